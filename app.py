@@ -1,4 +1,7 @@
-"""The dashboard. ``streamlit run app.py`` serves ``app``, and runs this file for every view."""
+"""The dashboard's entry point.
+
+``streamlit run app.py`` serves ``app`` and runs this file as a script for every page view.
+"""
 
 from streamlit.starlette import App
 

@@ -1,4 +1,4 @@
-"""Bias or speed: what a rule gains by accepting too much, and what it costs."""
+"""Bias or speed: what a rule gains and loses by accepting more than the lossless rule."""
 
 import streamlit as st
 
@@ -17,18 +17,18 @@ from specviz.ui.theory.bias.charts import (
 )
 from specviz.ui.theory.bias.measured_blocks import show_measured_blocks
 from specviz.ui.theory.bias.sections import (
-    bars_in_words,
+    bars_sentence,
     biased_runs,
-    blocks_in_words,
-    dots_in_words,
-    drafts_in_words,
-    plane_in_words,
+    blocks_sentence,
+    dots_sentence,
+    drafts_sentence,
+    plane_sentence,
     run_dots,
-    run_in_words,
-    show_bias_distributions,
-    show_block_distribution,
-    show_drafts_distribution,
-    state_in_words,
+    run_sentence,
+    show_bias_formulas,
+    show_block_formula,
+    show_drafts_formula,
+    simulation_sentence,
 )
 from specviz.ui.theory.bias.simulation import Settings, Simulation, run_simulation
 from specviz.ui.widgets.page_parts import (
@@ -46,32 +46,32 @@ SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs")
 
 
 def show_position(example: Example) -> Settings:
-    """The bars and the plane, side by side; returns what they are set to."""
+    """Draw the bars beside the plane, and return their settings."""
     with st.sidebar:
         epsilon = slider(
             "Over-acceptance ε", 0.0, 0.6, 0.05, key="bias_epsilon", step=0.01,
-            hint="Accept with min(1, (target + ε) / draft). At 0 it accepts as the lossless rule.",
+            hint="Accept with min(1, (target + ε) / draft). 0 is the lossless rule.",
         )  # fmt: skip
         lenience = slider(
             "Lenience", 0.05, 1.0, 0.8, key="bias_lenience", step=0.05,
-            hint="Accept with min(1, target / (lenience · draft)). At 1 it is the lossless rule.",
+            hint="Accept with min(1, target / (lenience · draft)). 1 is the lossless rule.",
         )  # fmt: skip
         threshold = slider(
             "Threshold on the target", 0.0, 1.0, 0.12, key="bias_t", step=0.01,
-            hint="Accept every token that has at least this probability by the target, no other.",
+            hint="Accept exactly the tokens with at least this probability under the target.",
         )  # fmt: skip
         paused = st.toggle("Pause the simulation", key="bias_pause", bind="query-params")
     left, right = st.columns([6, 7], gap="medium")
     with left:
-        said = st.container()
+        sentence = st.container()
         draft, target = show_bars(example.draft, example.target, example.labels, key="bias_bars")
-        st.caption(f"Drag a bar by its top, or use the arrow keys. {example.source}")
+        st.caption(f"Drag the top of a bar, or use the arrow keys. {example.source}")
     settings = Settings(
         draft=draft, target=target, epsilon=epsilon, lenience=lenience, threshold=threshold
     )
-    said.markdown(bars_in_words(settings, example.labels))
+    sentence.markdown(bars_sentence(settings, example.labels))
     with right:
-        st.markdown(plane_in_words(settings))
+        st.markdown(plane_sentence(settings))
         run_simulation(settings, paused, lambda simulation: draw_plane(simulation, paused))
     return settings
 
@@ -80,7 +80,7 @@ def draw_plane(simulation: Simulation, paused: bool) -> None:
     settings = simulation.settings
     marks = [each.exact_point() for each in settings.policies()]
     plane = pareto_plane(settings.distance, marks, simulation.simulated(), height=370)
-    note = state_in_words(simulation, paused)
+    note = simulation_sentence(simulation, paused)
     show_chart(plane, note, "exact", "simulated", key="bias_plane")
 
 
@@ -88,14 +88,14 @@ def show_output(settings: Settings, example: Example) -> None:
     areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
-        note = "What is rejected and what is accepted in excess add up to the models' distance."
+        note = "The rejected and the excess parts add up to the distance between the models."
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
     with right:
-        laws = {opt.name: opt.emitted, uno.name: uno.emitted}
-        note = "What is emitted, beside the target. OPT draws a recovered token from the leftover, "
-        note += "UNO from the target."
+        emitted = {opt.name: opt.emitted, uno.name: uno.emitted}
+        note = "Emitted distributions beside the target's. OPT draws recovered tokens from the "
+        note += "leftover, UNO from the target."
         show_chart(
-            distribution_chart(example.labels, settings.target, laws),
+            distribution_chart(example.labels, settings.target, emitted),
             note,
             "exact",
             key="bias_laws",
@@ -107,11 +107,11 @@ def show_blocks(settings: Settings) -> None:
     with left:
         gamma = whole_slider("γ up to", 1, 10, 6, key="bias_gamma")
     curves = blocks.accepted_curves(settings.draft, settings.target, gamma)
-    left.markdown(blocks_in_words(curves))
+    left.markdown(blocks_sentence(curves))
     with right:
-        note = "Every position of the block has the two distributions above."
+        note = "Each position of the block has the two distributions above."
         show_chart(blocks_chart(curves), note, "exact", key="bias_blocks")
-    show_block_distribution()
+    show_block_formula()
     show_measured_blocks()
 
 
@@ -120,11 +120,11 @@ def show_drafts(settings: Settings) -> None:
     with left:
         most = whole_slider("Drafts up to", 1, 8, 6, key="bias_drafts")
     curves = multidraft.acceptance_curves(settings.draft, settings.target, most)
-    left.markdown(drafts_in_words(curves))
+    left.markdown(drafts_sentence(curves))
     with right:
-        note = "All drafts are drawn from the draft's distribution above."
+        note = "All drafts are drawn from the draft distribution above."
         show_chart(drafts_chart(curves), note, "exact", key="bias_zoo")
-    show_drafts_distribution()
+    show_drafts_formula()
 
 
 def show_runs() -> None:
@@ -132,19 +132,19 @@ def show_runs() -> None:
     if not runs:
         st.info(
             "No run of this session used the over-acceptance rule. Choose it on Watch, under More "
-            "settings, and run; the tokens of that run then become dots here."
+            "settings, and start a run; its tokens then appear here as dots."
         )
         return
     trace, (left, right) = runs[-1].trace, st.columns([5, 8], gap="medium")
-    left.markdown(run_in_words(trace))
-    plane = pareto_plane(1.0, dots=run_dots(trace), unit=", as a share of the token's own TV")
+    left.markdown(run_sentence(trace))
+    plane = pareto_plane(1.0, dots=run_dots(trace), unit=" ÷ TV at the token")
     with right:
-        show_chart(plane, dots_in_words(trace), "measured", "exact", key="bias_run")
+        show_chart(plane, dots_sentence(trace), "measured", "exact", key="bias_run")
 
 
 show_heading(
     "Bias or speed",
-    "A rule that rejects less lets the text drift from the target; how far is computed exactly.",
+    "A rule that rejects less biases the output away from the target. Both are computed exactly.",
 )
 with st.sidebar:
     names = {each.name: each for each in EXAMPLES}
@@ -152,7 +152,7 @@ with st.sidebar:
 example = names[chosen]
 settings = show_position(example)
 section = st.segmented_control(
-    "More of the same pair",
+    "More about these distributions",
     SECTIONS,
     default=SECTIONS[0],
     key="bias_section",
@@ -170,6 +170,6 @@ try:
         show_output(settings, example)
 except TheoryError as problem:
     show_error(problem)
-st.subheader("The laws", anchor=False)
-show_bias_distributions()
+st.subheader("Formulas", anchor=False)
+show_bias_formulas()
 show_reference()

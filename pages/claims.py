@@ -1,4 +1,4 @@
-"""Claims: what is said of speculative decoding, whether it is true, and where that flips."""
+"""Claims about speculative decoding: whether each is true, and where its verdict flips."""
 
 import streamlit as st
 
@@ -19,32 +19,32 @@ this_tab()
 worker, history, runs = the_worker(), session_history(), the_claim_runs()
 
 
-def start(run: RunName, asker: str) -> None:
-    runs.start(run, asker, active_spec(worker.status()), history)
+def start(run: RunName, card: str) -> None:
+    runs.start(run, card, active_spec(worker.status()), history)
 
 
 show_heading(
-    "What is claimed, worked out",
-    "Sentences from a guide, an overview, a README, a manual and a paper. Each is quoted and "
-    "worked out, with the setting at which it stops or starts to hold.",
+    "Claims, checked",
+    "Sentences about speculative decoding from a guide, an overview, a README, a manual and a "
+    "paper. Each is quoted and checked, with the setting at which it stops or starts to hold.",
 )
 claims = all_claims()
 pair = as_text(active_spec(worker.status()).label)
-st.caption(f"Runs use this pair: {pair}. It is loaded first if needed.")
+st.caption(f"Runs use the pair {pair}, which is loaded first if needed.")
 cards, theorems = st.tabs(
     ["Claims", "Theorems on the real pair"], key="claims_tab", bind="query-params"
 )
 
 with cards:
     st.markdown(f"{len(claims)} sentences: {tally(claims)}")
-    shown = choose_claims(claims, runs.asking)
+    shown = choose_claims(claims, runs.busy_cards)
     if shown:
         show_cards(shown, runs, start)
     else:
         st.info("No claim has this source and this verdict. Remove one of the two filters.")
     st.caption(
         "A verdict says whether the sentence is true in all, some or none of the cases tried. "
-        "p is the draft and q the target, as in Yin et al.; in Leviathan et al. it is reversed."
+        "p is the draft and q the target, as in Yin et al.; in Leviathan et al. they are swapped."
     )
 
 with theorems:

@@ -1,4 +1,4 @@
-"""Compare: lanes side by side on the same words, measured one after the other."""
+"""Compare: lanes on the same prompts, measured in turns; and kept runs side by side."""
 
 from functools import partial
 
@@ -52,15 +52,15 @@ with st.sidebar:
         show_pair_panel(worker, status)
 
 offer_unfinished()
-room = st.container()
+lane_area = st.container()
 single, kinds, kept, beside = st.tabs(TABS, key=TAB, bind="query-params")
 lanes = cards.lanes
 with head:
     if beside.open:
-        show_heading("Side by side", "Two to four kept runs, each as it was timed.")
+        show_heading("Side by side", "Two to four kept runs, as they were timed.")
     else:
         show_heading(
-            "Which is faster?",
+            "Compare lanes",
             "Two to four lanes, each a pair with its settings, take turns on the same prompt.",
         )
 if kept.open:
@@ -70,16 +70,16 @@ elif beside.open:
 else:
     with head:
         show_add(cards, spec, busy=busy)
-    with room:
+    with lane_area:
         lanes = choose_lanes(cards, spec, busy=busy)
 if kinds.open:
-    about.caption("By kind has its own prompts and repeats; all other settings hold there too.")
+    about.caption("By kind has its own prompts and repeats; all other settings apply to it, too.")
 one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
 
 
 def show_found(name: JobName) -> None:
-    work = shown_job(name)
-    found = findings_of(name, work) if work is not None and not work.going else None
+    job = shown_job(name)
+    found = findings_of(name, job) if job is not None and not job.going else None
     if found is not None:
         show_results(found, name)
 
@@ -91,7 +91,7 @@ with single:
         show_found("prompt")
 
 with kinds:
-    st.caption("Acceptance depends on the text, so judge a draft on texts like yours.")
+    st.caption("Acceptance depends on the text, so test a draft on texts like yours.")
     suite = choose_suite()
     if suite.error is not None:
         show_error(suite.error)

@@ -1,4 +1,4 @@
-"""Learn: a lesson that is done, not read; guesses; challenges that runs decide."""
+"""Learn: a hands-on lesson, a guessing game, and challenges that are solved by runs."""
 
 from specviz.errors import SpecvizError
 from specviz.ui.learn.lesson import show_lesson
@@ -14,7 +14,7 @@ require_shell()
 stage = open_stage()
 show_heading("Learn by doing", "Eight steps on real rounds, a guessing game, ten challenges.")
 try:
-    stage.begin_asked_run(pressed=take_press("run"))
+    stage.begin_requested_run(pressed=take_press("run"))
 except SpecvizError as problem:
     show_error(problem)
 remember_tab(stage.history)

@@ -1,4 +1,4 @@
-"""Lossless: the proof, on the loaded pair, that nothing is lost; and bugs that it finds."""
+"""Lossless: tests on the loaded pair that the output is the target's, and bugs that it finds."""
 
 from functools import partial
 
@@ -27,17 +27,17 @@ take_linked()
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     show_heading(
-        "Is nothing lost?",
-        "What speculation writes must have exactly the law of the target alone. Here that is "
-        "tested on the loaded pair, token by token.",
+        "Losslessness audit",
+        "Speculative decoding must emit tokens with exactly the target's distribution. This page "
+        "tests that on the loaded pair, token by token.",
     )
     press_button("Audit", key="audit_start", type="primary")
 with st.sidebar:
     temperature = slider("Temperature", 0.0, 2.0, 1.0, key="audit_temperature", step=0.05)
-    gamma = whole_slider("Candidates a round, γ", 1, 16, 5, key="audit_gamma")
+    gamma = whole_slider("Candidates per round, γ", 1, 16, 5, key="audit_gamma")
     runs = whole_slider(
         "Short runs", 50, 5000, 300, key="audit_runs",
-        hint="More runs find smaller deviations. It may be watched, and stopped, at any time.",
+        hint="More runs find smaller deviations. You can stop the audit at any time.",
     )  # fmt: skip
     show_body_boxes(worker, status)
     with st.expander("The pair", key="audit_pair_panel"):
@@ -56,8 +56,8 @@ if audits:
     follow(audits[-1], partial(show_audits, audits))
 else:
     st.info(
-        "Press *Audit*. It makes short runs with many seeds and holds each of their tokens against "
-        "the target's own law; then it compares greedy text with that of the target alone."
+        "Press *Audit*. It makes short runs with many seeds and tests each token against the "
+        "target's distribution; then it compares greedy output with that of the target alone."
     )
 show_test()
 show_zoo(audits, start, busy=is_auditing())

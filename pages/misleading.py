@@ -1,4 +1,4 @@
-"""When the formula misleads: clusters, tails, batches, temperature, and estimates of α."""
+"""When the speedup formula misleads: clusters, tails, batches, temperature, estimates of α."""
 
 import streamlit as st
 
@@ -18,8 +18,8 @@ require_shell()
 
 show_heading(
     "When the formula misleads",
-    "It assumes that every candidate has the same chance, whatever came before, and that "
-    "verification costs no extra time. And it gives only a mean.",
+    "The speedup formula assumes that all candidates have the same, independent acceptance "
+    "probability and that verification costs no extra time. And it gives only a mean.",
 )
 clusters, tail, batch, temperature, estimates = st.tabs(
     ["Clusters", "Mean and tail", "Batch and context", "Temperature", "Estimating α"],

@@ -1,4 +1,4 @@
-"""Rejections: how many there are, exactly, and what makes them fewer."""
+"""Rejections: their exact expected number, and what reduces it."""
 
 import streamlit as st
 
@@ -20,7 +20,7 @@ require_shell()
 
 show_heading(
     "Rejections",
-    "Every rejection costs a pass of the target. How many to expect can be computed exactly.",
+    "Each rejection costs a target pass. Their expected number can be computed exactly.",
 )
 chosen = choose_setting()
 try:
@@ -48,7 +48,7 @@ try:
 except TheoryError as problem:
     show_error(problem)
 st.caption(
-    "p is the draft and q the target, as in Yin et al. 2024; in Leviathan et al. 2023 it "
-    "is reversed."
+    "p is the draft and q the target, as in Yin et al. 2024; in Leviathan et al. 2023 they are "
+    "swapped."
 )
 show_reference()

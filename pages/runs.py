@@ -1,4 +1,4 @@
-"""Runs: every kept run, to find, open, compare, export and delete."""
+"""Runs: find, open, compare, export and delete the saved runs."""
 
 from specviz.errors import SpecvizError
 from specviz.ui.runs.library import show_library
@@ -11,7 +11,7 @@ from specviz.ui.widgets.plain_text import show_error
 require_shell()
 
 this_tab()
-show_heading("Runs", "All finished and stopped runs of this machine, kept until you delete them.")
+show_heading("Runs", "All finished and stopped runs on this machine, kept until you delete them.")
 show_save_failure()
 try:
     show_library()

@@ -1,25 +1,25 @@
-"""Servers: what a serving engine that runs already tells of its speculation."""
+"""Servers: the speculation that a running serving engine reports."""
 
 import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.ui.servers.against_section import (
-    NOT_CLAIMED,
+    NO_SPEEDUP_NOTE,
     can_time,
+    collect_timing,
     is_timing,
     show_timing,
     start_timing,
-    take_timed,
-    timing_words,
+    timing_request_text,
 )
 from specviz.ui.servers.answer_files import show_files
 from specviz.ui.servers.answer_player import show_answer
-from specviz.ui.servers.asking import asking_words, begin_answer
-from specviz.ui.servers.card import show_card, show_none
+from specviz.ui.servers.asking import begin_answer, request_text
+from specviz.ui.servers.card import show_card, show_introduction
 from specviz.ui.servers.controls import choose
 from specviz.ui.servers.counters_section import show_counters, show_file
 from specviz.ui.servers.draft_section import show_draft
-from specviz.ui.servers.places import offer_look
+from specviz.ui.servers.places import offer_probe
 from specviz.ui.session.history import remember_tab, session_history
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import this_tab
@@ -44,7 +44,7 @@ if take_press("server_ask") and server is not None:
         problem = error
 if take_press("server_stop"):
     answers.stop()
-take_timed(answers)
+collect_timing(answers)
 run = answers.current
 shown = answers.shown()
 timed = shown is not None and shown.finished and can_time(shown.trace.info, baseline)
@@ -55,7 +55,7 @@ remember_tab(history)
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     show_heading(
-        "Servers", "Watch a serving engine that is running already: its rounds, as it tells them."
+        "Servers", "Watch the speculation rounds of a running serving engine, as it reports them."
     )
     press_button("Stop", key="server_stop", disabled=run is None or run.finished)
     if info is not None and can_time(info, baseline):
@@ -68,21 +68,21 @@ for place in (server, baseline):
     if place is not None and place.error is not None:
         show_error(place.error)
     elif place is not None and place.waiting:
-        offer_look(place)
+        offer_probe(place)
 if problem is not None:
     show_error(problem)
 if server is None:
-    show_none()
+    show_introduction()
 elif info is not None:
     with st.container(key="server_sends", gap=None):
-        st.caption(as_text(asking_words(choices)))
+        st.caption(as_text(request_text(choices)))
         if shown is not None and timed:
-            st.caption(as_text(f"Timing sends {timing_words(shown.trace, baseline)}."))
+            st.caption(as_text(f"Timing sends {timing_request_text(shown.trace, baseline)}."))
         elif shown is None and not can_time(info, baseline):
-            st.caption(NOT_CLAIMED)
+            st.caption(NO_SPEEDUP_NOTE)
     show_card(info)
 elif server.error is None and not server.waiting:
-    st.info("Nothing is sent to this address before you confirm it beside it.")
+    st.info("Nothing is sent to this address until you confirm it in the sidebar.")
 
 if run is not None and run.error is not None:
     show_error(run.error)

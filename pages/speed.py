@@ -1,4 +1,4 @@
-"""Speed: how acceptance, two costs and γ decide the speedup."""
+"""Speed: the speedup as a function of acceptance, two costs and γ."""
 
 import streamlit as st
 
@@ -45,6 +45,6 @@ if papers.open:
     with papers:
         show_papers()
 st.caption(
-    "Papers disagree on letters: in Yin et al. 2024 p is the draft and q the target, in Leviathan "
-    "et al. 2023 it is reversed. This page says draft and target."
+    "Papers disagree on letters: in Yin et al. 2024, p is the draft and q the target; in Leviathan "
+    "et al. 2023 they are swapped. This page says draft and target."
 )

@@ -1,4 +1,4 @@
-"""Tune: which γ and which draft for texts like these, where the speed went, and what to expect."""
+"""Tune: the best γ, draft and method for given texts, and where the speed of a run went."""
 
 from functools import partial
 
@@ -8,11 +8,18 @@ from specviz.errors import SpecvizError
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.shell import require_shell
-from specviz.ui.tune.controls import choose_wishes, show_refused
-from specviz.ui.tune.current import ask, follow, settled, shown_cells, shown_question, take_linked
+from specviz.ui.tune.controls import choose_settings, show_refused
+from specviz.ui.tune.current import (
+    ask,
+    follow,
+    is_current,
+    shown_cells,
+    shown_question,
+    take_linked,
+)
 from specviz.ui.tune.drafts_section import show_candidates
 from specviz.ui.tune.engines_section import show_engines
-from specviz.ui.tune.opening import goes_to_watch
+from specviz.ui.tune.opening import take_watch_handover
 from specviz.ui.tune.runs_section import show_ledger, show_run_findings
 from specviz.ui.tune.surface_section import show_advice, show_surface
 from specviz.ui.tune.text_section import show_text
@@ -25,7 +32,7 @@ from specviz.ui.widgets.plain_text import show_error
 require_shell()
 
 this_tab()
-if goes_to_watch():
+if take_watch_handover():
     st.switch_page("pages/watch.py", query_params={})  # without them it refuses bound ones
 worker = the_worker()
 status = worker.status()
@@ -34,52 +41,53 @@ take_linked()
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
     show_heading(
-        "Which γ, which draft, which way?",
-        "Both models read words that the target wrote. That gives the odds of every token, and so "
-        "what to expect at every γ; where it does not, short runs tell.",
+        "Best γ, draft and method",
+        "Both models score text that the target generated. This gives each token's acceptance "
+        "probability and thus the expected speedup at every γ; other methods are measured in short "
+        "runs.",
     )
-    press_button("Work it out", key="tune_ask", type="primary")
+    press_button("Compute", key="tune_ask", type="primary")
 with st.sidebar:
-    wishes = choose_wishes(spec)
+    settings = choose_settings(spec)
     show_body_boxes(worker, status)
     with st.expander("The pair", key="tune_pair_panel"):
         show_pair_panel(worker, status)
 
-show_refused(wishes)
+show_refused(settings)
 if take_press("tune_ask"):
     try:
-        ask(wishes.question(spec), wishes.given, on_cluster=wishes.on_cluster)
+        ask(settings.question(spec), settings.given, on_cluster=settings.on_cluster)
     except SpecvizError as problem:
         show_error(problem)
 
-work = shown_question()
-if work is not None:
-    follow(work, partial(show_advice, work))
-    if not work.going and not settled(lambda: wishes.question(spec), wishes.given, work):
-        st.caption("The settings have changed since. What stands here is of the settings before.")
+job = shown_question()
+if job is not None:
+    follow(job, partial(show_advice, job))
+    if not job.going and not is_current(lambda: settings.question(spec), settings.given, job):
+        st.caption("The settings have changed. These results are for the previous settings.")
 
 names = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
 every, drafts, text, run, engine, ledger = st.tabs(names, key="tune_tab", bind="query-params")
-answer = work.answer if work is not None and not work.going else None
-waiting = "It is being worked out." if work is not None and work.going else "Press *Work it out*."
-given = work is not None and work.given is not None
+answer = job.answer if job is not None and not job.going else None
+hint = "In progress." if job is not None and job.going else "Press *Compute*."
+given = job is not None and job.given is not None
 try:
     for tab, show, what in (
         (
             every,
             partial(show_surface, measured=shown_cells(), given=given),
-            "every γ and temperature as a map",
+            "a map of every γ and temperature",
         ),
-        (drafts, show_candidates, "the candidates in their order"),
-        (text, show_text, "the text with the odds of each of its tokens"),
-        (engine, show_engines, "the best setting, as other engines write it"),
+        (drafts, show_candidates, "the ranked candidates"),
+        (text, show_text, "the text with each token's acceptance probability"),
+        (engine, show_engines, "the best setting for other engines"),
     ):
         if tab.open:
             with tab:
                 if answer is not None:
                     show(answer)
                 else:
-                    st.caption(f"Here you will see {what}. {waiting}")
+                    st.caption(f"This tab shows {what}. {hint}")
     if run.open:
         with run:
             show_run_findings()

@@ -1,22 +1,23 @@
-"""Watch: one round at a time, token by token, on a live pair."""
+"""Watch: speculative decoding of a loaded pair, round by round and token by token."""
 
 import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.figures.body_words import EARLY_RUN
+from specviz.ui.docs.chapters import chapter_link
 from specviz.ui.session.history import remember_tab
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.shell import require_shell
 from specviz.ui.watch.first_stage import CAPTION, TITLE
-from specviz.ui.watch.library_run import open_linked, show_library_run
+from specviz.ui.watch.library_run import open_linked_run, show_library_run
 from specviz.ui.watch.run_player import show_run_player
 from specviz.ui.watch.sharing import show_downloads, show_share
 from specviz.ui.watch.stage import open_stage
 from specviz.ui.watch.time_again import offer_time_again
 from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.plain_text import show_error
-from specviz.ui.widgets.run_controls import restart_is_asked
+from specviz.ui.widgets.run_controls import restart_requested
 
 require_shell()
 
@@ -26,19 +27,20 @@ by_script = [True]
 
 @st.fragment
 def show_column() -> None:
-    """All but the controls: a press of Run draws this alone, for drawing slows the decoder down.
+    """Draw everything but the controls.
 
-    What was pressed is done before the stage is drawn, so that it is drawn once.
+    A press of Run redraws only this fragment, because drawing slows the decoder down. Presses are
+    handled first, so that the player is drawn once.
     """
     worker, history, choices = stage.worker, stage.history, stage.choices
     alone = not (by_script and by_script.pop())
     is_ready = stage.is_ready
-    settled = is_ready and not stage.first_body.pending  # what is loaded is not changed by a run
+    settled = is_ready and not stage.first_body.pending  # a run does not change the loaded pair
     pressed = take_press("run")
-    told_to_load = restart_is_asked() and not is_ready and not pressed
-    failure, refused, begun = open_linked(history), None, False
+    must_load_first = restart_requested() and not is_ready and not pressed
+    failure, refused, begun = open_linked_run(history), None, False
     try:
-        begun = stage.begin_asked_run(pressed=pressed)
+        begun = stage.begin_requested_run(pressed=pressed)
     except SpecvizError as problem:
         refused = problem
     if take_press("stop") and history.current is not None:
@@ -53,9 +55,9 @@ def show_column() -> None:
         for error in (failure, stage.first_body.error, refused):
             if error is not None:
                 show_error(error)
-        if told_to_load:
+        if must_load_first:
             st.info(
-                "This pair is not loaded yet. Press the button above to load it and run these "
+                "This pair is not loaded yet. Press the button above to load it and run with these "
                 "settings."
             )
         show_save_failure()
@@ -69,7 +71,7 @@ def show_column() -> None:
     with head:
         with st.container(key="title", gap=None):
             st.title(TITLE, anchor=False)
-            st.caption(CAPTION)
+            st.caption(f"{CAPTION} {chapter_link()}")
         show_share(choices.prompt)
         offer_time_again(history)
         press_button("Stop", key="stop", disabled=run is None or run.finished)

@@ -1,7 +1,11 @@
-"""specviz: watch speculative decoding happen on a real pair, and trust every number."""
+"""specviz: watch speculative decoding on a real pair of models, and trust every number."""
 
 from pathlib import Path
 
+from specviz.moved_modules import find_moved_modules
+
 __version__ = "0.1.0"
-ROOT = Path(__file__).parent.parent  # of the project, whose pages and assets stand beside this
+ROOT = Path(__file__).parent.parent  # the project's folder, with its pages and assets
 ASSETS = ROOT / "assets"
+
+find_moved_modules()

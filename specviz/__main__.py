@@ -1,4 +1,4 @@
-"""``python -m specviz``: the command line."""
+"""Run the command line with ``python -m specviz``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ INTERRUPTED = 130
 
 
 def start() -> int:
-    """The import is in here, because Ctrl-C may come while it is under way."""
+    """Run the command line and return its exit code; Ctrl-C may come during the import."""
     try:
         from specviz.cli import main
 

@@ -1,6 +1,6 @@
-"""The errors a user can cause. Each names the culprit and the remedy, in one line.
+"""The errors a user can cause. Each names the culprit and the remedy in one line.
 
-``assert`` is for our own bugs. Only ``cli`` turns these into exit codes and only ``ui``
+``assert`` is for our own bugs. Only ``cli`` turns these errors into exit codes, and only ``ui``
 into messages on a page.
 """
 
@@ -12,7 +12,7 @@ _LONGEST = 600  # characters of a culprit, which may quote a foreign file
 
 
 class SpecvizError(Exception):
-    """Something the user can mend: what is wrong, and what to do."""
+    """An error that the user can fix: what is wrong, and what to do."""
 
     def __init__(self, culprit: str, *, remedy: str) -> None:
         culprit = shortened(culprit)
@@ -22,7 +22,7 @@ class SpecvizError(Exception):
 
     @property
     def in_full(self) -> str:
-        """The message for the command line, which may name places of this machine."""
+        """Return the message for the command line, which may contain local paths."""
         return str(self)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -76,11 +76,11 @@ class TrainingError(SpecvizError):
 
 
 class ServerError(SpecvizError):
-    """A serving engine that cannot be reached, or does not answer as it should."""
+    """A serving engine that cannot be reached, or gives an invalid answer."""
 
 
 def shortened(text: str) -> str:
-    """The text without its middle, if it is too long: its end often says what is wrong."""
+    """Cut the middle of a text that is too long; its end often says what is wrong."""
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"
 

@@ -1,4 +1,4 @@
-"""Where specviz keeps its own files."""
+"""The folder of specviz's own files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import platformdirs
 
 
 def data_folder() -> Path:
-    """SPECVIZ_HOME, or the platform's place for such data."""
+    """Return SPECVIZ_HOME, or the platform's folder for user data."""
     if home := os.environ.get("SPECVIZ_HOME"):
         return Path(home)
     folder = platformdirs.user_data_path("specviz", appauthor=False)
-    if not folder.is_absolute():  # what it answers for a person without a home
+    if not folder.is_absolute():  # platformdirs' result without a home folder
         raise RuntimeError("There is no home folder.")
     return folder

@@ -1,8 +1,8 @@
-"""What holds for every test: random examples are the same each time, and none is timed.
+"""Settings for all tests: Hypothesis is deterministic and has no deadline.
 
-Compiled kernels are kept beside the tests' other caches, whatever home a test gives itself. Watch
-begins without a body, as the tests of the small pair assume; those of bodies say otherwise. Runs
-are timed for a tenth of a second only, which gives wide intervals; those of timing say otherwise.
+Compiled kernels are cached with the tests' other caches, whatever home a test sets. Watch
+has no default body, as tests of the small pair assume; tests of bodies override that. Runs
+are timed for only a tenth of a second, which gives wide intervals; tests of timing override that.
 """
 
 from __future__ import annotations
@@ -25,4 +25,4 @@ def pytest_configure() -> None:
 
 @pytest.fixture
 def real_start() -> None:
-    """Worker processes start as they do for users, and are not forked."""
+    """Start worker processes as users do, instead of forking them."""

@@ -1,4 +1,4 @@
-"""Files that somebody may pass off as traces: malformed, huge, nested, senseless, with scripts."""
+"""Hostile trace files: malformed, huge, nested, absurd, with scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCRIPT = "<script>window.hurt = 1</script><img src=x onerror='window.hurt=1'>"
 MARKUP = "![x](http://example.invalid/x.png) [y](javascript:alert(1)) $\\href{x}{y}$ :red[z] `q`"
 SCHEMA = b'"schema":5'
 _HEAD = b'{"kind":"specviz.trace","schema":1,"x":'
-_TINIEST = 5e-324  # seconds: what is divided by it is infinite
+_TINIEST = 5e-324  # seconds: dividing by it gives infinity
 Edit = Callable[[dict[str, Any]], None]
 
 
@@ -40,7 +40,7 @@ def _put(value: object, *places: str | int) -> bytes:
 
 
 def refused_files() -> dict[str, bytes]:
-    """None of these is a trace."""
+    """Return files that must be refused, by name."""
     whole = trace_to_json(full_trace()).encode()
     candidate = ("rounds", 0, "candidates", 0)
     return {
@@ -102,14 +102,14 @@ def refused_files() -> dict[str, bytes]:
 
 
 def _paced(trace: Trace, *, rounds: float = 0.01, steps: float = 0.01) -> Trace:
-    """Held against the target alone, each pass of it of one time throughout."""
+    """Return the trace with a baseline of constant times."""
     count, tokens = len(trace.rounds), len(trace.token_ids)
     held = Passes(target=([steps] * tokens,) * 2, speculative=([rounds] * count,) * 2)
     return timed(trace, held)
 
 
 def strange_traces() -> dict[str, Trace]:
-    """Traces that a reader takes: their words are mark-up, or their figures senseless."""
+    """Return valid traces with mark-up as text or with absurd figures, by name."""
     trace = make_trace(["aar", "aaa"])
     first = trace.rounds[0]
     words = SCRIPT + MARKUP + "</script>\u202e\u2028\0"

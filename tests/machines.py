@@ -1,4 +1,4 @@
-"""What machines of several kinds have for bodies of the embedded pair, without looking."""
+"""Fake machine resources for bodies of the embedded pair, without probing."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ CRAMPED = replace(LAPTOP, memory_free=2 * 10**9)
 
 
 def answer_with(patch: pytest.MonkeyPatch, found: BodyRoom | None) -> list[Room]:
-    """The worker says this of its machine; with None the answers are left open and returned."""
-    asked: list[Room] = []
+    """Let the worker report these resources; with None, return the pending requests."""
+    requests: list[Room] = []
 
     def room(_worker: Worker, spec: PairSpec) -> Room:
-        asked.append(Room(spec))
+        requests.append(Room(spec))
         if found is not None:
-            asked[-1].end(found, None)
-        return asked[-1]
+            requests[-1].end(found, None)
+        return requests[-1]
 
     patch.setattr(Worker, "room", room)
-    return asked
+    return requests

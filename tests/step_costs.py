@@ -1,4 +1,4 @@
-"""Step costs put in place, for tests that are not about measuring them."""
+"""Stores step costs, for tests that are not about measuring them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.traces import make_costs
 
 
 def place_step_costs(pair: Pair, *drafters: str) -> None:
-    """For greedy and for sampled runs, in the present data folder."""
+    """Store step costs for greedy and sampled runs in the current data folder."""
     for drafter in drafters or ("model",):
         for temperature in (0.0, 0.7):
             key = costs_key(pair, RunConfig(temperature=temperature, drafter=drafter))

@@ -1,5 +1,5 @@
-"""One catalogue of figures: what is shown is in it, README says what it says, and numbers with a
-unit are written nowhere else.
+"""One catalogue of figures: it has every shown figure, README repeats it, and numbers with a
+unit are formatted nowhere else.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("place", SHOWN)
-def test_every_figure_that_is_shown_is_in_the_catalogue(place: str) -> None:
+def test_every_shown_figure_is_in_the_catalogue(place: str) -> None:
     assert set(SHOWN[place]) <= set(CATALOGUE)
 
 
-def test_the_terminal_names_the_figures_of_the_catalogue() -> None:
+def test_the_terminal_uses_the_catalogues_labels() -> None:
     trace = full_trace()
     text = render_figures(Painter(colour=False, width=100), trace, metrics(trace), "")
     start = len(2 * INDENT)
     rows = [line[start : start + LABEL_COLUMNS].strip() for line in text.split("\n")
             if line.startswith(2 * INDENT) and line[start : start + 1].strip()]  # fmt: skip
-    own = [label for label in rows if not label.startswith("α at position")]
-    assert len(own) > 12
-    assert set(own) <= {each.label for each in CATALOGUE.values()}
+    labels = [label for label in rows if not label.startswith("α at position")]
+    assert len(labels) > 12
+    assert set(labels) <= {each.label for each in CATALOGUE.values()}
 
 
-def test_nothing_in_the_catalogue_is_shown_nowhere() -> None:
+def test_every_figure_of_the_catalogue_is_shown() -> None:
     drawn = {"ms_a_token"}  # by the charts of a comparison
     assert set(CATALOGUE) == {name for names in SHOWN.values() for name in names} | drawn
 
@@ -66,46 +66,46 @@ def test_ids_are_the_keys_in_json() -> None:
 def test_help_begins_with_the_definition() -> None:
     figures = metrics(full_trace())
     for each in (CATALOGUE[name] for name in SHOWN["page"]):
-        told = each.help(figures)
-        assert told.startswith(each.formula)
-        assert each.remark in told
-        assert not re.search(r"\.\.|\s\.|= None", told)
+        text = each.help(figures)
+        assert text.startswith(each.formula)
+        assert each.remark in text
+        assert not re.search(r"\.\.|\s\.|= None", text)
 
 
-def test_the_readme_says_what_the_catalogue_says() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.split("## What the figures mean")[1].split("\n## ")[0]
+def test_the_readme_repeats_the_definitions() -> None:
+    text = (ROOT / "assets" / "docs" / "figures.md").read_text(encoding="utf-8")
+    section = text.split("## Definitions")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (.*) \| (.*) \|$", section, re.MULTILINE)
-    told = [row for row in rows if row not in (("figure", "definition"), ("---", "---"))]
-    assert told == [(each.label, each.definition) for each in CATALOGUE.values()]
+    listed = [row for row in rows if row not in (("figure", "definition"), ("---", "---"))]
+    assert listed == [(each.label, each.definition) for each in CATALOGUE.values()]
 
 
 @pytest.mark.parametrize(
-    ("label", "begun"),
+    ("label", "beginning"),
     [
         ("speedup, ideal", "Speedup, ideal"),
-        ("τ, tokens a round", "τ, tokens a round"),
+        ("τ, tokens per round", "τ, tokens per round"),
         ("α observed", "α observed"),
         ("c, a draft step", "c, a draft step"),
         ("c", "c"),
         ("tokens/s", "Tokens/s"),
     ],
 )
-def test_a_line_begins_with_a_label(label: str, begun: str) -> None:
-    assert titled(label) == begun
+def test_a_line_begins_with_a_label(label: str, beginning: str) -> None:
+    assert titled(label) == beginning
 
 
-# Writers
+# Formatting of numbers
 
 WRITERS = "specviz/record/numbers.py"
-# Below the record; and how models were made.
+# Below the record layer, and the training reports.
 ELSEWHERE = ("specviz/theory/", "specviz/training/")
 UNIT = re.compile(r"\s?(?:times\b|×|%|ms\b|tokens/s|[kKMGT]i?B\b)")
 IN_ONE_STRING = re.compile(r":,?\.\d[f%]\}\s?(?:×|ms\b|%)|\b[KMGT]iB\b")
 
 
 def by_hand(source: str) -> Iterator[tuple[int, str]]:
-    """Numbers with digits of their own and a unit after them."""
+    """Yield numbers that are formatted with a unit by hand."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if found := IN_ONE_STRING.search(node.value):
@@ -122,7 +122,7 @@ def has_digits(part: ast.expr) -> bool:
     return spec is not None and "." in ast.unparse(spec)
 
 
-def test_numbers_with_a_unit_are_written_in_one_place() -> None:
+def test_numbers_with_a_unit_are_formatted_in_one_place() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line} {text}"
         for path in sorted((ROOT / "specviz").rglob("*.py"))
@@ -132,7 +132,7 @@ def test_numbers_with_a_unit_are_written_in_one_place() -> None:
     assert found == []
 
 
-def test_the_search_finds_what_it_looks_for() -> None:
+def test_the_search_finds_hand_formatted_numbers() -> None:
     assert [text for _, text in by_hand('f"{a:.2f} times" f"{b:.0f} %" "{c} MiB"')]
     for source in (
         'f"{a:.2f}×"',

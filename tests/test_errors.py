@@ -1,4 +1,4 @@
-"""Errors: one short line whatever they quote, and the same on the other side of a pipe."""
+"""Errors are one short line whatever they quote, and survive pickling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pickle
 from specviz.errors import PairError
 
 
-def test_a_message_is_short_whatever_it_quotes() -> None:
+def test_long_quotes_are_shortened() -> None:
     error = PairError(f"The token {'a' * 100_000!r} is unknown.", remedy="Choose another.")
     message = str(error)
     assert len(message) < 650
@@ -16,7 +16,7 @@ def test_a_message_is_short_whatever_it_quotes() -> None:
     assert str(PairError("Short.", remedy="So.")) == "Short. So."
 
 
-def test_an_error_crosses_a_pipe_as_it_is() -> None:
+def test_an_error_survives_a_pipe() -> None:
     error = PairError("x" * 10_000, remedy="Do.")
     other = pickle.loads(pickle.dumps(error))
     assert (type(other), other.culprit, other.remedy) == (PairError, error.culprit, "Do.")

@@ -1,4 +1,4 @@
-"""What may be imported without models and without a page, in fresh processes."""
+"""Import contracts in fresh processes: no model libraries, no Streamlit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIGHT = (
 
 
 def loaded_by(modules: str) -> set[str]:
-    """The packages that a process holds after importing the modules, and nothing else."""
+    """Return the packages loaded in a process that imports only these modules."""
     code = f"import sys, {modules}; print(*{{name.split('.')[0] for name in sys.modules}})"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False
@@ -40,12 +40,12 @@ def loaded_by(modules: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_no_models_and_no_page() -> None:
-    """Where all of them together load none, none does by itself."""
+def test_light_modules_load_no_models_and_no_streamlit() -> None:
+    """Importing all of them at once covers each of them."""
     assert not loaded_by(", ".join(LIGHT)) & (MODELS | PAGE)
 
 
-def test_the_page_loads_no_models() -> None:
+def test_the_ui_loads_no_models() -> None:
     loaded = loaded_by(
         "specviz.ui.watch.run_player, specviz.ui.widgets.run_controls, "
         "specviz.ui.servers.draft_section, specviz.ui.servers.answer_player, "
@@ -55,28 +55,28 @@ def test_the_page_loads_no_models() -> None:
     assert loaded >= PAGE
 
 
-def test_the_engine_is_what_loads_them() -> None:
+def test_the_engine_loads_torch() -> None:
     assert loaded_by("specviz.engine") >= {"torch", "transformers"}
 
 
-def test_kernels_are_compiled_without_them() -> None:
+def test_kernels_compile_without_torch() -> None:
     loaded = loaded_by("specviz.kernels.readiness")
     assert not loaded & {"torch", "transformers", *PAGE}
     assert "numba" in loaded
 
 
-def test_a_worker_has_kernels_compiled_before_it_imports_anything_large() -> None:
+def test_a_worker_starts_compiling_kernels_before_large_imports() -> None:
     assert not loaded_by("specviz.kernels.ahead, specviz.worker.__main__") & {*MODELS, "numpy"}
 
 
-# Pages are no package, so the import contracts cannot see them.
+# Pages are not a package, so import-linter cannot check them.
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "app.py", *sorted((ROOT / "pages").glob("*.py"))]
-ROOMS_OF_PAGES = {"ui", "figures", "record", "theory", "errors"}
+ALLOWED_IN_PAGES = {"ui", "figures", "record", "theory", "errors"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_stays_in_its_rooms(page: Path) -> None:
+def test_a_page_imports_only_allowed_packages(page: Path) -> None:
     modules = [
         name
         for node in ast.walk(ast.parse(page.read_text(encoding="utf-8")))
@@ -90,5 +90,5 @@ def test_a_page_stays_in_its_rooms(page: Path) -> None:
     ]
     ours = {name.split(".")[1] for name in modules if name.startswith("specviz.")}
     assert ours
-    assert ours <= ROOMS_OF_PAGES
+    assert ours <= ALLOWED_IN_PAGES
     assert not MODELS & {name.split(".")[0] for name in modules}

@@ -1,4 +1,4 @@
-"""One thread, a folder of one's own for what is kept, and one tiny pair on each path."""
+"""Fixtures: one thread, a separate data folder, and one tiny pair per execution path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def one_thread() -> None:
 
 @pytest.fixture(autouse=True, scope="package")
 def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Tables measured once serve every test that does not ask for an empty home."""
+    """A home with step costs measured once, shared by tests that do not need an empty one."""
     folder = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(folder))
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def pair(folder: Path) -> Pair:
-    """On the lean path."""
+    """A pair on the lean path."""
     return load(folder)
 
 

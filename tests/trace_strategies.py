@@ -1,4 +1,4 @@
-"""Any trace that the file format can hold, drawn by Hypothesis."""
+"""Hypothesis strategies for all traces that the file format allows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from specviz.record.trace import (
     Trace,
 )
 
-# Every whole text. One with half a character is refused when it is read (test_refusals.py).
+# All valid texts. Lone surrogates are refused when a file is read (test_refusals.py).
 TEXTS = st.text(max_size=8)
 TOKENS = st.integers(0, 2**31)
 COUNTS = st.integers(0, 10**6)

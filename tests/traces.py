@@ -1,7 +1,7 @@
-"""Traces made by hand, so that every figure drawn from them can be worked out on paper.
+"""Hand-made traces whose figures can be computed on paper.
 
-A round is spelt by its verdicts: ``"aar"`` is two accepted and one rejected, ``"ard"`` leaves
-one discarded, ``""`` is a round in which nothing was drafted. The extra token follows from
+A round is spelt by its verdicts: ``"aar"`` is two accepted and one rejected, ``"ard"`` has
+one discarded, ``""`` is a round without candidates. The extra token follows from
 the spelling (recovered after a rejection, bonus otherwise) unless the round is cut or the
 caller says otherwise. Token ids count up within a run; texts are ``" w<id>"``.
 """
@@ -76,7 +76,7 @@ def make_round(
     first_token: int = 10,
     draft_catch_up: int = 1,
 ) -> Round:
-    """``extra``: "auto" reads it off the verdicts, and leaves it out of a cut round."""
+    """``extra``: "auto" derives it from the verdicts, and omits it in a cut round."""
     chances = [expected] * len(verdicts) if isinstance(expected, int | float) else expected
     candidates = tuple(
         make_candidate(letter, token_id=first_token + place, expected_acceptance=chance)
@@ -103,7 +103,7 @@ def make_trace(
     config: RunConfig | None = None,
     **fields: Any,
 ) -> Trace:
-    """Rounds may be spelt; they are numbered and their context lengths counted here.
+    """Rounds may be spelt; their indices and context lengths are computed here.
 
     A ``baseline`` may be given as passes.
     """
@@ -128,7 +128,7 @@ def make_trace(
 
 
 def full_trace() -> Trace:
-    """One with every optional part present."""
+    """Return a trace with every optional part."""
     rounds = [make_round("aar"), make_round("aaa"), make_round("ad", cut="eos")]
     times = ([0.01] * 8, [0.011] * 8)
     return make_trace(
@@ -147,7 +147,7 @@ def with_bodies(
     draft: BodyInfo | None = None,
     bandwidth: float | None = None,
 ) -> Trace:
-    """The trace as if its models had been grown; it has a draft and step costs."""
+    """Return the trace as if its models had bodies; it has a draft and step costs."""
     pair, costs = trace.pair, trace.step_costs
     assert pair.draft is not None
     assert costs is not None
@@ -186,7 +186,7 @@ def make_prompt() -> Prompt:
 
 
 def make_costs(*, draft: float = 0.001, target: float = 0.01, extra: float = 0.001) -> StepCosts:
-    """Flat in the context: a step of the target, and ``extra`` for each further token fed."""
+    """Costs independent of the context; ``extra`` is the cost of each further token."""
     contexts = (16, 64, 256)
     return StepCosts(
         contexts=contexts,
@@ -197,7 +197,7 @@ def make_costs(*, draft: float = 0.001, target: float = 0.01, extra: float = 0.0
 
 @dataclass(frozen=True, kw_only=True)
 class Passes:
-    """Both lanes timed along a whole run: seconds a token, and a round, of every pass."""
+    """Both lanes timed along a whole run: seconds per token and per round, by pass."""
 
     target: Sequence[Sequence[float]]
     speculative: Sequence[Sequence[float]]
@@ -205,7 +205,7 @@ class Passes:
 
 
 def timed(trace: Trace, passes: Passes) -> Trace:
-    """The trace with these passes as its only slice, over its whole rounds."""
+    """Return the trace with these passes as its only slice, over its whole rounds."""
     last = sum(entry.whole for entry in trace.rounds)
     tokens = sum(len(entry.emitted) for entry in trace.rounds[:last])
     target = tuple(math.fsum(each[:tokens]) for each in passes.target)

@@ -1,4 +1,4 @@
-// This component draws two distributions over a few tokens, side by side. A bar's top is dragged,
+// A component with two distributions over a few tokens, side by side. The top of a bar can be dragged
 // or moved by keys; the other bars of its model shrink or grow in proportion, so that each model
 // sums to 1.
 
@@ -7,8 +7,8 @@ import { chipText, visibleText } from "../player/token_text.js";
 
 const SEND_EVERY = 250; // milliseconds between two values sent during a drag
 const HEIGHT = 220; // of the plot, in pixels
-const ABOVE = 26; // room for a value over the tallest bar
-const REACH = 16; // how far above and below a bar's top a hand may take hold of it
+const ABOVE = 26; // space for a value above the tallest bar
+const REACH = 16; // how far above and below its top a bar can be grabbed
 /** @type {Record<string, number>} */
 const STEPS = {
   ArrowUp: 0.01, ArrowRight: 0.01, ArrowDown: -0.01, ArrowLeft: -0.01, PageUp: 0.1, PageDown: -0.1, Home: -1, End: 1,
@@ -17,7 +17,7 @@ const STEPS = {
 /** @typedef {"draft"|"target"} Model */
 /** @typedef {{draft: number[], target: number[]}} Laws */
 /**
- * What Python sends: another name starts anew.
+* The data from Python; a new id resets the bars.
  * @typedef {{id: string, labels: string[], start: Laws, now: Laws}} BarsData
  */
 /** One bar. @typedef {ReturnType<Bars["bar"]>} Shape */
@@ -29,7 +29,7 @@ const MODELS = ["draft", "target"];
 const places = new WeakMap();
 
 /**
- * One chance set, the others in the proportions they had.
+* Set one probability; the others keep their proportions.
  * @param {number[]} law @param {number} at @param {number} value
  */
 function withChance(law, at, value) {
@@ -51,7 +51,7 @@ class Bars {
     this.timer = 0;
     this.sent = 0;
     this.id = "";
-    this.top = 1; // the chance at the plot's upper edge
+    this.top = 1; // the probability at the plot's upper edge
     this.width = 0;
     /** @type {string[]} */
     this.labels = [];
@@ -60,14 +60,14 @@ class Bars {
     /** @type {Laws} */
     this.laws = { draft: [], target: [] };
     /**
-     * What is being moved, and the law before.
+    * The bar being moved, and the distribution before.
      * @type {{model: Model, at: number, base: number[]}|null}
      */
     this.grip = null;
     this.dragging = false;
     /** @type {((name: string, value: unknown) => void)|null} */
     this.tell = null;
-    this.plot = makeSvg("svg", { class: "plot", role: "group", "aria-label": "Chances of each token, by draft and target" });
+    this.plot = makeSvg("svg", { class: "plot", role: "group", "aria-label": "Probability of each token, by draft and target" });
     this.plot.append(patterns());
     this.grid = makeSvg("g", { class: "grid" });
     this.names = make("div", "names");
@@ -86,7 +86,7 @@ class Bars {
     return make("div", "head", {}, [make("div", "key", {}, key), this.reset]);
   }
 
-  /** @param {BarsData} data what Python sent */
+  /** @param {BarsData} data from Python */
   take(data) {
     if (data.id === this.id) return;
     this.id = data.id;
@@ -115,12 +115,12 @@ class Bars {
     const value = makeSvg("text", { class: "value", "text-anchor": "middle" });
     const handle = makeSvg("rect", {
       class: `handle ${model}`, rx: 3, tabindex: 0, role: "slider", "data-testid": `${model}-${at}`,
-      "aria-label": `${model} chance of ${visibleText(label)}`, "aria-orientation": "vertical", "aria-valuemin": 0, "aria-valuemax": 1,
+      "aria-label": `${model} probability of ${visibleText(label)}`, "aria-orientation": "vertical", "aria-valuemin": 0, "aria-valuemax": 1,
     });
     const grab = makeSvg("rect", { class: "grab" });
     const group = makeSvg("g", { class: "bar" }, [ground, shared, extra, value, handle, grab]);
     group.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-      // A finger on the rest of a bar scrolls the page.
+      // A touch on the rest of a bar scrolls the page.
       if (event.button === 0 && (event.pointerType !== "touch" || event.target === grab)) this.seize(event, model, at, group, handle);
     });
     handle.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.pressed(event, model, at));
@@ -137,7 +137,7 @@ class Bars {
     group.setPointerCapture(event.pointerId);
     this.dragging = true;
     const offset = this.chanceAt(event) - this.laws[model][at];
-    const near = Math.abs(offset) * HEIGHT <= REACH * this.top; // held by its top, it does not jump
+    const near = Math.abs(offset) * HEIGHT <= REACH * this.top; // grabbed near its top, it does not jump
     this.grip = { model, at, base: [...this.laws[model]] };
     const moved = (/** @type {PointerEvent} */ now) => this.set(model, at, Math.min(this.top, this.chanceAt(now) - (near ? offset : 0)));
     const ended = () => {
@@ -160,7 +160,7 @@ class Bars {
     event.preventDefault();
     event.stopPropagation();
     const held = this.grip;
-    // The proportions of the others are kept while one bar is moved, even through 1.
+    // The others keep their proportions while one bar is moved, even through 1.
     if (held?.model !== model || held.at !== at) this.grip = { model, at, base: [...this.laws[model]] };
     this.set(model, at, Math.round((this.laws[model][at] + step) * 1000) / 1000);
     this.settle();
@@ -187,7 +187,7 @@ class Bars {
     this.send();
   }
 
-  /** The scale follows the tallest bar, but never under a hand. */
+  /** The scale follows the tallest bar, but not during a drag. */
   settle() {
     const tallest = Math.max(...this.laws.draft, ...this.laws.target);
     this.top = Math.min(1, Math.ceil((tallest + 0.1) * 5 - 1e-9) / 5);
@@ -272,7 +272,7 @@ function place(rect, x, y, width, height) {
   for (const [name, value] of Object.entries({ x, y, width, height: Math.max(0, height) })) rect.setAttribute(name, value.toFixed(2));
 }
 
-/** What is not shared is hatched, each way for one model, so that it is told without colour. */
+/** Mass that is not shared is hatched, in one direction per model, to be readable without colour. */
 function patterns() {
   const hatch = (/** @type {string} */ model, /** @type {number} */ angle) =>
     makeSvg("pattern", { id: `bars-${model}`, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${angle})` }, [
@@ -290,8 +290,8 @@ function barsOf(parent) {
 }
 
 /**
- * A cleanup may come late, after the next call has begun: only the newest one may end the bars,
- * and only when their place on the page is gone.
+* A cleanup may run late, after the next call has begun: only the newest one may close the bars,
+* and only after their element was removed from the page.
  * @param {{data: BarsData, parentElement: HTMLElement, setStateValue: (name: string, value: unknown) => void}} given
  */
 export default function ({ data, parentElement, setStateValue }) {

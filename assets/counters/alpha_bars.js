@@ -1,4 +1,4 @@
-// α by position as bars: of late, with a mark for all of the time.
+// α by position as bars: recent values, with a mark for the whole time.
 
 import { make, makeSvg, setText } from "../player/elements.js";
 

@@ -1,5 +1,5 @@
 // The board of an engine's counters: large numbers, α by position, and lines over the last minutes.
-// A point is sent once and appended here; where one is missing, it is asked for again.
+// A point is sent once and appended here; a missing one is requested again.
 
 import { onceAtRest } from "../player/at_rest.js";
 import { make, setText } from "../player/elements.js";
@@ -10,15 +10,15 @@ import { LineChart } from "./line_chart.js";
 /** @typedef {{at: number, tau: number|null, drafted: number|null, accepted: number|null, anew: boolean}} Point */
 /** @typedef {{id: string, label: string, shown: string, note: string}} Figure */
 /**
- * What Python sends: points from number ``from`` on, of which those before ``first`` are forgotten.
+* The data from Python: points from number ``from`` on; those before ``first`` are dropped.
  * @typedef {{
  *   id: string, live: boolean, points: {first: number, from: number, items: Point[], total: number},
  *   alphas: Alpha[], legend: {recent: string, began: string}, figures: Figure[], notes: string[],
  * }} BoardData
  */
 
-const WISH_EVERY = 1500; // milliseconds between two wishes
-const MINUTES = 4; // that the lines show
+const WISH_EVERY = 1500; // milliseconds between two requests
+const MINUTES = 4; // shown by the lines
 
 /** @type {WeakMap<HTMLElement, Board>} */
 const places = new WeakMap();
@@ -40,7 +40,7 @@ class Board {
     this.figures = make("div", "figures");
     this.notes = make("div", "notes", { role: "status" });
     this.alphas = new AlphaBars();
-    this.lengths = new LineChart({ title: "Tokens a round, τ", kinds: ["tau"], words: [] });
+    this.lengths = new LineChart({ title: "Tokens per round, τ", kinds: ["tau"], words: [] });
     this.rates = new LineChart({ title: "A second", kinds: ["drafted", "accepted"], words: ["drafted", "accepted"] });
     this.lines = make("div", "lines", {}, [this.lengths.element, this.rates.element]);
     this.charts = make("div", "charts", {}, [this.alphas.element, this.lines]);
@@ -69,7 +69,7 @@ class Board {
   /** @param {BoardData} data */
   append({ points }) {
     if (points.total < this.next) {
-      this.points = []; // they were counted anew
+      this.points = []; // the counters were reset
       this.first = points.first;
     }
     if (points.from > Math.max(this.next, points.first)) return this.wish();
@@ -139,8 +139,8 @@ function figureBox() {
 }
 
 /**
- * A cleanup may come late, after the next call has begun: only the newest one may end the board, and
- * only when its place on the page is gone.
+* A cleanup may run late, after the next call has begun: only the newest one may close the board, and
+* only after its element was removed from the page.
  * @param {{data: BoardData, parentElement: HTMLElement, setStateValue: (name: string, value: unknown) => void}} given
  */
 export default function ({ data, parentElement, setStateValue }) {

@@ -1,5 +1,5 @@
-// A small chart of one or two quantities over time. A line breaks where nothing is known, where
-// readings are missing, and where the engine was started anew.
+// A small chart of one or two quantities over time. A line breaks at unknown values, at missing
+// readings, and where the engine was restarted.
 
 import { make, makeSvg, setText } from "../player/elements.js";
 
@@ -22,7 +22,7 @@ function above(value) {
 /** @param {number} value */
 const written = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(Number.isInteger(value) ? 0 : 1));
 
-/** Seconds, as far back as they lie. @param {number} seconds @param {boolean} now */
+/** A label for seconds in the past. @param {number} seconds @param {boolean} now */
 function moment(seconds, now) {
   if (now && Math.abs(seconds) < 0.5) return "now";
   const sign = now && seconds < 0 ? "−" : "";
@@ -57,7 +57,7 @@ export class LineChart {
     );
   }
 
-  /** What a person who cannot see it is told. @param {Reading[]} readings */
+  /** The description for screen readers. @param {Reading[]} readings */
   words(readings) {
     const last = readings.at(-1);
     const now = this.look.kinds.map((_, place) => {
@@ -104,7 +104,7 @@ function path(readings, place, apart, x, y) {
     const value = values[place];
     const joined = pen && !anew && at - before <= apart;
     if (value !== null) {
-      // A point that stands alone is a dot.
+      // An isolated point is a dot.
       drawn += joined ? `L${x(at).toFixed(1)} ${y(value).toFixed(1)}` : `M${x(at).toFixed(1)} ${y(value).toFixed(1)}h0`;
     }
     pen = value !== null;

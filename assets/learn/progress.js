@@ -1,4 +1,4 @@
-// What is done of the lesson, kept in this browser from one visit to the next.
+// Progress in the lesson, stored in this browser between visits.
 
 const KEY = "specviz.learn";
 
@@ -8,7 +8,7 @@ function recalled() {
     const kept = JSON.parse(localStorage.getItem(KEY) ?? "[]");
     return Array.isArray(kept) ? kept.filter((each) => typeof each === "string").slice(0, 100) : [];
   } catch {
-    return []; // the browser keeps nothing, or something else
+    return []; // no or invalid stored data
   }
 }
 
@@ -21,6 +21,6 @@ export default function (given) {
   try {
     localStorage.setItem(KEY, JSON.stringify(all));
   } catch {
-    // The lesson works without.
+    // The lesson works without storage.
   }
 }

@@ -1,19 +1,19 @@
-// A text as a heat map: every token on a ground that says how likely it was to be accepted, and the
-// rounds of a run laid over it. Token text is set by textContent alone.
+// A text as a heat map: each token's background shows its acceptance probability, with the
+// rounds of a run as an overlay. Token text is set only through textContent.
 
 import { make } from "../player/elements.js";
 import { visibleText } from "../player/token_text.js";
 
 /**
- * What Python sends. ``odds`` of a token is null where it is not known; ``ends`` are the tokens
- * with which a round of the run ended, by how they came.
+* The data from Python. ``odds`` of a token is null if not known; ``ends`` are the tokens
+* that ended a round of the run, and their kinds.
  * @typedef {{
  *   id: string, prompt: string, texts: string[], odds: (number|null)[],
  *   ends: Record<string, string>, label: string,
  * }} OddsText
  */
 
-const STEPS = 5; // shades of the ground, from certainly rejected to certainly accepted
+const STEPS = 5; // background shades, from certainly rejected to certainly accepted
 
 /** @type {WeakMap<HTMLElement, {element: HTMLElement, id: string}>} */
 const places = new WeakMap();
@@ -25,7 +25,7 @@ function shade(odds) {
 
 /** @param {number|null} odds */
 function words(odds) {
-  return odds === null ? "odds unknown" : `odds ${odds.toFixed(2)}`;
+  return odds === null ? "probability unknown" : `probability ${odds.toFixed(2)}`;
 }
 
 /** @param {OddsText} data */
@@ -53,7 +53,7 @@ function key(hasRounds) {
     return cell;
   });
   const low = make("span", "end-label", {});
-  low.textContent = "odds of acceptance";
+  low.textContent = "acceptance probability";
   const marks = (hasRounds ? ["recovered", "bonus"] : []).map((kind) => {
     const mark = make("span", `mark end ${kind}`, {});
     mark.textContent = kind;

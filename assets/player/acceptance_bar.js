@@ -1,5 +1,5 @@
-// This file draws the odds of acceptance as a bar, with a mark on it where the random draw fell
-// that decided the verdict. The mark can be dragged, to see what another draw would have done.
+// The acceptance probability as a bar, with a mark at the random draw that decided the verdict. The
+// mark can be dragged to see what another draw would have done.
 
 import { make, makeButton, setText } from "./elements.js";
 import { toldApart } from "./number_words.js";
@@ -28,7 +28,7 @@ export function makeAcceptanceBar(store, shown) {
   const fork = makeButton("vd-fork", "Fork here", () => askFork(), { "data-testid": "fork-here", title: FORK_TITLE });
   const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [told, fork, back])]);
   let drawn = 0;
-  /** Kept at once, so that a second key in the same frame goes on from here. @param {number} uniform */
+  /** Stored at once, so that a second key in the same frame continues from here. @param {number} uniform */
   const suppose = (uniform) => {
     if (!store.selected) store.select(shown());
     drawn = Math.max(0, Math.min(LAST_DRAW, uniform));
@@ -62,8 +62,8 @@ export function makeAcceptanceBar(store, shown) {
       element.style.setProperty("--real", String(candidate.uniform));
       element.classList.toggle("vd-tried", whatIf !== null);
       placeSideWords(accept, reject, odds, drawn);
-      setText(accept, subject.run.deciding === "together" ? "go on from here" : "accept");
-      setText(reject, subject.run.deciding === "together" ? "not from here" : "reject");
+      setText(accept, subject.run.deciding === "together" ? "keep" : "accept");
+      setText(reject, subject.run.deciding === "together" ? "cut" : "reject");
       edge.textContent = edgeWords(odds, shownOdds, subject.run);
       label.textContent = drawLabel(subject.fate, whatIf, shownDraw);
       handle.setAttribute("aria-valuenow", String(drawn));
@@ -75,7 +75,7 @@ export function makeAcceptanceBar(store, shown) {
   };
 }
 
-const FORK_TITLE = "Makes a new run that goes on from this verdict. All other draws stay as they are.";
+const FORK_TITLE = "Starts a new run that continues from this verdict. All other draws stay the same.";
 
 /** Whether a draw gives the other verdict. @param {Subject} subject @param {Candidate} candidate @param {number} uniform */
 function turns({ run, fate }, candidate, uniform) {
@@ -92,7 +92,7 @@ const SLIDER = {
 };
 
 /**
- * Both words stand at the end of their side, away from the draw.
+ * Each label is placed at the end of its side, away from the draw.
  * @param {HTMLElement} accept @param {HTMLElement} reject @param {number} odds
  * @param {number} drawn
  */
@@ -105,15 +105,15 @@ function placeSideWords(accept, reject, odds, drawn) {
 
 /** @param {number} odds @param {string} told @param {Run} run */
 function edgeWords(odds, told, { deciding }) {
-  if (deciding === "together") return `odds to go on from here ${told}`;
-  if (odds === 1) return "accepted whatever the draw";
-  return odds === 0 ? "rejected whatever the draw" : `odds of acceptance ${told}`;
+  if (deciding === "together") return `probability of keeping ${told}`;
+  if (odds === 1) return "always accepted";
+  return odds === 0 ? "always rejected" : `acceptance probability ${told}`;
 }
 
 /** @param {Fate} fate @param {number|null} whatIf @param {string} told */
 function drawLabel(fate, whatIf, told) {
   if (whatIf !== null) return `what if ${told}`;
-  return fate === "discarded" ? `never used: ${told}` : `draw ${told}`;
+  return fate === "discarded" ? `not used: ${told}` : `draw ${told}`;
 }
 
 /** @param {Subject} subject */

@@ -1,6 +1,5 @@
-// This file draws what both models thought at a position. The likeliest tokens of the draft, those
-// of the target, and those of what the target had left over stand side by side, as bars on one
-// scale.
+// Both models' distributions at a position: the likeliest tokens of the draft, the target and the
+// residual side by side, as bars on one scale.
 
 import { make, makeButton, setText, setTextOrHide } from "./elements.js";
 import { likelihood } from "./number_words.js";
@@ -14,9 +13,9 @@ import { forkAt, leftoverShare } from "./verdict_rule.js";
 /** @import { Subject } from "./verdict_subject.js" */
 
 const LISTED = 10;
-const LEFT_OVER = "left over (residual)";
+const LEFT_OVER = "residual";
 
-/** @typedef {{items: Alternative[], own: Alternative|null, under: string, none?: string}} Listing  none: what stands in place of no items */
+/** @typedef {{items: Alternative[], own: Alternative|null, under: string, none?: string}} Listing  none: the text shown without items */
 
 /** @param {Store} store */
 export function makeAlternatives(store) {
@@ -26,7 +25,7 @@ export function makeAlternatives(store) {
     const { run } = store.data;
     if (asked && run) store.ask?.("fork", { run: run.id, ...asked, draw: null, rank });
   });
-  /** Where the token of a row would be put instead. @type {Spot|null} */
+  /** Where a fork would put the token of a row. @type {Spot|null} */
   let asked = null;
   const rest = makeColumn([LEFT_OVER], "rest");
   const columns = make("div", "vd-columns", {}, [draft.element, target.element, rest.element]);
@@ -54,7 +53,7 @@ export function makeAlternatives(store) {
 }
 
 /**
- * Where another token of the target's can be put: at temperature 0, where no draw decides.
+ * Where a fork can put another token of the target: at temperature 0, where no draw decides.
  * @param {Subject} subject @returns {Spot|null}
  */
 function forkPlace(subject) {
@@ -63,7 +62,7 @@ function forkPlace(subject) {
   return { round: spot.round, place: fate === "recovered" ? failedPlace(round) : spot.place };
 }
 
-/** What the run says there. @param {Subject} subject */
+/** The token that the run emitted there. @param {Subject} subject */
 function saidThere(subject) {
   return (subject.fate === "accepted" ? subject.candidate : subject.round.extra)?.text ?? null;
 }
@@ -86,12 +85,12 @@ function noteOf(subject) {
   const { run, fate } = subject;
   if (run.engine) return "";
   if (fate === "bonus")
-    return "The draft proposed nothing at this place, so there is nothing to compare.";
+    return "The draft proposed nothing at this position, so there is nothing to compare.";
   if (!judgedAt(subject)) return "";
   if (!insightOf(subject))
-    return "The record was off in this run, so what else the models considered is not known.";
+    return "Recording was off in this run, so the other tokens are not known.";
   if (!run.greedy) return "";
-  return `The first two columns show the models at temperature 1. At temperature 0 the target’s likeliest token alone counts: the third shows what decided.${forkPlace(subject) ? " Fork goes on with another of the target’s tokens." : ""}`;
+  return `The first two columns show the models at temperature 1. At temperature 0 only the target’s likeliest token counts; the third column shows it.${forkPlace(subject) ? " Fork continues with another of the target’s tokens." : ""}`;
 }
 
 /** @param {Subject} subject @param {Insight} insight @returns {Listing} */
@@ -127,28 +126,28 @@ function restColumn(subject, insight) {
   const own = replaced && held !== null && !run.greedy ? [replaced.text, held] : null;
   const listed = replaced && insight.residual_top.find(([text]) => text === replaced.text);
   const weight = 1 - (judgedAt(subject)?.expected ?? 1);
-  const under = run.greedy ? "" : `(target\u00a0−\u00a0draft)₊ is ${likelihood(Math.max(0, weight))}, rescaled to 100\u00a0%`;
+  const under = run.greedy ? "" : `(target\u00a0−\u00a0draft)₊ sums to ${likelihood(Math.max(0, weight))}, rescaled to 100\u00a0%`;
   return { items: insight.residual_top, own: own ?? listed ?? null, under };
 }
 
 /**
- * What the third column shows where no leftover of one place decides.
+ * The third column for verification rules without a residual of one position.
  * @type {Partial<Record<Run["deciding"], {title: string, of: (subject: Subject, insight: Insight) => Listing}>>}
  */
 const THIRD = {
-  together: { title: "joint odds, place by place", of: jointColumn },
-  equal: { title: "what the target said", of: saidColumn },
-  threshold: { title: "replaced from (target)", of: (_, insight) => ({ items: insight.target_top, own: null, under: "" }) },
+  together: { title: "joint ratio by position", of: jointColumn },
+  equal: { title: "the target’s sample", of: saidColumn },
+  threshold: { title: "replacement from (target)", of: (_, insight) => ({ items: insight.target_top, own: null, under: "" }) },
 };
 
-/** Multiplied up along the candidates, never above 1. @param {Subject} subject @returns {Listing} */
+/** The product along the candidates, at most 1. @param {Subject} subject @returns {Listing} */
 function jointColumn(subject) {
   const own = judgedAt(subject);
   const items = subject.round.candidates.flatMap((each) => {
     const known = judged(each);
     return known?.joint === undefined ? [] : [/** @type {Alternative} */ ([known.text, known.joint])];
   });
-  return { items: items.slice(0, LISTED), own: own ? [own.text, own.joint ?? 0] : null, under: "target / draft, multiplied up" };
+  return { items: items.slice(0, LISTED), own: own ? [own.text, own.joint ?? 0] : null, under: "product of target / draft" };
 }
 
 /** @param {Subject} subject @returns {Listing} */
@@ -156,10 +155,10 @@ function saidColumn(subject) {
   const rival = judgedAt(subject)?.rival;
   /** @type {Alternative[]} */
   const items = rival ? [[rival.text, rival.target]] : [];
-  return { items, own: items[0] ?? null, under: rival ? "with the odds that it gave it" : "", none: "its word here is not part of the text" };
+  return { items, own: items[0] ?? null, under: rival ? "with its probability" : "", none: "its token here is not part of the text" };
 }
 
-/** Whether the target's likeliest token alone counts. @param {Subject} subject */
+/** Whether only the target's likeliest token counts. @param {Subject} subject */
 function isGreedy({ run }) {
   return run.greedy && !run.lossy;
 }
@@ -174,7 +173,7 @@ function greedyColumn(subject, insight) {
   return { items, own: items[0] ?? null, under: "" };
 }
 
-const UNCERTAIN = "The entropy: how uncertain the model is, and among how many equally likely tokens it would be as uncertain.";
+const UNCERTAIN = "Entropy: how uncertain the model is, and how many equally likely tokens would give the same uncertainty.";
 
 /** @param {number} nats */
 function entropyWords(nats) {
@@ -203,7 +202,7 @@ function makeColumn(title, kind, pick) {
     },
     /**
      * @param {Listing|null} column @param {number} scale the probability of a full bar
-     * @param {string|null} [said] what the run says there, where another can be put in its place
+     * @param {string|null} [said] the run's token there, if a fork can replace it
      */
     update(column, scale, said = null) {
       const items = column?.items ?? [];
@@ -213,7 +212,7 @@ function makeColumn(title, kind, pick) {
       if (mark < 0 && column?.own) rows[items.length].update(column.own, scale, true);
       setTextOrHide(
         none,
-        column ? (items.length ? "" : (column.none ?? "nothing: both give the same")) : "not checked yet",
+        column ? (items.length ? "" : (column.none ?? "none: both distributions are equal")) : "not verified yet",
       );
     },
   };

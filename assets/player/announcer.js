@@ -1,4 +1,4 @@
-// This file tells people who use a screen reader what happened in the rounds that are over.
+// Announces finished rounds to users of screen readers.
 
 import { make } from "./elements.js";
 import { eventsOf } from "./round_events.js";
@@ -21,7 +21,7 @@ function roundWords(round, index) {
   return `${words.join(", ")}.`;
 }
 
-/** Says finished rounds aloud, no more often than once a second. */
+/** Announces finished rounds, at most once a second. */
 class Announcer {
   /** @param {Store} store */
   constructor(store) {
@@ -30,7 +30,7 @@ class Announcer {
     /** @type {Recording|null} */
     this.recording = null;
     this.said = 0; // how many rounds have been announced
-    this.quiet = 0; // nothing is said before this moment
+    this.quiet = 0; // no announcement before this time
     this.later = 0;
   }
 
@@ -44,7 +44,7 @@ class Announcer {
     if (over > this.said && !this.later) this.announceSoon();
   }
 
-  /** How many rounds are over at the cursor. */
+  /** The number of rounds that are finished at the cursor. */
   finished() {
     const { recording, cursor } = this.store;
     if (cursor <= 0 || !recording.rounds.length) return 0;

@@ -1,8 +1,8 @@
-// What the player says to the page's script waits until no script runs: a value that reaches Streamlit
-// after a change of page would make its browser part take the old page for the open one, and break it
-// off.
+// Delays the player's messages to the page until no script runs: a value that reaches Streamlit after
+// a change of page would make its frontend treat the old page as the open one and interrupt the new
+// page's script.
 
-const LOOK_EVERY = 50; // milliseconds between two looks
+const LOOK_EVERY = 50; // milliseconds between two checks
 
 export function isAtRest() {
   const state = document.querySelector("[data-test-script-state]");

@@ -1,5 +1,5 @@
-// The store knows what is shown and how it plays. This file has the part of it that is the same for
-// one run and for a race. It draws nothing itself.
+// The store is the state of the player: what is shown and how it plays. This file has the part that
+// runs and races share. It draws nothing.
 
 import { Recording } from "./recording.js";
 
@@ -9,12 +9,12 @@ import { Recording } from "./recording.js";
 /** @import { RunStore } from "./run_store.js" */
 
 /**
- * The store as views see it. A run plays in events, a race in seconds; views need not ask which.
+* The store as views see it. A run plays in events, a race in seconds; views need not distinguish.
  * @typedef {RunStore|RaceStore} Store
  */
 
 /**
- * What the seek bar shows. It counts events, or the seconds of a race.
+* The state of the seek bar, in events, or in seconds of a race.
  * @typedef {{at: number, end: number, step: string}} SeekBar
  */
 
@@ -23,75 +23,75 @@ import { Recording } from "./recording.js";
 export const UNDER_WAY = ["loading", "queued", "running"];
 
 /**
- * The state of the player. Views read it and change it only through its methods. After a change,
- * every watcher is called once, at the next frame.
+* The state of the player. Views read it, and change it only through its methods. After a change,
+* every watcher is called once in the next frame.
  */
 export class BaseStore {
   constructor() {
-    this.heldUntil = 0; // on the clock of the page
+    this.heldUntil = 0; // on the page's clock
     this.recording = new Recording("");
-    /** What Python sent; the rounds of it are in the recording. @type {Partial<RunPayload>} */
+    /** The payload from Python; its rounds are in the recording. @type {Partial<RunPayload>} */
     this.data = {};
     this.cursor = 0;
     this.playing = false;
     this.speed = "1";
-    /** Whether the cursor stays at the newest event of a run under way. */
+    /** Whether the cursor stays at the newest event of a run in progress. */
     this.live = false;
     /** @type {Spot|null} */
     this.selected = null;
-    /** The pane beside whose token the verdict card stands, because the reader asked about it there. @type {Pane|null} */
+    /** The pane where the user opened a token, with the verdict card beside it. @type {Pane|null} */
     this.beside = null;
-    this.resumes = { playing: false, live: false }; // once the card is away again
-    /** The draw that a person tries instead of the real one. @type {number|null} */
+    this.resumes = { playing: false, live: false }; // after the card is closed
+    /** The draw that the user tries instead of the real one. @type {number|null} */
     this.whatIf = null;
     /** @type {Set<() => void>} */
     this.watchers = new Set();
-    /** The reader asked for less motion: whole rounds appear at once. */
+    /** The user prefers reduced motion: whole rounds appear at once. */
     this.still = false;
     /** Whether the step since the last frame may be animated. */
     this.lively = false;
     this.drawn = 0; // the cursor at the last frame
     this.frame = 0;
-    this.rested = 0; // while playing fast, nothing is drawn before this moment
+    this.rested = 0; // while playing fast, nothing is drawn before this time
     this.due = 0; // milliseconds: to the next event of a run, or saved up by a race
-    /** Says something to the page's script; the number under which. @type {((name: string, value: object) => number)|null} */
+    /** Sends an event to the page's script and returns its number. @type {((name: string, value: object) => number)|null} */
     this.ask = null;
   }
 
-  /** Whether all there is has been played. */
+  /** Whether everything received has been played. */
   get over() {
     return this.cursor >= this.recording.end;
   }
 
-  /** Whether more rounds may come; a run that is done may still get its forecast. */
+  /** Whether more rounds may arrive. A run that is done may still get its forecast. */
   get underWay() {
     return Boolean(this.data.growing) && UNDER_WAY.includes(this.data.run?.state ?? "");
   }
 
-  /** Whether no round will come any more. */
+  /** Whether no more rounds will arrive. */
   get whole() {
     return !this.underWay;
   }
 
-  /** How it is shown, as the reader chooses it. */
+  /** The pace that the user chose. */
   get pace() {
     return this.live ? "now" : this.speed;
   }
 
-  /** Whether the last round is there. */
+  /** Whether the last round has arrived. */
   get decoded() {
     return !this.underWay;
   }
 
   /**
-   * Whether whole rounds appear at once: the reader asked for less motion, or a run that loads or
-   * decodes needs the processor that drawing would take.
+  * Whether whole rounds appear at once: the user prefers reduced motion, or a run that loads or
+  * decodes needs the processor time that drawing would take.
    */
   get quiet() {
     return this.still || this.held || Boolean(this.data.run?.waiting) || (this.underWay && !this.decoded);
   }
 
-  /** Whether the reader has just asked for another run, so that this one stands still until it comes. */
+  /** Whether the user has just requested another run, so that this one pauses until it arrives. */
   get held() {
     return performance.now() < this.heldUntil;
   }
@@ -116,7 +116,7 @@ export class BaseStore {
     if (!this.frame) this.frame = requestAnimationFrame((now) => this.tell(now));
   }
 
-  /** Where drawing is slow, it gets at most a third of the time. @param {number} now */
+  /** Slow drawing gets at most a third of the time. @param {number} now */
   tell(now) {
     this.frame = 0;
     if (this.hasty && now < this.rested) return this.changed();
@@ -144,7 +144,7 @@ export class BaseStore {
   }
 
   /**
-   * Where the cursor begins: at the first candidate or, without motion, after the first round.
+  * Where the cursor begins: at the first candidate or, with reduced motion, after the first round.
    * @param {Recording} recording
    */
   opening(recording) {
@@ -165,7 +165,7 @@ export class BaseStore {
     this.changed();
   }
 
-  /** Back to the newest event of a run under way. */
+  /** Go back to the newest event of a run in progress. */
   follow() {
     this.beside = null;
     this.live = true;
@@ -189,7 +189,7 @@ export class BaseStore {
     this.seek(this.cursor + by);
   }
 
-  /** To the end of a round. @param {1|-1} by */
+  /** Go to the end of a round. @param {1|-1} by */
   stepRound(by) {
     const { round, step } = this.recording.place(this.cursor);
     const { starts } = this.recording;
@@ -206,7 +206,7 @@ export class BaseStore {
     this.changed();
   }
 
-  /** The reader chooses a speed. @param {string} pace */
+  /** Handle the user's choice of a speed. @param {string} pace */
   choosePace(pace) {
     this.setSpeed(pace);
   }
@@ -219,7 +219,7 @@ export class BaseStore {
   }
 
   /**
-   * The reader asks about a token: its card comes to it, and what plays stands still meanwhile.
+  * Open a token's card beside it, and pause playback until the card is closed.
    * @param {Spot} spot @param {Pane} pane
    */
   open(spot, pane) {
@@ -229,7 +229,7 @@ export class BaseStore {
     this.select(spot);
   }
 
-  /** Away with the card from the token; what played goes on. */
+  /** Close the card beside the token, and resume playback. */
   shut() {
     const { playing, live } = this.resumes;
     this.beside = null;

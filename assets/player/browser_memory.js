@@ -1,6 +1,6 @@
-// This file keeps small texts in the browser from one visit to the next.
+// Small texts stored in the browser between visits.
 
-/** @param {string} key @returns {string|null} null also where the browser keeps nothing */
+/** @param {string} key @returns {string|null} null also if the browser does not allow storage */
 export function recall(key) {
   try {
     return localStorage.getItem(key);
@@ -14,6 +14,6 @@ export function remember(key, value) {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // The browser may not keep anything; the page works without.
+    // The browser may not allow storage; the page works without.
   }
 }

@@ -1,5 +1,5 @@
-// This file moves the verdict card beside the token that the reader asked about, so that both are in
-// view; else the card stands in its place below the lanes.
+// Moves the verdict card beside the token that the user opened, so that both are in view; otherwise
+// the card is in its place below the lanes.
 
 /** @import { Pane, Store } from "./base_store.js" */
 /** @import { Spot } from "./round_events.js" */
@@ -8,7 +8,7 @@ const GAP = 10; // pixels between the token and the card
 const MEANT_FOR = "button, a, input, select, summary, label, canvas, [data-at]";
 const EDGE = 8; // pixels left free at the edges of the window
 
-/** The chosen token where it was asked about; else in the other pane. @param {Element} page @param {Pane} pane */
+/** The selected token in the pane where it was opened, else in the other pane. @param {Element} page @param {Pane} pane */
 function tokenOf(page, pane) {
   const panes = pane === "text" ? [".text-pane", ".rounds"] : [".rounds", ".text-pane"];
   for (const each of panes) {
@@ -20,14 +20,14 @@ function tokenOf(page, pane) {
   return null;
 }
 
-/** What scrolls the whole page. @param {Element} element @returns {Element} */
+/** The element that scrolls the whole page. @param {Element} element @returns {Element} */
 function scrollerOf(element) {
   for (let each = element.parentElement; each; each = each.parentElement)
     if (/auto|scroll/.test(getComputedStyle(each).overflowY) && each.scrollHeight > each.clientHeight) return each;
   return document.scrollingElement ?? document.documentElement;
 }
 
-/** Where a reader sees the page: below what lies over its head. @param {Element} scroller */
+/** The visible part of the page, below Streamlit's header. @param {Element} scroller */
 function viewOf(scroller) {
   const head = document.querySelector('[data-testid="stHeader"]')?.getBoundingClientRect().bottom ?? 0;
   const { top } = scroller === document.scrollingElement ? { top: 0 } : scroller.getBoundingClientRect();
@@ -40,9 +40,9 @@ export class CardPlace {
     this.card = card;
     this.store = store;
     /** @type {Spot|null} */
-    this.shown = null; // the token that was brought into view with its card
+    this.shown = null; // the token that was scrolled into view with its card
     this.again = () => this.draw();
-    /** A press beside the card takes it away, unless it is meant for something else. @param {MouseEvent} press */
+    /** A click outside the card closes it, unless the click is for another control. @param {MouseEvent} press */
     this.heedPress = ({ target }) => {
       if (!store.beside || !(target instanceof Element) || card.contains(target)) return;
       if (!target.closest(MEANT_FOR)) store.shut();
@@ -62,14 +62,14 @@ export class CardPlace {
     const { card, store } = this;
     const page = card.parentElement;
     if (!page || (!store.beside && !card.classList.contains("vd-beside"))) return;
-    const isPresented = card.closest('[data-presenting="true"]') !== null; // there it has a place of its own
+    const isPresented = card.closest('[data-presenting="true"]') !== null; // presenter mode has its own place for it
     const token = store.beside && !isPresented ? tokenOf(page, store.beside) : null;
     card.classList.toggle("vd-beside", token !== null);
     if (!token) this.shown = null;
     else this.put(page, token);
   }
 
-  /** Below the token, or above it where below there is no room or are the controls. @param {Element} page @param {DOMRect} token */
+  /** Below the token, or above it if there is no space below or the card would cover the controls. @param {Element} page @param {DOMRect} token */
   put(page, token) {
     const { card, store } = this;
     const scroller = scrollerOf(page);
@@ -87,7 +87,7 @@ export class CardPlace {
     card.style.setProperty("--tip", `${Math.max(16, Math.min(tip, card.offsetWidth - 16))}px`);
     if (this.shown === store.selected) return;
     this.shown = store.selected;
-    const hidden = token.bottom + needed - view.bottom; // the token stays in view, whatever the height
+    const hidden = token.bottom + needed - view.bottom; // the token stays in view at any height
     if (!isAbove && hidden > 0) scroller.scrollBy({ top: Math.min(hidden, token.top - view.top) });
     if (token.top < view.top) scroller.scrollBy({ top: token.top - view.top });
   }

@@ -1,4 +1,4 @@
-// This chart shows the share of candidates that were accepted, over the rounds so far.
+// Chart: the share of accepted candidates over the rounds so far.
 
 import {
   ChartFrame,
@@ -19,7 +19,7 @@ import { alphaOf, RoundCounts, wilson } from "./round_counts.js";
 /** @import { Pointed, Tick } from "./chart_frame.js" */
 
 const ACCEPTANCE_CAPTION =
-  "Line: share of tested candidates accepted so far (α), with its 95 % band. Dashed: the share expected from their odds, before the draws.";
+  "Line: share of tested candidates accepted so far (observed α), with a 95 % band. Dashed: expected α, before the draws.";
 
 export class AcceptanceChart {
   /** @param {Store} store */
@@ -67,7 +67,7 @@ export class AcceptanceChart {
     this.frame.describe(acceptanceWords(counts));
   }
 
-  /** Names and values at the ends of both lines. @param {RoundCounts} counts */
+  /** Labels with values at the ends of both lines. @param {RoundCounts} counts */
   paintNames({ accepted, expected, tested, rounds }) {
     const values = [accepted[rounds] / tested[rounds], expected[rounds] / tested[rounds]];
     const { top, bottom, right } = this.frame.box;
@@ -126,7 +126,7 @@ function sampledRounds(counts, pixels) {
 }
 
 /**
- * Where the axis begins: below all rounds but the first ones, whose band is wide.
+* The start of the axis: below all rounds except the first ones, whose band is wide.
  * @param {RoundCounts} counts @param {number[]} points
  */
 function acceptanceFloor(counts, points) {
@@ -145,7 +145,7 @@ export function shareTicks(low) {
   });
 }
 
-/** Lines of text, one below the other. @param {Element} text @param {string[]} words @param {number} x */
+/** Lines of text below each other. @param {Element} text @param {string[]} words @param {number} x */
 function stackTexts(text, words, x) {
   reuseChildren(text, "tspan", words.length).forEach((line, i) => {
     setAttributes(line, { x, dy: i ? "1.13em" : 0 });

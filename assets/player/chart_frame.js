@@ -1,5 +1,5 @@
-// The parts that all charts are built from: a card with a drawing of known size, scales, axes, labels
-// that do not overlap, and a note at the pointer.
+// Parts shared by all charts: a card with a drawing of known size, scales, axes, labels that do not
+// overlap, and a tooltip at the pointer.
 
 import { make, makeSvg, setText } from "./elements.js";
 
@@ -37,7 +37,7 @@ export function shortNumber(value) {
 }
 
 /**
- * Every second or third tick where all would be too close to be read.
+* Every second or third tick if all of them would be too close to read.
  * @param {Tick[]} ticks @param {number} slot pixels from one to the next
  */
 export function legibleTicks(ticks, slot) {
@@ -51,7 +51,7 @@ export function setAttributes(element, attributes) {
 }
 
 /**
- * The children of an element, made or removed until there are `count`.
+* The children of an element, added or removed until there are `count`.
  * @param {Element} layer @param {keyof SVGElementTagNameMap} tag @param {number} count @returns {Element[]}
  */
 export function reuseChildren(layer, tag, count) {
@@ -66,7 +66,7 @@ export function pathThrough(points) {
 }
 
 /**
- * A box as a piece of a path.
+* A box as part of a path.
  * @param {number} x @param {number} y @param {number} width @param {number} height
  */
 export function boxPath(x, y, width, height) {
@@ -74,7 +74,7 @@ export function boxPath(x, y, width, height) {
 }
 
 /**
- * Places for labels that keep a gap, as near as possible to the wanted ones.
+* Positions for labels with a gap between them, as near as possible to the wanted positions.
  * @param {number[]} wanted @param {number} gap @param {number} low @param {number} high
  */
 export function spreadLabels(wanted, gap, low, high) {
@@ -102,7 +102,7 @@ export class ChartFrame {
     this.height = CHART_HEIGHT;
     this.svg = makeSvg("svg", { role: "img", "aria-label": title });
     this.caption = make("p", "ch-caption");
-    this.empty = make("p", "ch-empty", {}, ["fills as rounds arrive"]);
+    this.empty = make("p", "ch-empty", {}, ["filled as rounds arrive"]);
     this.tip = make("div", "ch-tip", { "aria-hidden": "true" });
     this.tip.hidden = true;
     this.plot = make("div", "ch-plot", {}, [this.svg, this.empty, this.tip]);
@@ -153,7 +153,7 @@ export class ChartFrame {
     });
   }
 
-  /** @param {string} words what the drawing shows, for those who do not see it */
+  /** @param {string} words description of the drawing for screen readers */
   describe(words) {
     setAttributes(this.svg, { "aria-label": `${this.title}. ${words}` });
   }
@@ -169,7 +169,7 @@ export class ChartFrame {
     this.tip.style.transform = `translate(calc(${x}px - 50%), calc(${y}px - 100%))`;
   }
 
-  /** @param {(x: number) => Pointed|null} find the note for a place across */
+  /** @param {(x: number) => Pointed|null} find returns the tooltip for a horizontal position */
   showNotes(find) {
     this.svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) =>
       this.showNote(find(event.clientX - this.svg.getBoundingClientRect().left)),
@@ -181,7 +181,7 @@ export class ChartFrame {
 export const MARGINS = { left: 36, right: 14, top: 14, bottom: 26 };
 
 /**
- * A click on a chart over rounds takes the cursor to the end of that round.
+* A click on a chart over rounds moves the cursor to the end of that round.
  * @param {ChartFrame} frame @param {Store} store @param {(at: number) => number} roundAt from 1
  */
 export function seekOnClick(frame, store, roundAt) {

@@ -1,4 +1,4 @@
-// This chart shows how often candidates were accepted, by their position in a round.
+// Chart: how often candidates were accepted, by their position in a round.
 
 import { shareTicks } from "./chart_acceptance.js";
 import {
@@ -17,11 +17,11 @@ import { reachedAt, RoundCounts, wilson } from "./round_counts.js";
 /** @import { Pointed } from "./chart_frame.js" */
 /** @import { PlaceCounts } from "./round_counts.js" */
 
-/** What an accepted candidate is one of, in words. */
+/** The population of the acceptance rate, in words. */
 const OWN = { caption: "tested", note: "tested", none: "never tested", said: "tested" };
 const COUNTED = {
   caption: "accepted at the position before (the first: rounds that drafted)",
-  note: "that came so far",
+  note: "that got this far",
   none: "never reached",
   said: "accepted at the position before",
 };
@@ -97,7 +97,7 @@ export class PositionsChart {
     });
   }
 
-  /** What became of the candidates of the cursor's round, in a row below the axis. @param {number} index */
+  /** The verdicts of the cursor's round, in a row below the axis. @param {number} index */
   mark(index) {
     const { candidates } = this.counts.recording.rounds[index];
     const { bottom } = this.frame.box;
@@ -129,7 +129,7 @@ function whiskerPath(x, [low, high]) {
   return `M${x} ${low}V${high}M${x - 3.5} ${low}h7M${x - 3.5} ${high}h7`;
 }
 
-/** Accepted of all that could have been, over all positions; null before the first. @param {PlaceCounts[]} places @param {number[]} reached */
+/** The acceptance rate over all positions; null before the first. @param {PlaceCounts[]} places @param {number[]} reached */
 function shareOf(places, reached) {
   const all = reached.reduce((sum, each) => sum + each, 0);
   return all ? places.reduce((sum, each) => sum + each.accepted, 0) / all : null;

@@ -1,5 +1,5 @@
-// This chart shows what passes of the models take, by the tokens they are fed, beside the time that
-// reading their bytes takes: while a pass waits for memory, verifying more tokens is free.
+// Chart: the time of the models' passes by number of tokens, and the time to read their bytes. As long
+// as a pass is bound by memory, verifying more tokens is free.
 
 import {
   ChartFrame,
@@ -35,7 +35,7 @@ export class RooflineChart {
     this.draftEnds = this.frame.layer("ch-pass-ends ch-of-draft", "path");
     this.dots = this.frame.layer("ch-pass-dots");
     this.names = this.frame.layer("ch-labels");
-    setText(this.frame.empty, "appears when the step costs are measured");
+    setText(this.frame.empty, "shown once the step costs are measured");
     /** @type {Roofline|null} */
     this.shown = null;
     this.x = linearScale(0, 1, 0, 1);
@@ -95,7 +95,7 @@ export class RooflineChart {
     return `M${x} ${low}V${end}M${x - 3} ${low}h6${end === high ? `M${x - 3} ${high}h6` : ""}`;
   }
 
-  /** The run's own number of tokens is filled; what was not timed is faint. @param {Roofline} shown */
+  /** The run's own number of tokens is filled; interpolated numbers are faint. @param {Roofline} shown */
   paintDots({ passes, draft, gamma, interpolated }) {
     const dots = reuseChildren(this.dots, "circle", passes.length + (draft ? 1 : 0));
     passes.forEach((pass, i) => {
@@ -108,7 +108,7 @@ export class RooflineChart {
     if (draft) setAttributes(dots[passes.length], { cx: this.x(1), cy: this.y(ms(draft)), r: 4, class: "ch-of-draft" });
   }
 
-  /** What reading takes, what is called free, and up to where it is. @param {Roofline} shown */
+  /** Labels: the time to read the bytes, the limit of "free", and the γ up to which it holds. @param {Roofline} shown */
   paintLevels({ passes, draft, free, limit }) {
     const { left, right, top, bottom } = this.frame.box;
     this.level(this.floor, passes[0].floor, left, right);
@@ -149,7 +149,7 @@ export class RooflineChart {
     });
   }
 
-  /** It is the same in every round. */
+  /** The chart is the same in every round. */
   mark() {}
 
   /** @param {number} tokens @returns {Pointed|null} */
@@ -159,7 +159,7 @@ export class RooflineChart {
     if (!shown || !pass) return null;
     const lines = [`${tokens} token${tokens === 1 ? "" : "s"}: ${passWords(pass)}`];
     if (tokens > 1) lines.push(`${(pass.seconds / shown.passes[0].seconds).toFixed(2)} target steps`);
-    if (shown.interpolated.includes(tokens)) lines.push("not timed: it lies between its neighbours");
+    if (shown.interpolated.includes(tokens)) lines.push("not timed: interpolated");
     if (tokens === 1 && shown.draft) lines.push(`draft step: ${passWords(shown.draft)}`);
     return { x: this.x(tokens), text: lines.join("\n") };
   }
@@ -180,7 +180,7 @@ function passWords({ seconds, error, floor }) {
 /** @param {Roofline|null} shown @returns {(Node|string)[]} */
 function captionOf(shown) {
   const models = [legendEntry("d", "draft"), legendEntry("v", "target")];
-  const axes = "Milliseconds of a pass, by the tokens it is fed.";
+  const axes = "Milliseconds per pass, by number of tokens.";
   if (!shown) return [axes];
   const dashed = shown.passes[0].floor === null ? "" : " Dashed: reading its bytes.";
   const lines = `${axes}${dashed} Dotted: ${shown.limit} target steps.`;

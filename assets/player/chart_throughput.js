@@ -1,5 +1,5 @@
-// This chart shows throughput over γ: the ideal curve and the forecast, and the runs of this session
-// as points.
+// Chart: throughput over γ, with the ideal curve, the forecast, and the runs of this session as
+// points.
 
 import {
   ChartFrame,
@@ -23,9 +23,9 @@ import { secondsOf } from "./round_times.js";
 /** Grid lines without numbers, until there are curves. */
 const BLANK = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: "" }));
 
-const NAME_LIFT = 12; // from a curve to the middle of its name
-const CLOSE = 36; // between two lines that share a name
-const LEAST_APART = 0.03; // smaller differences of the target alone get no second line
+const NAME_LIFT = 12; // from a curve to the middle of its label
+const CLOSE = 36; // between two lines that share a label
+const LEAST_APART = 0.03; // for smaller differences, the target alone gets no second line
 const LETTER = 0.4; // about the width of a letter / the reader's text size
 
 export class ThroughputChart {
@@ -45,11 +45,11 @@ export class ThroughputChart {
     this.told = this.frame.layer("ch-labels");
     this.pace = this.frame.layer("ch-pace");
     this.names = this.frame.layer("ch-labels");
-    /** The buttons of the points, in their order. @type {HTMLButtonElement[]} */
+    /** The buttons of the points, in order. @type {HTMLButtonElement[]} */
     this.buttons = [];
     this.points = make("div", "ch-points");
     this.frame.plot.append(this.points);
-    setText(this.frame.empty, "appears when the step costs are measured");
+    setText(this.frame.empty, "shown once the step costs are measured");
     /** @type {Throughput|null} */
     this.shown = null;
     this.x = linearScale(0, 1, 0, 1);
@@ -92,7 +92,7 @@ export class ThroughputChart {
     this.frame.describe(throughputWords(shown));
   }
 
-  /** The γ of the next run, and what the curves say of it. @param {Throughput} shown */
+  /** The γ of the next run, and its rate on the curves. @param {Throughput} shown */
   paintChosen(shown) {
     const { top, bottom } = this.frame.box;
     this.chosen.style.display = shown.chosen ? "" : "none";
@@ -108,7 +108,7 @@ export class ThroughputChart {
   }
 
   /**
-   * The target alone as this run timed it, where the step costs say something else.
+  * The target alone as timed by this run, if it differs from the step costs.
    * @param {Throughput} shown
    */
   paintMeasured(shown) {
@@ -140,7 +140,7 @@ export class ThroughputChart {
     this.paintTimes(target, highest);
   }
 
-  /** The second axis: times the target alone. @param {number} target @param {number} highest */
+  /** The second axis: speed relative to the target alone. @param {number} target @param {number} highest */
   paintTimes(target, highest) {
     setAttributes(this.title, { x: this.frame.width, y: this.frame.box.top - 12, "text-anchor": "end" });
     setText(this.title, "× target alone (step costs)");
@@ -154,7 +154,7 @@ export class ThroughputChart {
     });
   }
 
-  /** Runs as points that can be focused; the shown run is filled and named. @param {Throughput} shown */
+  /** Runs as focusable points; the shown run is filled and labelled. @param {Throughput} shown */
   paintPoints({ points }) {
     const { buttons } = this;
     while (buttons.length > points.length) buttons.pop()?.remove();
@@ -176,12 +176,12 @@ export class ThroughputChart {
     });
   }
 
-  /** Whether a name must stand on the left because there is no room on the right. @param {number} gamma */
+  /** Whether a label must be on the left because there is no space on the right. @param {number} gamma */
   leftward(gamma) {
     return this.x(gamma) > 0.62 * this.frame.width;
   }
 
-  /** The names of the curves, where there is most room. @param {Throughput} shown */
+  /** The labels of the curves, where there is most space. @param {Throughput} shown */
   paintNames(shown) {
     const { gammas, points } = shown;
     const lines = namedLines(shown, this.isClose(shown));
@@ -200,13 +200,13 @@ export class ThroughputChart {
     });
   }
 
-  /** Whether no name has room between the two lines of the target alone. @param {Throughput} shown */
+  /** Whether no label fits between the two lines of the target alone. @param {Throughput} shown */
   isClose(shown) {
     const measured = measuredApart(shown);
     return measured !== null && Math.abs(this.y(measured) - this.y(shown.target)) < CLOSE;
   }
 
-  /** A point, and the name beside it. @param {RunPoint} point @returns {Place[]} */
+  /** A point, and the label beside it. @param {RunPoint} point @returns {Place[]} */
   spotsOf({ gamma, rate, current }) {
     const [x, y] = [this.x(gamma), this.y(rate)];
     if (!current) return [{ x, y }];
@@ -227,17 +227,17 @@ export class ThroughputChart {
 
 /** @param {Throughput|null} shown */
 function throughputCaption(shown) {
-  if (!shown) return "Tokens a second over γ.";
-  const words = ["Tokens a second over γ.", curveWords(shown)];
-  if (!shown.stale) words.push("Short line: the pace of the present round.");
+  if (!shown) return "Tokens per second over γ.";
+  const words = ["Tokens per second over γ.", curveWords(shown)];
+  if (!shown.stale) words.push("Short line: the rate of the current round.");
   if (shown.doubt) words.push(shown.doubt, "Measure step costs again under The pair.");
   return words.join(" ");
 }
 
-/** What the curves rest on. @param {Throughput} shown */
+/** The source of the curves. @param {Throughput} shown */
 function curveWords({ stale, forecast, extrapolated }) {
   if (stale)
-    return "Curves: from step costs, for other settings than are chosen now; grey until a run with these.";
+    return "Curves: from step costs, for the previous settings; grey until a run with the current ones.";
   if (!forecast) return "Curve: from step costs.";
   return extrapolated
     ? "Curves: from step costs and this run’s α."
@@ -246,13 +246,13 @@ function curveWords({ stale, forecast, extrapolated }) {
 
 /** @param {RunPoint} point */
 function pointWords({ label, rate, partial, few }) {
-  const words = `${label}: ${shortNumber(rate)} tokens a second`;
-  const limits = [few ? " of few rounds" : "", partial ? " that was broken off" : ""].join("");
+  const words = `${label}: ${shortNumber(rate)} tokens per second`;
+  const limits = [few ? " of few rounds" : "", partial ? " that was stopped" : ""].join("");
   return limits ? `${words}, in a run${limits}` : words;
 }
 
 /**
- * What the curves say of a γ that is chosen and that this run did not have.
+* The curves' rate at a chosen γ that this run did not have.
  * @param {Throughput} shown
  */
 function foretoldApart({ chosen, points, forecast, extrapolated }) {
@@ -269,7 +269,7 @@ function diamondPath(x, y) {
 }
 
 /**
- * The measured target alone, where it differs enough to be drawn.
+* The measured target alone, if it differs enough to be drawn.
  * @param {Throughput} shown @returns {number|null}
  */
 function measuredApart({ target, measured_target: measured }) {
@@ -288,9 +288,9 @@ function highestRate(shown) {
 function throughputWords(shown) {
   const { target, measured_target: measured, points, gammas, forecast } = shown;
   const own = points.find((each) => each.current);
-  const run = own && `This run at γ ${own.gamma}: ${shortNumber(own.rate)} tokens a second.`;
+  const run = own && `This run at γ ${own.gamma}: ${shortNumber(own.rate)} tokens per second.`;
   const foretold = foretoldApart(shown);
-  const chosen = foretold && `Chosen now: ${foretold.name} tokens a second.`;
+  const chosen = foretold && `Chosen now: ${foretold.name} tokens per second.`;
   const best = forecast && gammas[forecast.indexOf(Math.max(...forecast))];
   const ahead = best && `The forecast is highest at γ ${best}.`;
   const timed = measured ? `, measured ${shortNumber(measured)}` : "";
@@ -307,7 +307,7 @@ function gammaTicks(gammas) {
 }
 
 /**
- * The curves with their names; two lines of the target alone that are close share that of the lower.
+* The curves with their labels; two close lines of the target alone share the label of the lower.
  * @param {Throughput} shown @param {boolean} close
  */
 function namedLines(shown, close) {
@@ -330,8 +330,8 @@ function namedLines(shown, close) {
 }
 
 /**
- * Where along a curve, above or below it, a name is farthest from what is drawn already.
- * @param {Place[]} curve @param {Place[]} taken @param {number} half of the name's width
+* The place along a curve, above or below it, where a label is farthest from everything drawn.
+ * @param {Place[]} curve @param {Place[]} taken @param {number} half of the label's width
  * @param {{left: number, right: number, top: number, bottom: number}} box
  */
 function roomiest(curve, taken, half, box) {
@@ -354,7 +354,7 @@ function aboveAndBelow({ x, y }) {
   ];
 }
 
-/** Tokens a second of one round. @param {Round} round */
+/** Tokens per second of one round. @param {Round} round */
 function rateOf(round) {
   const seconds = secondsOf(round.times);
   return seconds > 0 ? tokensIn(round) / seconds : 0;

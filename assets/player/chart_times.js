@@ -1,4 +1,4 @@
-// This chart shows where the time of each round went: to the draft, to the target, or elsewhere.
+// Chart: the time of each round, divided into draft, target and other.
 
 import {
   boxPath,
@@ -21,12 +21,12 @@ import { phasesOf, secondsOf } from "./round_times.js";
 /** @import { Round } from "./payload.d.ts" */
 
 const WINDOW = 60; // rounds in view
-const LEAST_SLOTS = 24; // few rounds would make very wide bars
+const LEAST_SLOTS = 24; // otherwise few rounds would have very wide bars
 
 export class TimesChart {
   /** @param {Store} store */
   constructor(store) {
-    this.frame = new ChartFrame("times", "Time a round", MARGINS);
+    this.frame = new ChartFrame("times", "Time per round", MARGINS);
     this.now = this.frame.layer("ch-now-slot", "rect");
     this.layers = Object.fromEntries(
       ["draft", "verify", "other", "whole", "waste", "over"].map((name) => [
@@ -39,13 +39,13 @@ export class TimesChart {
     this.first = 0; // round in view
     this.slot = 1;
     this.y = linearScale(0, 1, 1, 0);
-    this.divided = true; // what the caption speaks of
+    this.divided = true; // as in the caption
     this.frame.caption.append(...timesCaption(true));
     seekOnClick(this.frame, store, (at) => this.indexAt(at) + 1);
     this.frame.showNotes((at) => this.noteAt(this.indexAt(at)));
   }
 
-  /** The left edge of a round's slot. @param {number} index */
+  /** The left edge of a round's bar. @param {number} index */
   x(index) {
     return this.frame.box.left + (index - this.first) * this.slot;
   }
@@ -93,7 +93,7 @@ export class TimesChart {
   }
 
   /**
-   * A bar that is too long is cut off and marked.
+  * Bars that are too long are cut off and marked.
    * @param {Record<string, string>} paths @param {Round} round @param {number} x
    */
   addBar(paths, round, x) {
@@ -111,7 +111,7 @@ export class TimesChart {
     if (!fits) paths.over += `M${left} ${top - 2}h${width}l${-width / 2} -5z`;
   }
 
-  /** The first round in view, with another in the middle. @param {number} index */
+  /** The first round in view when the given one is in the middle. @param {number} index */
   startFor(index) {
     return Math.max(0, Math.min(this.counts.rounds - WINDOW, index - WINDOW / 2));
   }
@@ -136,32 +136,32 @@ export class TimesChart {
   }
 }
 
-/** Where the time of a round went. @param {Round} round */
+/** The tooltip of a round: its time by phase. @param {Round} round */
 function partWords(round) {
   const { times } = round;
-  if ("whole" in times) return ["the engine does not tell its parts"];
+  if ("whole" in times) return ["the engine does not report its phases"];
   const { draft, verify, other } = times;
   return [
     `draft ${milliseconds(draft)}, target ${milliseconds(verify)}, other ${milliseconds(other)}`,
-    `${percent(wastedShare(round))} of the drafting thrown away`,
+    `${percent(wastedShare(round))} of the drafting discarded`,
   ];
 }
 
 /** @param {boolean} divided @returns {(Node|string)[]} */
 function timesCaption(divided) {
-  if (!divided) return ["Milliseconds from one to the next, as they came. ", legendEntry("w", "undivided: its parts are not told")];
+  if (!divided) return ["Milliseconds between two arrivals. ", legendEntry("w", "undivided: the phases are not reported")];
   const parts = [
     legendEntry("d", "draft"),
     legendEntry("v", "target"),
     legendEntry("o", "other"),
-    legendEntry("d wasted", "drafting that was thrown away"),
+    legendEntry("d wasted", "drafting of discarded candidates"),
   ];
   return ["Milliseconds.", ...parts].flatMap((part) => [part, " "]);
 }
 
 let hatchesMade = 0;
 
-/** @param {ChartFrame} frame @returns {string} a fill of slanted lines */
+/** @param {ChartFrame} frame @returns {string} a hatched fill */
 function hatch(frame) {
   const id = `sv-hatch-${(hatchesMade += 1)}`;
   const line = makeSvg("path", { d: "M-1 1l2 -2M0 5l5 -5M4 6l2 -2", class: "ch-hatch" });
@@ -176,5 +176,5 @@ function timesWords({ phases, rounds, divided }) {
   const mean = (seconds) => milliseconds(seconds / rounds);
   if (!divided) return `On average a round took ${mean(phases.whole)}.`;
   const [draft, verify, other] = [mean(phases.draft), mean(phases.verify), mean(phases.other)];
-  return `On average a round took ${draft} to draft, ${verify} for the target to check and ${other} besides.`;
+  return `On average a round took ${draft} to draft, ${verify} to verify and ${other} for the rest.`;
 }

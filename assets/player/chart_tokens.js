@@ -1,5 +1,5 @@
-// This chart shows how many tokens the rounds emitted, beside the distribution that would follow if
-// all candidates had the same chance of acceptance.
+// Chart: the distribution of tokens per round, compared with the one that would follow if all
+// candidates had the same acceptance probability.
 
 import {
   ChartFrame,
@@ -22,7 +22,7 @@ import { tokensIn } from "./round_events.js";
 export class TokensChart {
   /** @param {Store} store */
   constructor(store) {
-    this.frame = new ChartFrame("tokens", "Tokens a round", MARGINS);
+    this.frame = new ChartFrame("tokens", "Tokens per round", MARGINS);
     this.bars = this.frame.layer("ch-bars");
     this.law = this.frame.layer("ch-law", "path");
     this.pointer = this.frame.layer("ch-pointer");
@@ -55,7 +55,7 @@ export class TokensChart {
   }
 
   /**
-   * For this run with its observed α; where another γ is chosen now, for that γ with the expected α.
+  * For this run with its observed α; if another γ is chosen now, for that γ with the expected α.
    * @param {RoundCounts} counts @param {Throughput|null} shown @returns {TokensLaw}
    */
   lawOf(counts, shown) {
@@ -71,7 +71,7 @@ export class TokensChart {
     return { gamma, alpha: alphaExpected, foretold: true, stale: Boolean(shown?.stale), share };
   }
 
-  /** The most tokens that a bar stands for; of rounds without candidates, the most that one gave. @param {RoundCounts} counts */
+  /** The largest number of tokens with a bar; without candidates, the most that a round emitted. @param {RoundCounts} counts */
   mostOf(counts) {
     return Math.max(counts.drafts.length, this.told.gamma + 1, counts.emitted.length - 1);
   }
@@ -116,7 +116,7 @@ export class TokensChart {
     const count = `${counts.emitted[size] ?? 0} of ${counts.whole} whole rounds`;
     const part = percent(emittedShare(counts, size));
     const first = `${size} ${size === 1 ? "token" : "tokens"}: ${count}, ${part}`;
-    const law = `\ngeometric law: ${percent(this.told.share(size))}`;
+    const law = `\ngeometric: ${percent(this.told.share(size))}`;
     const text = this.told.alpha === null ? first : first + law;
     return { x: this.x(size), text };
   }
@@ -130,12 +130,12 @@ export class TokensChart {
 
 /** @param {TokensLaw} law */
 function tokensCaption({ alpha, gamma, foretold }) {
-  const bars = "Bars: share of whole rounds that gave so many tokens; violet: every candidate accepted.";
-  if (alpha === null) return "Bars: share of whole rounds that gave so many tokens.";
+  const bars = "Bars: share of whole rounds by tokens emitted; violet: every candidate accepted.";
+  if (alpha === null) return "Bars: share of whole rounds by tokens emitted.";
   const of = ` of ${share(alpha)}`;
   const law = foretold
-    ? `the expected α${of} at every position would give at γ ${gamma}, which was not run (geometric law, extrapolated).`
-    : `the same α${of} at every position would give (the geometric law).`;
+    ? `the expected α${of} at every position would give at γ ${gamma}, which was not run (geometric, extrapolated).`
+    : `the same α${of} at every position would give (geometric distribution).`;
   return `${bars} Short lines: what ${law}`;
 }
 

@@ -1,5 +1,5 @@
 // The live charts are built once and then updated: `fill` when there is more to show, but at most
-// twice a second, since a run that decodes needs the processor; `mark` when the cursor moves. They
+// twice a second, since the decoder needs the processor; `mark` when the cursor moves. They
 // show all rounds that have been received.
 
 import { AcceptanceChart } from "./chart_acceptance.js";
@@ -19,7 +19,7 @@ import { Throttle } from "./throttle.js";
 
 /**
  * @typedef {{frame: ChartFrame, fill: (counts: RoundCounts, charts: ChartsData|undefined) => boolean,
- *   mark: (round: number) => void}} Chart  `fill` tells whether there was anything to show
+ *   mark: (round: number) => void}} Chart  `fill` returns whether there was anything to show
  */
 
 const FILL_EVERY = 500; // milliseconds
@@ -70,7 +70,7 @@ class Charts {
     this.pace.hurry();
   }
 
-  /** Those that are laid out on the page. */
+  /** The charts that are visible on the page. */
   get visible() {
     return this.all.filter((each) => each.frame.width > 0);
   }
@@ -99,8 +99,8 @@ class Charts {
   }
 
   /**
-   * Mark the cursor's round; before the first is over, marks are hidden.
-   * @param {number} round -1 before the first is over
+  * Mark the cursor's round; before the first one is finished, marks are hidden.
+   * @param {number} round -1 before the first one is finished
    */
   mark(round) {
     if (round === this.marked) return;
@@ -117,7 +117,7 @@ class Charts {
 }
 
 /**
- * The last round that is over at a cursor, so that no result is shown early; -1 before the first.
+* The last finished round at a cursor, so that no result is shown early; -1 before the first.
  * @param {Recording} recording @param {number} cursor
  */
 function lastWhole(recording, cursor) {

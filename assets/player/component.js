@@ -1,4 +1,4 @@
-// The Streamlit component begins here: Streamlit calls the function that this file exports.
+// Entry point of the Streamlit component: Streamlit calls the function that this file exports.
 
 import { mountPlayer } from "./mount.js";
 

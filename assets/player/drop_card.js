@@ -1,5 +1,5 @@
-// This file draws a card that a button opens over the page. It opens to the side where there is room,
-// and closes when the reader presses something else.
+// A card that a button opens over the page, on the side with more space. It closes when the user
+// clicks elsewhere.
 
 import { make } from "./elements.js";
 
@@ -22,11 +22,11 @@ export class DropCard {
     return this.element.open;
   }
 
-  /** Above its button, or below it where there is more room; in view where neither is enough. */
+  /** Place it above its button, or below if there is more space; shift it into view if neither fits. */
   place() {
     if (!this.isOpen) return;
     const button = this.opener.getBoundingClientRect();
-    const [above, below] = [button.top - 80, window.innerHeight - button.bottom]; // 80: the page's head
+    const [above, below] = [button.top - 80, window.innerHeight - button.bottom]; // 80: the page's header
     this.element.dataset.side = above < this.card.offsetHeight && below > above ? "below" : "above";
     this.card.scrollIntoView({ block: "nearest" });
   }

@@ -1,7 +1,7 @@
-// These functions make elements of the page and set their text, always as text and never as HTML.
+// Creates DOM elements and sets their text, always as text and never as HTML.
 
 /**
- * An element of HTML.
+* Create an HTML element.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag @param {string} [name] class names
  * @param {Record<string, string>} [attributes] @param {(Node|string)[]} [children]
@@ -18,7 +18,7 @@ export function make(tag, name = "", attributes = {}, children = []) {
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * An element of a drawing.
+* Create an SVG element.
  * @template {keyof SVGElementTagNameMap} Tag
  * @param {Tag} tag @param {Record<string, string|number>} [attributes] @param {(Node|string)[]} [children]
  * @returns {SVGElementTagNameMap[Tag]}
@@ -30,18 +30,18 @@ export function makeSvg(tag, attributes = {}, children = []) {
   return element;
 }
 
-/** The reader's text size, in pixels. */
+/** The user's text size, in pixels. */
 export function readersTextSize() {
   return parseFloat(getComputedStyle(document.documentElement).fontSize);
 }
 
-/** A colour and what it stands for. @param {string} kind of swatch @param {string} word */
+/** A colour and its meaning. @param {string} kind of swatch @param {string} word */
 export function legendEntry(kind, word) {
   return make("span", "entry", {}, [make("u", `swatch ${kind}`), word]);
 }
 
 /**
- * A button that calls a function.
+* Create a button that calls a function.
  * @param {string} name @param {string} text @param {() => void} act
  * @param {Record<string, string>} [attributes]
  */
@@ -56,7 +56,7 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Set the text, or hide the element where there is none. @param {HTMLElement} element @param {string|null|undefined} text */
+/** Set the text, or hide the element if there is none. @param {HTMLElement} element @param {string|null|undefined} text */
 export function setTextOrHide(element, text) {
   setText(element, text || "");
   element.hidden = !text;

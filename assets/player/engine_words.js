@@ -1,5 +1,5 @@
-// These functions write what is known of a token in an engine's answer, and what the engine keeps to
-// itself.
+// Sentences on what is known about a token in an engine's answer, and what the engine does not
+// report.
 
 import { make } from "./elements.js";
 import { likelihood } from "./number_words.js";
@@ -18,23 +18,23 @@ export function tellAnswer(subject, engine) {
 function tellFate(subject, engine) {
   const { round, spot, fate } = subject;
   const candidate = round.candidates[spot.place];
-  if (fate === "drafted") return ["This round has not come to it yet."];
+  if (fate === "drafted") return ["This round has not reached it yet."];
   if (fate === "untold") return tellUntold(subject, engine);
   if (!candidate) return tellLast(round, fate);
   if (fate === "accepted" && candidate.text === null && round.untold)
-    return ["A candidate that was ", fateWord(fate), `: ${sharesOf(round)}. Its text is in the piece that the round gave; where it begins there is not told.`];
+    return ["A candidate that was ", fateWord(fate), `: ${sharesOf(round)}. Its text is part of this round’s piece; the engine does not report where it begins.`];
   if (fate === "accepted" && candidate.text === null)
-    return ["One of the candidates that the engine counts as ", fateWord(fate), ", but the answer ended before it."];
+    return ["The engine counts this candidate as ", fateWord(fate), ", but the answer ended before it."];
   if (fate === "accepted") return [tokenWord(candidate.text ?? ""), " was drafted and ", fateWord(fate), `: ${sharesOf(round)}.`];
   if (fate === "rejected")
-    return ["The candidate here was ", fateWord(fate), `: ${sharesOf(round)}. Which token it was is not told.`];
-  return ["Drafted after the one that was rejected, so ", fateWord(fate), ". Which token it was is not told."];
+    return ["The candidate here was ", fateWord(fate), `: ${sharesOf(round)}. The engine does not report which token it was.`];
+  return ["Drafted after the rejected one, so ", fateWord(fate), ". The engine does not report which token it was."];
 }
 
 /** @param {Round} round @param {string} fate @returns {Words} */
 function tellLast(round, fate) {
   const text = round.extra?.text ?? "";
-  if (fate === "recovered") return [tokenWord(text), " stands in place of the rejected candidate: ", fateWord(fate), "."];
+  if (fate === "recovered") return [tokenWord(text), " replaces the rejected candidate: ", fateWord(fate), "."];
   const count = round.candidates.length;
   const all = count ? `all ${count} candidates were accepted` : "nothing was drafted";
   return [tokenWord(text), ` is the target’s own: ${all} in this round, so this is a `, fateWord(fate), "."];
@@ -47,14 +47,14 @@ function tellUntold({ round, spot }, { speculates }) {
   if (!piece) return [];
   const { text, tokens } = piece;
   const several = tokens !== null && tokens > 1;
-  const size = several ? ` are ${tokens} tokens in one piece.` : tokens === 1 ? " is one token." : " came in one piece.";
+  const size = several ? ` are ${tokens} tokens in one piece.` : tokens === 1 ? " is one token." : " arrived in one piece.";
   return [tokenWord(text), size, ...(speculates === false ? [] : [draftedOf(round, several)])];
 }
 
-/** What is known of how a piece was made. @param {Round} round @param {boolean} several */
+/** What is known about how a piece was generated. @param {Round} round @param {boolean} several */
 function draftedOf(round, several) {
-  if (round.candidates.length) return ` Where each of them begins is not told: ${sharesOf(round)}.`;
-  return several ? " Which of them were drafted is not told." : " Whether it was drafted is not told.";
+  if (round.candidates.length) return ` The engine does not report where each of them begins: ${sharesOf(round)}.`;
+  return several ? " The engine does not report which of them were drafted." : " The engine does not report whether it was drafted.";
 }
 
 /** @param {Round} round */
@@ -77,13 +77,13 @@ function tellProbability({ round, spot, fate }) {
 /** @param {Round} round @returns {Words} */
 function tellTime({ at, merged }) {
   if (at === undefined) return [];
-  return [` It came ${at.toFixed(3)} s after the request${merged ? ", in one piece with the round before" : ""}.`];
+  return [` It arrived ${at.toFixed(3)} s after the request${merged ? ", in one piece with the previous round" : ""}.`];
 }
 
 /** @param {Subject} subject */
 export function placeInAnswer({ run, round, spot, fate }) {
   const count = round.candidates.length;
   if (run.engine?.unit === "piece") return `piece ${spot.round + 1}`;
-  const last = fate === "untold" ? "as it came" : "the last token";
+  const last = fate === "untold" ? "as received" : "the last token";
   return `round ${spot.round + 1}, ${spot.place < count ? `candidate ${spot.place + 1} of ${count}` : last}`;
 }

@@ -1,10 +1,10 @@
-// The first thing in the browser: the recorded run, playing in the place where Streamlit will draw it.
-// Once it is drawn there, it goes on from the same event, and this stage is gone.
+// The first view in the browser: the recorded run, playing where Streamlit will draw it. Once the
+// page is drawn, the run continues from the same event, and this view is removed.
 
 import { Player } from "./player.js";
 import { IN_QUERY } from "./presenter.js";
 
-const LONGEST = 20000; // milliseconds; a page that has not come by then has something else to say
+const LONGEST = 20000; // milliseconds; a page not drawn by then shows something else
 const LOOK_EVERY = 100; // milliseconds
 
 function openFirstStage() {
@@ -22,7 +22,7 @@ function openFirstStage() {
     cover.remove();
     delete window.specvizFirstStage;
   };
-  const { pathname } = window.location; // the reader may leave for another page meanwhile
+  const { pathname } = window.location; // the user may open another page meanwhile
   const isOver = () =>
     performance.now() > LONGEST ||
     window.location.pathname !== pathname ||
@@ -30,7 +30,7 @@ function openFirstStage() {
   const looking = setInterval(() => isOver() && end(), LOOK_EVERY);
   window.specvizFirstStage = {
     state: () => player.stateOfRun(),
-    // Two frames later what stands below has been painted.
+    // Two frames later the page below has been painted.
     leave: () => requestAnimationFrame(() => requestAnimationFrame(end)),
   };
 }

@@ -1,4 +1,4 @@
-// Where a run left another one: what was overruled, and both texts side by side from there on.
+// The fork of a run: the changed draw or token, and both texts side by side from there on.
 
 import { make, setText } from "./elements.js";
 import { toldApart } from "./number_words.js";
@@ -12,7 +12,7 @@ import { oddsOf } from "./verdict_rule.js";
 
 const LEAD = 14; // tokens before the fork that are shown again
 
-/** The tokens of the run. @param {Recording} recording */
+/** The tokens of a run. @param {Recording} recording */
 function tokensOf(recording) {
   return recording.rounds.flatMap((round) => emittedBy(round).map((token) => token.text));
 }
@@ -26,11 +26,11 @@ function quoted(text) {
 function tellFork(fork, recording, run) {
   const round = recording.rounds[fork.round];
   const candidate = judged(round?.candidates[fork.place]);
-  if (!candidate) return ["The run has not come to its fork yet."];
+  if (!candidate) return ["The run has not reached its fork yet."];
   if (fork.draw === null) {
     const said = candidate.verdict === "accepted" ? candidate.text : (round.extra?.text ?? "");
     const likeliest = fork.likeliest === null ? ["its likeliest token"] : ["its likeliest token, ", quoted(fork.likeliest)];
-    return ["Here the target is made to say ", quoted(said), " in place of ", ...likeliest, "."];
+    return ["Here the target emits ", quoted(said), " instead of ", ...likeliest, "."];
   }
   const odds = oddsOf(candidate, run);
   const [tried] = toldApart(candidate.uniform, odds);
@@ -50,8 +50,8 @@ class ForkPane {
     this.title = make("h3");
     this.told = make("p", "fork-told");
     this.where = make("p", "fork-where", { "data-testid": "fork-where" });
-    this.other = makeSide("The run that was forked");
-    this.own = makeSide("This fork");
+    this.other = makeSide("Original run");
+    this.own = makeSide("Fork");
     this.sides = make("div", "fork-sides", {}, [this.other.element, this.own.element]);
     this.element = make("section", "fork-pane card", { "data-testid": "fork", "aria-label": "The fork" }, [
       this.title,
@@ -76,7 +76,7 @@ class ForkPane {
     this.told.replaceChildren(...tellFork(fork, recording, data.run));
     this.sides.hidden = forked === null;
     if (forked) this.compare(forked, tokensOf(recording), data.link?.file === true);
-    else setText(this.where, "The run that was forked is not at hand any more, so its text cannot stand beside this one.");
+    else setText(this.where, "The original run is no longer available, so the texts cannot be compared.");
     if (this.last !== recording.id) this.element.scrollIntoView({ block: "nearest" });
     this.last = recording.id;
   }
@@ -94,7 +94,7 @@ class ForkPane {
     this.other.link(isFile ? null : forked.id);
     setText(
       this.where,
-      parting ? `The first ${parting} ${parting === 1 ? "token is" : "tokens are"} the same; they part at token ${parting + 1} of the text.` : "They part at the first token.",
+      parting ? `The first ${parting} ${parting === 1 ? "token is" : "tokens are"} the same; they differ from token ${parting + 1} of the text on.` : "They differ from the first token on.",
     );
   }
 

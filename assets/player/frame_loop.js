@@ -1,10 +1,10 @@
-// While something plays, this loop lets time pass in the store, frame by frame.
+// Advances the store's time frame by frame while something plays.
 
 /** @import { Store } from "./base_store.js" */
 
-const LONGEST_FRAME = 500; // milliseconds; a tab that was hidden goes on where it was
-const SHORTEST_FRAME = 30; // milliseconds; drawing more often takes the processor from the models
-const QUIET_FRAME = 50; // milliseconds between two looks at the clock where nothing glides
+const LONGEST_FRAME = 500; // milliseconds; a tab that was hidden continues where it was
+const SHORTEST_FRAME = 30; // milliseconds; more frequent drawing takes processor time from the models
+const QUIET_FRAME = 50; // milliseconds between two frames without animation
 
 export class FrameLoop {
   /** @param {Store} store @param {() => void} drawBetweenEvents what moves between two events */

@@ -1,4 +1,4 @@
-// This file draws the question mark beside a figure, and the explanation that it opens.
+// The question mark beside a figure, and the explanation that it opens.
 
 import { make, setText } from "./elements.js";
 
@@ -37,7 +37,7 @@ export function makeHelp() {
 }
 
 /**
- * Push a box sideways until it lies within another.
+ * Shift a box sideways until it is inside another.
  * @param {HTMLElement} box @param {Element|null} room
  */
 function shiftInside(box, room) {

@@ -1,4 +1,4 @@
-// This file says what the player's keys do, and draws the list that explains them.
+// The player's keyboard shortcuts, and the list that explains them.
 
 import { DropCard } from "./drop_card.js";
 import { make } from "./elements.js";
@@ -8,20 +8,20 @@ import { STOPS } from "./stops.js";
 
 const KEY_HELP = [
   ["Space", "play or pause"],
-  ["← →", "one step back or on"],
-  ["[ ]", "one round back or on (also Shift + ← →)"],
-  ["Home End", "start or end"],
+  ["← →", "one step back or forward"],
+  ["[ ]", "one round back or forward (also Shift + ← →)"],
+  ["Home End", "go to the start or the end"],
   [", .", "slower or faster"],
-  ["arrows", "from token to token, once a token is chosen"],
-  ["Esc", "closes the verdict beside a token"],
-  ["?", "this list"],
+  ["arrows", "move from token to token after one is selected"],
+  ["Esc", "close the verdict card"],
+  ["?", "show this list"],
 ];
 
 const STOP_KEYS = STOPS.filter((stop) => stop.key);
 
 const RUN_KEY_HELP = [
-  [STOP_KEYS.map((stop) => stop.key.toUpperCase()).join(" "), "play until the next rejection, one against low odds, a bonus"],
-  ["P", "presenter mode, also left by Esc"],
+  [STOP_KEYS.map((stop) => stop.key.toUpperCase()).join(" "), "play until the next rejection, unlikely acceptance, or bonus"],
+  ["P", "presenter mode (Esc leaves it)"],
 ];
 
 /** @param {boolean} ofRun whether a single run is shown */
@@ -67,8 +67,8 @@ function keysOfRun({ link }, { until, presenter }) {
 }
 
 /**
- * What Esc puts away: what a button opened, then presenter mode, then the verdict beside a token.
- * @param {PlaybackControls} controls @returns {(() => void)|null} nothing, where nothing is open
+ * What Esc closes: an opened menu, then presenter mode, then the verdict card beside a token.
+ * @param {PlaybackControls} controls @returns {(() => void)|null} null if nothing is open
  */
 function escape({ store, tools, link, keys }) {
   const open = [link.drop, keys].find((drop) => drop.isOpen);
@@ -79,7 +79,7 @@ function escape({ store, tools, link, keys }) {
 }
 
 /**
- * Keys work while the focus is in the player or nowhere.
+ * Keys work while the focus is in the player or on no element.
  * @param {HTMLElement} root @param {PlaybackControls} controls @returns {() => void} stops listening
  */
 export function listenToKeys(root, controls) {
@@ -97,7 +97,7 @@ export function listenToKeys(root, controls) {
   return () => document.removeEventListener("keydown", listen, true);
 }
 
-/** A letter also where capitals are locked. @param {KeyboardEvent} event */
+/** Letters in lower case, so that Caps Lock does not matter. @param {KeyboardEvent} event */
 function nameOf({ key, shiftKey }) {
   if (key.length === 1) return key.toLowerCase();
   return shiftKey && key.startsWith("Arrow") ? `Shift+${key}` : key;
@@ -106,7 +106,7 @@ function nameOf({ key, shiftKey }) {
 const MOVING = ["ArrowLeft", "ArrowRight", "Home", "End", " "];
 
 /**
- * Whether the player may use a key: what has the focus may need it itself.
+ * Whether the player may use a key, which the focused element may need itself.
  * @param {HTMLElement} root @param {KeyboardEvent} event
  */
 function belongsToPlayer(root, event) {

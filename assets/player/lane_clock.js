@@ -1,4 +1,4 @@
-// A lane's clock turns a cursor into seconds, and seconds into a cursor. It draws nothing itself.
+// A lane's clock converts a cursor into seconds and back. It draws nothing.
 
 import { eventsOf } from "./round_events.js";
 import { shapeOf } from "./round_shape.js";
@@ -14,7 +14,7 @@ export function sumsOf(parts) {
   return sums;
 }
 
-/** Of a speculative lane: with the times of the repeats if there are any, else of the run. */
+/** The clock of a speculative lane, from the times of the repeats if there are any, else of the run. */
 export class LaneClock {
   /** @param {Recording} recording @param {Times[]|null} timed */
   constructor(recording, timed) {
@@ -36,7 +36,7 @@ export class LaneClock {
     return this.seconds[this.seconds.length - 1];
   }
 
-  /** Seconds at a cursor: candidates share the draft phase; undivided ones pass event by event. @param {number} cursor */
+  /** Seconds at a cursor: candidates share the draft phase; undivided times advance by event. @param {number} cursor */
   at(cursor) {
     const { recording, parts, seconds } = this;
     if (this.rounds === 0) return 0;
@@ -51,7 +51,7 @@ export class LaneClock {
     return over ? seconds[round + 1] : seconds[round] + draft + verify;
   }
 
-  /** The cursor when the clock showed these seconds. @param {number} seconds */
+  /** The cursor at a time. @param {number} seconds */
   cursorAt(seconds) {
     let low = 0;
     let high = this.recording.end;
@@ -65,7 +65,7 @@ export class LaneClock {
 }
 
 /**
- * How many entries of an ascending list are at most a value.
+* The number of entries in an ascending list that are at most a value.
  * @param {number[]} list @param {number} value
  */
 export function countUpTo(list, value) {

@@ -1,5 +1,5 @@
-// These functions paint lanes of time on a canvas: stretches of work, tokens that land, a line at the
-// present second, and the scale below.
+// Paints time lanes on a canvas: bars of work, marks of emitted tokens, a line at the current time,
+// and the scale below.
 
 import { legendEntry, readersTextSize } from "./elements.js";
 import { countUpTo } from "./lane_clock.js";
@@ -34,7 +34,7 @@ function cleanPen(canvas, width, height) {
 }
 
 /**
- * The stretch of the clock that is in view.
+* The part of the clock that is in view.
  * @typedef {{from: number, span: number, width: number, now: number, unit: "s"|"ms",
  *   ink: Record<string, string>}} ClockWindow
  */
@@ -45,7 +45,7 @@ export function xAt(view, seconds) {
 }
 
 /**
- * A stretch of time: full up to the present second, faint after it.
+* A bar of time: solid up to the current time, faint after it.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view
  * @param {number} from @param {number} to @param {string} colour
  */
@@ -63,7 +63,7 @@ function paintStretch(pen, view, from, to, colour) {
 }
 
 /**
- * A stroke where tokens land, faint where they are crowded.
+* A mark where tokens are emitted, faint where marks are dense.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
  * @param {number} at @param {number} height
  */
@@ -105,7 +105,7 @@ export function paintSpeculative(pen, view, clock) {
 }
 
 /**
- * How many tokens a round gave, where there is room.
+* The number of tokens per round, where there is space.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
  * @param {number} to @param {number} tokens
  */
@@ -126,7 +126,7 @@ export function paintTarget(pen, view, sums) {
 }
 
 /**
- * The time at a lane's end, once it is reached.
+* The time at a lane's end, once the end is reached.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} total
  */
 export function paintFinish(pen, view, total) {
@@ -156,7 +156,7 @@ export function paintScale(pen, view) {
 }
 
 /**
- * The stretch to show: the whole clock if a token is then wide enough, else a part around now.
+* The part to show: the whole clock if a token is then wide enough, else a part around the current time.
  * @param {{total: number, now: number, tokens: number, step: number, width: number, element: Element}} given
  *   `step`: pixels for one token, at least
  * @returns {ClockWindow}
@@ -168,7 +168,7 @@ export function windowAround({ total, now, tokens, step, width, element }) {
 }
 
 /**
- * A canvas ready for a lane.
+* A canvas prepared for a lane.
  * @param {HTMLCanvasElement} canvas @param {ClockWindow} view @param {number} height
  */
 export function penFor(canvas, view, height) {
@@ -196,7 +196,7 @@ export function paintStrip(strip, view, total) {
   pen.fillRect((view.now / total) * view.width - 1, 0, 2, 6);
 }
 
-/** The colours of the present theme. @param {Element} element @returns {Record<string, string>} */
+/** The colours of the current theme. @param {Element} element @returns {Record<string, string>} */
 function laneInk(element) {
   const style = getComputedStyle(element);
   /** @param {string} name */
@@ -214,12 +214,12 @@ function laneInk(element) {
   };
 }
 
-/** What the colours are; which rounds there are, and whether the target alone. @param {{divided: boolean, undivided: boolean, alone: boolean}} has */
+/** The legend, for the kinds of rounds present, with or without the target alone. @param {{divided: boolean, undivided: boolean, alone: boolean}} has */
 export function laneKey({ divided, undivided, alone }) {
   return [
     ...(divided ? [legendEntry("d", "draft"), legendEntry("v", "target"), legendEntry("o", "other")] : []),
     ...(!divided && alone ? [legendEntry("v", "target")] : []),
-    ...(undivided ? [legendEntry("w", "undivided: draft and target are not told apart")] : []),
-    legendEntry("t", "tokens land"),
+    ...(undivided ? [legendEntry("w", "undivided: draft and target are not reported separately")] : []),
+    legendEntry("t", "tokens emitted"),
   ];
 }

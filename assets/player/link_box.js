@@ -1,4 +1,4 @@
-// A button that copies a link to the moment that is shown, and says who can open it.
+// A button that copies a link to the shown moment, and explains who can open it.
 
 import { onceAtRest } from "./at_rest.js";
 import { DropCard } from "./drop_card.js";
@@ -13,9 +13,9 @@ import { RunStore } from "./run_store.js";
 
 const REPLAY_BUTTON = ".st-key-download_replay button";
 const LOOK_EVERY = 200; // milliseconds
-const LONGEST_WAIT = 5000; // for the page to hear of the moment
+const LONGEST_WAIT = 5000; // until the page has received the moment
 
-/** The addresses that open the moment: of the kept run, and of the settings that make it again. @param {RunLink} link @param {string} run @param {Moment} moment */
+/** The links that open the moment: to the saved run, and to the settings that reproduce it. @param {RunLink} link @param {string} run @param {Moment} moment */
 function addressesOf(link, run, moment) {
   const here = new URL(window.location.href);
   here.hash = "";
@@ -33,30 +33,30 @@ function addressesOf(link, run, moment) {
 /** @param {RunLink} link @param {string} place */
 function sayWhatOpens(link, place) {
   if (link.file) return `Opens this file at ${place}.`;
-  if (link.kept) return `Opens this run, which is kept here, at ${place}.`;
-  if (link.settings) return `${AGAIN} It opens at ${place}.`;
+  if (link.kept) return `Opens this run, which is saved here, at ${place}.`;
+  if (link.settings) return `${AGAIN} Opens at ${place}.`;
   return "";
 }
 
-/** What the link opens, in words. @param {Moment} moment */
+/** The moment that the link opens, in words. @param {Moment} moment */
 function placeIn({ round, token = "" }) {
   const [of, place] = token.split(".");
   if (!place) return `round ${round}`;
   return of === round ? `round ${round}, token ${place}` : `round ${round}, with the verdict on round ${of}, token ${place}`;
 }
 
-const AGAIN = "Sets the prompt and the settings; Run then makes the same run. The same device makes the same rounds; on another, numbers may differ in their last digits, and so may a token.";
+const AGAIN = "Sets the prompt and the settings; Run then repeats the run. The same device gives the same rounds; on another, the last digits may differ, and so may a token.";
 
 /** @param {RunLink} link */
 function sayWhoCannot(link) {
   if (link.file) return "";
-  if (!link.kept && !link.settings) return "A link opens a run once it is over. Until then its settings would make it again, but the controls cannot show them.";
+  if (!link.kept && !link.settings) return "A link opens a run once it has finished. Until then, a link by settings would work, but the controls do not support this run’s settings.";
   return link.local
-    ? "The server listens on this machine alone, so nobody else can open the link. Send the replay instead: one file, which opens at this moment in any browser."
+    ? "Only this machine can reach the server, so others cannot open the link. Send the replay instead: one file, which opens at this moment in any browser."
     : "";
 }
 
-/** Copies where the browser lets a page do so; else the reader copies what is selected. @param {HTMLInputElement} field */
+/** Copy if the browser allows it; otherwise select the text for the user to copy. @param {HTMLInputElement} field */
 function copy(field) {
   field.select();
   navigator.clipboard?.writeText(field.value).catch(() => {});
@@ -66,12 +66,12 @@ class LinkBox {
   /** @param {Store} store */
   constructor(store) {
     this.store = store;
-    /** The number of the last wish for a moment. @type {number|null} */
+    /** The number of the last request for a moment. @type {number|null} */
     this.asked = null;
-    this.field = makeField("The link");
+    this.field = makeField("Link");
     this.what = make("p", "link-what");
     this.who = make("p", "link-who");
-    this.again = makeField("The link by settings");
+    this.again = makeField("Link by settings");
     this.other = make("div", "link-other", {}, [make("p", "", {}, [AGAIN]), this.again]);
     this.replay = makeButton("link-replay", "Download the replay", () => this.download(), { hidden: "" });
     this.opener = make("summary", "", { "data-testid": "copy-link" }, ["Copy link"]);
@@ -105,8 +105,8 @@ class LinkBox {
   }
 
   /**
-   * The page's own button, once the run is over and the file behind it is of this moment. While the
-   * page draws itself anew there may be no button for a while.
+  * The page's own download button, once the run has finished and the file has this moment. While the
+  * page redraws, the button may be missing for a while.
    * @param {number} [until]
    */
   download(until = Date.now() + LONGEST_WAIT) {

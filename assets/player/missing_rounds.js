@@ -1,11 +1,11 @@
-// Python sends a round once, and a message may be lost. This file asks for missing rounds until they
-// come.
+// Python sends a round once, and a message may be lost. This file requests missing rounds until they
+// arrive.
 
 import { onceAtRest } from "./at_rest.js";
 
 /** @import { Recording } from "./recording.js" */
 
-const WISH_EVERY = 1000; // milliseconds between two wishes
+const WISH_EVERY = 1000; // milliseconds between two requests
 
 export class MissingRounds {
   constructor() {
@@ -16,7 +16,7 @@ export class MissingRounds {
     this.send = null;
   }
 
-  /** @param {Recording} recording @param {number} total how many rounds there are by now */
+  /** @param {Recording} recording @param {number} total the number of rounds so far */
   expect(recording, total) {
     this.recording = recording;
     this.total = total;
@@ -37,7 +37,7 @@ export class MissingRounds {
     this.timer = 0;
     if (!this.missing || !this.recording) return;
     const { id, rounds } = this.recording;
-    // Numbered by the clock, so that numbers grow even when the page is opened again.
+    // Numbered by the clock, so that numbers increase even when the page is reopened.
     this.number = Math.max(this.number + 1, Date.now());
     this.send?.("wish", { run: id, start: rounds.length, number: this.number });
     this.next = performance.now() + WISH_EVERY;

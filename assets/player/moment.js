@@ -1,5 +1,5 @@
-// A moment of a run: what is shown of it, so that a link or a replay file can open it again. In words:
-// `round` and `step`, where the run stands; `token`, the chosen one; `speed`; `draw`, the what-if.
+// A moment of a run, so that a link or a replay file can open it again. Its values:
+// `round` and `step` (the cursor), `token` (the selected one), `speed`, and `draw` (the what-if).
 
 import { LAST_DRAW } from "./verdict_rule.js";
 import { emittedBy, eventsOf, judged, placesOf } from "./round_events.js";
@@ -7,11 +7,11 @@ import { emittedBy, eventsOf, judged, placesOf } from "./round_events.js";
 /** @import { Spot } from "./round_events.js" */
 /** @import { RunStore } from "./run_store.js" */
 
-/** The moment's values as a link writes them. @typedef {Record<string, string>} Moment */
+/** The moment's values as query parameters. @typedef {Record<string, string>} Moment */
 
 export const NAMES = ["round", "step", "token", "speed", "draw"];
 
-/** What is shown now. @param {RunStore} store @returns {Moment} */
+/** The moment that is shown now. @param {RunStore} store @returns {Moment} */
 export function momentOf(store) {
   const { round, step } = store.recording.place(store.cursor);
   const { selected, whatIf } = store;
@@ -24,7 +24,7 @@ export function momentOf(store) {
   };
 }
 
-/** The part of a query, or of what follows a # in an address. @param {Moment} moment */
+/** The moment as part of a query or a fragment. @param {Moment} moment */
 export function queryOf(moment) {
   return new URLSearchParams(moment).toString();
 }
@@ -36,14 +36,14 @@ export function momentIn(query) {
   return said.has("round") ? Object.fromEntries(known) : null;
 }
 
-/** A whole number from 0 on; null for anything else. @param {string|undefined} text @returns {number|null} */
+/** A non-negative integer; null for anything else. @param {string|undefined} text @returns {number|null} */
 function whole(text) {
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null;
 }
 
 /**
- * Open the run there; says whether it has come so far. A link may say anything: what the run does
- * not have is left out.
+* Open the run at a moment; returns whether the run has reached it. Links are not trusted: values
+* that the run does not have are ignored.
  * @param {RunStore} store @param {Moment} moment
  */
 export function goTo(store, moment) {

@@ -1,5 +1,5 @@
-// This file opens the player in an element of the page, and passes it new data and another theme. The
-// player stays in place from one call to the next.
+// Opens the player in an element of the page, and passes it new data and theme changes. The player
+// persists between calls.
 
 import { Player } from "./player.js";
 import { IN_QUERY } from "./presenter.js";
@@ -8,7 +8,7 @@ import { IN_QUERY } from "./presenter.js";
 /** @import { Mark } from "./presenter.js" */
 
 /**
- * What Streamlit gives to a component.
+* The arguments that Streamlit passes to a component.
  * @typedef {{data: Payload, parentElement: HTMLElement,
  *   setStateValue: (name: string, value: unknown) => void}} Given
  */
@@ -26,8 +26,8 @@ function playerOf(parent, mark) {
 }
 
 /**
- * A cleanup may come late, after the next call. So only the newest one closes the player, and only
- * when its element is gone from the page.
+* A cleanup may run late, after the next call. So only the newest one closes the player, and only
+* after its element was removed from the page.
  * @param {Given} given @param {Mark} [mark] where the address says that the player is presented
  * @returns {() => void} the cleanup
  */

@@ -1,4 +1,4 @@
-// These functions write shares, percentages and times.
+// Formatting of shares, percentages and times.
 
 /** @param {number|null|undefined} value @param {number} [digits] written as .86, not 0.86 */
 export function share(value, digits = 2) {
@@ -19,20 +19,20 @@ export function milliseconds(seconds) {
   return `${ms.toFixed(ms < 10 ? 1 : 0)}\u00a0ms`;
 }
 
-/** A probability in per cent, never rounded up to 100. @param {number} value */
+/** A probability in percent, never rounded up to 100. @param {number} value */
 export function likelihood(value) {
   if (value <= 0.995 || value >= 1) return percent(value);
   return `${(Math.floor(1000 * value) / 10).toFixed(1)} %`;
 }
 
-/** What is not 0 is not written as 0. @param {number} value @param {number} digits */
+/** A value above 0 is never written as 0. @param {number} value @param {number} digits */
 function shareAbove0(value, digits) {
   const told = share(value, digits);
   return value > 0 && Number(told) === 0 ? `<\u00a0${share(10 ** -digits, digits)}` : told;
 }
 
 /**
- * Two numbers in [0, 1] with enough digits to be told apart from each other and from 1.
+ * Two numbers in [0, 1] with enough digits to distinguish them from each other and from 1.
  * @param {number} one @param {number} other
  */
 export function toldApart(one, other) {
@@ -52,7 +52,7 @@ export function unitFor(longest) {
   return longest < 1 ? "ms" : "s";
 }
 
-/** The seconds as they are written, so that what is worked out of them agrees. @param {number} seconds @param {"s"|"ms"} unit */
+/** The seconds as displayed, so that values computed from them agree with the display. @param {number} seconds @param {"s"|"ms"} unit */
 export function asWritten(seconds, unit) {
   return parseFloat(timeIn(seconds, unit)) / (unit === "ms" ? 1000 : 1);
 }

@@ -1,53 +1,53 @@
-// The data that Python sends to the player. The scripts are checked against these types, and so is
-// what specviz/player makes of real runs (tests/player/test_payload_types.py).
+// The data that Python sends to the player. The scripts are checked against these types, and so are
+// the payloads of real runs from specviz/player (tests/player/test_payload_types.py).
 
-/** What the player is given: one run, or several that race. */
+/** The player's data: one run, or several in a race. */
 export type Payload = RunPayload | RacePayload;
 
-/** One run, so far or to its end, and all that is shown of it. */
+/** One run, running or finished, and everything shown about it. */
 export interface RunPayload {
   run: Run;
   /** The texts of the prompt's tokens. */
   prompt: string[];
   rounds: SentRounds;
-  /** Null where the target alone was not timed. */
+  /** Null if the target alone was not timed. */
   lanes: Lanes | null;
-  /** Seconds of a step of the target alone by step costs; null where they were not measured. */
+  /** Seconds per step of the target alone, from step costs; null if they were not measured. */
   target_step: number | null;
   summary: Summary;
   charts: Charts;
-  /** Tokens that stand for the end of a text. */
+  /** End-of-text tokens. */
   end_texts?: string[];
-  /** Whether rounds may still come, or a forecast after the run. */
+  /** Whether rounds, or a forecast after the run, may still arrive. */
   growing: boolean;
   tour: Tour;
-  /** The run that this one is a fork of, where it is at hand. */
+  /** The run that this one forks, if available. */
   forked?: ForkedText | null;
-  /** What a link to a moment of the run is made of. */
+  /** The parts of a link to a moment of the run. */
   link?: RunLink | null;
-  /** Where to open the run, as a link says it. */
+  /** The moment to open the run at, as in a link. */
   moment?: Record<string, string> | null;
 }
 
-/** The text of a run that was forked, from the place of the fork on. */
+/** The text of a forked run, from the fork on. */
 export interface ForkedText {
-  /** Under which it is kept. */
+  /** The run's id in the library. */
   id: string | null;
-  /** Tokens of its text before these. */
+  /** The number of tokens before these. */
   before: number;
   texts: string[];
-  /** Tokens of its whole text. */
+  /** The number of tokens of the whole text. */
   total: number;
 }
 
 export interface RunLink {
   /** The library has the run under its id. */
   kept: boolean;
-  /** The query that makes the same run again; null where the controls cannot show it. */
+  /** The query that repeats the run; null if the controls do not support its settings. */
   settings: string | null;
-  /** The server listens on this machine alone. */
+  /** Only this machine can reach the server. */
   local: boolean;
-  /** The number of the last wish for a moment that the page has heeded. */
+  /** The number of the last handled request for a moment. */
   heard?: number | null;
   /** The player is in a replay file. */
   file?: boolean;
@@ -60,81 +60,81 @@ export interface RacePayload {
   tour: Tour;
 }
 
-/** Whether the tour of the first minute opens: once in each browser, always, or not at all. */
+/** Whether the one-minute tour opens: once per browser, always, or never. */
 export type Tour = "ask" | "force" | "never";
 
 export type RunState = "recorded" | "loading" | "queued" | "running" | "stopped" | "done" | "failed";
 
-/** How a run stands, and the settings that explain its verdicts. */
+/** The state of a run, and the settings that explain its verdicts. */
 export interface Run {
-  /** Names the run: rounds that come with another name begin a new recording. */
+  /** Identifies the run: rounds with another id begin a new recording. */
   id: string;
   state: RunState;
-  /** The state in words. */
+  /** The state as text. */
   label: string;
   detail: string;
   remedy: string;
-  /** The last round has been made; the target alone may still be timed. */
+  /** All rounds are decoded; the target alone may still be timed. */
   decoded: boolean;
-  /** The run before is still shown. */
+  /** The previous run is still shown. */
   waiting: boolean;
-  /** The rule changes what the target would say. */
+  /** The rule changes the output distribution. */
   lossy: boolean;
-  /** What a lossy rule adds to the target's probability. */
+  /** The amount a lossy rule adds to the target's probability. */
   epsilon: number;
-  /** What a candidate's fate hangs on: its odds, one decision on all, the target's own word, or a threshold. */
+  /** What decides a candidate's fate: its acceptance probability, one decision for the block, the target's own token, or a threshold. */
   deciding: "odds" | "together" | "equal" | "threshold";
-  /** Whether accepted over tested means something. */
+  /** Whether accepted / tested is meaningful. */
   has_alpha: boolean;
-  /** From which distribution a rejected token is replaced. */
+  /** The distribution that replaces a rejected token. */
   residual: Residual;
   greedy: boolean;
-  /** Null where an engine does not tell it. */
+  /** Null if an engine does not report it. */
   gamma: number | null;
   temperature: number;
-  /** A fork of it can be asked for. */
+  /** Whether the run can be forked. */
   forkable: boolean;
-  /** Where it left other runs. */
+  /** Where it was forked from other runs. */
   forks: Fork[];
-  /** The serving engine whose answer it is; null for a run of our own engine. */
+  /** The serving engine that answered; null for a run of our own engine. */
   engine: Engine | null;
 }
 
-/** A serving engine: it tells less than our own does, and the rest stays unknown. */
+/** A serving engine, which reports less than our own; the rest is unknown. */
 export interface Engine {
-  /** With its version, where it told that. */
+  /** With its version, if reported. */
   name: string;
-  /** What it keeps to itself, in a sentence. */
+  /** What it does not report, in a sentence. */
   silent: string;
   /** What its pieces are, in a sentence. */
   grounds: string;
-  /** False where it decodes the target alone; null where it does not say. */
+  /** False if it decodes the target alone; null if not reported. */
   speculates: boolean | null;
-  /** What a row of the list is: it may tell no rounds. */
+  /** What a row of the list is, since the engine may not report rounds. */
   unit: "round" | "piece";
-  /** What can be counted: it may tell no tokens. */
+  /** What can be counted, since the engine may not report tokens. */
   counts: "token" | "piece";
 }
 
-/** A verdict that was overruled. */
+/** A changed verdict. */
 export interface Fork {
   round: number;
   place: number;
-  /** The seed's draw; null where a token was overruled. */
+  /** The seed's draw; null if a token was changed. */
   draw: number | null;
-  /** The target's likeliest token, where that was overruled. */
+  /** The target's likeliest token, if that was changed. */
   likeliest: string | null;
 }
 
 export type Residual = "leftover" | "target" | "draft";
 
-/** Rounds from number `from` on. A round is sent once; `total` tells whether one is missing. */
+/** Rounds from number `from` on. A round is sent once; `total` shows whether one is missing. */
 export interface SentRounds {
   from: number;
   items: Round[];
   total: number;
   /**
-   * Another one than before: the engine has told more of the rounds that were sent, so they are sent
+  * A new edition: the engine has reported more about the sent rounds, so they are sent
    * again.
    */
   edition?: string;
@@ -143,31 +143,31 @@ export interface SentRounds {
 /** One draft phase, one pass of the target, and the verdicts. */
 export interface Round {
   candidates: AnyCandidate[];
-  /** The token that the target adds; null in a round that was cut before it. */
+  /** The token that the target adds; null if the round was cut before it. */
   extra: AnyExtra | null;
   /**
-   * Of an engine: what the round gave, where it does not tell which of it was a candidate. It lands
+  * From an engine: the text of a round whose candidates it does not identify. It is shown
    * after the candidates.
    */
   untold?: UntoldPiece[];
   /** Why the round ended early; null for a whole round. */
   cut: "eos" | "stop" | "length" | "context" | null;
   times: Times;
-  /** Of an engine: seconds from the request until its tokens came. */
+  /** From an engine: seconds from the request until its tokens arrived. */
   at?: number;
-  /** Of an engine: it came in one piece with the round before. */
+  /** From an engine: it arrived in one piece with the previous round. */
   merged?: boolean;
 }
 
-/** Seconds, divided or not. */
+/** Seconds, divided into phases or not. */
 export type Times = Parts | Undivided;
 
-/** Seconds of which an engine does not tell what they were spent on. */
+/** Seconds that an engine does not divide into phases. */
 export interface Undivided {
   whole: number;
 }
 
-/** Seconds by what they were spent on. */
+/** Seconds by phase. */
 export interface Parts {
   draft: number;
   verify: number;
@@ -179,12 +179,12 @@ export type Verdict = "accepted" | "rejected" | "cut" | "discarded";
 export type AnyCandidate = Candidate | ToldCandidate;
 export type AnyExtra = Extra | ToldExtra;
 
-/** A candidate of which an engine tells its fate and no more. */
+/** A candidate of which an engine reports only the fate. */
 export interface ToldCandidate {
-  /** Null where it does not tell the token. */
+  /** Null if it does not report the token. */
   text: string | null;
   verdict: Verdict;
-  /** The logarithm of its probability, where the engine told that. */
+  /** Its log-probability, if the engine reported it. */
   logprob: number | null;
 }
 
@@ -195,7 +195,7 @@ export interface ToldExtra {
   logprob: number | null;
 }
 
-/** Text that came in one piece, of one or more tokens; null where it does not tell how many. */
+/** Text that arrived in one piece, of one or more tokens; null if their number is not reported. */
 export interface UntoldPiece {
   text: string;
   tokens: number | null;
@@ -206,45 +206,45 @@ export interface UntoldPiece {
 export interface Candidate {
   text: string;
   /**
-   * What it adds to the text, where that is not its own text. Where a character is split over tokens,
+  * What it adds to the text, if that differs from its own text. If a character is split over tokens,
    * their `text` shows the bytes (⟨c3⟩), and the last one adds the whole character.
    */
   adds?: string;
   verdict: Verdict;
-  /** The probability that the draft gave it. */
+  /** Its probability under the draft. */
   draft: number;
-  /** The probability that the target gave it. */
+  /** Its probability under the target. */
   target: number;
-  /** The random number that decided. */
+  /** The random draw that decided. */
   uniform: number;
-  /** The chance of acceptance before the token was drawn. */
+  /** The acceptance probability before the token was drawn. */
   expected: number;
-  /** Null where the run was made without the record. */
+  /** Null if the run was made without recording. */
   insight: Insight | null;
-  /** Of several drafts and trees: the candidate that it hangs on, -1 for the text. */
+  /** For parallel drafts and trees: the parent candidate, -1 for the text. */
   parent?: number;
-  /** Judged together: the joint odds up to here, and what the uniform is held against. */
+  /** Block verification: the joint ratio up to here, and the probability that the draw is compared with. */
   joint?: number;
   coin?: number;
-  /** Its exponential, where both models share the noise. */
+  /** Its exponential noise, if both models share the noise. */
   noise?: number;
-  /** What the target said itself, where that decides and is known. */
+  /** The target's own token, if that decides and is known. */
   rival?: Rival;
 }
 
-/** The token that the target said by itself in a candidate's place. */
+/** The target's own token at a candidate's position. */
 export interface Rival {
   text: string;
   target: number;
   noise?: number;
-  /** By how much its second would have come later, as a share. */
+  /** The relative margin to the second token. */
   margin?: number;
 }
 
 /** The token that a round adds after its candidates. */
 export interface Extra {
   text: string;
-  /** As in a candidate. */
+  /** As for a candidate. */
   adds?: string;
   kind: "recovered" | "bonus";
   target: number;
@@ -252,7 +252,7 @@ export interface Extra {
   uniform: number;
 }
 
-/** What both models thought at a position, at temperature 1. */
+/** Both models' distributions at a position, at temperature 1. */
 export interface Insight {
   draft: number;
   target: number;
@@ -265,36 +265,36 @@ export interface Insight {
 
 export type Alternative = [text: string, probability: number];
 
-/** Both lanes of one run as they were timed. */
+/** Both lanes of one run as timed. */
 export interface Lanes {
   /** The seconds of each round. */
   speculative: Times[];
   /** The seconds of each token of the target alone. */
   target: number[];
-  /** Only the pace of the target alone is known, in the mean of other answers: what is said of it. */
+  /** The note if only the mean rate of the target alone in other answers is known. */
   pace?: string;
-  /** The interval of the speedup leaves open which is faster. */
+  /** Whether the interval of the speedup includes 1. */
   open: boolean;
 }
 
-/** What stands above the player. */
+/** The head of the player. */
 export interface Summary {
   sentence: string;
   because: string;
-  /** What bodies cost and mean; empty for a run without. */
+  /** The costs and meaning of bodies; empty for a run without bodies. */
   bodies: string;
   lamp: string | null;
   figures: Figure[];
-  /** Those that are folded away. */
+  /** The figures under "More figures". */
   finer: Figure[];
 }
 
 export interface Figure {
   id: string;
   label: string;
-  /** The bare number; null where there is none. */
+  /** The number; null if there is none. */
   value: number | null;
-  /** The number as it is written. */
+  /** The number as displayed. */
   shown: string;
   note: string;
   help: string;
@@ -302,9 +302,9 @@ export interface Figure {
 
 export interface Charts {
   throughput: Throughput | null;
-  /** Null before the first round is over, and where step costs were not measured. */
+  /** Null before the first round is finished, and if step costs were not measured. */
   roofline: Roofline | null;
-  /** The names of charts that cannot be drawn of an engine's answer, and why. */
+  /** The charts that cannot be drawn for an engine's answer, and why. */
   left_out?: LeftOut | null;
 }
 
@@ -313,16 +313,16 @@ export interface LeftOut {
   why: string;
 }
 
-/** Tokens a second over γ: curves that follow from step costs, and runs as points. */
+/** Tokens per second over γ: curves from step costs, and runs as points. */
 export interface Throughput {
   gammas: number[];
   ideal: number[];
   forecast: number[] | null;
-  /** The curves follow from this run, and not from other texts. */
+  /** Whether the curves are based on this run and not on other texts. */
   extrapolated: boolean;
-  /** They were made for other settings than are chosen now. */
+  /** Whether they are for previous settings. */
   stale: boolean;
-  /** The target alone by its step costs. */
+  /** The target alone, from its step costs. */
   target: number;
   measured_target: number | null;
   /** Why the step costs may be wrong, in sentences. */
@@ -331,65 +331,65 @@ export interface Throughput {
   points: RunPoint[];
 }
 
-/** What passes take beside the time that reading their bytes takes. */
+/** The time of passes, and the time to read their bytes. */
 export interface Roofline {
   /** The target's, over 1, 2, ... tokens. */
   passes: MeasuredPass[];
-  /** A step of the draft; null where no model drafts. */
+  /** A step of the draft; null if no model drafts. */
   draft: MeasuredPass | null;
   /** The numbers of tokens whose pass was not timed. */
   interpolated: number[];
-  /** Of the run; null where the step costs are not of its rounds. */
+  /** The run's γ; null if the step costs do not cover its rounds. */
   gamma: number | null;
   /** The γ up to which verification is free; 0 for none. */
   free: number;
-  /** Steps of the target that a verification takes at most to be called free. */
+  /** The time, in target steps, up to which a verification is called free. */
   limit: number;
-  /** The shares of the bandwidth and the free γ, in sentences. */
+  /** Sentences on the shares of the bandwidth and the free γ. */
   words: string;
 }
 
 export interface MeasuredPass {
   seconds: number;
-  /** Half the 95 % interval as a share of the seconds; null where nobody can tell. */
+  /** Half the 95 % interval, relative to the seconds; null if unknown. */
   error: number | null;
-  /** Seconds that a bare sum takes to read as many bytes; null where either is not known. */
+  /** Seconds to read as many bytes in a plain sum; null if either is not known. */
   floor: number | null;
 }
 
-/** The γ of the next run, and its rate by the curves, if they reach that far. */
+/** The γ of the next run, and its rate on the curves, if they cover it. */
 export interface ChosenGamma {
   gamma: number;
   rate: number | null;
 }
 
-/** A run as a point on the chart of throughput. */
+/** A run as a point in the throughput chart. */
 export interface RunPoint {
   gamma: number;
   rate: number;
   label: string;
   current: boolean;
-  /** The run was broken off. */
+  /** The run was stopped or failed. */
   partial: boolean;
-  /** It had too few rounds to say much. */
+  /** It had too few rounds for a reliable rate. */
   few: boolean;
 }
 
 export interface SentRace {
-  /** Names the race: sent again with the same name, it goes on playing. */
+  /** Identifies the race: sent again with the same id, it continues to play. */
   id: string;
   /** One to four. */
   lanes: SentLane[];
   targets: SentTarget[];
-  /** These recordings cannot tell who is fastest. */
+  /** The recordings do not decide which lane is fastest. */
   open: boolean;
-  /** The lane that is shown at first. */
+  /** The lane that is shown first. */
   chosen: number;
-  /** Why no lane is called the fastest, where they were not timed alike. */
+  /** Why no lane is called the fastest, if they were timed differently. */
   unlike?: string;
 }
 
-/** A lane of a race, with the data to show its run alone. */
+/** A lane of a race, with the data to show its run by itself. */
 export interface SentLane {
   label: string;
   /** The seconds of each round. */
@@ -397,7 +397,7 @@ export interface SentLane {
   stage: RunPayload;
 }
 
-/** The target alone, timed on the words of one lane. */
+/** The target alone, timed along the text of one lane. */
 export interface SentTarget {
   name: string;
   label: string;
@@ -406,18 +406,18 @@ export interface SentTarget {
   seconds: number[];
 }
 
-/** What a replay file holds besides the player. */
+/** The contents of a replay file besides the player. */
 export interface ReplayData {
   about: About;
   player: Payload;
 }
 
-/** What stands around the player in a replay file. */
+/** The page around the player in a replay file. */
 export interface About {
   title: string;
   /** Empty for a single run. */
   verdict: string;
   facts: string[];
-  /** Rows of cells, the head first; empty for a single run. */
+  /** Rows of cells, header first; empty for a single run. */
   table: string[][];
 }

@@ -1,4 +1,4 @@
-// This file draws the controls of playback: buttons, seek bar, speed.
+// The playback controls: buttons, seek bar, speed.
 
 import { make, makeButton, setTextOrHide } from "./elements.js";
 import { makeKeys } from "./keyboard.js";
@@ -8,7 +8,7 @@ import { makeLinkBox } from "./link_box.js";
 /** @import { Presenter } from "./presenter.js" */
 /** @import { UntilMenu } from "./until_menu.js" */
 
-/** What only a single run has. @typedef {{until: UntilMenu, presenter: Presenter}} RunTools */
+/** Tools available only for a single run. @typedef {{until: UntilMenu, presenter: Presenter}} RunTools */
 
 /** @type {Record<string, string>} */
 const SPEED_WORDS = {
@@ -16,18 +16,18 @@ const SPEED_WORDS = {
   0.5: "½ ×",
   1: "1 ×",
   2: "2 ×",
-  readable: "3 rounds a second",
+  readable: "3 rounds per second",
   4: "4 ×",
-  true: "as it really ran",
+  true: "real time",
   instant: "instant",
-  now: "now: as it comes",
+  now: "live",
   "1/2": "2 × slower",
   "1/5": "5 × slower",
   "1/10": "10 × slower",
   "1/25": "25 × slower",
 };
 
-/** How far the decoder is ahead of what is shown. @param {Store} store */
+/** How far the decoder is ahead of the display. @param {Store} store */
 function aheadWords(store) {
   const { behind } = store;
   if (behind === null) return "";
@@ -56,7 +56,7 @@ export class PlaybackControls {
     this.where = make("span", "where");
     this.ahead = make("span", "ahead", { "data-testid": "ahead" });
     this.live = makeButton("live", "now", () => store.choosePace("now"), {
-      "aria-label": "now: to the newest round",
+      "aria-label": "live: go to the newest round",
       "data-testid": "now",
     });
     this.speed = this.makeSpeed();

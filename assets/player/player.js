@@ -1,4 +1,4 @@
-// The player in its element of the page: it takes the data that Python sends, and chooses the theme.
+// The player in its element of the page: receives the data from Python and chooses the theme.
 
 import { onceAtRest } from "./at_rest.js";
 import { make } from "./elements.js";
@@ -28,14 +28,14 @@ const RECORDED = "recorded"; // the run that comes with the program
 const LONGEST_HOLD = 3000; // milliseconds
 
 export class Player {
-  /** @param {HTMLElement} parent @param {Mark} mark where the address says that it is presented */
+  /** @param {HTMLElement} parent @param {Mark} mark where the address stores presenter mode */
   constructor(parent, mark) {
     this.parent = parent;
     this.generation = 0;
     /** @type {PlayerViews|null} */
     this.current = null;
     this.missing = new MissingRounds();
-    this.opened = ""; // the moment that was opened
+    this.opened = ""; // the opened moment
     /** @type {((name: string, value: unknown) => void)|null} */
     this.send = null;
     this.page = make("div", "page");
@@ -54,7 +54,7 @@ export class Player {
     document.addEventListener("click", this.heedRun, true);
   }
 
-  /** @param {Payload} data what Python sent */
+  /** @param {Payload} data from Python */
   receive(data) {
     if ("race" in data) this.receiveRace(data.race);
     else this.receiveRun(data);
@@ -78,7 +78,7 @@ export class Player {
   }
 
   /**
-   * Once, where a link or a file names a moment: not of the run that plays before any other.
+  * Open the moment that a link or a file names, once; not for the recorded run.
    * @param {RunStore} store @param {RunPayload} data
    */
   openMoment(store, { moment, run }) {
@@ -87,7 +87,7 @@ export class Player {
     if (key !== this.opened && goTo(store, moment)) this.opened = key;
   }
 
-  /** Says it under a number, which it returns. @param {string} name @param {object} value */
+  /** Send an event to the page and return its number. @param {string} name @param {object} value */
   ask(name, value) {
     const number = Date.now();
     onceAtRest(() => this.send?.(name, { ...value, number }));
@@ -134,7 +134,7 @@ export class Player {
   }
 
   /**
-   * Another run, which is shown when there is something to see.
+  * Switch to another run once it has a round.
    * @param {RunStore} store @param {Recording} recording @param {string} state
    */
   showRecording(store, recording, state) {
@@ -145,7 +145,7 @@ export class Player {
   }
 
   /**
-   * The same answer, of whose rounds the engine has told more: it goes on where it stood.
+  * Continue with a newer edition of the same answer, for which the engine has reported more.
    * @param {RunStore} store @param {Recording} recording
    */
   showAgain(store, recording) {
@@ -158,7 +158,7 @@ export class Player {
     store.changed();
   }
 
-  /** How the run stands that is shown, for a player that goes on with it. @returns {StateOfRun|null} */
+  /** The state of the shown run, for a player that continues it. @returns {StateOfRun|null} */
   stateOfRun() {
     const store = this.current?.store;
     if (!(store instanceof RunStore)) return null;
@@ -166,7 +166,7 @@ export class Player {
     return { run: recording.id, cursor, playing, speed, selected, beside };
   }
 
-  /** Go on where another player was, if that had the same run. @param {StateOfRun|null} state */
+  /** Continue where another player was, if it had the same run. @param {StateOfRun|null} state */
   goOn(state) {
     const store = this.current?.store;
     if (!state || !(store instanceof RunStore) || store.recording.id !== state.run) return;

@@ -1,4 +1,4 @@
-// This file builds what the player shows: the views of one run or of a race, on their store.
+// Builds the views of one run or of a race on their store.
 
 import { makeAnnouncer } from "./announcer.js";
 import { makeCharts } from "./charts.js";
@@ -25,15 +25,15 @@ import { makeVerdictCard } from "./verdict_card.js";
 /** @import { RunStore } from "./run_store.js" */
 
 /**
- * A part of the page that shows the store. `draw` is called at most once a frame.
+* A part of the page that shows the store. `draw` is called at most once per frame.
  * @typedef {{element: HTMLElement, draw: () => void, close: () => void}} View
  */
 
 /**
- * All views of a store, in the order in which they are drawn, and what else is asked of them.
+* All views of a store, in drawing order, and the parts that are addressed directly.
  * @typedef {{all: View[], sections: HTMLElement[], player: HTMLElement,
  *   controls: PlaybackControls, drawBetweenEvents: () => void}} Views
- *   sections: from the top of the page to its end
+*   sections: from the top of the page to the bottom
  */
 
 /** @param {RunStore} store @param {Presenter} presenter @returns {Views} */

@@ -1,18 +1,18 @@
-// Presenter mode: the player and its verdict alone on the page, in large type. The address says so, so
+// Presenter mode: only the player and its verdict on the page, in large type. It is in the address, so
 // that a link opens it: `present=1` in the query of the dashboard, `#present` in a replay file.
 
 import { makeButton, setText } from "./elements.js";
 
 /** @import { RunStore } from "./run_store.js" */
 
-/** Where the address says it, and how. @typedef {{part: "search"|"hash", sign: "?"|"#", word: string}} Mark */
+/** How the address stores presenter mode. @typedef {{part: "search"|"hash", sign: "?"|"#", word: string}} Mark */
 
 /** @type {Mark} */
 export const IN_QUERY = { part: "search", sign: "?", word: "present=1" };
 /** @type {Mark} */
 export const IN_HASH = { part: "hash", sign: "#", word: "present" };
 
-/** What an address says in one of its parts. @param {Mark} mark */
+/** Whether a part of the address has the mark. @param {Mark} mark */
 function wordsOf({ part }) {
   return window.location[part].slice(1).split("&").filter(Boolean);
 }
@@ -22,7 +22,7 @@ function isMarked(mark) {
   return wordsOf(mark).includes(mark.word);
 }
 
-/** Streamlit reads the address at every run and keeps what it does not know. @param {Mark} mark @param {boolean} on */
+/** Update the address: Streamlit reads it at every run and keeps unknown parameters. @param {Mark} mark @param {boolean} on */
 function writeMark(mark, on) {
   const others = wordsOf(mark).filter((word) => word !== mark.word);
   const words = on ? [...others, mark.word] : others;
@@ -32,12 +32,12 @@ function writeMark(mark, on) {
 }
 
 export class Presenter {
-  /** @param {HTMLElement} root of the player @param {Mark} mark where the address of its page says it */
+  /** @param {HTMLElement} root of the player @param {Mark} mark where the address stores it */
   constructor(root, mark) {
     this.root = root;
     this.mark = mark;
     this.asked = isMarked(mark);
-    /** What is presented: a run, and not a race. @type {RunStore|null} */
+    /** The presented run; races cannot be presented. @type {RunStore|null} */
     this.store = null;
     this.heedAddress = () => this.present(isMarked(this.mark));
     window.addEventListener("hashchange", this.heedAddress);
@@ -66,7 +66,7 @@ export class Presenter {
     this.present(!this.on);
   }
 
-  /** What Streamlit writes to the address may be older than what the reader chose. */
+  /** Streamlit may write an older state to the address than the user chose. */
   keepAddress() {
     if (this.store && isMarked(this.mark) !== this.asked) writeMark(this.mark, this.asked);
   }
@@ -83,14 +83,14 @@ export class Presenter {
   }
 }
 
-/** The button that enters presenter mode and leaves it. @param {Presenter} presenter */
+/** The button that enters and leaves presenter mode. @param {Presenter} presenter */
 export function makePresentButton(presenter) {
   const element = makeButton("present", "Present", () => presenter.toggle(), { "data-testid": "present" });
   return {
     element,
     draw() {
       setText(element, presenter.on ? "Leave" : "Present");
-      element.title = presenter.on ? "Leave presenter mode (P or Esc)" : "The player and its verdict alone, in large type (P)";
+      element.title = presenter.on ? "Leave presenter mode (P or Esc)" : "Only the player and its verdict, in large type (P)";
     },
     close() {},
   };

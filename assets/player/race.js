@@ -1,6 +1,6 @@
-// A race shows several runs on one clock. This file knows how far they are at any second, and which
-// is the fastest. A race plays as fast as it was measured, or slower by a whole factor. It draws
-// nothing itself.
+// A race shows several runs on one clock. This file computes how far they are at any time, and which
+// one is the fastest. A race plays in real time, or slower by an integer factor. This file draws
+// nothing.
 
 import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 
@@ -10,13 +10,13 @@ import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 export const RACE_SPEEDS = ["1/25", "1/10", "1/5", "1/2", "true", "instant"];
 const RACE_LENGTH = 14; // seconds: a race starts at the slowest speed at which it takes no longer
 
-/** How much slower than it ran. @param {string} speed */
+/** The slowdown factor. @param {string} speed */
 function slowness(speed) {
   if (speed === "instant") return 0;
   return speed === "true" ? 1 : Number(speed.slice(2));
 }
 
-/** A run in a race, with the data that the player needs to show it alone. */
+/** A run in a race, with the data to show it alone. */
 class Racer {
   /**
    * @param {string} label @param {Recording} recording @param {Times[]} parts
@@ -37,7 +37,7 @@ class Racer {
     return this.recording.tokens[this.recording.tokens.length - 1];
   }
 
-  /** Rounds that are over. @param {number} now */
+  /** The number of finished rounds. @param {number} now */
   roundsAt(now) {
     return countUpTo(this.clock.seconds, withRounding(now)) - 1;
   }
@@ -48,7 +48,7 @@ class Racer {
   }
 }
 
-/** The target alone, timed on the words of one lane. */
+/** The target alone, timed along the text of one lane. */
 export class TargetAlone {
   /** @param {string} label @param {string} along @param {number[]} seconds */
   constructor(label, along, seconds) {
@@ -71,14 +71,14 @@ export class TargetAlone {
   }
 }
 
-/** A little more than a second, since sums may have been rounded differently. @param {number} seconds */
+/** Slightly more than the given seconds, since sums may be rounded differently. @param {number} seconds */
 export function withRounding(seconds) {
   return seconds * (1 + 1e-9);
 }
 
 /** @typedef {Racer|TargetAlone} Contestant */
 
-/** Tokens a second up to a moment; what stood there when the clock began took none of its time. @param {Contestant} contestant @param {number} now */
+/** Tokens per second up to a time, without the tokens that were there when the clock started. @param {Contestant} contestant @param {number} now */
 export function rateAt(contestant, now) {
   const spent = Math.min(now, contestant.total);
   return spent > 0 ? (contestant.tokensAt(now) - contestant.tokensAt(0)) / spent : 0;
@@ -121,7 +121,7 @@ export class Race {
     this.turnTo(slower ? this.now + elapsed / 1000 / slower : this.total);
   }
 
-  /** The cursor of the chosen lane now. @param {boolean} whole only between rounds */
+  /** The current cursor of the chosen lane. @param {boolean} whole only between rounds */
   cursor(whole) {
     const { recording, clock } = this.racer;
     if (whole) return recording.starts[this.racer.roundsAt(this.now)];
@@ -143,14 +143,14 @@ export class Race {
     return this.all.every((each) => each.tokens === this.all[0].tokens);
   }
 
-  /** Who has most tokens a second; nobody if that cannot be told. */
+  /** The lane with the most tokens per second; null if the recordings cannot decide. */
   get winner() {
     if (this.open || this.unlike) return null;
     return this.all.reduce((best, each) => (rateAt(each, each.total) > rateAt(best, best.total) ? each : best));
   }
 }
 
-/** @param {SentRace} race what Python sent @param {(id: string) => Recording} recordingOf */
+/** @param {SentRace} race from Python @param {(id: string) => Recording} recordingOf */
 export function makeRace(race, recordingOf) {
   const racers = race.lanes.map(({ label, parts, stage }) => {
     const recording = recordingOf(stage.run.id);

@@ -1,5 +1,5 @@
-// This file draws the lanes of a race, and the target alone, on one clock. The name of a lane is a
-// button that chooses it.
+// Draws the lanes of a race and the target alone on one clock. The name of a lane is a button that
+// selects it.
 
 import { make, setText, setTextOrHide } from "./elements.js";
 import {
@@ -26,11 +26,11 @@ import { visibleText } from "./token_text.js";
 const RACE_HEIGHT = 30;
 const RACE_STEP = 1.5; // pixels for a token of the longest lane, at least
 
-/** One row: the name, the rate so far, the track, and how far it is. */
+/** One row: the name, the rate so far, the track, and the progress. */
 class RaceRow {
   /**
    * @param {Contestant} contestant @param {number} index
-   * @param {() => void} [choose] called by a click on the name; the target alone has none
+   * @param {() => void} [choose] called by a click on the name; absent for the target alone
    */
   constructor(contestant, index, choose) {
     this.contestant = contestant;
@@ -92,7 +92,7 @@ class RaceRow {
 }
 
 /**
- * Where a lane ends.
+* The end of a lane.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} total
  */
 function paintGoal(pen, view, total) {
@@ -114,7 +114,7 @@ class RaceLanes {
     /** @type {ClockWindow|null} */
     this.view = null;
     this.drawn = "";
-    this.in = 0; // how many have finished by the last announcement
+    this.in = 0; // number of lanes that had finished at the last announcement
     this.list = this.makeList();
     this.scale = make("canvas", "", { "aria-hidden": "true" });
     this.strip = make("canvas", "strip", { "aria-hidden": "true" });
@@ -172,7 +172,7 @@ class RaceLanes {
     this.key.replaceChildren(...laneKey({ divided: undivided.includes(false), undivided: undivided.includes(true), alone: race.targets.length > 0 }));
     this.list.replaceChildren(...this.rows.map((row) => row.element));
     const { targets } = race;
-    const along = targets.map((each) => `${each.label}: along the words of ${each.along}`);
+    const along = targets.map((each) => `${each.label}: along the text of ${each.along}`);
     setTextOrHide(this.note, race.racers.length > 1 && along.length ? `${visibleText(along.join("; "))}.` : "");
   }
 
@@ -197,7 +197,7 @@ class RaceLanes {
     this.result.classList.toggle("unsure", race.open || race.unlike !== "");
   }
 
-  /** Announce who has finished since the last time. @param {Race} race */
+  /** Announce the lanes that have finished since the last call. @param {Race} race */
   announce(race) {
     const inside = race.all.filter((each) => race.hasFinished(each));
     const fresh = inside.length > this.in;
@@ -240,7 +240,7 @@ class RaceLanes {
 }
 
 /**
- * The result of these recordings alone: they cannot say more than that.
+* The result of these recordings only; it does not generalize.
  * @param {Race} race
  */
 function resultOf(race) {

@@ -1,5 +1,5 @@
-// This is the store of a race, which shows one of several runs. It plays in seconds, and the cursor
-// stands where the chosen run was at that second. It draws nothing itself.
+// The store of a race, which shows one of several runs. It plays in seconds, and the cursor is where
+// the chosen run was at that time. It draws nothing.
 
 import { BaseStore } from "./base_store.js";
 import { timeIn, unitFor } from "./number_words.js";
@@ -8,7 +8,7 @@ import { RACE_SPEEDS } from "./race.js";
 /** @import { SeekBar } from "./base_store.js" */
 /** @import { Race } from "./race.js" */
 
-const CALM_BEAT = 400; // milliseconds between two pictures of a race without motion
+const CALM_BEAT = 400; // milliseconds between two frames of a race with reduced motion
 
 export class RaceStore extends BaseStore {
   /** @param {Race} race */
@@ -30,7 +30,7 @@ export class RaceStore extends BaseStore {
     return this.playing;
   }
 
-  /** A race is never ahead of what is shown. @returns {number|null} */
+  /** A race is never ahead of the display. @returns {number|null} */
   get behind() {
     return null;
   }
@@ -40,12 +40,12 @@ export class RaceStore extends BaseStore {
     return { at: this.race.now, end: this.race.total, step: "any" };
   }
 
-  /** The time on the clock, in words. */
+  /** The time on the clock, as text. */
   get time() {
     return timeIn(this.race.now, unitFor(this.race.total));
   }
 
-  /** While a race plays, its lanes announce who has finished. */
+  /** While a race plays, its lanes announce the finished ones. */
   get toldElsewhere() {
     return this.playing;
   }
@@ -59,7 +59,7 @@ export class RaceStore extends BaseStore {
     if (this.still) this.seekEnd();
   }
 
-  /** Show another lane; the clock goes on. @param {number} index */
+  /** Show another lane at the same time on the clock. @param {number} index */
   choose(index) {
     if (this.race.chosen === index) return;
     this.race.chosen = index;
@@ -93,7 +93,7 @@ export class RaceStore extends BaseStore {
     this.seekTo(this.race.total);
   }
 
-  /** Let time pass. @param {number} elapsed milliseconds */
+  /** Advance the time. @param {number} elapsed milliseconds */
   advance(elapsed) {
     if (!this.playing) return;
     this.due += elapsed;

@@ -1,14 +1,14 @@
-// A recording is one run as the player keeps it: its rounds, and where they begin, counted in events,
-// tokens and seconds. The page remembers the recordings of the last few runs. It draws nothing itself.
+// A recording is one run in the player: its rounds, and where they begin, counted in events,
+// tokens and seconds. The page keeps the recordings of the last few runs. This file draws nothing.
 
 import { emittedBy, eventKind, eventsOf, PACE, passedAt, READABLE_ROUND, tokensIn, trueWait } from "./round_events.js";
 import { secondsOf } from "./round_times.js";
 
 /** @import { Round, SentRounds } from "./payload.d.ts" */
 
-/** One run, growing by whole rounds. Prefix sums make it cheap to place a cursor. */
+/** One run, which grows by rounds. Prefix sums make it cheap to locate a cursor. */
 export class Recording {
-  /** @param {string} id @param {string} [edition] of what an engine has told */
+  /** @param {string} id @param {string} [edition] of what an engine has reported */
   constructor(id, edition = "") {
     this.id = id;
     this.edition = edition;
@@ -20,9 +20,9 @@ export class Recording {
     this.starts = [0];
     /** Emitted tokens before each round; the last entry is their total. */
     this.tokens = [0];
-    /** The same in pieces of text: one for a token, unless an engine gives several in one. */
+    /** The same in pieces of text: one per token, unless an engine sends several tokens in one piece. */
     this.pieces = [0];
-    /** Seconds before each round, record excluded; the last entry is their total. */
+    /** Seconds before each round, without recording; the last entry is their total. */
     this.seconds = [0];
   }
 
@@ -31,8 +31,8 @@ export class Recording {
   }
 
   /**
-   * Add rounds, of which the first has the number `from`. Rounds that are here already are skipped,
-   * and after a gap nothing is added.
+  * Add rounds; the first has the index `from`. Rounds that are already here are skipped, and after a
+  * gap nothing is added.
    * @param {number} from @param {Round[]} items @returns {number} how many were new
    */
   append(from, items) {
@@ -49,13 +49,13 @@ export class Recording {
     return fresh.length;
   }
 
-  /** Whether the first of these rounds are those that are here. @param {Round[]} items */
+  /** Whether these rounds begin with the rounds of the recording. @param {Round[]} items */
   beginsLike(items) {
     return this.rounds.every((round, i) => JSON.stringify(round) === JSON.stringify(items[i]));
   }
 
   /**
-   * Where a cursor stands: in which round, and how many of its events are over. A cursor at the end
+  * Locate a cursor: its round, and the number of the round's events before it. A cursor at the end
    * of a round belongs to that round, not to the next.
    * @param {number} cursor @returns {{round: number, step: number}}
    */
@@ -92,7 +92,7 @@ const REMEMBERED = 6; // recordings
 /** @type {Map<string, Recording>} */
 const recordings = new Map();
 
-/** @param {string} id @param {SentRounds} [sent] where it is of an edition that may be another one */
+/** @param {string} id @param {SentRounds} [sent] if its edition may differ */
 export function recordingOf(id, sent) {
   const known = recordings.get(id);
   const recording = known && isSame(known, sent) ? known : new Recording(id);
@@ -104,7 +104,7 @@ export function recordingOf(id, sent) {
   return recording;
 }
 
-/** Whether rounds belong to a recording: an engine may tell more of them once its answer is over. @param {Recording} known @param {SentRounds} [sent] */
+/** Whether rounds belong to a recording: an engine may report more about them after its answer ends. @param {Recording} known @param {SentRounds} [sent] */
 function isSame(known, sent) {
   if (!sent?.edition || sent.edition === known.edition) return true;
   return sent.from === 0 && known.beginsLike(sent.items);

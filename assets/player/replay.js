@@ -1,5 +1,5 @@
-// A replay file begins here: this script draws the heading and the table, and opens the player, from
-// the data in the file.
+// Entry point of a replay file: draws the heading and the table, and opens the player, from the data
+// in the file.
 
 import { make } from "./elements.js";
 import { momentIn } from "./moment.js";
@@ -22,7 +22,7 @@ function makeTableRow(kind, cells) {
   );
 }
 
-/** @param {string[][]} table its head first */
+/** @param {string[][]} table with the header row first */
 function makeTable([head, ...rows]) {
   return make("div", "replay-table", { tabindex: "0", role: "region", "aria-label": "Figures of the lanes" }, [
     make("table", "", {}, [
@@ -40,7 +40,7 @@ function makeHead({ title, verdict, facts }) {
   return make("header", "replay-head", {}, parts);
 }
 
-/** At the moment that the address names, else at that of the file. @param {RunPayload} data @returns {RunPayload} */
+/** Set the moment from the address, else keep the file's. @param {RunPayload} data @returns {RunPayload} */
 function atMoment(data) {
   const moment = momentIn(window.location.hash.slice(1)) ?? data.moment;
   return { ...data, moment, link: { kept: false, settings: null, local: false, file: true } };

@@ -1,5 +1,5 @@
-// The counts that the charts show: sums over rounds, added up once as rounds arrive, and shares that
-// follow from them. It draws nothing itself.
+// The counts behind the charts: sums over rounds, accumulated as rounds arrive, and shares computed
+// from them. This file draws nothing.
 
 import { judged, tokensIn } from "./round_events.js";
 import { shapeOf } from "./round_shape.js";
@@ -17,13 +17,13 @@ export class RoundCounts {
     this.recording = recording;
     this.tested = [0];
     this.accepted = [0];
-    /** Sums of the odds before the draws, over tested candidates. */
+    /** Sums of the expected acceptance (before the draws) over tested candidates. */
     this.expected = [0];
     /** @type {PlaceCounts[]} */
     this.places = [];
-    /** Whole rounds by tokens that they emitted. @type {number[]} */
+    /** Whole rounds by emitted tokens. @type {number[]} */
     this.emitted = [];
-    /** Whole rounds by candidates that they drafted, in a tree by its depth. @type {number[]} */
+    /** Whole rounds by drafted candidates; for a tree, by its depth. @type {number[]} */
     this.drafts = [];
     this.whole = 0;
     /** Seconds of each round. @type {number[]} */
@@ -43,12 +43,12 @@ export class RoundCounts {
     return alphaOf(this, this.rounds);
   }
 
-  /** The odds before the draws, on average; null before the first test */
+  /** Expected α: the mean acceptance before the draws; null before the first test */
   get alphaExpected() {
     return this.tested[this.rounds] ? this.expected[this.rounds] / this.tested[this.rounds] : null;
   }
 
-  /** Count the rounds that are new. */
+  /** Count the new rounds. */
   take() {
     const { rounds } = this.recording;
     for (let i = this.rounds; i < rounds.length; i++) this.add(rounds[i]);
@@ -94,10 +94,10 @@ export class RoundCounts {
 }
 
 /**
- * How many candidates at each position could have been accepted: of our own runs those that were
- * tested. Of an engine's, which counts only what it accepts, those that
- * were accepted at the position before, and at the first position the rounds that drafted; so its own
- * counters and the figures have it.
+* The number of candidates at each position that could have been accepted. In our own runs: those
+* that were tested. For an engine, which counts only accepted candidates: those whose previous
+* position was accepted, and at the first position the rounds that drafted, as in the engine's own
+* counters and in the figures.
  * @param {PlaceCounts[]} places @param {boolean} byCounters @returns {number[]}
  */
 export function reachedAt(places, byCounters) {
@@ -108,7 +108,7 @@ export function reachedAt(places, byCounters) {
 }
 
 /**
- * α observed over the first rounds.
+* Observed α over the first rounds.
  * @param {RoundCounts} counts @param {number} rounds @returns {number|null}
  */
 export function alphaOf(counts, rounds) {
@@ -153,7 +153,7 @@ export function geometricShare({ alpha, drafts, whole }, size) {
 }
 
 /**
- * The same for a γ that was not run, with a given α.
+* The same for another γ, with a given α.
  * @param {number} alpha @param {number} gamma @param {number} size
  */
 export function foretoldShare(alpha, gamma, size) {
@@ -161,13 +161,13 @@ export function foretoldShare(alpha, gamma, size) {
   return alpha ** (size - 1) * (size <= gamma ? 1 - alpha : 1);
 }
 
-/** The number below which a part of the values lie. @param {number[]} values @param {number} part */
+/** A quantile of the values. @param {number[]} values @param {number} part */
 export function quantile(values, part) {
   const sorted = values.toSorted((one, other) => one - other);
   return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0;
 }
 
-/** The share of drafting that was thrown away. @param {Round} round */
+/** The share of the drafting that was discarded. @param {Round} round */
 export function wastedShare(round) {
   const stood = round.candidates.filter((each) => each.verdict === "accepted").length;
   return round.candidates.length ? 1 - stood / round.candidates.length : 0;

@@ -1,6 +1,5 @@
-// This file says what happens in one round, counted in events: a candidate appears, the target
-// checks, a verdict falls, the discarded candidates fade, the extra token lands. It draws nothing
-// itself.
+// The events of a round: a candidate appears, the target verifies, a verdict is shown, the discarded
+// candidates fade, the extra token appears. This file draws nothing.
 
 import { draftedBy, shapeOf } from "./round_shape.js";
 
@@ -9,32 +8,32 @@ import { draftedBy, shapeOf } from "./round_shape.js";
 /**
  * @typedef {"prompt"|"drafted"|"accepted"|"rejected"|"cut"|"discarded"|"recovered"|"bonus"|"untold"} Fate
  * @typedef {{cells: Fate[], extra: Fate|null, last: Fate[], checking: boolean, complete: boolean}} Scene
- *   last: of what lands after the candidates, which is the extra token or what has no told fate
- * @typedef {{round: number, place: number}} Spot  place: candidate's index; what lands after them follows
+ *   last: fates of what follows the candidates: the extra token, or pieces whose fate is not reported
+ * @typedef {{round: number, place: number}} Spot  place: the candidate's index; what follows the candidates is counted on
  */
 
 /** Milliseconds of each kind of event at speed 1. */
 export const PACE = { draft: 170, check: 120, pass: 420, verdict: 190, discard: 160, land: 300, rest: 260 };
 
-/** Milliseconds of a round at the readable pace: about what eyes can follow. */
+/** Milliseconds of a round at the readable pace. */
 export const READABLE_ROUND = 333;
 
-/** The candidate with what decided its fate; null where an engine does not tell that. @param {AnyCandidate|null|undefined} candidate @returns {Candidate|null} */
+/** The candidate with the values that decided its fate; null if an engine does not report them. @param {AnyCandidate|null|undefined} candidate @returns {Candidate|null} */
 export function judged(candidate) {
   return candidate && "uniform" in candidate ? candidate : null;
 }
 
-/** Whether nothing is known but what came. @param {Round} round */
+/** Whether only the received text is known. @param {Round} round */
 function isBare({ candidates, untold }) {
   return !candidates.length && Boolean(untold?.length);
 }
 
-/** How many places a round has, for candidates and for what lands after them. @param {Round} round */
+/** The number of places in a round: candidates and what follows them. @param {Round} round */
 export function placesOf({ candidates, extra, untold = [] }) {
   return candidates.length + (extra ? 1 : 0) + untold.length;
 }
 
-/** How many events verdicts take. @param {Round} round */
+/** The number of events for verdicts. @param {Round} round */
 function verdictsOf(round) {
   const { tested, together } = shapeOf(round);
   return together ? Math.min(1, tested.length) : tested.length;
@@ -50,12 +49,12 @@ export function passedAt(round) {
   return shapeOf(round).steps + 2;
 }
 
-/** The event with which the verdict on the tested candidate of this order falls. @param {Round} round @param {number} order */
+/** The event that shows the verdict on the tested candidate with this index. @param {Round} round @param {number} order */
 export function verdictAt(round, order) {
   return passedAt(round) + (shapeOf(round).together ? 0 : order);
 }
 
-/** @param {Round} round @returns {number} how many events the round takes */
+/** @param {Round} round @returns {number} the number of events in the round */
 export function eventsOf(round) {
   if (isBare(round)) return 1;
   return passedAt(round) - 1 + verdictsOf(round) + (hasUntested(round) ? 1 : 0) + (landsLast(round) ? 1 : 0);
@@ -67,7 +66,7 @@ function landsLast({ extra, untold }) {
 }
 
 /**
- * What event number `step` (from 1) of a round is.
+* The kind of event number `step` (from 1) of a round.
  * @param {Round} round @param {number} step
  * @returns {"draft"|"check"|"verdict"|"discard"|"land"}
  */
@@ -83,7 +82,7 @@ export function eventKind(round, step) {
 }
 
 /**
- * What is shown after `step` events of a round.
+* The state shown after `step` events of a round.
  * @param {Round} round @param {number} step @returns {Scene}
  */
 export function sceneAt(round, step) {
@@ -108,8 +107,8 @@ export function sceneAt(round, step) {
 }
 
 /**
- * The tokens that a round adds to the text, and what each adds; a piece of an engine may be of more
- * than one.
+* The tokens that a round adds to the text, and the text of each. A piece from an engine may have
+* several tokens.
  * @param {Round} round @returns {{text: string, fate: Fate, place: number}[]}
  */
 export function emittedBy({ candidates, extra, untold = [] }) {
@@ -125,7 +124,7 @@ export function emittedBy({ candidates, extra, untold = [] }) {
   return tokens;
 }
 
-/** How many tokens a round adds; pieces, where an engine does not tell their tokens. @param {Round} round */
+/** The number of tokens that a round adds; of pieces, if an engine does not report tokens. @param {Round} round */
 export function tokensIn(round) {
   const { untold = [] } = round;
   const more = untold.reduce((sum, { tokens }) => sum + (tokens ?? 1) - 1, 0);
@@ -133,8 +132,8 @@ export function tokensIn(round) {
 }
 
 /**
- * The text that a token adds: of a character split over tokens, the last one adds all. Null for one
- * that an engine does not tell.
+* The text that a token adds. The last token of a split character adds the whole character. Null for a
+* token that an engine does not report.
  * @param {AnyCandidate|AnyExtra} token
  */
 function addedBy(token) {
@@ -142,7 +141,7 @@ function addedBy(token) {
 }
 
 /**
- * The seconds that an event really took: candidates share the draft phase, the first verdict ends the
+* The measured seconds of an event: candidates share the draft phase, the first verdict ends the
  * target's pass, and the later events share the rest. Undivided seconds are shared by all events.
  * @param {Round} round @param {string} kind
  */
@@ -158,8 +157,8 @@ export function trueWait(round, kind) {
 }
 
 /**
- * The candidate in whose place a recovered token stands: of several that were tried there the last, of
- * those that are judged together the first that is cut. -1 without one.
+* The candidate that a recovered token replaces: the last of several tried at that position, or, in
+* block verification, the first that is cut. -1 without one.
  * @param {Round} round @returns {number}
  */
 export function failedPlace({ candidates }) {

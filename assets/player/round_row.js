@@ -1,4 +1,4 @@
-// This file draws one round as a row of chips, one chip for a token.
+// Draws one round as a row of chips, one chip per token.
 
 import { make, makeButton, setTextOrHide } from "./elements.js";
 import { sceneAt, tokensIn } from "./round_events.js";
@@ -9,29 +9,29 @@ import { chipText, visibleText } from "./token_text.js";
 /** @import { Fate, Scene } from "./round_events.js" */
 /** @import { Cell } from "./round_shape.js" */
 
-/** @param {Round} round @param {number} place @returns {string|null} null where an engine does not tell it */
+/** @param {Round} round @param {number} place @returns {string|null} null if an engine does not report it */
 function textAt({ candidates, extra, untold = [] }, place) {
   const after = place - candidates.length;
   return after < 0 ? candidates[place].text : ((extra ?? untold[after])?.text ?? "");
 }
 
 /**
- * A chip in words, for screen readers.
+* The label of a chip for screen readers.
  * @param {Round} round @param {number} index @param {number} place @param {Fate} fate
  */
 function chipWords(round, index, place, fate) {
   const drafted = round.candidates.length;
-  const after = fate === "untold" ? "as it came" : "from the target";
+  const after = fate === "untold" ? "as received" : "from the target";
   const which = place < drafted ? placeInRound(round, place) : after;
   const text = textAt(round, place);
-  return `Round ${index + 1}, ${which}, ${text === null ? "not told" : `‘${visibleText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
+  return `Round ${index + 1}, ${which}, ${text === null ? "not reported" : `‘${visibleText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
 }
 
 /** @type {Record<string, string>} */
-const FATE_WORDS = { untold: "fate not told" };
-const NAMELESS = "The engine does not tell this token.";
+const FATE_WORDS = { untold: "fate not reported" };
+const NAMELESS = "The engine does not report this token.";
 
-/** The blanks before a word are drawn faint; a token that an engine does not tell has no name. @param {HTMLElement} chip @param {string|null} text */
+/** Leading blanks are drawn faint; a token that an engine does not report has no text. @param {HTMLElement} chip @param {string|null} text */
 function showChip(chip, text) {
   if (text === null) {
     chip.classList.add("nameless");
@@ -68,7 +68,7 @@ const TURN = {
   discarded: [{ opacity: 0.35 }, { opacity: 1 }],
 };
 
-/** Nothing where it is not known how many tokens came. @param {Round} round */
+/** Empty if the number of tokens is not known. @param {Round} round */
 function gainOf(round) {
   return round.untold?.some(({ tokens }) => tokens === null) ? "" : `+${tokensIn(round)}`;
 }
@@ -92,12 +92,12 @@ export class RoundRow {
     /** @type {HTMLElement[]} */
     this.chips = [];
     this.tail = make("span", "tail", {}, [make("i", "", { "aria-hidden": "true" }, ["→"])]);
-    this.waiting = make("span", "waiting", {}, ["target is checking…"]);
+    this.waiting = make("span", "waiting", {}, ["target is verifying…"]);
     this.branched = shapeOf(round).branched;
     this.cells = make("div", this.branched ? "cells branched" : "cells");
-    /** Of a tree: where each candidate stands, in a box of its own. @type {HTMLElement[]} */
+    /** In a tree: a box for each candidate. @type {HTMLElement[]} */
     this.nodes = [];
-    this.wide = false; // the lines of which nothing was tested are shown, too, if they are many
+    this.wide = false; // whether lines without a tested candidate are shown even if there are many
     this.more = makeButton("more-lines", "", () => this.toggleLines());
     this.gain = make("span", "gain");
     this.element = make(
@@ -132,13 +132,13 @@ export class RoundRow {
     else if (chip.dataset.state !== fate) this.turn(chip, place, fate, lively);
   }
 
-  /** Show or fold away the lines of which nothing was tested. */
+  /** Show or hide the lines without a tested candidate. */
   toggleLines() {
     this.wide = !this.wide;
     this.layOut();
   }
 
-  /** Put the candidates of a tree, and its extra token, where they belong. */
+  /** Place the candidates of a tree and its extra token. */
   layOut() {
     const { cells, extra, hidden } = layoutOf(this.round, this.wide);
     this.nodes.forEach((node, place) => putAt(node, cells[place]));
@@ -148,7 +148,7 @@ export class RoundRow {
     this.cells.append(this.more);
   }
 
-  /** The arrow and the extra token stay together where the row wraps. @param {number} place */
+  /** The arrow and the extra token stay together when the row wraps. @param {number} place */
   placeOf(place) {
     const { length } = this.round.candidates;
     if (place < length && this.branched) return this.nodeOf(place);

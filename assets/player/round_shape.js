@@ -1,14 +1,14 @@
-// This file knows the shape of a round's candidates: a chain, or chains side by side and trees, whose
-// candidates are numbered depth by depth. It draws nothing itself.
+// The shape of a round's candidates: a chain, or parallel chains and trees, whose candidates are
+// numbered depth by depth. This file draws nothing.
 
 /** @import { AnyCandidate, Round } from "./payload.d.ts" */
 
 /**
  * @typedef {{depths: number[], steps: number, tested: number[], together: boolean, branched: boolean}} Shape
- *   depths: of each candidate, from 0; steps: in which they are drafted, a depth at a time; tested: those
- *   that have a verdict, in its order; together: one decision gives all verdicts
- * @typedef {{row: number, column: number, up: number}} Cell  up: rows to the candidate it hangs on
- * @typedef {{cells: (Cell|null)[], extra: Cell, hidden: number}} Layout  null where a line is folded away
+*   depths: of each candidate, from 0; steps: of drafting, one per depth; tested: the candidates
+*   with a verdict, in order; together: one decision gives all verdicts (block verification)
+ * @typedef {{row: number, column: number, up: number}} Cell  up: rows to its parent
+ * @typedef {{cells: (Cell|null)[], extra: Cell, hidden: number}} Layout  null on a hidden line
  */
 
 /** @type {WeakMap<Round, Shape>} */
@@ -45,34 +45,34 @@ function parentAt(candidate, place) {
   return "parent" in candidate && candidate.parent !== undefined ? candidate.parent : place - 1;
 }
 
-/** The candidate that another one hangs on; -1 for the text. @param {Round} round @param {number} place */
+/** The parent of a candidate; -1 for the text. @param {Round} round @param {number} place */
 export function parentOf({ candidates }, place) {
   return parentAt(candidates[place], place);
 }
 
-/** Those that hang on a candidate, or -1 for the text, in their order. @param {Round} round @param {number} place */
+/** The children of a candidate, or of the text (-1), in order. @param {Round} round @param {number} place */
 export function childrenOf(round, place) {
   return round.candidates.flatMap((each, child) => (parentAt(each, child) === place ? [child] : []));
 }
 
-/** How many candidates are drafted after so many steps. @param {Round} round @param {number} steps */
+/** The number of candidates drafted after a number of steps. @param {Round} round @param {number} steps */
 export function draftedBy(round, steps) {
   const { depths } = shapeOf(round);
   const next = depths.findIndex((depth) => depth >= steps);
   return next < 0 ? depths.length : next;
 }
 
-/** The last candidate that stands; -1 where none does. @param {Round} round */
+/** The last accepted candidate; -1 if there is none. @param {Round} round */
 function lastStanding({ candidates }) {
   return candidates.findLastIndex(({ verdict }) => verdict === "accepted");
 }
 
-const MOST_LINES = 12; // that are drawn without having been asked for
+const MOST_LINES = 12; // more are hidden until the user shows them
 
 /**
- * Where candidates stand in a tree: a column for each depth, a line for each leaf. The extra token is
- * one more child of the last that stands.
- * @param {Round} round @param {boolean} all also the lines of which nothing was tested, if there are many
+* The layout of a tree: a column for each depth, a line for each leaf. The extra token is one more
+* child of the last accepted candidate.
+ * @param {Round} round @param {boolean} all also the lines without a tested candidate, if there are many
  * @returns {Layout}
  */
 export function layoutOf(round, all) {
@@ -96,7 +96,7 @@ export function layoutOf(round, all) {
 
 const EXTRA = Infinity;
 
-/** The candidates of each line, from left to right: a child goes on with its parent's line if it is the first. @param {Round} round @returns {number[][]} */
+/** The candidates of each line, from left to right: the first child continues its parent's line. @param {Round} round @returns {number[][]} */
 function linesOf(round) {
   const last = lastStanding(round);
   /** @type {number[][]} */
@@ -122,10 +122,10 @@ function isTold({ candidates }, line) {
 }
 
 /**
- * The place beside another one in a tree: to the right the first that hangs on it, to the left what it
- * hangs on, above and below those of its depth. Null where there is none.
+* The place next to another one in a tree: right, the first child; left, the parent; up and down,
+* the candidates of the same depth. Null if there is none.
  * @param {Round} round @param {number} place of a candidate or of the extra token
- * @param {[number, number]} move @param {boolean} all also the lines that are folded away otherwise
+ * @param {[number, number]} move @param {boolean} all also hidden lines
  * @returns {number|null}
  */
 export function besideInTree(round, place, [down, right], all) {
@@ -142,7 +142,7 @@ export function besideInTree(round, place, [down, right], all) {
   return column[column.findIndex(({ at }) => at === place) + down]?.at ?? null;
 }
 
-/** A candidate's place in words. @param {Round} round @param {number} place */
+/** A candidate's position as text. @param {Round} round @param {number} place */
 export function placeInRound(round, place) {
   const { depths, branched, steps } = shapeOf(round);
   if (!branched) return `token ${place + 1} of ${round.candidates.length}`;

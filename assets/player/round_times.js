@@ -1,4 +1,4 @@
-// The seconds of a round, and what they were spent on where that is known. It draws nothing itself.
+// The seconds of a round, by phase if known. This file draws nothing.
 
 /** @import { Times } from "./payload.d.ts" */
 
@@ -10,7 +10,7 @@ export function secondsOf(times) {
 }
 
 /**
- * What the seconds were spent on, in the order of a round.
+* The seconds by phase, in the order of a round.
  * @param {Times} times @returns {{phase: Phase, seconds: number}[]}
  */
 export function phasesOf(times) {

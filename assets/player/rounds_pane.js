@@ -1,5 +1,5 @@
-// This file draws the list of rounds, in rows. Only the rows in view are in the document. Rows may
-// wrap, so their heights are measured as they appear, and remembered.
+// Draws the list of rounds, in rows. Only the rows in view are in the document. Rows may
+// wrap, so their heights are measured as they appear, and cached.
 
 import { make, setText } from "./elements.js";
 import { eventsOf, sceneAt } from "./round_events.js";
@@ -14,7 +14,7 @@ import { ScrollFollower } from "./scroll_follower.js";
 const SPARE = 3; // rows kept above and below the view
 const ROW_GUESS = 32; // pixels, before a row has been seen
 
-/** The heights of all rows: measured where they were seen, guessed where not. */
+/** The heights of all rows: measured after they were shown, estimated before. */
 class RowHeights {
   constructor() {
     /** @type {number[]} */
@@ -87,7 +87,7 @@ class RoundsPane {
 
   draw() {
     const { store } = this;
-    setText(this.title, store.data.run?.engine?.unit === "piece" ? "Pieces, as they came" : "Rounds");
+    setText(this.title, store.data.run?.engine?.unit === "piece" ? "Pieces, as received" : "Rounds");
     if (store.recording !== this.recording) this.begin(store.recording);
     const sought = !store.playing && !store.live && store.cursor !== this.cursor;
     if (sought) this.follower.following = true;
@@ -114,13 +114,13 @@ class RoundsPane {
     this.updateRows();
   }
 
-  /** How many rows there are: up to the cursor's. */
+  /** The number of rows, up to the cursor's. */
   get total() {
     const { recording, cursor } = this.store;
     return recording.rounds.length ? recording.place(cursor).round + 1 : 0;
   }
 
-  /** Bring the rows in view up to date; again, where newly measured heights have moved the view. */
+  /** Update the rows in view, and again if newly measured heights have moved the view. */
   updateRows() {
     if (this.fillWindow()) this.fillWindow();
   }
@@ -197,7 +197,7 @@ class RoundsPane {
     this.updateRows();
   }
 
-  /** Ring the chosen chip, and let Tab reach one chip only. */
+  /** Highlight the selected chip, and let Tab reach only one chip. */
   ringSelected() {
     const spot = this.selected;
     const chosen = spot ? this.rows.get(spot.round)?.chips[spot.place] : undefined;
@@ -237,7 +237,7 @@ class RoundsPane {
     this.rows.get(spot.round)?.chips[spot.place]?.focus({ preventScroll: true });
   }
 
-  /** How many chips of a round are shown. @param {number} round */
+  /** The number of visible chips of a round. @param {number} round */
   countChips(round) {
     const { recording, cursor } = this.store;
     const at = recording.place(cursor);
@@ -262,7 +262,7 @@ class RoundsPane {
     return round + 1 < this.total && this.countChips(round + 1) ? { round: round + 1, place: 0 } : null;
   }
 
-  /** The chip beside another one of the same tree. @param {Spot} spot @param {[number, number]} move @returns {Spot|null} */
+  /** The chip next to another one in the same tree. @param {Spot} spot @param {[number, number]} move @returns {Spot|null} */
   inTree({ round, place }, move) {
     const wide = this.rows.get(round)?.wide ?? false;
     const beside = besideInTree(this.store.recording.rounds[round], place, move, wide);
@@ -270,7 +270,7 @@ class RoundsPane {
   }
 }
 
-/** How many rows and places a key moves by. @type {Record<string, [number, number]>} */
+/** The rows and places that a key moves by. @type {Record<string, [number, number]>} */
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /** @param {EventTarget|null} target @returns {Spot|null} */

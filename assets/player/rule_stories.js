@@ -1,5 +1,5 @@
-// These functions write why a token stands or falls where its own odds alone do not decide: one story
-// for each way of judging, and what is said of a token in a tree.
+// Sentences that explain a verdict where the token's own acceptance probability does not decide it
+// alone: one function per verification rule, and the sentences for tokens in a tree.
 
 import { likelihood, share, toldApart } from "./number_words.js";
 import { failedPlace, judged } from "./round_events.js";
@@ -9,7 +9,7 @@ import { bothGave, fateWord, numberWord, tokenWord } from "./verdict_parts.js";
 /** @import { Round, Run } from "./payload.d.ts" */
 /** @import { Subject, Words } from "./verdict_subject.js" */
 
-/** Of the ways of judging that have a story of their own. @type {Partial<Record<Run["deciding"], (subject: Subject) => Words>>} */
+/** By verification rule; other rules use the default explanation. @type {Partial<Record<Run["deciding"], (subject: Subject) => Words>>} */
 export const STORIES = { together: tellTogether, equal: tellEqual, threshold: tellThreshold };
 
 /** @param {Subject} subject @returns {Words} */
@@ -19,27 +19,27 @@ function tellTogether(subject) {
   const [coin, drawn] = toldApart(candidate.coin, candidate.uniform);
   const weighed = [
     ...bothGave(candidate),
-    ". All are judged together: multiplied up to here the joint odds are ",
+    ". Block verification: the joint ratio target / draft, multiplied up to here, is ",
     numberWord(share(candidate.joint)),
-    ", and with what the target has left over behind it, the odds that the text goes on from here are ",
+    ". With the residual behind it, the probability of keeping the text up to here is ",
     numberWord(coin),
     ". The draw was ",
     numberWord(drawn),
   ];
-  if (fate === "cut") return [...weighed, ": not from here, nor from a later place, so it is ", fateWord(fate), "."];
+  if (fate === "cut") return [...weighed, ": not kept here, nor at a later position, so it is ", fateWord(fate), "."];
   const last = standing(round) - 1;
-  if (spot.place === last) return [...weighed, ": it does, so this one and all before it are ", fateWord(fate), "."];
+  if (spot.place === last) return [...weighed, ": kept, so this token and all before it are ", fateWord(fate), "."];
   const later = judged(round.candidates[last]);
-  const own = candidate.uniform < candidate.coin ? ": it would, but " : ": not from here, but ";
-  return [...weighed, own, ...(later ? [tokenWord(later.text)] : ["a later one"]), " behind it stands, so it is ", fateWord(fate), "."];
+  const own = candidate.uniform < candidate.coin ? ": kept here, and the later " : ": not kept here, but the later ";
+  return [...weighed, own, ...(later ? [tokenWord(later.text)] : ["token"]), " was accepted, so it is ", fateWord(fate), ", too."];
 }
 
-/** How many candidates of a chain stand. @param {Round} round */
+/** How many candidates of a chain are accepted. @param {Round} round */
 function standing({ candidates }) {
   return candidates.filter(({ verdict }) => verdict === "accepted").length;
 }
 
-/** How many would stand, judged together, had a draw been another one. @param {Round} round @param {number} place @param {number} drawn */
+/** How many candidates block verification would accept with another draw. @param {Round} round @param {number} place @param {number} drawn */
 export function standingWith({ candidates }, place, drawn) {
   return 1 + candidates.findLastIndex((each, at) => {
     const known = judged(each);
@@ -53,7 +53,7 @@ export function tellWhatIfTogether({ round, spot }, drawn) {
   const [told] = toldApart(drawn, judged(round.candidates[spot.place])?.coin ?? 0);
   const count = round.candidates.length;
   const many = stand === 0 ? "none would" : stand === count ? `all ${count} would` : `${stand} of ${count} would`;
-  return ["With a draw of ", numberWord(told), `, ${many} ${stand === standing(round) ? "still " : ""}stand.`];
+  return ["With a draw of ", numberWord(told), `, ${many} ${stand === standing(round) ? "still " : ""}be accepted.`];
 }
 
 /** @param {Subject} subject @returns {Words} */
@@ -62,15 +62,15 @@ function tellEqual({ candidate, fate }) {
   if (!candidate || !rival) return [];
   const [own, said] = [tokenWord(candidate.text), tokenWord(rival.text)];
   const same = fate === "accepted";
-  const verdict = same ? [" too: the same, so it is ", fateWord(fate), "."] : [`: another one, so the draft’s is `, fateWord(fate), " and the target’s stands."];
+  const verdict = same ? [": the same token, so it is ", fateWord(fate), "."] : [": a different token, so the draft’s is ", fateWord(fate), " and the target’s is used."];
   if (rival.noise === undefined)
     return [
-      ...["The draft proposed ", own, ", its likeliest. The target drew a token of its own, ", said, ", which it gave ", numberWord(likelihood(rival.target))],
+      ...["The draft proposed ", own, ", its likeliest. The target sampled ", said, ", which it gave ", numberWord(likelihood(rival.target))],
       ...verdict,
     ];
   return [
-    ...["Both models run the same race: each token waits for its own random time, divided by the odds that the model gives it. In the draft’s race "],
-    ...[own, " came first, in the target’s ", said],
+    ...["Both models share one noise: each token gets a random time, divided by its probability under the model, and the earliest wins. In the draft’s race "],
+    ...[own, " won, in the target’s ", said],
     ...verdict,
   ];
 }
@@ -80,23 +80,23 @@ function tellThreshold({ run, candidate, fate }) {
   if (!candidate) return [];
   return [
     ...bothGave(candidate),
-    ". Typical acceptance keeps what the target finds likely enough, at most ",
+    ". Typical acceptance requires a minimum target probability, at most ",
     numberWord(likelihood(run.epsilon)),
-    " and less where it is unsure; no draw decides: ",
+    " and lower where the target is uncertain. No draw decides: ",
     fateWord(fate),
     ".",
   ];
 }
 
-/** Its place among others that hang on the same token, where there are any. @param {Subject} subject @returns {Words} */
+/** The token's position among its siblings in the tree, if it has any. @param {Subject} subject @returns {Words} */
 export function tellSiblings({ run, round, spot }) {
   const siblings = siblingsOf(round, spot.place);
   const order = siblings.indexOf(spot.place);
-  if (order <= 0) return siblings.length > 1 ? [`The first of ${siblings.length} tried in this place. `] : [];
+  if (order <= 0) return siblings.length > 1 ? [`Candidate 1 of ${siblings.length} at this position. `] : [];
   const fell = siblings.slice(0, order).map((place) => judged(round.candidates[place]));
   const names = fell.flatMap((each, at) => (each ? [at ? (at === fell.length - 1 ? " and " : ", ") : "", tokenWord(each.text)] : []));
-  const left = run.greedy ? ". " : ", and with them went what they claimed of the target’s odds. ";
-  return [`Number ${order + 1} of ${siblings.length} in this place: before it `, ...names, ` fell${left}`];
+  const left = run.greedy ? ". " : ", and the target’s distribution was reduced to its residual. ";
+  return [`Candidate ${order + 1} of ${siblings.length} at this position: before it, `, ...names, ` ${fell.length > 1 ? "were" : "was"} rejected${left}`];
 }
 
 /** @param {Round} round @param {number} place */
@@ -113,23 +113,23 @@ export function tellUntested({ round, spot }) {
   };
   for (let place = spot.place; place >= 0; place = parentOf(round, place)) {
     const stands = siblingsOf(round, place).find((each) => candidates[each].verdict === "accepted");
-    if (stands !== undefined && stands !== place) return [place === spot.place ? "Tried after " : "It hangs on a token tried after ", left(stands), ", which stands already, so it was ", fateWord("discarded"), " untested."];
+    if (stands !== undefined && stands !== place) return [place === spot.place ? "It comes after " : "Its branch comes after ", left(stands), ", which was accepted, so it was ", fateWord("discarded"), " untested."];
     const parent = parentOf(round, place);
     const fell = parent >= 0 && ["rejected", "cut"].includes(candidates[parent].verdict);
-    if (fell) return ["Drafted after ", left(parent), `, which was ${candidates[parent].verdict}. It continued a text that no longer stands, so it was `, fateWord("discarded"), " untested."];
+    if (fell) return ["Drafted after ", left(parent), `, which was ${candidates[parent].verdict}. It continued that text, so it was `, fateWord("discarded"), " untested."];
   }
   return ["Drafted past the end of the text, so ", fateWord("discarded"), " untested."];
 }
 
-/** How the token that takes the place of all that fell there was drawn, if not from a plain leftover. @param {Subject} subject @returns {Words|null} */
+/** How the recovered token was drawn; null if from the residual of a single candidate. @param {Subject} subject @returns {Words|null} */
 export function tellOwnRecovered({ run, round }) {
   const failed = judged(round.candidates[failedPlace(round)]);
   const { extra } = round;
   if (!failed || !extra || run.greedy) return null;
   const [own, struck] = [tokenWord(extra.text), tokenWord(failed.text)];
-  if (run.deciding === "equal") return [own, ": what the target said itself in the place of ", struck, "."];
-  if (run.deciding === "together") return [own, " was drawn in the place of ", struck, ", the first that was cut, from what the joint odds left over of the target’s."];
+  if (run.deciding === "equal") return [own, ": the target’s own sample, replacing ", struck, "."];
+  if (run.deciding === "together") return [own, " replaces ", struck, ", the first token that was cut. It was drawn from the residual of block verification."];
   const tried = siblingsOf(round, failedPlace(round)).length;
-  if (tried > 1) return [own, ` was drawn after all ${tried} drafts for this place fell, from what they left over of the target’s odds: the leftover of the leftover.`];
+  if (tried > 1) return [own, ` was drawn after all ${tried} candidates at this position were rejected, from the residual that remained after all of them.`];
   return null;
 }

@@ -1,5 +1,5 @@
-// This file draws two lanes on one clock: the run as it was measured, and the target alone along
-// the same words. A long run slides past under the cursor, and a strip below shows which part of it
+// Draws two lanes on one clock: the run as measured, and the target alone along the same text. A long
+// run scrolls with the cursor, and a strip below shows which part of it
 // is in view.
 
 import { UNDER_WAY } from "./base_store.js";
@@ -70,14 +70,14 @@ class RunLanes {
       this.picture,
       make("div", "foot-line", {}, [this.key, this.result]),
     ]);
-    /** Whether an engine's answer is shown, for which the words are others. */
+    /** Whether an engine's answer is shown, which has other captions. */
     this.foreign = false;
     this.named = "none";
     this.clock = new LaneClock(store.recording, null);
     /** @type {number[]|null} */
     this.alone = null;
     this.open = false;
-    /** Seconds of its step by step costs, until it is timed. @type {number|null} */
+    /** Seconds per step of the target alone from step costs, until it is timed. @type {number|null} */
     this.step = null;
     this.sums = [0];
     this.drawn = "";
@@ -111,7 +111,7 @@ class RunLanes {
     this.showOutcome();
   }
 
-  /** The words around the lanes. An engine's answer is alone, unless another was timed beside it. */
+  /** The captions of the lanes. An engine's answer is alone, unless a baseline was timed with it. */
   name() {
     const { engine = null } = this.store.data.run ?? {};
     this.plain.element.hidden = engine !== null && !this.alone;
@@ -120,7 +120,7 @@ class RunLanes {
     if (words === this.named) return;
     this.named = words;
     this.foreign = foreign;
-    setText(this.title, foreign ? "The answer on a clock, from its first piece on" : "The same words on one clock");
+    setText(this.title, foreign ? "The answer on a clock, from its first piece on" : "The same text on one clock");
     setText(this.fast.name, foreign ? "this answer" : "speculative");
     this.key.replaceChildren(...laneKey({ divided: !foreign, undivided: foreign, alone: this.alone !== null }));
   }
@@ -140,7 +140,7 @@ class RunLanes {
     this.sums = sumsOf(alone ?? Array(tokens).fill(step));
   }
 
-  /** While the run is under way, the target alone runs at the pace of its step costs. */
+  /** While the run is in progress, the target alone runs at the rate of its step costs. */
   stepUntilTimed() {
     const { recording, data, underWay } = this.store;
     return underWay && recording.id === data.run?.id ? (data.target_step ?? null) : null;
@@ -155,7 +155,7 @@ class RunLanes {
     return Math.max(this.clock.total, this.sums[this.sums.length - 1]);
   }
 
-  /** The seconds now; the clock also moves between two events, so that it runs smoothly. */
+  /** The current seconds; the clock also moves between events, so that it runs smoothly. */
   now() {
     const { cursor, part, still, recording } = this.store;
     const at = this.clock.at(cursor);
@@ -163,7 +163,7 @@ class RunLanes {
     return at + part * (this.clock.at(cursor + 1) - at);
   }
 
-  /** Called between two events; it paints only while playing slowly enough for it to be seen. */
+  /** Called between two events; paints only while playing slowly enough to be visible. */
   drawBetweenEvents() {
     const { quiet, speed } = this.store;
     if (this.view && !quiet && Number(speed) <= 1) this.paint(this.windowNow(this.view.width));
@@ -205,17 +205,17 @@ class RunLanes {
     if (this.plain.note.textContent !== note) this.plain.note.textContent = note;
   }
 
-  /** Words in place of the target alone while it has no times. */
+  /** The text shown for the target alone while it has no times. */
   missing() {
     const { recording, data } = this.store;
     if (this.runs || !recording.rounds.length) return "";
     const state = recording.id === data.run?.id ? data.run.state : "";
     if (UNDER_WAY.includes(state)) return "measured after the run";
     const broken = ["stopped", "failed"].includes(state);
-    return broken ? "not measured: the run did not end by itself" : "not measured";
+    return broken ? "not measured: the run was stopped or failed" : "not measured";
   }
 
-  /** The outcome, once the cursor is at the end. */
+  /** The result, once the cursor is at the end. */
   showOutcome() {
     const { recording, cursor, underWay } = this.store;
     const over = cursor >= recording.end && recording.end > 0 && !underWay && this.alone;
@@ -227,7 +227,7 @@ class RunLanes {
     this.spoken = spoken;
   }
 
-  /** Both times in one unit; no winner where that is open. */
+  /** Both times in one unit; no winner if the interval leaves it open. */
   outcome() {
     const pace = this.store.data.lanes?.pace;
     if (pace) return pace;

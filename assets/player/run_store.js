@@ -1,5 +1,5 @@
-// This is the store of one run. It plays event by event, and can follow a run under way. It draws
-// nothing itself.
+// The store of one run. It plays event by event, and can follow a run in progress. It draws
+// nothing.
 
 import { BaseStore } from "./base_store.js";
 import { recall, remember } from "./browser_memory.js";
@@ -12,28 +12,28 @@ import { nextOutcome } from "./stops.js";
 
 const SPEEDS = ["0.25", "0.5", "1", "2", "readable", "4", "true", "instant"];
 const LIVE_SPEEDS = [...SPEEDS, "now"];
-const PACE_KEY = "specviz.pace"; // a speed, or "now", for the runs to come
-const SLOW_ROUND = 0.25; // seconds; rounds that take longer can be read as they come
+const PACE_KEY = "specviz.pace"; // a speed, or "now", for later runs
+const SLOW_ROUND = 0.25; // seconds; slower rounds can be read as they arrive
 
 export class RunStore extends BaseStore {
   constructor() {
     super();
     /** Playing stops here, once. @type {number|null} */
     this.halt = null;
-    /** What the reader plays until. @type {Wish|null} */
+    /** The stop that the user plays until. @type {Wish|null} */
     this.until = null;
-    /** Where that is, once it is known. @type {Outcome|null} */
+    /** The outcome to stop at, once it is known. @type {Outcome|null} */
     this.goal = null;
-    /** What was asked for and is not there, and where that was. @type {{wish: Wish, cursor: number}|null} */
+    /** A stop that was not found, and the cursor at the request. @type {{wish: Wish, cursor: number}|null} */
     this.missed = null;
-    /** Whether a stop chose the token that the card is of: it is let go when the run moves on. */
+    /** Whether a stop selected the token on the card; the selection is cleared when the run moves on. */
     this.chosenByStop = false;
     this.wait = 0; // milliseconds from the last event to the next
-    /** Whether a run that was shown while it was made has not been shown to its end yet. */
+    /** Whether a run that is shown live has not been shown to its end yet. */
     this.trailing = false;
-    /** Whether it must still be seen if the rounds come slowly enough to be read. */
+    /** Whether it is still undecided if the rounds arrive slowly enough to be read. */
     this.unsure = false;
-    /** The round with which a fork begins to be shown, until that is there. */
+    /** The first round of a fork to show, until it has arrived. */
     this.opens = 0;
   }
 
@@ -41,14 +41,14 @@ export class RunStore extends BaseStore {
     return this.trailing ? LIVE_SPEEDS : SPEEDS;
   }
 
-  /** How many rounds are made that are not shown yet; null unless the run is shown as it is made. @returns {number|null} */
+  /** The number of decoded rounds not shown yet; null unless the run is shown live. @returns {number|null} */
   get behind() {
     const { recording, cursor } = this;
     if (!this.trailing || this.live || !recording.rounds.length) return null;
     return recording.rounds.length - (cursor > 0 ? recording.place(cursor).round + 1 : 0);
   }
 
-  /** How much of the time to the next event has passed, from 0 to 1. */
+  /** The elapsed fraction of the time to the next event. */
   get part() {
     return this.playing && this.due > 0 ? 1 - this.due / this.wait : 0;
   }
@@ -58,12 +58,12 @@ export class RunStore extends BaseStore {
     return { at: this.cursor, end: this.recording.end, step: "1" };
   }
 
-  /** The time in words, which is not shown for a run. */
+  /** The time as text; not shown for a run. */
   get time() {
     return "";
   }
 
-  /** Whether another view announces what happens. */
+  /** Whether another view announces events. */
   get toldElsewhere() {
     return false;
   }
@@ -76,7 +76,7 @@ export class RunStore extends BaseStore {
     this.trailing = this.unsure = false;
   }
 
-  /** Show a run under way, at the pace that the reader chose. @param {Recording} recording */
+  /** Show a run in progress at the pace that the user chose. @param {Recording} recording */
   enter(recording) {
     const chosen = recall(PACE_KEY);
     const live = chosen === "now";
@@ -91,8 +91,8 @@ export class RunStore extends BaseStore {
   }
 
   /**
-   * The first round stands there at once: what was shown before has made room for it. A fork is shown
-   * from where it leaves the other run.
+  * The first round is shown at once, in place of the previous run. A fork is shown
+  * from where it differs from the original run.
    */
   showFirst() {
     const { starts } = this.recording;
@@ -103,7 +103,7 @@ export class RunStore extends BaseStore {
     if (this.cursor === 0 && !this.until) this.cursor = starts[1];
   }
 
-  /** Without a choice of the reader, rounds that can be read as they come are followed. */
+  /** Unless the user chose a pace, follow rounds that are slow enough to read as they arrive. */
   followIfSlow() {
     const { rounds, seconds } = this.recording;
     if (!this.unsure || !rounds.length) return;
@@ -111,7 +111,7 @@ export class RunStore extends BaseStore {
     if (this.playing && seconds[rounds.length] / rounds.length >= SLOW_ROUND) this.follow();
   }
 
-  /** The reader chooses a pace, for this run and the next ones. @param {string} pace */
+  /** Handle the user's choice of a pace for this run and later ones. @param {string} pace */
   choosePace(pace) {
     remember(PACE_KEY, pace);
     this.unsure = false;
@@ -120,19 +120,19 @@ export class RunStore extends BaseStore {
     this.setSpeed(pace);
   }
 
-  /** To the newest event, or to the stop before it; a run under way is followed from there. */
+  /** Go to the newest event, or to a stop before it; a run in progress is followed from there. */
   follow() {
     if (this.goal) this.arriveAt(this.goal);
     else if (this.underWay) super.follow();
     else this.seekEnd();
   }
 
-  /** Whether no round will come any more. */
+  /** Whether no more rounds will arrive. */
   get whole() {
     return this.decoded && this.recording.rounds.length >= (this.data.rounds?.total ?? 0);
   }
 
-  /** Play until a wish is met; not at all where it cannot be met any more. @param {Wish} wish */
+  /** Play until a stop; do nothing if there is none left. @param {Wish} wish */
   playUntil(wish) {
     this.forgetStop();
     this.missed = this.beside = null;
@@ -143,7 +143,7 @@ export class RunStore extends BaseStore {
     if (this.until && !this.live) this.play();
   }
 
-  /** From the rounds that are there: where playing stops, or that it never will. @param {number} from */
+  /** Find where playing stops in the received rounds, or that it never will. @param {number} from */
   aim(from) {
     if (!this.until || this.goal) return;
     this.goal = nextOutcome(this.recording, this.data.run, from, this.until);
@@ -153,7 +153,7 @@ export class RunStore extends BaseStore {
     this.pause();
   }
 
-  /** The reader asked for what has just been shown. @param {Outcome} outcome */
+  /** Handle arriving at the requested outcome. @param {Outcome} outcome */
   arriveAt({ event, spot }) {
     this.forgetStop();
     this.playing = this.live = false;
@@ -168,7 +168,7 @@ export class RunStore extends BaseStore {
     super.select(spot);
   }
 
-  /** The run moves on: only a token that the reader pressed stays chosen. */
+  /** The run moves on: keep only a selection made by the user. */
   letGo() {
     if (this.chosenByStop) this.select(null);
   }
@@ -195,18 +195,18 @@ export class RunStore extends BaseStore {
     super.seek(cursor);
   }
 
-  /** Whether the last round is there; the target alone may still be timed. */
+  /** Whether the last round has arrived; the target alone may still be timed. */
   get decoded() {
     return !this.underWay || Boolean(this.data.run?.decoded);
   }
 
-  /** Once all is shown that will come, the run is like any other. */
+  /** Treat the run as finished once everything has been shown. */
   changed() {
     if (this.trailing && this.over && this.whole) this.trailing = false;
     super.changed();
   }
 
-  /** Rounds have arrived, or the run has ended; missing rounds may still come after that. */
+  /** Handle new rounds or the end of the run; missing rounds may still arrive later. */
   grown() {
     this.showFirst();
     this.followIfSlow();
@@ -227,7 +227,7 @@ export class RunStore extends BaseStore {
     this.seek(this.recording.end);
   }
 
-  /** Where the cursor stops next, and the milliseconds until then. */
+  /** The next cursor position, and the milliseconds until then. */
   ahead() {
     const { recording, cursor, speed } = this;
     if (!this.quiet) return { stop: cursor + 1, wait: recording.wait(cursor, speed) };
@@ -239,7 +239,7 @@ export class RunStore extends BaseStore {
   }
 
   /**
-   * Let time pass. On a slow machine several events are taken at once.
+  * Advance the time. On a slow machine this may pass several events at once.
    * @param {number} elapsed milliseconds
    */
   advance(elapsed) {
@@ -252,7 +252,7 @@ export class RunStore extends BaseStore {
     if (this.cursor !== before || !this.playing) this.changed();
   }
 
-  /** Playing is where it was to stop. */
+  /** Handle the end of playing at a stop. */
   stopHere() {
     if (this.goal) return this.arriveAt(this.goal);
     this.halt = null;

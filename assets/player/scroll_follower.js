@@ -1,8 +1,8 @@
-// This file keeps a scrolling pane at its end while its content grows.
+// Keeps a scrolling pane at its end while its content grows.
 
 import { makeButton } from "./elements.js";
 
-/** Keeps a pane at its end until a person scrolls up; then a button leads back. */
+/** Keeps a pane at its end until the user scrolls up; then a button leads back. */
 export class ScrollFollower {
   /** @param {HTMLElement} pane what scrolls @param {() => void} moved */
   constructor(pane, moved) {
@@ -17,7 +17,7 @@ export class ScrollFollower {
     });
   }
 
-  /** Also where there is too little to scroll, as after going back. */
+  /** True also if there is nothing to scroll, as after seeking back. */
   isAtEnd() {
     const { scrollTop, scrollHeight, clientHeight } = this.pane;
     return scrollHeight - clientHeight - scrollTop < 12;
@@ -46,7 +46,7 @@ export class ScrollFollower {
     this.settle();
   }
 
-  /** Show what stands at these pixels. @param {number} top @param {number} height */
+  /** Scroll a range of pixels into view. @param {number} top @param {number} height */
   reveal(top, height) {
     const { scrollTop, clientHeight } = this.pane;
     if (top >= scrollTop && top + height <= scrollTop + clientHeight) return;

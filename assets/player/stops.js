@@ -1,5 +1,5 @@
-// This file has the table of what playing can stop for by itself, and finds where that is in a
-// recording. It draws nothing itself.
+// The events that playing can stop at ("play until"), and where they are in a recording. This file
+// draws nothing.
 
 import { share } from "./number_words.js";
 import { emittedBy, eventsOf, failedPlace, judged, verdictAt } from "./round_events.js";
@@ -11,26 +11,26 @@ import { hasOdds, oddsOf } from "./verdict_rule.js";
 /** @import { Fate, Spot } from "./round_events.js" */
 
 /**
- * A token whose fate has been shown once the cursor is at `event`. `odds` are those of a candidate;
- * `number` is its place in the text, from 1, where it is part of it.
+* A token whose fate is shown once the cursor is at `event`. `odds` is a candidate's acceptance probability;
+* `number` is its place in the text, from 1, if it is part of the text.
  * @typedef {{event: number, spot: Spot, fate: Fate, fell: boolean, odds: number|null, number: number|null}} Outcome
- *   fell: it was rejected or, of those that are cut together, is the first
+*   fell: it was rejected, or is the first of those cut by block verification
  */
 
 /**
- * A value that the reader chooses: its name, and what may be written.
+* A value that the user chooses: its name and its input range.
  * @typedef {{words: string, first: string, min: string, max: string, step: string}} Limit
  */
 
 /**
- * What to stop for. `words` stand around the limit, if there is one.
+* A kind of stop. `words` surround the limit, if there is one.
  * @typedef {{name: string, key: string, words: [string, string], short: (limit: number) => string,
  *   limit: Limit|null, meets: (outcome: Outcome, limit: number) => boolean,
  *   over: (limit: number) => string, never: (limit: number, tokens: number) => string}} Stop
- *   key: may be none; short: while it plays; over: none is left, but there was one; never: the whole run has none
+*   key: may be empty; short: while it plays; over: none is left, but there was one; never: the whole run has none
  */
 
-/** A stop that the reader asked for. @typedef {{stop: Stop, limit: number}} Wish */
+/** A stop that the user requested. @typedef {{stop: Stop, limit: number}} Wish */
 
 /** @type {Stop[]} */
 export const STOPS = [
@@ -41,18 +41,18 @@ export const STOPS = [
     short: () => "until a rejection",
     limit: null,
     meets: ({ fell }) => fell,
-    over: () => "No other rejection comes in this run.",
-    never: () => "No token of this run was rejected.",
+    over: () => "There are no more rejections in this run.",
+    never: () => "This run has no rejections.",
   },
   {
     name: "unlikely",
     key: "u",
-    words: ["the next rejection with odds of acceptance under", ""],
-    short: (limit) => `until odds under ${share(limit)}`,
-    limit: { words: "Odds of acceptance", first: "0.3", min: "0", max: "1", step: "0.05" },
+    words: ["the next rejection with acceptance probability under", ""],
+    short: (limit) => `until probability under ${share(limit)}`,
+    limit: { words: "Acceptance probability", first: "0.3", min: "0", max: "1", step: "0.05" },
     meets: ({ fell, odds }, limit) => fell && odds !== null && odds < limit,
-    over: (limit) => `No other rejection with odds of acceptance under ${share(limit)} comes in this run.`,
-    never: (limit) => `No rejection of this run had odds of acceptance under ${share(limit)}.`,
+    over: (limit) => `There are no more rejections with an acceptance probability under ${share(limit)} in this run.`,
+    never: (limit) => `This run has no rejection with an acceptance probability under ${share(limit)}.`,
   },
   {
     name: "bonus",
@@ -61,8 +61,8 @@ export const STOPS = [
     short: () => "until a bonus",
     limit: null,
     meets: ({ fate }) => fate === "bonus",
-    over: () => "No other bonus comes in this run.",
-    never: () => "This run has no bonus.",
+    over: () => "There are no more bonus tokens in this run.",
+    never: () => "This run has no bonus token.",
   },
   {
     name: "token",
@@ -71,12 +71,12 @@ export const STOPS = [
     short: (limit) => `until token ${limit}`,
     limit: { words: "Token of the text, counted after the prompt", first: "20", min: "1", max: "", step: "1" },
     meets: ({ number }, limit) => number === limit,
-    over: (limit) => `Token ${limit} is shown already.`,
+    over: (limit) => `Token ${limit} is already shown.`,
     never: (limit, tokens) => `The text of this run has only ${tokens} tokens.`,
   },
 ];
 
-/** The number in the text of each token of a round, by its place; of a piece, that of its first. @param {Round} round @param {number} first */
+/** The number in the text of each token of a round, by place; for a piece, that of its first token. @param {Round} round @param {number} first */
 function numbersOf(round, first) {
   let number = first;
   return new Map(
@@ -89,7 +89,7 @@ function numbersOf(round, first) {
 }
 
 /**
- * What can be stopped for in a round, in its order.
+* The outcomes of a round that playing can stop at, in order.
  * @param {Round} round @param {number} index @param {Recording} recording @param {Run} run
  * @returns {Outcome[]}
  */
@@ -121,13 +121,13 @@ function outcomesOf(round, index, recording, run) {
   ];
 }
 
-/** Null where no odds decided, or an engine does not tell them. @param {AnyCandidate} candidate @param {Run} run */
+/** Null if no acceptance probability decided, or an engine does not report it. @param {AnyCandidate} candidate @param {Run} run */
 function oddsKnown(candidate, run) {
   const known = judged(candidate);
   return known && hasOdds(run) ? oddsOf(known, run) : null;
 }
 
-/** What can be stopped for in a run: an engine tells no odds, and not every rule has them. @param {Stop} stop @param {Run|undefined} run */
+/** Whether a stop is available in a run: engines and some rules have no acceptance probabilities. @param {Stop} stop @param {Run|undefined} run */
 export function isKnownOf(stop, run) {
   return stop.name !== "unlikely" || (!run?.engine && (!run || hasOdds(run)));
 }
@@ -142,7 +142,7 @@ export function numberAt(recording, run, spot) {
 }
 
 /**
- * The first outcome after a cursor that a wish is met; null as long as there is none.
+* The first outcome after a cursor that satisfies a stop; null while there is none.
  * @param {Recording} recording @param {Run|undefined} run @param {number} cursor @param {Wish} wish
  * @returns {Outcome|null}
  */

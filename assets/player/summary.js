@@ -1,4 +1,4 @@
-// This file draws the head of the player: the state of the run, its result in a sentence, the figures.
+// Draws the head of the player: the state of the run, its result in a sentence, the figures.
 
 import { recall, remember } from "./browser_memory.js";
 import { make, setText, setTextOrHide } from "./elements.js";
@@ -39,7 +39,7 @@ export function makeSummary(store) {
   };
 }
 
-/** The state of the run, and a notice of what went wrong and what to do. */
+/** The state of the run, and an error with its remedy. */
 function makeStatus() {
   const label = make("b", "", { role: "status" });
   const detail = make("span", "sum-detail");
@@ -48,7 +48,7 @@ function makeStatus() {
     label,
     detail,
   ]);
-  const lossy = make("span", "sum-lossy", {}, ["lossy: changes what the target would say"]);
+  const lossy = make("span", "sum-lossy", {}, ["lossy: changes the output distribution"]);
   const wrong = make("span");
   const remedy = make("span", "sum-remedy");
   const notice = make("p", "sum-notice", {}, [wrong, " ", remedy]);
@@ -70,7 +70,7 @@ function makeStatus() {
   };
 }
 
-/** The result in a sentence, the reason, what bodies mean, and a warning where there is one. */
+/** The result in a sentence, the reason, the meaning of bodies, and a warning if there is one. */
 function makeResult() {
   const lead = make("b");
   const because = make("span", "sum-because");
@@ -90,7 +90,7 @@ function makeResult() {
   };
 }
 
-/** The finer figures, folded or not as they were left. @param {HTMLElement} content */
+/** The detailed figures, open or closed as the user left them. @param {HTMLElement} content */
 function makeMeasure(content) {
   const details = make("details", "sum-measure", {}, [
     make("summary", "", {}, ["More figures"]),

@@ -1,4 +1,4 @@
-// This file draws the words of the text pane, in blocks. Tokens are only added or removed at the end.
+// Draws the text of the text pane, in blocks. Tokens are only added or removed at the end.
 
 import { make } from "./elements.js";
 import { visibleText } from "./token_text.js";
@@ -7,11 +7,11 @@ import { visibleText } from "./token_text.js";
 
 const BLOCK = 160; // tokens in a block, at least
 
-// A blank before such a token may vanish where a line ends; all other blanks are kept.
+// A blank before such a token may disappear at the end of a line; all other blanks are kept.
 const SIMPLE = /^ ?\S+$/;
 
 /**
- * The bottom of the line on which a token ends; a line break belongs to the line that it ends.
+* The bottom of the line on which a token ends. A line break belongs to the line that it ends.
  * @param {HTMLElement} token
  */
 function lineBottom(token) {
@@ -21,7 +21,7 @@ function lineBottom(token) {
 }
 
 /**
- * The tokens that make the last line of a block, so that the next block can begin with them.
+* The tokens on the last line of a block, so that the next block can begin with them.
  * @param {HTMLElement[]} tokens @returns {HTMLElement[]}
  */
 function lastLine(tokens) {
@@ -33,8 +33,8 @@ function lastLine(tokens) {
 }
 
 /**
- * Tokens in blocks that end where a line ends, so that adding a token lays out one block and not the
- * whole text, and the seams cannot be seen.
+* Tokens in blocks that end at line ends, so that adding a token lays out one block and not the
+* whole text, and block boundaries are invisible.
  */
 export class Column {
   /** @param {HTMLElement} element @param {HTMLElement} caret */
@@ -52,7 +52,7 @@ export class Column {
     return this.blocks[this.blocks.length - 1];
   }
 
-  /** @param {HTMLElement[]} tokens what the new block begins with */
+  /** @param {HTMLElement[]} tokens the first tokens of the new block */
   open(tokens) {
     const element = make("div", "block", {}, [...tokens, this.caret]);
     this.element.append(element);
@@ -101,7 +101,7 @@ export class Column {
 }
 
 /**
- * An end-of-text token is drawn as a small mark with a line break after it; its text stays.
+* An end-of-text token is drawn as a small mark followed by a line break; its text is kept.
  * @param {HTMLElement} token
  */
 function markEnd(token) {

@@ -1,4 +1,4 @@
-// The text pane shows the prompt and then every token as it lands, marked by where it came from.
+// The text pane shows the prompt and every emitted token, marked by its origin.
 
 import { make } from "./elements.js";
 import { emittedBy, eventsOf, sceneAt } from "./round_events.js";
@@ -12,14 +12,14 @@ import { Column } from "./text_column.js";
 
 /** @typedef {{text: string, fate: Fate, round: number, place: number}} Landed */
 
-/** @param {Round} round @param {number} step @returns {number} tokens that have landed by then */
+/** @param {Round} round @param {number} step @returns {number} tokens emitted by then */
 function landedBy(round, step) {
   if (step >= eventsOf(round)) return emittedBy(round).length;
   const { cells } = sceneAt(round, step);
   return emittedBy(round).filter(({ place }) => cells[place] === "accepted").length;
 }
 
-/** An accepted candidate flies from its row to the text. @param {Element} from @param {Element} to */
+/** Animate an accepted candidate from its row to the text. @param {Element} from @param {Element} to */
 function flyToText(from, to) {
   const stage = from.closest(".player");
   if (!stage) return;
@@ -71,7 +71,7 @@ class TextPane {
     this.width = 0;
     this.resized = new ResizeObserver(() => this.resize());
     this.resized.observe(this.pane);
-    this.resized.observe(this.words); // they grow, too, when their font has come
+    this.resized.observe(this.words); // the size also changes when the font has loaded
   }
 
   draw() {
@@ -88,7 +88,7 @@ class TextPane {
     this.resized.disconnect();
   }
 
-  /** With another width lines end elsewhere, so the blocks are made anew; the end may be elsewhere, too. */
+  /** A new width changes the line ends, so the blocks are rebuilt; the end of the text may move, too. */
   resize() {
     const { clientWidth } = this.pane;
     const cut = this.width !== 0 && clientWidth !== this.width;
@@ -125,7 +125,7 @@ class TextPane {
         this.landed.push({ ...token, round: this.known });
   }
 
-  /** How many tokens of the run the cursor has reached. */
+  /** The number of tokens that the cursor has reached. */
   reached() {
     const { recording, cursor } = this.store;
     if (recording.rounds.length === 0) return 0;
@@ -188,14 +188,14 @@ class TextPane {
 const FATES = ["drafted", "accepted", "rejected", "cut", "discarded", "recovered", "bonus"];
 
 /**
- * Candidates that are judged together are cut, others rejected. Of an engine's answer, "untold" only
- * where there are such tokens, and alone where there are no others.
+* Block verification cuts candidates, other rules reject them. For an engine's answer, "untold" only
+* if there are such tokens, and alone if there are no others.
  */
 function makeLegend() {
   const samples = new Map(FATES.map((fate) => [fate, make("span", "chip", { "data-state": fate }, [fate])]));
-  const untold = make("span", "chip", { "data-state": "untold" }, ["fate not told"]);
+  const untold = make("span", "chip", { "data-state": "untold" }, ["fate not reported"]);
   return {
-    element: make("div", "legend", { "aria-label": "Key to the marks", role: "group" }, [...samples.values(), untold]),
+    element: make("div", "legend", { "aria-label": "Legend", role: "group" }, [...samples.values(), untold]),
     /** @param {Run|undefined} run @param {Landed[]} landed */
     show(run, landed) {
       untold.hidden = !run?.engine || !landed.some(({ fate }) => fate === "untold");

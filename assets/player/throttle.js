@@ -1,4 +1,4 @@
-// A throttle lets work through at most once in some milliseconds, and calls back for work that had to
+// A throttle allows work at most once per interval, and calls back for work that had to
 // wait.
 
 export class Throttle {

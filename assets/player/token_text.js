@@ -1,4 +1,4 @@
-// Token text is made safe to show here: characters that are invisible, or that reorder their
+// Makes token text safe to show: characters that are invisible, or that reorder their
 // neighbours, are shown as their codes.
 
 const UNSEEN =

@@ -1,5 +1,5 @@
-// The tour of the first minute shows the first round with captions, stops before the first rejection
-// and asks a question. It comes once in a browser, can be skipped, and ends when a person takes over.
+// The one-minute tour shows the first round with captions, stops before the first rejection
+// and asks a question. It opens once per browser, can be skipped, and ends when the user takes over.
 
 import { recall, remember } from "./browser_memory.js";
 import { make, makeButton } from "./elements.js";
@@ -18,7 +18,7 @@ function tourWanted(wish) {
   return wish === "force" || (wish === "ask" && recall(TOUR_KEPT) === null);
 }
 
-/** The first candidate that was rejected. @param {Recording} recording @returns {Spot|null} */
+/** The first rejected candidate. @param {Recording} recording @returns {Spot|null} */
 function firstRejection(recording) {
   for (const [index, round] of recording.rounds.entries()) {
     const place = round.candidates.findIndex((each) => each.verdict === "rejected");
@@ -33,7 +33,7 @@ function beforeVerdict(recording, spot) {
 }
 
 /**
- * The chip that the tour points at: the chosen one, else the last judged, else the newest.
+* The chip that the tour points at: the selected one, else the last tested, else the newest.
  * @param {Element} row
  */
 function spokenOf(row) {
@@ -106,7 +106,7 @@ class Tour {
     const { store } = this;
     if (round > 0) {
       if (store.speed === "0.25") store.setSpeed("1");
-      return this.show("next", [make("b", "", {}, ["And again."]), " We stop at the first rejection."], [this.skipButton()]);
+      return this.show("next", [make("b", "", {}, ["And again."]), " The tour stops at the first rejection."], [this.skipButton()]);
     }
     const whole = store.recording.rounds[0];
     const kind = step ? eventKind(whole, step) : "draft";
@@ -139,11 +139,11 @@ class Tour {
     store.setSpeed("0.5");
     store.halt = this.to;
     store.play();
-    this.show("told", answerWords(candidate, guess), [makeButton("yes", "Watch on", () => this.playOn())]);
+    this.show("told", answerWords(candidate, guess), [makeButton("yes", "Continue", () => this.playOn())]);
     this.focus();
   }
 
-  /** The tour is over when a person moves the cursor elsewhere. */
+  /** End the tour when the user moves the cursor elsewhere. */
   endIfLeft() {
     const { recording, cursor } = this.store;
     if (recording !== this.recording || cursor < this.from || cursor > this.to) this.end();
@@ -178,7 +178,7 @@ class Tour {
     this.element.hidden = false;
   }
 
-  /** Only when the focus is nowhere or already in the player. */
+  /** Only if no element or one in the player has the focus. */
   focus() {
     const { activeElement } = document;
     const free = !activeElement || activeElement === document.body;
@@ -187,8 +187,8 @@ class Tour {
   }
 
   /**
-   * Below or above the row that it speaks of. Where it would cover the row, it goes below the
-   * player's buttons and stays there.
+  * Place it below or above the row it describes. If it would cover the row, place it below the
+  * player's buttons and keep it there.
    */
   placeByRow() {
     const stage = this.element.offsetParent ?? this.element.parentElement;
@@ -212,7 +212,7 @@ class Tour {
   }
 
   /**
-   * Sideways, with its tip at the chip.
+  * Align it horizontally, with its tip at the chip.
    * @param {DOMRect} frame @param {DOMRect} row @param {DOMRect} chip
    */
   placeSideways(frame, row, chip) {

@@ -1,4 +1,4 @@
-// These functions write what the tour of the first minute says.
+// Sentences of the one-minute tour.
 
 import { make } from "./elements.js";
 import { likelihood, toldApart } from "./number_words.js";
@@ -7,31 +7,31 @@ import { chipText } from "./token_text.js";
 
 /** @import { Candidate, Round } from "./payload.d.ts" */
 
-/** Token text within a sentence. @param {string} text */
+/** Token text in a sentence. @param {string} text */
 function quotedToken(text) {
   return make("q", "", {}, [chipText(text)]);
 }
 
 /**
- * What to say at a step of the first round.
+ * The caption for a step of the first round.
  * @param {Round} round @param {number} step @returns {(Node|string)[]}
  */
 export function captionAt(round, step) {
   const drafted = round.candidates.length;
   const kind = step ? eventKind(round, step) : "draft";
   if (kind === "draft")
-    return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another, which is quick and cheap.`];
+    return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another. Each step is cheap.`];
   if (kind === "check")
-    return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted} at once, in place of ${drafted} passes.`];
+    return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted} at once, instead of ${drafted} passes.`];
   if (kind === "land") return landingCaption(round);
-  return [make("b", "", {}, ["They are judged from left to right."]), " A token stays if the large model finds it likely enough."];
+  return [make("b", "", {}, ["The tokens are tested from left to right."]), " A token is accepted if the large model finds it likely enough."];
 }
 
 /** @param {Round} round */
 function landingCaption(round) {
   const { extra } = round;
-  const why = extra?.kind === "bonus" ? "All were accepted, so it adds one more:" : "In place of the rejected token it puts its own:";
-  return [make("b", "", {}, ["The large model has the last word."]), ` ${why} `, quotedToken(extra?.text ?? "")];
+  const why = extra?.kind === "bonus" ? "All were accepted, so it adds one more:" : "It replaces the rejected token:";
+  return [make("b", "", {}, ["The large model adds the last token."]), ` ${why} `, quotedToken(extra?.text ?? "")];
 }
 
 /** @param {Candidate} candidate @returns {(Node|string)[]} */
@@ -43,18 +43,18 @@ export function questionWords(candidate) {
     make("b", "", {}, ["Accept or reject "]),
     quotedToken(candidate.text),
     make("b", "", {}, ["?"]),
-    ` The small model gave it ${draft}, the large one only ${target}, so its odds of acceptance are ${told}: a number between 0 and 1 is drawn, and below ${told} it stays.`,
+    ` The small model gave it ${draft}, the large one only ${target}, so its acceptance probability is ${told}: a number between 0 and 1 is drawn, and below ${told} the token is accepted.`,
   ];
 }
 
-/** @param {Candidate} candidate @param {boolean} guess whether the person said: accept */
+/** @param {Candidate} candidate @param {boolean} guess whether the user chose "accept" */
 export function answerWords(candidate, guess) {
   const odds = Math.min(1, candidate.target / candidate.draft);
   const [drawn] = toldApart(candidate.uniform, odds);
-  const said = guess ? "You said accept, which is not what happened." : "You said reject, and that is what happened.";
-  const likely = odds > 0.5 ? "Acceptance was the likelier outcome." : "Rejection was the likelier outcome.";
+  const said = guess ? "You guessed accept, which was wrong." : "You guessed reject, which was right.";
+  const likely = odds > 0.5 ? "Acceptance was more likely." : "Rejection was more likely.";
   return [
     make("b", "", {}, [`The draw was ${drawn}: rejected. `]),
-    `${said} ${likely} The tokens after it are discarded too, and the large model puts one of its own in their place.`,
+    `${said} ${likely} The tokens after it are discarded, and the large model adds a token of its own instead.`,
   ];
 }

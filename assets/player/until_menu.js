@@ -1,4 +1,4 @@
-// This file draws the menu of what a run can be played until, and says where there is none left.
+// Draws the menu "Play until", and a notice if no such event is left.
 
 import { DropCard } from "./drop_card.js";
 import { make, makeButton, setTextOrHide } from "./elements.js";
@@ -54,14 +54,14 @@ export class UntilMenu {
     const input = make("input", "", { type: "number", value: first, ...range, ...names });
     input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter") return;
-      event.preventDefault(); // or it would press Play, which has the focus then
+      event.preventDefault(); // otherwise it would press Play, which has the focus then
       this.start(stop);
     });
     this.limits.set(stop.name, input);
     return input;
   }
 
-  /** A token that the reader chose in the text stays in the menu. */
+  /** Keep the number of a token that the user selected in the text in the menu. */
   offerChosen() {
     const { recording, selected, beside, data } = this.store;
     if (selected === this.chosen || beside !== "text" || !selected || !data.run) return;
@@ -70,7 +70,7 @@ export class UntilMenu {
     if (input) input.value = String(numberAt(recording, data.run, selected) ?? input.value);
   }
 
-  /** Play until a stop, with the value that stands in its field. @param {Stop} stop */
+  /** Play until a stop, with the value of its field. @param {Stop} stop */
   start(stop) {
     const input = this.limits.get(stop.name);
     if (!isKnownOf(stop, this.store.data.run)) return;
@@ -81,7 +81,7 @@ export class UntilMenu {
     if (leaves) this.element.parentElement?.querySelector(/** @type {"button"} */ (".play"))?.focus({ preventScroll: true });
   }
 
-  /** @param {HTMLInputElement} input whose value cannot be used */
+  /** @param {HTMLInputElement} input with an invalid value */
   complain(input) {
     this.menu.element.open = true;
     input.reportValidity();
@@ -108,7 +108,7 @@ export class UntilMenu {
     setTextOrHide(this.told, wish && this.missedWords(wish, isEarlier));
   }
 
-  /** Whether the start of the run lies before what is asked for. @param {Wish} wish */
+  /** Whether the stop may exist earlier in the run. @param {Wish} wish */
   isEarlier(wish) {
     const { recording, data } = this.store;
     return nextOutcome(recording, data.run, 0, wish) !== null;
@@ -120,7 +120,7 @@ export class UntilMenu {
     return isEarlier ? stop.over(limit) : stop.never(limit, tokens[rounds.length]);
   }
 
-  /** Whether the list or the notice is there. */
+  /** Whether the list or the notice is open. */
   get isOpen() {
     return this.menu.isOpen || !this.notice.hidden;
   }

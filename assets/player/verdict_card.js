@@ -1,5 +1,5 @@
-// The verdict card explains one token: its odds, what both models thought, and what another draw
-// would have done.
+// The verdict card explains one token: its acceptance probability, both models' distributions, and
+// what another draw would have done.
 
 import { makeAcceptanceBar } from "./acceptance_bar.js";
 import { makeAlternatives } from "./alternatives.js";
@@ -53,7 +53,7 @@ export function makeVerdictCard(store) {
   };
 }
 
-const NOTHING_YET = "Here you read why a token was accepted or rejected. Press Play, or step by a token.";
+const NOTHING_YET = "This card explains why a token was accepted or rejected. Press Play, or step by a token.";
 
 /** @param {Subject} subject */
 function wordsOf(subject) {
@@ -61,7 +61,7 @@ function wordsOf(subject) {
 }
 
 /**
- * A string that changes whenever the card must be drawn anew.
+ * A string that changes whenever the card must be redrawn.
  * @param {Store} store @param {Subject|null} subject
  */
 function stateShown(store, subject) {
@@ -122,6 +122,6 @@ function placeWords(subject) {
   const count = round.candidates.length;
   const place = candidate ? placeInRound(round, spot.place) : "the extra token";
   const ends = round.cut === "length" || round.cut === "context";
-  const short = ends && !shapeOf(round).branched && count < (run.gamma ?? 0) ? `; only ${count} drafted: no more fit into the text` : "";
+  const short = ends && !shapeOf(round).branched && count < (run.gamma ?? 0) ? `; only ${count} drafted: the text has no space for more` : "";
   return `round ${spot.round + 1}, ${place}${short}`;
 }

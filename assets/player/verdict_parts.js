@@ -1,4 +1,4 @@
-// The pieces of which the sentences on the verdict card are made.
+// Parts of the sentences on the verdict card.
 
 import { make } from "./elements.js";
 import { likelihood } from "./number_words.js";

@@ -1,5 +1,5 @@
-// This file draws the race that decides where draft and target share their noise: in each model's race
-// a token arrives after its own random time, divided by the odds that the model gives it.
+// The race that decides when draft and target share their noise (Gumbel coupling): for each model, a
+// token arrives after its random time divided by its probability, and the earliest wins.
 
 import { make, setText } from "./elements.js";
 import { chipText } from "./token_text.js";
@@ -33,7 +33,7 @@ export function makeRace() {
 }
 
 /**
- * When the candidate and the target's own token arrive, in both races; a time that is not known is left out.
+ * When the candidate and the target's own token arrive in both races, without unknown times.
  * @param {Candidate} candidate @param {Round} round @returns {[Arrival[], Arrival[]]}
  */
 function arrivals({ text, draft, target, noise = 0, rival }, { extra }) {
@@ -52,7 +52,7 @@ function noteOf({ rival }) {
   const margin = rival?.margin;
   if (margin === undefined) return "";
   const much = margin < 10 ? `${(100 * margin).toFixed(margin < 0.1 ? 1 : 0)}\u00a0% later` : "long after";
-  return `In the target’s race another token ${MARGIN}, ${much}. The same noise is used whatever the draft proposes.`;
+  return `In the target’s race another token ${MARGIN}, ${much}. The noise does not depend on the draft’s proposal.`;
 }
 
 /** @param {string} name */

@@ -1,4 +1,4 @@
-// This file holds the rule by which a run accepted or rejected its candidates.
+// The rule by which a run accepts or rejects its candidates.
 
 import { judged, failedPlace } from "./round_events.js";
 
@@ -6,17 +6,17 @@ import { judged, failedPlace } from "./round_events.js";
 
 export const LAST_DRAW = 1 - 2 ** -24; // the largest uniform there is
 
-/** How much the rule adds to the target's probability. @param {Run} run */
+/** The amount the rule adds to the target's probability. @param {Run} run */
 export function allowance(run) {
   return run.lossy ? run.epsilon : 0;
 }
 
-/** The fork at a place, if the run left another one there. @param {Run} run @param {number} round @param {number} place */
+/** The fork at a place, if the run was forked there. @param {Run} run @param {number} round @param {number} place */
 export function forkAt(run, round, place) {
   return run.forks.find((fork) => fork.round === round && fork.place === place) ?? null;
 }
 
-/** Whether a draw is held against odds, of a candidate or of a place. @param {Run} run */
+/** Whether a draw is compared with an acceptance probability, of a candidate or a position. @param {Run} run */
 export function hasOdds({ deciding }) {
   return deciding === "odds" || deciding === "together";
 }
@@ -37,7 +37,7 @@ export function oddsOf(candidate, run) {
 }
 
 /**
- * The chance that the recovered token had. The weight of the leftover is 1 − Σ min(draft, target).
+ * The probability of the recovered token in the residual, whose weight is 1 − Σ min(draft, target).
  * @param {Round} round @param {Run} run @returns {number|null}
  */
 export function leftoverShare(round, run) {
@@ -48,7 +48,7 @@ export function leftoverShare(round, run) {
   if (run.residual === "draft") return extra.draft;
   const listed = failed.insight?.residual_top.find(([text]) => text === extra.text);
   if (listed && !run.greedy) return listed[1];
-  if (failed.parent !== undefined) return null; // the odds of a tree's siblings are of what was left
+  if (failed.parent !== undefined) return null; // siblings in a tree are tested against residuals
   const rest = Math.max(0, extra.target - (extra.draft ?? 0));
   return rest > 0 && failed.expected < 1 ? Math.min(1, rest / (1 - failed.expected)) : null;
 }

@@ -1,4 +1,4 @@
-// This file finds which token the verdict card explains, and what has happened to it at the cursor.
+// Which token the verdict card explains, and its state at the cursor.
 
 import { eventsOf, failedPlace, judged, passedAt, placesOf, sceneAt } from "./round_events.js";
 
@@ -9,13 +9,13 @@ import { eventsOf, failedPlace, judged, passedAt, placesOf, sceneAt } from "./ro
 
 /**
  * @typedef {{run: Run, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
- *   passed: boolean, landed: boolean}} Subject  candidate: null also for one of which an engine tells
- *   nothing but its fate; passed: the target's pass is over; landed: the round's last token is shown
+ *   passed: boolean, landed: boolean}} Subject  candidate: null also if an engine reports nothing but
+ *   its fate; passed: the target's pass is over; landed: the round's last token is shown
  * @typedef {(Node|string)[]} Words
  */
 
 /**
- * What has happened at a spot up to the cursor.
+ * The state of a spot at the cursor.
  * @param {Store} store @param {Spot} spot @returns {Subject}
  */
 export function subjectAt(store, spot) {
@@ -27,12 +27,12 @@ export function subjectAt(store, spot) {
   const after = spot.place - round.candidates.length;
   const fate = (after < 0 ? scene.cells[spot.place] : scene.last[after]) ?? "drafted";
   const passed = step >= passedAt(round);
-  const run = /** @type {Run} */ (data.run); // there is one where there are rounds
+  const run = /** @type {Run} */ (data.run); // not null, since there are rounds
   const candidate = judged(round.candidates[spot.place]);
   return { run, round, spot, candidate, fate, passed, landed: scene.last.length > 0 };
 }
 
-/** Finds the latest rejection up to a round; remembers what it found. */
+/** Finds the latest rejection up to a round, with a cache. */
 export function makeRejectionFinder() {
   /** @type {Recording|null} */
   let known = null;
@@ -62,8 +62,8 @@ export function nextSpot(store, spot, by) {
 }
 
 /**
- * The chosen token; at a fork's end the token where it left; else the latest rejection before the
- * cursor, else the latest token.
+ * The selected token; at the end of a fork, the token it was forked at; else the latest rejection
+ * before the cursor, else the latest token.
  * @param {Store} store @param {(recording: Recording, last: number) => Spot|null} lastRejection
  * @returns {Spot|null}
  */

@@ -1,4 +1,4 @@
-// These functions write, with the real numbers, why a token was accepted, rejected or added.
+// Sentences that explain, with the real numbers, why a token was accepted, rejected or added.
 
 import { likelihood, share, toldApart } from "./number_words.js";
 import { failedPlace, judged } from "./round_events.js";
@@ -12,12 +12,12 @@ import { accepts, allowance, forkAt, leftoverShare, oddsOf } from "./verdict_rul
 /** @import { Subject, Words } from "./verdict_subject.js" */
 
 const LEFTOVERS = {
-  leftover: "what the target had left over",
-  target: "the target’s own odds",
-  draft: "the draft’s own odds",
+  leftover: "the residual distribution",
+  target: "the target’s own distribution",
+  draft: "the draft’s own distribution",
 };
 
-/** From what a rejected token is replaced. @param {Run} run */
+/** The distribution that the replacement of a rejected token is drawn from. @param {Run} run */
 function leftover(run) {
   return LEFTOVERS[run.residual ?? "leftover"];
 }
@@ -25,7 +25,7 @@ function leftover(run) {
 /** @param {Subject} subject @returns {Words} */
 function tellPending({ round, candidate, passed }) {
   if (!candidate)
-    return ["The extra token of this round: it is drawn once the candidates have been judged."];
+    return ["The extra token of this round. It is drawn after the candidates have been verified."];
   const gave = numberWord(likelihood(candidate.insight?.draft ?? candidate.draft));
   const count = round.candidates.length;
   const waiting = count > 1 ? `this round’s ${count} tokens` : "it";
@@ -34,7 +34,7 @@ function tellPending({ round, candidate, passed }) {
     tokenWord(candidate.text),
     ", giving it ",
     gave,
-    passed ? ". It has not been judged yet." : `. The target has not checked ${waiting} yet.`,
+    passed ? ". It has not been tested yet." : `. The target has not verified ${waiting} yet.`,
   ];
 }
 
@@ -50,16 +50,16 @@ function tellTested(subject) {
 /** @param {Candidate} candidate @param {Run} run @returns {Words} */
 function tellDraw(candidate, run) {
   if (candidate.target >= candidate.draft)
-    return [": the target likes it at least as much, so it is always ", fateWord("accepted"), "."];
+    return [": the target’s probability is at least as high, so it is always ", fateWord("accepted"), "."];
   const added = run.lossy ? `; with ε = ${share(run.epsilon)} added, ` : ": ";
   const made = run.lossy ? "(target + ε) / draft" : "target / draft";
   if (candidate.target + allowance(run) >= candidate.draft)
-    return [added, "that is at least as much, so it is always ", fateWord("accepted"), "."];
+    return [added, "the target’s is at least as high, so it is always ", fateWord("accepted"), "."];
   const [odds, drawn] = toldApart(oddsOf(candidate, run), candidate.uniform);
   return [
     ...[
       added,
-      `the odds of acceptance, ${made}, are `,
+      `the acceptance probability, ${made}, is `,
       numberWord(odds),
       ". The draw was ",
       numberWord(drawn),
@@ -72,7 +72,7 @@ function tellDraw(candidate, run) {
 /** @param {Subject} subject @returns {Words} */
 function tellReplacement({ run, round, spot, fate, landed }) {
   if (fate !== "rejected" || run.deciding === "equal" || !round.extra || !landed || spot.place !== failedPlace(round)) return [];
-  return [` Replaced from ${leftover(run)}: `, tokenWord(round.extra.text)];
+  return [` Its replacement was drawn from ${leftover(run)}: `, tokenWord(round.extra.text)];
 }
 
 /** @param {Subject} subject @returns {Words} */
@@ -100,7 +100,7 @@ function tellGreedy(subject) {
 /** @param {Subject} subject @returns {Words} */
 function tellBehindCut({ round, fate }) {
   const first = judged(round.candidates[failedPlace(round)]);
-  return ["It comes after ", ...(first ? [tokenWord(first.text)] : []), ", which the target would not say, so it is ", fateWord(fate), " with it."];
+  return ["It comes after ", ...(first ? [tokenWord(first.text)] : []), ", which is not the target’s token, so it is ", fateWord(fate), " with it."];
 }
 
 /** @param {Subject} subject @param {Fork} fork @returns {Words} */
@@ -109,17 +109,17 @@ function tellGreedyFork({ round, candidate, fate }, fork) {
   const said = fate === "accepted" ? candidate : round.extra;
   const likeliest = fork.likeliest === null ? [] : [", ", tokenWord(fork.likeliest)];
   return [
-    ...["In this fork the target says ", ...(said ? [tokenWord(said.text)] : ["another"]), " in place of its likeliest token", ...likeliest],
+    ...["In this fork the target emits ", ...(said ? [tokenWord(said.text)] : ["another token"]), " instead of its likeliest token", ...likeliest],
     ...["; the draft proposed ", tokenWord(candidate.text), ": ", fateWord(fate), "."],
   ];
 }
 
-/** What the seed drew where a fork tries another draw. @param {Subject} subject @returns {Words} */
+/** The seed's original draw at a place where a fork changed it. @param {Subject} subject @returns {Words} */
 export function tellFork({ run, spot, candidate, fate }) {
   const fork = forkAt(run, spot.round, spot.place);
   if (!candidate || fork === null || fork.draw === null || fate === "drafted") return [];
   const [drawn] = toldApart(fork.draw, oddsOf(candidate, run));
-  return [" This run is a fork: the seed’s draw was ", numberWord(drawn), "."];
+  return [" This run is a fork; the original draw was ", numberWord(drawn), "."];
 }
 
 /** @param {Subject} subject @returns {Words} */
@@ -136,13 +136,13 @@ function tellRecovered(subject) {
   if (!round.extra || !failed) return [];
   const [own, struck] = [tokenWord(round.extra.text), tokenWord(failed.text)];
   if (run.greedy && forkAt(run, spot.round, failedPlace(round)))
-    return [own, ": what this fork has the target say, in place of ", struck, ", which was rejected."];
+    return [own, ": the target’s token in this fork, replacing ", struck, ", which was rejected."];
   if (run.greedy)
-    return [own, ": the target’s likeliest token, in place of ", struck, ", which was rejected."];
+    return [own, ": the target’s likeliest token, replacing ", struck, ", which was rejected."];
   const told = tellOwnRecovered(subject);
   if (told) return told;
   const held = leftoverShare(round, run);
-  const much = held === null ? ["."] : [", where it held ", numberWord(likelihood(held)), "."];
+  const much = held === null ? ["."] : [". Its probability there was ", numberWord(likelihood(held)), "."];
   return [own, ` was drawn from ${leftover(run)} after `, struck, " was rejected", ...much];
 }
 
@@ -152,8 +152,8 @@ function tellBonus({ run, round }) {
   const own = tokenWord(round.extra.text);
   const gave = numberWord(likelihood(round.extra.target));
   const adds = [
-    shapeOf(round).branched ? "A whole path of drafted tokens stands" : allAccepted(round.candidates.length),
-    ", so the target adds a token of its own: ",
+    shapeOf(round).branched ? "A whole path of drafted tokens was accepted" : allAccepted(round.candidates.length),
+    ", so the target adds a bonus token: ",
     own,
   ];
   return run.greedy ? [...adds, ", its likeliest."] : [...adds, ", which it gave ", gave, "."];
@@ -161,7 +161,7 @@ function tellBonus({ run, round }) {
 
 /** @param {number} count */
 function allAccepted(count) {
-  if (count === 0) return "Nothing was drafted this round";
+  if (count === 0) return "Nothing was drafted in this round";
   return count === 1 ? "The one candidate was accepted" : `All ${count} candidates were accepted`;
 }
 
@@ -201,6 +201,6 @@ export function tellWhatIf(subject, drawn) {
   const next = last
     ? "a bonus token from the target would have followed"
     : "the next candidate would have been tested";
-  const then = stands ? next : `a token from ${leftover(run)} would have taken its place`;
+  const then = stands ? next : `a token from ${leftover(run)} would have replaced it`;
   return ["With a draw of ", numberWord(told), " it would have been ", word, `, and ${then}.`];
 }

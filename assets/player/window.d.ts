@@ -1,10 +1,10 @@
-// What scripts of the player leave for one another in the window.
+// Values that the player's scripts share through the window.
 
 export {};
 
 declare global {
   interface Window {
-    /** The stage before the page (first_stage.js), while it is there. */
+    /** The first view before the page (first_stage.js), while it exists. */
     specvizFirstStage?: {
       state: () => import("./player.js").StateOfRun | null;
       leave: () => void;

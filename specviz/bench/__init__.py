@@ -1,1 +1,1 @@
-"""The bench: this engine measured against transformers on the same pair."""
+"""The bench: specviz's engine measured against other engines with the same pair."""

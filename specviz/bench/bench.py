@@ -1,8 +1,8 @@
-"""The bench: this engine against transformers and llama.cpp, with the same pair and threads.
+"""The bench: specviz's engine against transformers and llama.cpp, with the same pair and threads.
 
-Greedy; prefill is timed apart. Every repeat runs all lanes in turn on the same prompts, and a ratio
-is the median of its repeats. It is measured for the pair as it is, and for its target grown to a
-body. A ratio above 1 means that this engine is faster.
+All lanes are greedy and leave prefill out. Every repeat runs all lanes in turn on the same prompts;
+a ratio is the median over repeats. It measures the pair without a body and with one. A ratio above
+1 means that this engine is faster.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from specviz.bench import llamacpp
 from specviz.bench.bench_figures import BenchFigures, measure_figures
 from specviz.bench.lanes import (
-    Lane,
+    BenchLane,
     own_lanes,
     transformers_lanes,
 )
-from specviz.bench.paired_ratios import Comparison, PairedRatio, paired_ratio, paired_ratios
+from specviz.bench.paired_ratios import LaneRatio, PairedRatio, paired_ratio, paired_ratios
 from specviz.bench.rivals import Assistance
-from specviz.bench.timing import Text, Timed, best_assistance, time_lanes
+from specviz.bench.timing import Text, TimedLanes, best_assistance, time_lanes
 from specviz.errors import SpecvizError
 from specviz.record.bodies import NO_BODY
 from specviz.record.prompts import Preset, read_presets
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 Say = Callable[[str], None]
-Load = Callable[[str], "Pair"]  # the pair with its target grown to this body
+Load = Callable[[str], "Pair"]  # takes the body of the target
 
 GAMMA = 5
 _LARGE_VOCABULARY = 128_000
@@ -40,19 +40,19 @@ _FIXED = Assistance(gamma=GAMMA, threshold=0.0)
 _DEFAULTS = Assistance()
 
 _COMMON = (
-    Comparison(name="speculative_vs_plain", over="plain", under="record"),
-    Comparison(name="record_cost", over="bare", under="record"),
-    Comparison(name="speculative_vs_llamacpp", over="llamacpp", under="record"),
-    Comparison(name="plain_vs_llamacpp", over="llamacpp", under="plain"),
-    Comparison(
+    LaneRatio(name="speculative_vs_plain", over="plain", under="record"),
+    LaneRatio(name="record_cost", over="bare", under="record"),
+    LaneRatio(name="speculative_vs_llamacpp", over="llamacpp", under="record"),
+    LaneRatio(name="plain_vs_llamacpp", over="llamacpp", under="plain"),
+    LaneRatio(
         name="speculative_vs_llamacpp_speculative", over="llamacpp_speculative", under="record"
     ),
 )
 _COMPARISONS = (
-    Comparison(name="vs_hf_assisted_same_gamma", over="hf_fixed", under="record"),
-    Comparison(name="vs_hf_assisted_best", over="hf_best", under="record"),
-    Comparison(name="vs_hf_assisted_defaults", over="hf_default", under="record"),
-    Comparison(name="plain_vs_hf_generate", over="hf", under="plain"),
+    LaneRatio(name="vs_hf_assisted_same_gamma", over="hf_fixed", under="record"),
+    LaneRatio(name="vs_hf_assisted_best", over="hf_best", under="record"),
+    LaneRatio(name="vs_hf_assisted_defaults", over="hf_default", under="record"),
+    LaneRatio(name="plain_vs_hf_generate", over="hf", under="plain"),
     *_COMMON,
 )
 _COMPARISONS_OF_A_BODY = tuple(replace(each, name=f"body_{each.name}") for each in _COMMON)
@@ -60,7 +60,7 @@ _COMPARISONS_OF_A_BODY = tuple(replace(each, name=f"body_{each.name}") for each 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Amount:
-    """How much is measured; a body is slow, so its texts are shorter."""
+    """How much to measure; texts with a body are shorter, since it is slow."""
 
     repeats: int
     num_tokens: int
@@ -72,17 +72,17 @@ class _Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """What was measured of one pair: as it is, or with a body."""
+    """The results of one pair, without a body or with one."""
 
     pair: dict[str, Any]
     environment: dict[str, Any]
-    timed: Timed
+    timed: TimedLanes
     ratios: dict[str, PairedRatio | None]
     notices: tuple[str, ...]
 
 
 def run_bench(load: Load, *, body: str, repeats: int, quick: bool, say: Say) -> dict[str, Any]:
-    """All figures of the bench; ``quick`` uses fewer prompts and shorter texts."""
+    """Run the bench and return its JSON values; ``quick``: fewer prompts and shorter texts."""
     amount = _amount(repeats, quick=quick)
     own, figures, best = _without_body(load, amount, say)
     grown, notices = _with_body(load, body, amount, say)
@@ -154,7 +154,7 @@ def _without_body(load: Load, amount: _Amount, say: Say) -> tuple[_Part, BenchFi
 def _with_body(
     load: Load, body: str, amount: _Amount, say: Say
 ) -> tuple[_Part | None, tuple[str, ...]]:
-    """None where no body was asked for, and with a notice where the target cannot have it."""
+    """Measure with a body. Return None without one, and a notice if the target cannot have it."""
     if body == NO_BODY:
         return None, ()
     say(f"with a body of {body}")
@@ -168,9 +168,9 @@ def _with_body(
 
 def _part(
     pair: Pair,
-    rivals: Sequence[Lane],
+    rivals: Sequence[BenchLane],
     texts: Sequence[Text],
-    comparisons: Sequence[Comparison],
+    comparisons: Sequence[LaneRatio],
     repeats: int,
     say: Say,
 ) -> _Part:
@@ -178,8 +178,8 @@ def _part(
     with ExitStack() as opened:
         missing = llamacpp.missing(pair)
         if missing is None:
-            say("llama.cpp reads the same weights")
-            lanes += opened.enter_context(llamacpp.opened_lanes(pair, GAMMA))
+            say("loading the same weights in llama.cpp")
+            lanes += opened.enter_context(llamacpp.open_lanes(pair, GAMMA))
         timed = time_lanes(pair, lanes, texts, repeats, say)
     return _Part(
         pair=asdict(pair.info),
@@ -208,7 +208,7 @@ def _texts(pair: Pair, prompts: Sequence[Preset], num_tokens: int) -> tuple[Text
 
 
 def _large_vocabulary_record_cost(repeats: int, say: Say) -> PairedRatio:
-    """What recording costs with a vocabulary of 128,000 tokens, on a tiny random pair."""
+    """Measure the cost of recording with 128,000 tokens in the vocabulary, on a random pair."""
     from specviz.bench.random_pair import random_pair
 
     say(f"record cost with a vocabulary of {_LARGE_VOCABULARY:,}")

@@ -1,4 +1,4 @@
-"""How well the accounted and the forecast speedup hold, and what speculation gains on stories."""
+"""Measure how well speedups are accounted for and forecast, and the speedup on stories."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TIMING_SECONDS = 5.0  # for each run
 class BenchFigures:
     accounting: float | None  # median of observed / accounted
     forecast_error: float | None  # median of |observed / forecast - 1|
-    story_gamma: int  # chosen on other prompts than the stories it is measured on
+    story_gamma: int  # chosen on stories that are not measured
     story_speedup: float | None
     alpha_by_kind: dict[str, float | None]
     c: float | None
@@ -45,13 +45,13 @@ class BenchFigures:
 def measure_figures(
     pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Callable[[str], None]
 ) -> BenchFigures:
-    """Measure step costs and profiles first, then the runs that they are compared with."""
+    """Measure step costs and profiles first, then the runs to compare with them."""
     say("step costs")
     costs = step_costs(pair, config, fresh=True)
     say("acceptance on other texts")
     kinds = [preset.kind for preset in prompts]
     profiles = {kind: measure_profile(pair, config, kind) for kind in kinds}
-    for kind in kinds:  # stored for ordinary runs, which stop at the end of the text
+    for kind in kinds:  # stored for ordinary runs, which stop at EOS
         measure_profile(pair, replace(config, ignore_eos=False), kind)
     say("accounting")
     runs = {preset.kind: _measured(pair, preset, config) for preset in prompts}
@@ -89,14 +89,14 @@ def _forecast_error(pair: Pair, preset: Preset, config: RunConfig) -> float | No
 
 
 def _held_back() -> list[Preset]:
-    """Every second story; gamma is chosen on the others."""
+    """Return every second story; γ is chosen on the others."""
     return [preset for preset in read_presets() if preset.kind == _STORY][::2]
 
 
 def _best_gamma(
     profile: Profile, costs: StepCosts | None, config: RunConfig, measured: Sequence[Preset]
 ) -> int:
-    """The gamma with the best forecast, made from the stories that are not measured."""
+    """Return the γ with the best forecast from the stories that are not measured."""
     held_back = {preset.text for preset in measured}
     others = tuple(text for text in profile.texts if text.prompt not in held_back)
     known = replace(profile, texts=others)

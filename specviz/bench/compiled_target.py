@@ -1,6 +1,6 @@
-"""The target alone, compiled by ``torch.compile``: what the graphed target is measured against.
+"""The target alone, compiled by ``torch.compile``: the reference for the graphed target.
 
-With the settings of gpt-fast: the whole step without a break, CUDA graphs, and tuned kernels.
+It uses the settings of gpt-fast: the whole step as one graph, CUDA graphs and tuned kernels.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ _LEFT_OUT = "cudagraph_skips"
 
 
 class CompiledTarget:
-    """``rows`` tokens fit. ``seconds`` is what compiling took; ``graphs_left_out``, how often the
-    compiler did without a CUDA graph where it was asked for one."""
+    """A compiled target with a cache of ``rows`` tokens.
+
+    ``seconds``: compile time; ``graphs_left_out``: how often the compiler skipped a CUDA graph that
+    was requested.
+    """
 
     def __init__(self, pair: Pair, rows: int, backend: str) -> None:
         import torch
@@ -63,7 +66,7 @@ class CompiledTarget:
             began = time.perf_counter()
             written: list[torch.Tensor] = []
             for _ in range(num_tokens):
-                token = self._step(token, place).clone()  # the next step writes into its place
+                token = self._step(token, place).clone()  # the next step overwrites its output
                 written.append(token)
                 place += 1
             token_ids = tuple(torch.cat(written).tolist())

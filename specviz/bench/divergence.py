@@ -1,9 +1,9 @@
-"""Where a lane of the bench diverged from plain decoding, and how near the two tokens were.
+"""Where a lane of the bench diverged from plain decoding, and how close the two tokens were.
 
-In float32 our lanes and those of transformers must write the same words, or the bench refuses. In
-half precision they may round differently, because they batch their tokens differently, and then
-choose differently between two tokens that are almost equally likely; so there it is reported and
-not refused. llama.cpp always rounds differently.
+In float32, our lanes and those of transformers must write identical text, or the bench fails. In
+half precision they may round differently, because they batch tokens differently, and so choose
+another of two almost equally likely tokens; there a divergence is only reported. llama.cpp always
+rounds differently.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ def divergences(
     reference: Sequence[int],
     strict: Set[str],
 ) -> list[Divergence]:
-    """The first of every lane that differs from the reference; refused in a ``strict`` lane."""
+    """Return the first difference of every lane from the reference.
+
+    Raises:
+        PairError: A ``strict`` lane differs.
+    """
     found = [
         _divergence(pair, lane, kind, prompt_ids, _first_difference(own, reference), reference)
         for lane, own in texts.items()
@@ -47,7 +51,7 @@ def divergences(
 
 
 def exact(pair: Pair) -> bool:
-    """Whether lanes that batch their tokens differently must still agree."""
+    """Return whether lanes that batch tokens differently must agree nevertheless."""
     return pair.environment.dtype == "float32"
 
 
@@ -80,7 +84,7 @@ def _margin(pair: Pair, ids: Sequence[int]) -> float:
 def _refuse(found: Divergence) -> Never:
     raise PairError(
         f"The lane {found.lane!r} diverged from plain decoding at token {found.position + 1} "
-        f"of the {found.kind} prompt, where the target's two likeliest tokens are "
-        f"{found.margin:.2g} apart.",
+        f"of the {found.kind} prompt, where the logits of the target's two likeliest tokens differ "
+        f"by {found.margin:.2g}.",
         remedy="Try the library step; if it differs too, bench another pair.",
     )

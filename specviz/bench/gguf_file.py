@@ -1,9 +1,8 @@
-"""The weights of a Llama-shaped model as a GGUF file, which llama.cpp reads.
+"""Write the weights of a Llama-shaped model as a GGUF file for llama.cpp.
 
-The matrices keep the number type of the model, norms are float32 as llama.cpp wants them. Unless
-words are given, those of its vocabulary are the token ids themselves, so that a text of llama.cpp
-is the list of its ids; and it has no end of text, so that a text goes on as long as the other
-lanes' do.
+Matrices keep the model's dtype; norms are float32, as llama.cpp requires. Without ``Words``, the
+vocabulary is the token ids themselves, so a text of llama.cpp is a list of ids, and there is no
+EOS, so a text is as long as those of the other lanes.
 """
 
 from __future__ import annotations
@@ -38,20 +37,20 @@ _NAMES = {
 
 
 def cannot_write(model: PreTrainedModel) -> str | None:
-    """Why a model has no GGUF file here; None if it has one."""
+    """Return why a model cannot be written as GGUF, or None if it can."""
     config: Any = model.config
     if config.model_type != "llama":
-        return f"models of the family {config.model_type} are not written for it"
+        return f"GGUF files of the model family {config.model_type} are not supported"
     if config.rope_parameters["rope_type"] != "default":
-        return "scaled positions are not written for it"
+        return "GGUF files with scaled positions are not supported"
     if unknown := next((name for name in model.state_dict() if _gguf_name(name) is None), None):
-        return f"the weight {unknown} is not written for it"
+        return f"GGUF files with the weight {unknown} are not supported"
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Of a tokenizer that cuts text as GPT-2's does. ``end`` is the token that ends a text."""
+    """The vocabulary of a GPT-2-like tokenizer. ``end`` is its EOS token."""
 
     tokens: tuple[str, ...]
     merges: tuple[str, ...]
@@ -59,13 +58,13 @@ class Words:
 
     @classmethod
     def of(cls, tokenizer: Path) -> Words:
-        """Of a ``tokenizer.json`` whose only special token is the end of text."""
-        told = json.loads(tokenizer.read_text(encoding="utf-8"))
-        (end,) = told["added_tokens"]
-        by_id = {place: word for word, place in told["model"]["vocab"].items()}
+        """Read a ``tokenizer.json`` whose only special token is EOS."""
+        record = json.loads(tokenizer.read_text(encoding="utf-8"))
+        (end,) = record["added_tokens"]
+        by_id = {place: word for word, place in record["model"]["vocab"].items()}
         return cls(
             tokens=tuple(by_id[place] for place in range(len(by_id))),
-            merges=tuple(" ".join(each) for each in told["model"]["merges"]),
+            merges=tuple(" ".join(each) for each in record["model"]["merges"]),
             end=end["id"],
         )
 
@@ -73,7 +72,7 @@ class Words:
 def write_gguf(
     model: PreTrainedModel, vocabulary: int, path: Path, words: Words | None = None
 ) -> None:
-    """Embedding and output are cut to ``vocabulary`` rows, as in the engine."""
+    """Write a model, with embedding and output cut to ``vocabulary`` rows as in the engine."""
     gguf = import_module("gguf")
     writer = gguf.GGUFWriter(path, "llama")
     _describe(writer, model.config, vocabulary)
@@ -109,7 +108,7 @@ def _describe(writer: Any, config: Any, vocabulary: int) -> None:
 
 
 def _number_tokens(writer: Any, vocabulary: int) -> None:
-    writer.add_tokenizer_model("rwkv")  # the one kind that has no end of text unless it is told
+    writer.add_tokenizer_model("rwkv")  # the only one without EOS by default
     writer.add_token_list([f" {token}" for token in range(vocabulary)])
     writer.add_token_types([_WORD] * vocabulary)
 
@@ -136,14 +135,14 @@ def _arranged(name: str, weight: torch.Tensor, config: Any, vocabulary: int) -> 
     if name in ("model.embed_tokens.weight", "lm_head.weight"):
         return weight[:vocabulary]
     if name.endswith("q_proj.weight"):
-        return _neighbours_turned(weight, config.num_attention_heads)
+        return _interleave_rotary(weight, config.num_attention_heads)
     if name.endswith("k_proj.weight"):
-        return _neighbours_turned(weight, config.num_key_value_heads)
+        return _interleave_rotary(weight, config.num_key_value_heads)
     return weight
 
 
-def _neighbours_turned(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """llama.cpp turns neighbouring rows together, transformers those half a head apart."""
+def _interleave_rotary(weight: torch.Tensor, heads: int) -> torch.Tensor:
+    """Reorder rows: llama.cpp rotates neighbours, transformers rows half a head apart."""
     halves = weight.unflatten(0, (heads, 2, -1))
     return halves.transpose(1, 2).reshape(weight.shape)
 

@@ -1,8 +1,8 @@
-"""The bench on a GPU: what graphs gain, against transformers, a compiled target and the bandwidth.
+"""The bench on a GPU: graphed lanes against transformers, a compiled target and the bandwidth.
 
-For each pair of bodies and each context the lanes run in turn on the same prompts, greedy, as in
-``timing``; a measured run of each γ comes before. The pair's own context is set aside: beyond it
-steps cost what they cost and acceptance is lower, so both are told.
+For each pair of bodies and each context, greedy lanes run in turn on the same prompts, as in
+``timing``, after a measured run of each γ. The pair's maximum context is ignored: beyond it step
+costs remain valid and acceptance is lower, and both are reported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from specviz.bench.compiled_target import CompiledTarget
-from specviz.bench.gpu_goals import ASKED, Figure, judged
+from specviz.bench.gpu_goals import GOALS, GpuFigure, judge_goals
 from specviz.bench.gpu_lanes import (
     PLAIN_COMPARISONS,
     SHARES,
@@ -27,9 +27,9 @@ from specviz.bench.gpu_lanes import (
 from specviz.bench.gpu_plan import Bodies, GpuPlan
 from specviz.bench.gpu_runs import measured_costs, run_figures
 from specviz.bench.gpu_texts import texts_of
-from specviz.bench.paired_ratios import Comparison, paired_ratios
+from specviz.bench.paired_ratios import LaneRatio, paired_ratios
 from specviz.bench.rivals import Assistance
-from specviz.bench.timing import Timed, best_assistance, time_lanes
+from specviz.bench.timing import TimedLanes, best_assistance, time_lanes
 from specviz.errors import SpecvizError
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ Load = Callable[[Bodies], "Pair"]
 
 @dataclass(slots=True, kw_only=True)
 class _Found:
-    """All that was measured so far."""
+    """The results so far."""
 
     environment: dict[str, Any] = field(default_factory=dict[str, Any])
     pairs: dict[str, Any] = field(default_factory=dict[str, Any])
-    figures: list[Figure] = field(default_factory=list[Figure])
+    figures: list[GpuFigure] = field(default_factory=list[GpuFigure])
     rows: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     divergences: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     notices: list[str] = field(default_factory=list[str])
@@ -54,7 +54,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Loaded:
-    """A pair in its bodies, and what it was measured to cost."""
+    """A pair with its bodies, and its measured costs."""
 
     pair: Pair
     bodies: Bodies
@@ -63,9 +63,13 @@ class _Loaded:
 
 
 def run_gpu_bench(
-    load: Load, plan: GpuPlan, say: Say, further: Sequence[Figure] = ()
+    load: Load, plan: GpuPlan, say: Say, further: Sequence[GpuFigure] = ()
 ) -> dict[str, Any]:
-    """All figures; ``further`` ones were measured elsewhere and are judged with them."""
+    """Run the bench and return its JSON values.
+
+    Args:
+        further: Figures measured elsewhere, which are checked against the goals, too.
+    """
     found = _Found(figures=list(further))
     for bodies in plan.bodies:
         say(f"bodies of {bodies}")
@@ -73,12 +77,12 @@ def run_gpu_bench(
             _measure_bodies(load, bodies, plan, found, say)
         except SpecvizError as error:
             found.notices.append(f"Left out: bodies of {bodies}. {error}")
-        _give_back()
+        _free_memory()
     return {
         "environment": found.environment,
         "pairs": found.pairs,
         "settings": asdict(plan) | {"bodies": [str(each) for each in plan.bodies]},
-        "asked": judged(ASKED, found.figures if _on_gpu(found.environment) else ()),
+        "asked": judge_goals(GOALS, found.figures if _on_gpu(found.environment) else ()),
         "figures": [asdict(each) for each in found.figures],
         "rows": found.rows,
         "divergences": found.divergences,
@@ -87,7 +91,7 @@ def run_gpu_bench(
 
 
 def _on_gpu(environment: Mapping[str, Any]) -> bool:
-    """Of what another device does nothing is asked."""
+    """Return whether the goals apply: other devices have none."""
     return str(environment.get("device", "")).startswith("cuda")
 
 
@@ -103,7 +107,7 @@ def _measure_bodies(load: Load, bodies: Bodies, plan: GpuPlan, found: _Found, sa
         say("bandwidth and step costs")
         bandwidth = read_bandwidth(pair.device)
         costs = measured_costs(pair, plan, bandwidth)
-    found.figures.append(Figure(name="bandwidth", value=bandwidth, bodies=str(bodies)))
+    found.figures.append(GpuFigure(name="bandwidth", value=bandwidth, bodies=str(bodies)))
     loaded = _Loaded(pair=pair, bodies=bodies, bandwidth=bandwidth, costs=costs)
     for context in plan.contexts:
         say(f"bodies of {bodies}, {context} tokens")
@@ -125,13 +129,15 @@ def _measure_context(loaded: _Loaded, context: int, plan: GpuPlan, found: _Found
     best = best_assistance(pair, texts[:1], grid, say)
     compiled = _compiled(pair, context, plan, found, say)
     if compiled is not None:
-        found.figures.append(here(Figure(name="compile_seconds", value=compiled.seconds)))
+        found.figures.append(here(GpuFigure(name="compile_seconds", value=compiled.seconds)))
     write = compiled and compiled.write
     lanes = gpu_lanes(pair, plan.gammas, plan.config, best, write)
     timed = time_lanes(pair, lanes, texts, plan.repeats, say)
     found.figures += [here(each) for each in _ratios(timed, plan.gammas)]
     shares = _shares(timed, loaded, plan.middle(context))
-    found.figures += [here(Figure(name=SHARES[key], value=value)) for key, value in shares.items()]
+    found.figures += [
+        here(GpuFigure(name=SHARES[key], value=value)) for key, value in shares.items()
+    ]
     place = {"bodies": str(loaded.bodies), "context": context}
     found.rows += [
         {**place, **row, "share_of_bandwidth": shares.get(key)}
@@ -144,10 +150,10 @@ def _measure_context(loaded: _Loaded, context: int, plan: GpuPlan, found: _Found
 def _compiled(
     pair: Pair, context: int, plan: GpuPlan, found: _Found, say: Say
 ) -> CompiledTarget | None:
-    """None, with a notice, where the yardstick cannot be had."""
-    from specviz.bench.static_llama import why_not
+    """Return the compiled target, or None with a notice if it is not available."""
+    from specviz.bench.static_llama import cannot_compile
 
-    reason = why_not(pair.target_weights)
+    reason = cannot_compile(pair.target_weights)
     if not reason:
         say("compiling the target")
         try:
@@ -158,21 +164,23 @@ def _compiled(
             if made.graphs_left_out and pair.device.type == "cuda":
                 found.notices.append("The compiled target runs without CUDA graphs.")
             return made
-    found.notices.append(f"No compiled target to compare with: {reason}.")
+    found.notices.append(f"No compiled target for comparison: {reason}.")
     return None
 
 
-def _ratios(timed: Timed, gammas: Sequence[int]) -> list[Figure]:
+def _ratios(timed: TimedLanes, gammas: Sequence[int]) -> list[GpuFigure]:
     made = _paired(PLAIN_COMPARISONS, timed, None)
     for gamma in gammas:
         made += _paired(SPECULATIVE_COMPARISONS, timed, gamma)
     return made
 
 
-def _paired(comparisons: Sequence[Comparison], timed: Timed, gamma: int | None) -> list[Figure]:
+def _paired(
+    comparisons: Sequence[LaneRatio], timed: TimedLanes, gamma: int | None
+) -> list[GpuFigure]:
     seconds = timed.seconds if gamma is None else at_gamma(timed.seconds, gamma)
     return [
-        Figure(
+        GpuFigure(
             name=name,
             value=ratio and ratio.value,
             low=ratio and ratio.low,
@@ -183,8 +191,8 @@ def _paired(comparisons: Sequence[Comparison], timed: Timed, gamma: int | None) 
     ]
 
 
-def _shares(timed: Timed, loaded: _Loaded, length: float) -> dict[str, float]:
-    """Of the bandwidth that a bare sum reached, by the key of each lane that is a target alone."""
+def _shares(timed: TimedLanes, loaded: _Loaded, length: float) -> dict[str, float]:
+    """Return the shares of the memory bandwidth by the keys of the lanes of the target alone."""
     from specviz.engine.model.pass_bytes import pass_bytes
 
     reads = pass_bytes(loaded.pair.target)
@@ -198,8 +206,8 @@ def _shares(timed: Timed, loaded: _Loaded, length: float) -> dict[str, float]:
     }
 
 
-def _give_back() -> None:
-    """The memory of bodies that nobody holds any more."""
+def _free_memory() -> None:
+    """Free the memory of bodies that are no longer used."""
     import torch
 
     torch._dynamo.reset()

@@ -1,6 +1,6 @@
-"""What is asked of the engine on a GPU, held against what was measured.
+"""The goals of the engine on a GPU, compared with the measurements.
 
-Asked is a table; of the places where a figure was measured the worst one counts.
+Where a figure was measured in several places, the worst value counts.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A figure by name, and where it was measured: with which bodies, at which context and γ.
-    None is everywhere, or that it has no interval."""
+class GpuFigure:
+    """A measured value, and the bodies, context and γ it was measured with.
+
+    None means all of them, or no interval.
+    """
 
     name: str
     value: float | None
@@ -25,17 +27,19 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The ends that a figure has to keep; ``bodies``: where alone it is asked for."""
+class Goal:
+    """The limits of a figure; ``bodies``: the only ones that it applies to."""
 
     name: str
     least: float | None = None
     most: float | None = None
     bodies: str | None = None
 
-    def missing(self, figure: Figure) -> float:
-        """How far it is beyond an end, as a share of that end; below 0 where it is within. Where
-        there is an interval its worse end is judged."""
+    def missing(self, figure: GpuFigure) -> float:
+        """Return how far a figure is beyond a limit, as a share of that limit; below 0 within it.
+
+        If there is an interval, its worse end counts.
+        """
         assert figure.value is not None
         low = figure.value if figure.low is None else figure.low
         high = figure.value if figure.high is None else figure.high
@@ -44,21 +48,23 @@ class Asked:
         return max(beyond)
 
 
-MOST_RECORD_COST = 0.03  # of the time without
-ASKED = (
-    Asked(name="share_plain", least=0.85),
-    Asked(name="speculative_vs_hf_assisted_same_gamma", least=4.0, bodies="1B/8B"),
-    Asked(name="speculative_vs_hf_assisted_best", least=4.0, bodies="1B/8B"),
-    Asked(name="accounting", least=0.97),
-    Asked(name="record_cost", least=1.0 / (1.0 + MOST_RECORD_COST)),
-    Asked(name="c_over_bytes", least=0.85, most=1.15, bodies="1B/8B"),
-    Asked(name="first_visit_seconds", most=60.0),
+MAX_RECORD_COST = 0.03  # share of the time without a record
+GOALS = (
+    Goal(name="share_plain", least=0.85),
+    Goal(name="speculative_vs_hf_assisted_same_gamma", least=4.0, bodies="1B/8B"),
+    Goal(name="speculative_vs_hf_assisted_best", least=4.0, bodies="1B/8B"),
+    Goal(name="accounting", least=0.97),
+    Goal(name="record_cost", least=1.0 / (1.0 + MAX_RECORD_COST)),
+    Goal(name="c_over_bytes", least=0.85, most=1.15, bodies="1B/8B"),
+    Goal(name="first_visit_seconds", most=60.0),
 )
 
 
-def judged(asked: Sequence[Asked], figures: Iterable[Figure]) -> list[dict[str, Any]]:
-    """A row for each: the worst figure, where that was, and whether it is met; None for all of
-    these where it was not measured."""
+def judge_goals(asked: Sequence[Goal], figures: Iterable[GpuFigure]) -> list[dict[str, Any]]:
+    """Return a row per goal: the worst figure, where it was measured, and whether it is met.
+
+    These are None if it was not measured.
+    """
     known = [each for each in figures if each.value is not None]
     rows: list[dict[str, Any]] = []
     for each in asked:

@@ -1,7 +1,7 @@
-"""The lanes of the bench on a GPU, and what is compared of them.
+"""The lanes of the bench on a GPU, and their comparisons.
 
-Each is an entry of a table. A lane for one γ has it at the end of its key; for a comparison at that
-γ it is left out again, so that one table serves every γ.
+A lane for one γ has it at the end of its key. Comparisons at that γ use keys without it, so one
+table of comparisons serves every γ.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from specviz.bench.lanes import Lane, Write, own_lanes, transformers
-from specviz.bench.paired_ratios import Comparison
+from specviz.bench.lanes import BenchLane, Write, own_lanes, transformers
+from specviz.bench.paired_ratios import LaneRatio
 from specviz.bench.rivals import Assistance
 from specviz.record.trace import RunConfig
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 PLAIN_COMPARISONS = (
-    Comparison(name="plain_vs_compiled", over="compiled", under="plain"),
-    Comparison(name="plain_vs_hf_generate", over="hf", under="plain"),
-    Comparison(name="plain_graphed_vs_eager", over="eager_plain", under="plain"),
+    LaneRatio(name="plain_vs_compiled", over="compiled", under="plain"),
+    LaneRatio(name="plain_vs_hf_generate", over="hf", under="plain"),
+    LaneRatio(name="plain_graphed_vs_eager", over="eager_plain", under="plain"),
 )
 SPECULATIVE_COMPARISONS = (
-    Comparison(name="speculative_vs_plain", over="plain", under="record"),
-    Comparison(name="speculative_vs_hf_assisted_same_gamma", over="hf_fixed", under="record"),
-    Comparison(name="speculative_vs_hf_assisted_best", over="hf_best", under="record"),
-    Comparison(name="speculative_graphed_vs_eager", over="eager_record", under="record"),
-    Comparison(name="record_cost", over="bare", under="record"),
+    LaneRatio(name="speculative_vs_plain", over="plain", under="record"),
+    LaneRatio(name="speculative_vs_hf_assisted_same_gamma", over="hf_fixed", under="record"),
+    LaneRatio(name="speculative_vs_hf_assisted_best", over="hf_best", under="record"),
+    LaneRatio(name="speculative_graphed_vs_eager", over="eager_record", under="record"),
+    LaneRatio(name="record_cost", over="bare", under="record"),
 )
-# The target by itself: what each lane's share of the bandwidth is called.
+# Lanes of the target alone: the name of each one's share of the bandwidth.
 SHARES = {
     "plain": "share_plain",
     "compiled": "share_compiled",
@@ -41,16 +41,16 @@ SHARES = {
 
 def gpu_lanes(
     pair: Pair, gammas: Sequence[int], config: RunConfig, best: Assistance, compiled: Write | None
-) -> tuple[Lane, ...]:
-    """``plain`` comes first. On a pair without lanes on the device all of ours are eager."""
+) -> tuple[BenchLane, ...]:
+    """Return the lanes, ``plain`` first. For a pair without device lanes, all ours are eager."""
     own = tuple(_own(pair, gammas, config, "", pair.info.target.step))
     eager = replace(pair, lanes=None)
     stepwise = tuple(_own(eager, gammas, config, "eager_", "eager")) if pair.lanes else ()
-    yardstick = () if compiled is None else (_lane("compiled", "target alone, compiled", compiled),)
+    reference = () if compiled is None else (_lane("compiled", "target alone, compiled", compiled),)
     return (
         *own,
         *(lane for lane in stepwise if not lane.key.startswith("eager_bare")),
-        *yardstick,
+        *reference,
         _lane("hf", "transformers generate", transformers(pair, None)),
         *(_assisted(pair, f"hf_fixed {gamma}", same_gamma(gamma), "") for gamma in gammas),
         _assisted(pair, "hf_best", best, "best: "),
@@ -62,13 +62,13 @@ def same_gamma(gamma: int) -> Assistance:
 
 
 def at_gamma(seconds: Mapping[str, Sequence[float]], gamma: int) -> dict[str, Sequence[float]]:
-    """By the keys that comparisons have."""
+    """Return the seconds with γ removed from the keys, as in comparisons."""
     return {key.removesuffix(f" {gamma}"): value for key, value in seconds.items()}
 
 
 def _own(
     pair: Pair, gammas: Sequence[int], config: RunConfig, prefix: str, step: str
-) -> Iterator[Lane]:
+) -> Iterator[BenchLane]:
     for number, gamma in enumerate(gammas):
         *speculative, plain = own_lanes(pair, replace(config, gamma=gamma))
         if number == 0:
@@ -78,9 +78,9 @@ def _own(
             yield _lane(f"{prefix}{lane.key} {gamma}", name, lane.write)
 
 
-def _assisted(pair: Pair, key: str, assistance: Assistance, words: str) -> Lane:
+def _assisted(pair: Pair, key: str, assistance: Assistance, words: str) -> BenchLane:
     return _lane(key, f"transformers assisted, {words}{assistance}", transformers(pair, assistance))
 
 
-def _lane(key: str, name: str, write: Write) -> Lane:
-    return Lane(key=key, name=name, write=write)
+def _lane(key: str, name: str, write: Write) -> BenchLane:
+    return BenchLane(key=key, name=name, write=write)

@@ -1,4 +1,4 @@
-"""What the bench on a GPU measures: bodies, contexts, γ, and how much of each."""
+"""The plan of the bench on a GPU: bodies, contexts, γ, and amounts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.record.trace import RunConfig
 BODIES, CONTEXTS, GAMMAS = "0.5B/7B,1B/8B", "256,4096", "3,5,8"
 REPEATS = 7
 _QUICK = {"bodies": "1B/8B", "contexts": "256", "gammas": "5"}
-_MOST_GAMMAS = 4  # that stay captured side by side
+_MOST_GAMMAS = 4  # with captured graphs at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,27 +30,31 @@ class GpuPlan:
     contexts: tuple[int, ...]  # tokens of the prompts
     gammas: tuple[int, ...]
     repeats: int
-    num_tokens: int = 64  # written behind each prompt
-    prompts: int = 2  # of as many kinds, at each context
-    thresholds: tuple[float, ...] = (0.0, 0.4)  # tried for transformers' best, at each γ
+    num_tokens: int = 64  # written after each prompt
+    prompts: int = 2  # of different kinds, at each context
+    thresholds: tuple[float, ...] = (0.0, 0.4)  # searched for transformers' best, at each γ
     accounting_seconds: float = 5.0  # for timing the target alone along a run
     costs_seconds: float = 30.0  # for the step costs of a pair
-    backend: str = INDUCTOR  # what compiles the yardstick
+    backend: str = INDUCTOR  # of torch.compile, for the compiled target
 
     @property
     def config(self) -> RunConfig:
-        """Greedy, and on beyond the end of the text."""
+        """Return greedy settings that ignore EOS."""
         return RunConfig(temperature=0.0, max_new_tokens=self.num_tokens, ignore_eos=True)
 
     def middle(self, context: int) -> float:
-        """The mean length of a text while it is written."""
+        """Return the mean context length while a text is written."""
         return context + self.num_tokens / 2
 
 
 def gpu_plan(
     *, bodies: str | None, contexts: str | None, gammas: str | None, repeats: int, quick: bool
 ) -> GpuPlan:
-    """From lists as they are typed; None is the usual one. Raises ConfigError."""
+    """Return the plan from typed lists; None is the default.
+
+    Raises:
+        ConfigError: A list is not valid.
+    """
     usual = {"bodies": BODIES, "contexts": CONTEXTS, "gammas": GAMMAS} | (_QUICK if quick else {})
     plan = GpuPlan(
         bodies=tuple(map(_bodies, (bodies or usual["bodies"]).split(","))),

@@ -1,5 +1,4 @@
-"""What a measured run tells of the engine on a GPU: acceptance, what steps cost, and whether these
-account for the speedup that was observed."""
+"""Figures of measured runs on a GPU: acceptance, step costs, and the accounted speedup."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from specviz.bench.gpu_goals import Figure
+from specviz.bench.gpu_goals import GpuFigure
 from specviz.bench.gpu_plan import GpuPlan
 from specviz.bench.timing import Text
 from specviz.figures.metrics import Metrics, metrics
@@ -17,7 +16,7 @@ from specviz.record.trace import StepCosts
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
-_OF_A_RUN = {  # figure: field of the metrics
+_METRICS = {  # figure: field of the metrics
     "alpha": "alpha_observed",
     "tau": "tau",
     "speedup_accounted": "speedup_accounted",
@@ -30,7 +29,7 @@ _OF_A_RUN = {  # figure: field of the metrics
 
 
 def measured_costs(pair: Pair, plan: GpuPlan, bandwidth: float) -> StepCosts | None:
-    """A table at the contexts of the plan; it is not stored."""
+    """Measure step costs at the contexts of the plan, without storing them."""
     from specviz.engine.decoding.costs import measure_step_costs
     from specviz.engine.model.pass_bytes import draft_bytes, pass_bytes
 
@@ -46,20 +45,22 @@ def measured_costs(pair: Pair, plan: GpuPlan, bandwidth: float) -> StepCosts | N
 
 def run_figures(
     pair: Pair, text: Text, gamma: int, costs: StepCosts | None, plan: GpuPlan
-) -> Iterator[Figure]:
+) -> Iterator[GpuFigure]:
     found = _measured(pair, text, gamma, costs, plan)
     observed, accounted = found.speedup_observed, found.speedup_accounted
-    yield Figure(
+    yield GpuFigure(
         name="speedup_observed", value=observed, low=found.speedup_low, high=found.speedup_high
     )
-    for name, field in _OF_A_RUN.items():
-        yield Figure(name=name, value=getattr(found, field))
-    yield Figure(name="accounting", value=observed / accounted if observed and accounted else None)
+    for name, field in _METRICS.items():
+        yield GpuFigure(name=name, value=getattr(found, field))
+    yield GpuFigure(
+        name="accounting", value=observed / accounted if observed and accounted else None
+    )
     if costs is not None and costs.draft_reads is not None and costs.target_reads is not None:
         middle = plan.middle(len(text.ids))
         ratio = costs.draft_reads.at(middle) / costs.target_reads.at(middle)
-        yield Figure(name="bytes_ratio", value=ratio)
-        yield Figure(name="c_over_bytes", value=None if found.c is None else found.c / ratio)
+        yield GpuFigure(name="bytes_ratio", value=ratio)
+        yield GpuFigure(name="c_over_bytes", value=None if found.c is None else found.c / ratio)
 
 
 def _measured(

@@ -1,6 +1,6 @@
-"""The lanes of the bench: each writes the same text in one way and says how long that took.
+"""The lanes of the bench: each writes the same text with one engine or method, and times it.
 
-A lane is an entry of a table; what times the lanes and compares them knows none by name.
+The code that times and compares lanes does not depend on their names.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A text of a lane; ``seconds`` are those of decoding all its tokens."""
+    """A text of a lane; ``seconds``: for decoding all its tokens."""
 
     seconds: float
     token_ids: tuple[int, ...]
     target_passes: int | None = None
 
 
-Write = Callable[[Sequence[int], int], Written]  # the prompt's ids, how many tokens to write
+Write = Callable[[Sequence[int], int], Written]  # takes prompt ids and a number of tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
-    """``must_agree``: in float32 it writes the words of plain decoding, or the bench refuses."""
+class BenchLane:
+    """``must_agree``: in float32 its text must equal plain decoding, or the bench fails."""
 
     key: str
     name: str
@@ -39,29 +39,29 @@ class Lane:
     must_agree: bool = True
 
 
-def own_lanes(pair: Pair, config: RunConfig) -> tuple[Lane, ...]:
+def own_lanes(pair: Pair, config: RunConfig) -> tuple[BenchLane, ...]:
     bare = replace(config, record=False)
     return (
-        Lane(key="record", name="speculative, full record", write=_speculative(pair, config)),
-        Lane(key="bare", name="speculative, no record", write=_speculative(pair, bare)),
-        Lane(key="plain", name="plain", write=_plain(pair, config)),
+        BenchLane(key="record", name="speculative, full record", write=_speculative(pair, config)),
+        BenchLane(key="bare", name="speculative, no record", write=_speculative(pair, bare)),
+        BenchLane(key="plain", name="plain", write=_plain(pair, config)),
     )
 
 
 def transformers_lanes(
     pair: Pair, *, fixed: Assistance, defaults: Assistance, best: Assistance
-) -> tuple[Lane, ...]:
+) -> tuple[BenchLane, ...]:
     name = "transformers assisted"
     return (
-        Lane(key="hf", name="transformers generate", write=transformers(pair, None)),
-        Lane(key="hf_fixed", name=f"{name}, {fixed}", write=transformers(pair, fixed)),
-        Lane(key="hf_default", name=f"{name}, defaults", write=transformers(pair, defaults)),
-        Lane(key="hf_best", name=f"{name}, best: {best}", write=transformers(pair, best)),
+        BenchLane(key="hf", name="transformers generate", write=transformers(pair, None)),
+        BenchLane(key="hf_fixed", name=f"{name}, {fixed}", write=transformers(pair, fixed)),
+        BenchLane(key="hf_default", name=f"{name}, defaults", write=transformers(pair, defaults)),
+        BenchLane(key="hf_best", name=f"{name}, best: {best}", write=transformers(pair, best)),
     )
 
 
 def transformers(pair: Pair, assistance: Assistance | None) -> Write:
-    """Transformers' own generation; without assistance it decodes plainly."""
+    """Return transformers' generation; without assistance, plain decoding."""
 
     def write(ids: Sequence[int], num_tokens: int) -> Written:
         if assistance is None:
@@ -80,7 +80,7 @@ def _speculative(pair: Pair, config: RunConfig) -> Write:
         from specviz.engine import speculate
 
         run = speculate(pair, ids, replace(config, max_new_tokens=num_tokens))
-        wait_for(pair)  # the prompt may still be being read
+        wait_for(pair)  # prefill may still be running
         began = time.perf_counter()
         rounds = list(run)
         seconds = time.perf_counter() - began
@@ -94,7 +94,7 @@ def _plain(pair: Pair, config: RunConfig) -> Write:
         from specviz.engine import decode_plainly
 
         run = decode_plainly(pair, ids, replace(config, max_new_tokens=num_tokens))
-        wait_for(pair)  # the prompt may still be being read
+        wait_for(pair)  # prefill may still be running
         began = time.perf_counter()
         tokens = tuple(run)
         return Written(seconds=time.perf_counter() - began, token_ids=tokens)

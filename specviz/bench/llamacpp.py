@@ -1,8 +1,8 @@
-"""llama.cpp with the weights of a pair, in this process, where its wheel is installed.
+"""llama.cpp lanes with the weights of a pair, in this process, if its wheel is installed.
 
-It reads the same numbers from GGUF files and has as many threads as the pair. Its cache is in fp16,
-its default, with which it is fastest. Its pace is its own: of the tokens after the first, which the
-pass over the prompt decides.
+It reads the same weights from GGUF files and uses as many threads as the pair. Its cache is fp16,
+its default and fastest. Its times are its own measurements of the tokens after the first, which
+prefill produces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from specviz.bench.gguf_file import cannot_write, write_gguf
-from specviz.bench.lanes import Lane, Write, Written
+from specviz.bench.lanes import BenchLane, Write, Written
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -27,17 +27,17 @@ _CONTEXT = 1024
 
 
 @contextmanager
-def opened_lanes(pair: Pair, gamma: int) -> Iterator[tuple[Lane, ...]]:
-    """Plain and, where the draft can be written for it too, speculative.
+def open_lanes(pair: Pair, gamma: int) -> Iterator[tuple[BenchLane, ...]]:
+    """Open a plain lane and, if the draft can be written as GGUF too, a speculative one.
 
-    Its arithmetic is another one, so that its lanes may part from our words at a near tie. The
-    files stay as long as the lanes, which map them into memory.
+    Its arithmetic differs, so its lanes may diverge from our text at a near tie. The files exist as
+    long as the lanes, which map them into memory.
     """
     with TemporaryDirectory(prefix="specviz-", ignore_cleanup_errors=True) as folder:
         target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
         write_gguf(pair.target, pair.vocabulary, target)
         lanes = [_lane("llamacpp", "llama.cpp plain", _server(pair, target))]
-        same = pair.shared is None  # of another vocabulary it takes no draft
+        same = pair.shared is None  # it needs a draft with the target's vocabulary
         if same and pair.draft is not None and cannot_write(pair.draft) is None:
             write_gguf(pair.draft, pair.vocabulary, draft)
             server = _server(pair, target, draft, gamma)
@@ -45,12 +45,12 @@ def opened_lanes(pair: Pair, gamma: int) -> Iterator[tuple[Lane, ...]]:
         yield tuple(lanes)
 
 
-def _lane(key: str, name: str, server: Any) -> Lane:
-    return Lane(key=key, name=name, write=_writes(server), must_agree=False)
+def _lane(key: str, name: str, server: Any) -> BenchLane:
+    return BenchLane(key=key, name=name, write=_writes(server), must_agree=False)
 
 
 def missing(pair: Pair) -> str | None:
-    """Why llama.cpp has no lane with this pair; None if it has one."""
+    """Return why llama.cpp cannot run this pair, or None if it can."""
     if not _installed():
         return f"llama.cpp is not installed: pip install -r {REQUIREMENTS}"
     if pair.device.type != "cpu":
@@ -60,7 +60,7 @@ def missing(pair: Pair) -> str | None:
 
 
 def version() -> str | None:
-    """Of the wheel, with the instructions that it was built for; None where it is missing."""
+    """Return the wheel's version and CPU features, or None if it is not installed."""
     if not _installed():
         return None
     library = import_module("xllamacpp")

@@ -1,8 +1,8 @@
-"""Ratios of lanes that ran in turn: the median of the pairs, and its 95 % interval.
+"""Ratios of lanes that ran in turn: the median over pairs, and its 95 % interval.
 
 A pair is one repeat: both lanes wrote the same texts, one right after the other. The interval of
-the median is made of ranks, so that it asks nothing of how the noise of a machine is distributed:
-of 20 pairs it reaches from the sixth smallest to the sixth largest.
+the median uses ranks, so it assumes no distribution of the machine's noise: of 20 pairs it reaches
+from the sixth smallest to the sixth largest.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-_MISSED = 0.025  # at each end
+_MISSED = 0.025  # probability at each end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """The ends are None with fewer than six pairs, which have no such interval."""
+    """A median ratio with its interval; fewer than six pairs have none."""
 
     value: float
     low: float | None
@@ -25,7 +25,7 @@ class PairedRatio:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class LaneRatio:
     """A ratio by name: the time of lane ``over`` divided by that of lane ``under``."""
 
     name: str
@@ -44,9 +44,9 @@ def paired_ratio(over: Sequence[float], under: Sequence[float]) -> PairedRatio:
 
 
 def paired_ratios(
-    comparisons: Sequence[Comparison], seconds: Mapping[str, Sequence[float]]
+    comparisons: Sequence[LaneRatio], seconds: Mapping[str, Sequence[float]]
 ) -> dict[str, PairedRatio | None]:
-    """None where one of the two lanes did not run."""
+    """Return the ratios by name; None if one of the two lanes did not run."""
     return {
         each.name: paired_ratio(seconds[each.over], seconds[each.under])
         if each.over in seconds and each.under in seconds
@@ -56,7 +56,7 @@ def paired_ratios(
 
 
 def _outside(count: int) -> int:
-    """Which of the smallest values is the lower end: the last that the median is rarely below."""
+    """Return the rank of the lower end of the interval, or 0 with too few values."""
     below, rank = 0.0, 0
     while below + math.comb(count, rank) / 2**count <= _MISSED:
         below += math.comb(count, rank) / 2**count

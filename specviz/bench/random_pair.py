@@ -1,4 +1,4 @@
-"""A tiny pair with random weights, for costs that do not depend on the text."""
+"""A tiny pair with random weights, to measure costs that do not depend on the text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHAPE = {
 
 
 def random_pair(*, vocabulary: int) -> Pair:
-    """A target of four layers and a draft of one, with lean steps, in float32 on the CPU."""
+    """Make a target of four layers and a draft of one, with lean steps, in float32 on the CPU."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 

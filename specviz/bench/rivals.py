@@ -1,9 +1,9 @@
-"""The same pair run by transformers' own generation, for the bench to compare with.
+"""Run a pair with transformers' own generation, for comparison in the bench.
 
-The first target pass there both reads the prompt and decides tokens, and the two cannot be timed
-apart. So a rival's pace is measured after that pass, over the tokens that come later. Assisted
-generation reads its settings from the assistant's ``generation_config``; they are set for one call
-and put back. All lanes ignore the end of the text, so that they write the same number of tokens.
+Its first target pass both reads the prompt and decides tokens, which cannot be timed separately, so
+its speed is measured over the tokens after that pass. Assisted generation reads its settings from
+the assistant's ``generation_config``; they are set for one call and restored. All lanes ignore EOS,
+so that they write the same number of tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assistance:
-    """How transformers drafts; None is its default."""
+    """How transformers drafts; None means its default."""
 
     gamma: int | None = None
     threshold: float | None = None
@@ -33,14 +33,14 @@ class Assistance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RivalRun:
-    seconds: float  # for decoding all tokens, at the pace after the first pass
+    seconds: float  # for decoding all tokens, at the speed after the first pass
     token_ids: tuple[int, ...]
     target_forwards: int
 
 
 @dataclass(slots=True)
 class _Passes:
-    """What hooks see of the target's passes."""
+    """The target passes, as seen by hooks."""
 
     count: int = 0
     first_ended: float = 0.0
@@ -48,14 +48,14 @@ class _Passes:
 
 
 def generate(pair: Pair, prompt_ids: Sequence[int], num_tokens: int) -> RivalRun:
-    """``generate(do_sample=False)``."""
+    """Run ``generate(do_sample=False)``."""
     return _timed(pair, prompt_ids, num_tokens, {})
 
 
 def assisted(
     pair: Pair, prompt_ids: Sequence[int], num_tokens: int, assistance: Assistance
 ) -> RivalRun:
-    """``generate(assistant_model=...)`` under these settings."""
+    """Run ``generate(assistant_model=...)`` with these settings."""
     assert pair.draft is not None
     with _assistant_settings(pair.draft, assistance):
         extra: dict[str, Any] = {"assistant_model": pair.draft}
@@ -80,10 +80,10 @@ def _timed(
         )
         wait_for(pair)
         seconds = time.perf_counter() - passes.first_ended
-    assert passes.count > 1, "one pass has no pace"
-    paced = num_tokens - (passes.before_second + 1 - len(prompt_ids))
+    assert passes.count > 1, "one pass cannot be timed"
+    timed = num_tokens - (passes.before_second + 1 - len(prompt_ids))
     return RivalRun(
-        seconds=seconds * num_tokens / paced,
+        seconds=seconds * num_tokens / timed,
         token_ids=tuple(output[0, len(prompt_ids) :].tolist()),
         target_forwards=passes.count,
     )
@@ -91,7 +91,7 @@ def _timed(
 
 @contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Silence its advice on how to pass settings."""
+    """Silence transformers' advice on how to pass settings."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
@@ -130,7 +130,7 @@ def _watched(pair: Pair) -> Iterator[_Passes]:
 
 @contextmanager
 def _endless(pair: Pair) -> Iterator[None]:
-    """Take the end-of-text token away for one call."""
+    """Remove the EOS token for one call."""
     models = [model for model in (pair.target, pair.draft) if model is not None]
     kept = [model.generation_config.eos_token_id for model in models]
     for model in models:
@@ -163,7 +163,7 @@ def _assistant_settings(draft: Any, assistance: Assistance) -> Iterator[None]:
 
 
 def wait_for(pair: Pair) -> None:
-    """For all that its device was given to do."""
+    """Wait until the pair's device has finished all queued work."""
     import torch
 
     if pair.device.type == "cuda":

@@ -1,8 +1,8 @@
-"""A Llama over static caches, one token a step, written to be compiled whole: the yardstick.
+"""A Llama with static caches and one token per step, written for ``torch.compile``.
 
-As gpt-fast has it: the position is a tensor on the device, the mask follows from it, and the step
-ends with its choice, so that nothing is asked of the device between two tokens. It reads the
-weights that the pair holds already.
+As in gpt-fast, the position is a tensor on the device, the mask is computed from it, and the step
+ends with argmax, so there is no synchronization between two tokens. It uses the weights of the
+loaded pair.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Product
 
 
 class StaticLlama(nn.Module):
-    """``rows`` tokens fit. Buffers, so that a compiler knows that they keep their place."""
+    """A model with caches of ``rows`` tokens.
+
+    Weights are buffers, so that the compiler knows that their addresses are constant.
+    """
 
     def __init__(self, weights: LeanWeights, vocabulary: int, rows: int) -> None:
         super().__init__()
@@ -33,7 +36,12 @@ class StaticLlama(nn.Module):
         self.layers = nn.ModuleList(_Layer(layer, weights, rows) for layer in weights.layers)
 
     def forward(self, token_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """What follows the last of these tokens [n], which stand at these places: its id [1]."""
+        """Return the id after the last of these tokens, shape `[1]`.
+
+        Args:
+            token_ids: Shape `[num_tokens]`.
+            places: Positions of the tokens, shape `[num_tokens]`.
+        """
         x = F.embedding(token_ids, self.embedding)
         turn = self.cos[places], self.sin[places]
         hidden = torch.arange(self._rows, device=places.device)[None] > places[:, None]
@@ -42,12 +50,12 @@ class StaticLlama(nn.Module):
         return self.head(self.norm(x[-1:]))[:, : self._vocabulary].argmax(-1)
 
 
-def why_not(weights: object) -> str:
-    """Why a model cannot be written so, in words; empty where it can."""
+def cannot_compile(weights: object) -> str:
+    """Return why a model is not supported, or "" if it is."""
     if not isinstance(weights, LeanWeights):
-        return "its family has no lean step"
+        return "its model family has no lean step"
     odd = any(layer.window is not None or layer.query_norm is not None for layer in weights.layers)
-    return "it has sliding windows, or norms of heads" if odd else ""
+    return "it has sliding windows or head norms" if odd else ""
 
 
 class _Layer(nn.Module):
@@ -85,7 +93,7 @@ class _Layer(nn.Module):
         queries, keys, values = mixed.split((self._heads, self._key_heads, self._key_heads))
         self.keys.index_copy_(1, places, _turned(keys, turn))
         self.values.index_copy_(1, places, values)
-        # The heads of one key head are rows of one product, so that its cache is read once.
+        # Heads that share a key head are rows of one product, so that its cache is read once.
         rows = _turned(queries, turn).reshape(self._key_heads, -1, width)
         scores = torch.bmm(rows, self.keys.transpose(1, 2)) * width**-0.5
         scores = scores.masked_fill(hidden.repeat(self._heads // self._key_heads, 1), -torch.inf)

@@ -1,7 +1,7 @@
-"""Lanes in turn on the same texts: once to warm up and to compare their words, then timed.
+"""Run lanes in turn on the same texts: once to warm up and compare their texts, then timed.
 
-Where a lane parts from plain decoding at a near tie, that text ends there for every lane, so that
-all are timed over the same words.
+Where a lane diverges from plain decoding at a near tie, that text ends there for every lane, so
+that all are timed over the same tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from specviz.bench.divergence import Divergence, divergences, exact
-from specviz.bench.lanes import Lane, Written, transformers
+from specviz.bench.lanes import BenchLane, Written, transformers
 from specviz.bench.rivals import Assistance
 from specviz.errors import PairError
 from specviz.measure.slice_timing import undisturbed
@@ -20,7 +20,7 @@ from specviz.measure.slice_timing import undisturbed
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
-SHORTEST = 24  # tokens; more than any lane decides in its first pass, which is not timed
+SHORTEST = 24  # tokens; more than any lane emits in its first pass, which is not timed
 _PLAIN, _SAME_PASSES = "plain", ("bare", "hf_fixed")
 
 
@@ -32,8 +32,8 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
-    """``names`` and ``seconds`` by the key of a lane; of every repeat one sum over the texts."""
+class TimedLanes:
+    """``names`` and ``seconds`` by the key of a lane; ``seconds``: per repeat, over all texts."""
 
     names: dict[str, str]
     texts: tuple[Text, ...]
@@ -52,13 +52,13 @@ class Timed:
 
 def time_lanes(
     pair: Pair,
-    lanes: Sequence[Lane],
+    lanes: Sequence[BenchLane],
     texts: Sequence[Text],
     repeats: int,
     say: Callable[[str], None],
-) -> Timed:
-    """Every other repeat runs the lanes in the opposite order."""
-    say("warming up and comparing the words")
+) -> TimedLanes:
+    """Compare and time the lanes; every other repeat runs them in the opposite order."""
+    say("warming up and comparing the texts")
     parted: list[Divergence] = []
     agreed: list[Text] = []
     for text in texts:
@@ -71,7 +71,7 @@ def time_lanes(
         say(f"interleaved repeat {repeat} of {repeats}")
         for key, total in _one_repeat(kept if repeat % 2 else kept[::-1], shared).items():
             seconds[key].append(total)
-    return Timed(
+    return TimedLanes(
         names={lane.key: lane.name for lane in kept},
         texts=shared,
         seconds=seconds,
@@ -83,7 +83,7 @@ def time_lanes(
 def best_assistance(
     pair: Pair, texts: Sequence[Text], grid: Sequence[Assistance], say: Callable[[str], None]
 ) -> Assistance:
-    """The settings that are fastest for transformers, over all texts."""
+    """Return the settings with which transformers is fastest, over all texts."""
     say(f"searching transformers' best of {len(grid)} settings")
     seconds = dict.fromkeys(grid, 0.0)
     for text in texts:
@@ -93,7 +93,7 @@ def best_assistance(
     return min(seconds, key=lambda assistance: seconds[assistance])
 
 
-def _one_repeat(lanes: Sequence[Lane], texts: Sequence[Text]) -> dict[str, float]:
+def _one_repeat(lanes: Sequence[BenchLane], texts: Sequence[Text]) -> dict[str, float]:
     totals = {lane.key: 0.0 for lane in lanes}
     for text in texts:
         with undisturbed():
@@ -102,45 +102,48 @@ def _one_repeat(lanes: Sequence[Lane], texts: Sequence[Text]) -> dict[str, float
     return totals
 
 
-def _compared(pair: Pair, lanes: Sequence[Lane], text: Text) -> tuple[list[Divergence], Text]:
-    """Where the lanes parted from plain decoding, and the text up to where all agree."""
+def _compared(pair: Pair, lanes: Sequence[BenchLane], text: Text) -> tuple[list[Divergence], Text]:
+    """Return where lanes diverge from plain decoding, and the text up to where all agree."""
     written = {lane.key: lane.write(text.ids, text.num_tokens) for lane in lanes}
     _check_passes(pair, written)
-    words = {lane.name: written[lane.key].token_ids for lane in lanes}
+    tokens = {lane.name: written[lane.key].token_ids for lane in lanes}
     reference = written[_PLAIN if _PLAIN in written else lanes[0].key].token_ids
     strict = {lane.name for lane in lanes if lane.must_agree} if exact(pair) else set[str]()
-    found = divergences(pair, text.kind, text.ids, words, reference, strict)
+    found = divergences(pair, text.kind, text.ids, tokens, reference, strict)
     return found, replace(text, num_tokens=_agreed(lanes, found, text.num_tokens))
 
 
-def _agreed(lanes: Sequence[Lane], found: Sequence[Divergence], num_tokens: int) -> int:
-    """Lanes that should agree but round otherwise in half precision are timed to the end."""
+def _agreed(lanes: Sequence[BenchLane], found: Sequence[Divergence], num_tokens: int) -> int:
+    """Return the length up to which all agree, without lanes that must agree.
+
+    In half precision those may round differently; they are timed to the end.
+    """
     free = {lane.name for lane in lanes if not lane.must_agree}
     return min([num_tokens, *(each.position for each in found if each.lane in free)])
 
 
 def _worth_timing(
-    lanes: Sequence[Lane], texts: Sequence[Text], agreed: Sequence[Text]
-) -> tuple[tuple[Lane, ...], tuple[Text, ...], tuple[str, ...]]:
-    """Texts that part too early are left out; if all do, the lanes that part are."""
+    lanes: Sequence[BenchLane], texts: Sequence[Text], agreed: Sequence[Text]
+) -> tuple[tuple[BenchLane, ...], tuple[Text, ...], tuple[str, ...]]:
+    """Leave out texts on which lanes diverge too early, or the diverging lanes if all texts do."""
     long_enough = tuple(text for text in agreed if text.num_tokens >= SHORTEST)
     if not long_enough:
         free = [lane.name for lane in lanes if not lane.must_agree]
-        notice = f"{', '.join(free)}: not timed, every text parts within {SHORTEST} tokens."
+        notice = f"{', '.join(free)}: not timed, every text diverges within {SHORTEST} tokens."
         return tuple(lane for lane in lanes if lane.must_agree), tuple(texts), (notice,)
     early = [text.kind for text in agreed if text.num_tokens < SHORTEST]
-    notice = f"Not timed, since lanes part within {SHORTEST} tokens: {', '.join(early)}."
+    notice = f"Not timed, since lanes diverge within {SHORTEST} tokens: {', '.join(early)}."
     return tuple(lanes), long_enough, (notice,) if early else ()
 
 
 def _check_passes(pair: Pair, written: dict[str, Written]) -> None:
-    """Lanes with the same words and exact drafts must have made the same target passes."""
+    """Raise if lanes with the same text and exact drafts made different numbers of passes."""
     if not exact(pair) or any(key not in written for key in _SAME_PASSES):
         return
     ours, theirs = (written[key] for key in _SAME_PASSES)
     if ours.token_ids == theirs.token_ids and ours.target_passes != theirs.target_passes:
         raise PairError(
-            f"With the same drafts this engine made {ours.target_passes} target passes and "
+            f"With the same drafts, specviz made {ours.target_passes} target passes and "
             f"transformers {theirs.target_passes}.",
-            remedy="Their work is not comparable: try the library step, or bench another pair.",
+            remedy="They are not comparable: try the library step, or bench another pair.",
         )

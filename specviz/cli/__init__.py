@@ -1,11 +1,10 @@
 """The command line: ``python -m specviz run``, ``show``, ``bench``, ``compare``, ``score``,
 ``tune``, ``audit``, ``attach``.
 
-``main`` returns the exit code. It is 0, or 1 if ``compare`` finds a regression or ``audit`` a text
-that is not the target's, 2 after an error that the user can mend (told in one line on standard
-error), 70 if ``compare`` fails unexpectedly (1 would read as a regression), 130 after Ctrl-C, and
-141, silently, if the reader of the output has left. Importing this loads neither torch nor
-streamlit.
+``main`` returns the exit code: 0; 1 if ``compare`` finds a regression or ``audit`` a text that is
+not the target's; 2 after a user error, with one line on standard error; 70 if ``compare`` fails
+unexpectedly (1 would read as a regression); 130 after Ctrl-C; 141, silently, if the reader of
+standard output has closed it. Importing this loads neither torch nor streamlit.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except OutputError as error:
         discard_output()
-        return _complain(error)
+        return _print_error(error)
     except BrokenPipeError:
         discard_output()
         return BROKEN_PIPE
@@ -57,9 +56,9 @@ def _exit_code(argv: Sequence[str] | None) -> int:
     except OutputError:
         raise
     except UsageError as error:
-        return _complain(error, f"try: {error.command} --help")
+        return _print_error(error, f"try: {error.command} --help")
     except SpecvizError as error:
-        return _complain(error)
+        return _print_error(error)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return INTERRUPTED
@@ -70,14 +69,14 @@ def _command(argv: Sequence[str] | None) -> int:
         options = build_parser().parse_args(argv)
     except SystemExit as done:  # --help
         return int(done.code or 0)
-    if options.command not in ("show", "attach"):  # the others load a pair
+    if options.command not in ("show", "attach"):  # the other commands load a pair
         compile_ahead()
     return COMMANDS[options.command](options)
 
 
-def _complain(error: Exception, hint: str | None = None) -> int:
-    words = error.in_full if isinstance(error, SpecvizError) else str(error)
-    print(f"error: {one_line(words)}", file=sys.stderr)
+def _print_error(error: Exception, hint: str | None = None) -> int:
+    message = error.in_full if isinstance(error, SpecvizError) else str(error)
+    print(f"error: {one_line(message)}", file=sys.stderr)
     if hint:
         print(hint, file=sys.stderr)
     return BAD_INPUT

@@ -1,6 +1,6 @@
-"""``attach``: the speculation of a serving engine that is running already, or of its log.
+"""``attach``: measure the speculation of a running serving engine, or read its log or metrics.
 
-What goes to the engine, and how much of it, is told on standard error before it is sent.
+Standard error reports what goes to the engine, and how much, before it is sent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from specviz.servers import Answer, Rates
 
 _MOST_LOG_BYTES = 200_000_000
-_BLOCKS, _BLOCKS_OF_MANY = 6, 2  # of the only prompt, of each of several
+_BLOCKS, _BLOCKS_OF_MANY = 6, 2  # for one prompt; for each of several prompts
 STOPPED = 130
 
 
@@ -46,29 +46,29 @@ def command(options: argparse.Namespace) -> int:
     if "://" not in options.address and Path(options.address).is_file():
         return _from_file(options)
     items = items_from(options) or (preset_suite() if options.presets else ())
-    _check(options, items)
+    _check_options(options, items)
     settings = settings_from(options)
     from specviz.servers.address import SERVER_KEY, withheld_key
     from specviz.servers.finding import find_server
 
     info = find_server(options.address, model=options.model, allow_remote=options.allow_remote)
     if withheld := withheld_key(SERVER_KEY, info.address):
-        _say(withheld)
+        _log(withheld)
     painter = None if options.json else painter_for(sys.stdout, os.environ)
     if painter is not None:
         print(render_server(painter, info) + "\n")
-    code = _ask_all(options, info, items, settings, painter) if items else 0
+    code = _answer_all(options, info, items, settings, painter) if items else 0
     if code or (items and not options.watch):
         return code
     return _follow(options, info, painter)
 
 
-def _check(options: argparse.Namespace, items: Sequence[SuiteItem]) -> None:
-    if not 0.2 <= options.every <= 3600.0:  # nor what is no number
+def _check_options(options: argparse.Namespace, items: Sequence[SuiteItem]) -> None:
+    if not 0.2 <= options.every <= 3600.0:  # refuses NaN, too
         raise ConfigError(f"--every is {options.every}.", remedy="Give seconds from 0.2 to 3600.")
     if options.baseline is not None and not items:
         raise ConfigError(
-            "--baseline compares answers, and nothing is asked.",
+            "--baseline compares answers, but there is no prompt.",
             remedy="Give --prompt, --suite or --presets.",
         )
 
@@ -79,7 +79,7 @@ def settings_from(options: argparse.Namespace) -> ServerSettings:
     config = RunConfig(
         temperature=options.temperature, top_k=options.top_k, top_p=options.top_p,
         max_new_tokens=options.max_new_tokens, seed=options.seed,
-    )  # fmt: skip  # refuses what no run can have
+    )  # fmt: skip  # raises ConfigError for invalid settings
     return ServerSettings(
         max_new_tokens=config.max_new_tokens, temperature=config.temperature, top_k=config.top_k,
         top_p=config.top_p, seed=config.seed, chat=options.chat, ignore_eos=options.ignore_eos,
@@ -89,7 +89,7 @@ def settings_from(options: argparse.Namespace) -> ServerSettings:
 # Answers
 
 
-def _ask_all(
+def _answer_all(
     options: argparse.Namespace,
     info: ServerInfo,
     items: Sequence[SuiteItem],
@@ -97,7 +97,7 @@ def _ask_all(
     painter: Painter | None,
 ) -> int:
     blocks = _blocks(options, info, items)
-    _tell_what_is_sent(info, items, settings, times=1 + (4 * blocks + 2 if blocks else 0))
+    _report_requests(info, items, settings, times=1 + (4 * blocks + 2 if blocks else 0))
     traces, stopped = list[ServerTrace](), False
     for item in items:
         trace, stopped = _answer(info, item, settings, options, painter)
@@ -107,28 +107,28 @@ def _ask_all(
         if painter is not None:
             print("\n" + render_answer(painter, trace, server_metrics(trace)) + "\n")
     if blocks and not stopped:
-        traces = _against(options, info, items, settings, traces)
-    _tell_all(info, traces, painter)
+        traces = _timed_against_target(options, info, items, settings, traces)
+    _print_answers(info, traces, painter)
     if options.keep:
-        _keep(traces)
+        _save_runs(traces)
     return STOPPED if stopped else 0
 
 
 def _blocks(options: argparse.Namespace, info: ServerInfo, items: Sequence[SuiteItem]) -> int:
-    """How often each prompt is answered in the order A B B A, and once by both before."""
+    """Return the A B B A blocks per prompt; both sides also answer once before the blocks."""
     if options.baseline is None and not info.capabilities.can_switch_off:
         return 0
     return _BLOCKS if len(items) == 1 else _BLOCKS_OF_MANY
 
 
-def _tell_what_is_sent(
+def _report_requests(
     info: ServerInfo, items: Sequence[SuiteItem], settings: ServerSettings, times: int
 ) -> None:
     characters = sum(len(each.prompt) for each in items)
     prompts = "1 prompt" if len(items) == 1 else f"{len(items)} prompts"
-    _say(
+    _log(
         f"sending {prompts} ({characters:,} characters), {times} "
-        f"time{'s' * (times != 1)} each, for at most {settings.max_new_tokens} tokens an answer, "
+        f"time{'s' * (times != 1)} each, for at most {settings.max_new_tokens} tokens per answer, "
         f"to {info.address}"
     )
 
@@ -152,14 +152,14 @@ def _answer(
     return answer.trace(), interrupts.count > 0
 
 
-def _against(
+def _timed_against_target(
     options: argparse.Namespace,
     info: ServerInfo,
     items: Sequence[SuiteItem],
     settings: ServerSettings,
     traces: Sequence[ServerTrace],
 ) -> list[ServerTrace]:
-    """The same answers with blocks of the target alone, where there is one."""
+    """Return the traces with timed blocks against the target alone."""
     from specviz.servers.address import BASELINE_KEY, withheld_key
     from specviz.servers.baseline import blocks_against
     from specviz.servers.finding import find_server
@@ -171,7 +171,7 @@ def _against(
             key=BASELINE_KEY,
         )  # fmt: skip
         if withheld := withheld_key(BASELINE_KEY, alone.address):
-            _say(withheld)
+            _log(withheld)
     found = list[ServerTrace]()
     for item, trace in zip(items, traces, strict=True):
         blocks = blocks_against(
@@ -181,7 +181,7 @@ def _against(
         )
         address = info.address if alone is None else alone.address
         found.append(dataclasses.replace(trace, baseline=tuple(blocks), baseline_address=address))
-        _say(f"timed against the target alone: prompt {len(found)} of {len(items)}")
+        _log(f"timed against the target alone: prompt {len(found)} of {len(items)}")
     return found
 
 
@@ -193,7 +193,12 @@ def _asker(
     *,
     baseline: bool | None = None,
 ) -> Callable[[], Answer]:
-    """``baseline``: of an address of its own, or of one engine that is told not to speculate."""
+    """Return a function that asks for one answer.
+
+    Args:
+        baseline: True for the server at --baseline; False for this engine with its speculation
+            switched off; None for this engine as it is.
+    """
     from specviz.servers import BASELINE_KEY, SERVER_KEY, ask
 
     return lambda: ask(
@@ -202,7 +207,7 @@ def _asker(
     )  # fmt: skip
 
 
-def _tell_all(
+def _print_answers(
     info: ServerInfo,
     traces: Sequence[ServerTrace],
     painter: Painter | None,
@@ -215,7 +220,7 @@ def _tell_all(
     print(render_against(painter, speedup_of_answers(traces), info, traces))
 
 
-def _keep(traces: Sequence[ServerTrace]) -> None:
+def _save_runs(traces: Sequence[ServerTrace]) -> None:
     from specviz.store import Library
     from specviz.store.saving import save_run
 
@@ -224,52 +229,52 @@ def _keep(traces: Sequence[ServerTrace]) -> None:
             if each.rounds:
                 save_run(Library(), each)
     except SpecvizError as error:
-        _say(f"not kept in the run library: {error.in_full}")
+        _log(f"not saved in the run library: {error.in_full}")
 
 
 # Counters
 
 
 def _follow(options: argparse.Namespace, info: ServerInfo, painter: Painter | None) -> int:
-    """What the server has counted, and with ``--watch`` the rates of every few seconds."""
+    """Print the server's counters and, with ``--watch``, their rates every ``--every`` seconds."""
     from specviz.servers.counters import rates, read_counters
 
     if not info.capabilities.counters:
         raise ServerError(
-            f"{info.address} tells no counters, and nothing is asked of it.",
-            remedy="Give --prompt, or start the engine with its metrics on.",
+            f"{info.address} exposes no metrics, and no prompt was given.",
+            remedy="Give --prompt, or start the engine with its metrics enabled.",
         )
     before = read_counters(info, allow_remote=options.allow_remote)
-    _tell_counters(before, painter, info)
+    _print_counters(before, painter, info)
     with contextlib.suppress(KeyboardInterrupt):
         while options.watch:
             time.sleep(options.every)
             after = read_counters(info, allow_remote=options.allow_remote)
-            _tell_rates(rates(before, after), painter)
+            _print_rates(rates(before, after), painter)
             before = after
     return 0
 
 
 def _from_file(options: argparse.Namespace) -> int:
-    """A saved /metrics, or the log of an engine."""
+    """Print the counters in a saved /metrics page or an engine's log."""
     from specviz.servers import counters_of_dump, counters_of_log
 
     if items_from(options) or options.baseline is not None or options.watch:
         raise ConfigError(
-            f"{options.address} is a file: nothing can be asked of it.",
+            f"{options.address} is a file, which cannot answer prompts.",
             remedy="Give the address of a running server.",
         )
     text = read_text(Path(options.address), "The file", _MOST_LOG_BYTES)
     found = counters_of_log(text)
     last = found[-1] if found else counters_of_dump(text)
-    _tell_counters(last, None if options.json else painter_for(sys.stdout, os.environ), None)
+    _print_counters(last, None if options.json else painter_for(sys.stdout, os.environ), None)
     return 0
 
 
-def _tell_counters(found: Counters, painter: Painter | None, info: ServerInfo | None) -> None:
+def _print_counters(found: Counters, painter: Painter | None, info: ServerInfo | None) -> None:
     figures = metrics_of_counters(found)
     for notice in found.notices:
-        _say(notice)
+        _log(notice)
     if painter is not None:
         print(render_metrics(painter, figures), flush=True)
         return
@@ -291,12 +296,12 @@ def _tell_counters(found: Counters, painter: Painter | None, info: ServerInfo | 
     )
 
 
-def _tell_rates(found: Rates | None, painter: Painter | None) -> None:
+def _print_rates(found: Rates | None, painter: Painter | None) -> None:
     if painter is not None:
         print(render_rates(painter, found), flush=True)
     else:
         print(to_json(found and dataclasses.asdict(found)), flush=True)
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     print(one_line(line), file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""``audit``: whether what a pair emits has the target's law; on request, with a bug put in.
+"""``audit``: test that a pair's output follows the target's distribution, or inject a bug.
 
-The exit code is 1 if there is an alarm, or a token at temperature 0 that the target alone would
+The exit code is 1 after an alarm or, at temperature 0, after a token that the target alone would
 not have written and that is no near tie. In the JSON object ``e_value`` is a natural logarithm.
 """
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 NOT_THE_TARGET = 1
-# An audit has its own lengths and ends.
-_USUAL = RunConfig()
+# An audit sets its own length limits and stop conditions.
+_DEFAULTS = RunConfig()
 _WITHOUT_EFFECT = {"max_new_tokens": "--max-new-tokens", "stop": "--stop", "forks": "--fork"}
 _INDENT = "  "
 
@@ -46,7 +46,7 @@ def command(options: argparse.Namespace) -> int:
     check_pair(options, needs_draft=config.draft_method.needs_draft)
     check_texts(options, [config])
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
-        report = _audited(audit, options)
+        report = _run_audit(audit, options)
     if options.json:
         print(to_json(to_report(report)))
     else:
@@ -56,11 +56,11 @@ def command(options: argparse.Namespace) -> int:
 
 def _check_effect(config: RunConfig) -> None:
     for name, option in _WITHOUT_EFFECT.items():
-        if getattr(config, name) != getattr(_USUAL, name):
+        if getattr(config, name) != getattr(_DEFAULTS, name):
             raise ConfigError(f"{option} has no effect on an audit.", remedy="Leave it out.")
 
 
-def _audited(audit: Audit, options: argparse.Namespace) -> AuditReport:
+def _run_audit(audit: Audit, options: argparse.Namespace) -> AuditReport:
     with waiting("loading the models") as say:
         pair = _load(options, say)
     report: AuditReport | None = None
@@ -88,7 +88,7 @@ def to_report(report: AuditReport) -> dict[str, Any]:
 
 
 def render_audit(painter: Painter, report: AuditReport) -> str:
-    """The verdict, and what it rests on."""
+    """Render the verdict and its evidence."""
     verdict, *others = sentences(report)
     if report.broken is not None:
         others.insert(1, BREAKS[report.broken].why)

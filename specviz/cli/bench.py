@@ -1,4 +1,4 @@
-"""``bench``: the engine measured against others, with progress on standard error."""
+"""``bench``: measure this engine against others, with progress on standard error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.bench_tables import INDENT, named, table, whereabouts
+from specviz.cli.bench_tables import INDENT, machine_lines, table, value_rows
 from specviz.cli.gpu_bench import measure_gpu, render_gpu_bench
 from specviz.cli.options import check_pair, spec_from
 from specviz.cli.progress_lines import progress_in_lines
@@ -31,7 +31,7 @@ def command(options: argparse.Namespace) -> int:
         raise ConfigError(f"repeats is {options.repeats}.", remedy="Give a whole number from 1.")
     measure, render = (measure_gpu, render_gpu_bench) if options.gpu else (_measure, render_bench)
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
-        result = measure(options, _say)
+        result = measure(options, _log)
     painter = painter_for(sys.stdout, os.environ)
     print(to_json(result) if options.json else render(painter, result))
     return 0
@@ -43,41 +43,41 @@ def _measure(options: argparse.Namespace, say: Callable[[str], None]) -> dict[st
 
     for name in ("bodies", "contexts", "gammas"):
         if getattr(options, name) is not None:
-            raise ConfigError(f"--{name} acts only on --gpu.", remedy="Leave it out, or add --gpu.")
+            raise ConfigError(f"--{name} needs --gpu.", remedy="Remove it, or add --gpu.")
     with_body = spec_from(options)
     body = with_body.target_body
 
-    def load(asked: str) -> Pair:
+    def load(wanted: str) -> Pair:
         say("loading the pair")
         bare = replace(with_body, target_body=NO_BODY, draft_body=NO_BODY)
-        return load_pair(bare if asked == NO_BODY else with_body, progress=progress_in_lines(say))
+        return load_pair(bare if wanted == NO_BODY else with_body, progress=progress_in_lines(say))
 
     repeats = options.repeats or REPEATS
     return run_bench(load, body=body, repeats=repeats, quick=options.quick, say=say)
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(one_line(text), file=sys.stderr, flush=True)
 
 
 def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
-    """The ratios, all lanes that were timed, what is to be known, the figures, and the machine."""
+    """Render the ratios, timed lanes, divergences, figures, notices and machine."""
     tables = (
         _ratios(result["ratios"], result.get("intervals") or {}),
         result.get("rows") or [],
         result.get("divergences") or [],
-        named("figure", result.get("figures") or {}),
+        value_rows("figure", result.get("figures") or {}),
     )
     blocks = [table(painter, rows) for rows in tables if rows]
     notices = [INDENT + one_line(notice) for notice in result.get("notices") or []]
     blocks += ["\n".join(notices)] if notices else []
-    return "\n\n".join([*blocks, *whereabouts(painter, result.get("environment") or {})])
+    return "\n\n".join([*blocks, *machine_lines(painter, result.get("environment") or {})])
 
 
 def _ratios(
     ratios: Mapping[str, Any], intervals: Mapping[str, Sequence[float] | None]
 ) -> list[dict[str, Any]]:
-    """The lower end is what "at least" is judged by."""
+    """Return a row per ratio; a goal of "at least" compares the lower end of its interval."""
     rows: list[dict[str, Any]] = []
     for name, value in ratios.items():
         low, high = intervals.get(name) or (None, None)

@@ -1,4 +1,4 @@
-"""The tables of a bench in the terminal."""
+"""Tables of a bench for the terminal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from specviz.record.numbers import UNKNOWN
 INDENT = "  "
 
 
-def named(title: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row for a value; a value in a group has the group's name before its own."""
+def value_rows(title: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return one row per value; a nested value is named by its group and its key."""
     rows: list[dict[str, Any]] = []
     for name, value in values.items():
         inner = value.items() if isinstance(value, Mapping) else [("", value)]
@@ -20,7 +20,7 @@ def named(title: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def whereabouts(painter: Painter, environment: Mapping[str, Any]) -> list[str]:
+def machine_lines(painter: Painter, environment: Mapping[str, Any]) -> list[str]:
     names = ("device", "device_name", "dtype", "threads")
     parts = [
         f"{name.replace('_', ' ')} {environment[name]}" for name in names if name in environment
@@ -38,7 +38,7 @@ def table(painter: Painter, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _aligned(cells: list[str], values: Sequence[object]) -> list[str]:
-    """One column, with numbers to the right and words to the left."""
+    """Return the cells of one column, numbers right-aligned and text left-aligned."""
     width = max(map(display_width, cells))
     numbers = any(isinstance(value, int | float) for value in values)
     gaps = [" " * (width - display_width(cell)) for cell in cells]

@@ -1,7 +1,7 @@
-"""``compare``: two to four lanes on the same prompts, and a verdict.
+"""``compare``: measure two to four lanes on the same prompts and give a verdict.
 
-Every finished run is kept in the run library before it is reported. So if the command is killed,
-the same command goes on where it was, even with --restart.
+Every finished run is saved in the run library before it is reported. A killed command therefore
+continues where it stopped when it is run again, even with --restart.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
     from specviz.measure.run_makers import RunMaker
 
 REGRESSION = 1
-OUR_BUG = 70  # EX_SOFTWARE of sysexits.h
-_NO_ROOM = "Choose another place; the runs are kept."
+INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
+_SAVE_REMEDY = "Choose another folder; the runs are in the run library."
 
 
 def command(options: argparse.Namespace) -> int:
-    """The exit code 1 means that a lane is slower, so no other end may have it."""
+    """Return the exit code; 1 is reserved for a regression, so unexpected errors return 70."""
     try:
         return _exit_code(options)
     except (SpecvizError, BrokenPipeError):
         raise
     except Exception:
         traceback.print_exc()
-        return OUR_BUG
+        return INTERNAL_ERROR
 
 
 def _exit_code(options: argparse.Namespace) -> int:
@@ -69,18 +69,18 @@ def _exit_code(options: argparse.Namespace) -> int:
         if path is not None:
             check_output(path, flag)
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
-        comparison, runs, counts = _compared(plan, options)
+        comparison, runs, counts = _run_comparison(plan, options)
     from specviz.comparison import comparison_to_json
 
     record = comparison_to_json(comparison) | {"runs": counts}
     checked = check_regression(record, limit) if limit else None
     record |= {"against": checked.record} if checked else {}
     if options.out is not None:
-        save_text(options.out, to_json(record) + "\n", "--out", _NO_ROOM)
+        save_text(options.out, to_json(record) + "\n", "--out", _SAVE_REMEDY)
     if options.html is not None:
         from specviz.player.replay import comparison_html
 
-        save_text(options.html, comparison_html(comparison, runs), "--html", _NO_ROOM)
+        save_text(options.html, comparison_html(comparison, runs), "--html", _SAVE_REMEDY)
     painter = painter_for(sys.stdout, os.environ)
     print(to_json(record) if options.json else render_comparison(painter, comparison, checked))
     return REGRESSION if checked and checked.failed else 0
@@ -90,11 +90,15 @@ def _exit_code(options: argparse.Namespace) -> int:
 
 
 def plan_from(options: argparse.Namespace) -> Plan:
-    """Raises ConfigError if the lanes or prompts cannot be compared; loads no model."""
+    """Return the plan, without loading a model.
+
+    Raises:
+        ConfigError: The lanes or prompts cannot be compared.
+    """
     check_pair(options, needs_draft=False)
     check_budget(options)
     default = Lane(spec=spec_from(options), config=config_from(options))
-    lanes = tuple(_with_texts_it_takes(parse_lane(text, default)) for text in options.lane or ())
+    lanes = tuple(_without_unused_texts(parse_lane(text, default)) for text in options.lane or ())
     check_texts(options, [each.config for each in lanes])
     check_compared(lanes)
     return Plan(
@@ -102,16 +106,16 @@ def plan_from(options: argparse.Namespace) -> Plan:
     )
 
 
-def _with_texts_it_takes(lane: Lane) -> Lane:
+def _without_unused_texts(lane: Lane) -> Lane:
     if lane.config.draft_method.takes_texts:
         return lane
     return replace(lane, spec=replace(lane.spec, suffix_texts=""))
 
 
 def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
-    named = items_from(options)
-    if named:
-        return named
+    items = items_from(options)
+    if items:
+        return items
     if options.presets:
         return preset_suite()
     raise ConfigError("There is no prompt.", remedy="Give --prompt, --suite or --presets.")
@@ -120,30 +124,30 @@ def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 # The runs
 
 
-def _compared(
+def _run_comparison(
     plan: Plan, options: argparse.Namespace
 ) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
-    """The comparison, its runs, and how many of them were kept before and how many are new."""
-    with maker_for(options, _say, timed=plan.baseline) as maker:
-        work = _work(plan, options, maker)
-        work.prepare()
-        before, total = work.progress
-        _tell_what_is_kept(work, restart=options.restart)
-        if before < total and work.blocks:
-            _say(f"the pairs do not fit into memory together; in this order: {_blocks(work)}")
+    """Return the comparison, its runs, and the counts of stored and of new runs."""
+    with maker_for(options, _log, timed=plan.baseline) as maker:
+        job = _comparison_job(plan, options, maker)
+        job.prepare()
+        before, total = job.progress
+        _report_stored_runs(job, restart=options.restart)
+        if before < total and job.blocks:
+            _log(f"the pairs do not fit into memory together; measuring {_blocks_in_order(job)}")
         try:
-            for run in work.make_missing():
-                _say(f"kept {work.progress[0]} of {total}: {_named(plan, run.job)}{_rate(run)}")
+            for run in job.make_missing():
+                _log(f"saved {job.progress[0]} of {total}: {_run_name(plan, run.job)}{_rate(run)}")
         except KeyboardInterrupt:
-            kept = work.progress[0]
-            _say(f"{kept} of {total} runs are kept; the same command goes on from there")
+            saved = job.progress[0]
+            _log(f"saved {saved} of {total} runs; the same command continues from there")
             raise
-    assert work.comparison is not None
-    return work.comparison, work.measured, {"kept": before, "measured": total - before}
+    assert job.comparison is not None
+    return job.comparison, job.measured, {"kept": before, "measured": total - before}
 
 
-def _work(plan: Plan, options: argparse.Namespace, maker: RunMaker) -> ComparisonJob:
-    """With --against, finished comparisons are not reused but measured again."""
+def _comparison_job(plan: Plan, options: argparse.Namespace, maker: RunMaker) -> ComparisonJob:
+    """Return the job; --against measures finished comparisons again instead of reusing them."""
     from specviz.comparison.comparison_job import ComparisonJob
     from specviz.comparison.kept_runs import Reuse
     from specviz.store import Library
@@ -159,22 +163,22 @@ def _work(plan: Plan, options: argparse.Namespace, maker: RunMaker) -> Compariso
     )
 
 
-def _tell_what_is_kept(work: ComparisonJob, *, restart: bool) -> None:
-    if work.changed:
-        _say(
-            "the runs kept from before were made with other models, on another machine or with "
-            "other versions; all lanes are measured anew"
+def _report_stored_runs(job: ComparisonJob, *, restart: bool) -> None:
+    if job.changed:
+        _log(
+            "the stored runs are from other models, another machine or other versions; measuring "
+            "all lanes again"
         )
-    elif work.found:
+    elif job.found:
         again = "" if restart else "; --restart measures them again"
-        _say(f"{work.found} of {work.progress[1]} runs are kept from before{again}")
+        _log(f"{job.found} of {job.progress[1]} runs are stored already{again}")
 
 
-def _blocks(work: ComparisonJob) -> str:
-    return ", then ".join(work.blocks)
+def _blocks_in_order(job: ComparisonJob) -> str:
+    return ", then ".join(job.blocks)
 
 
-def _named(plan: Plan, job: PlannedRun) -> str:
+def _run_name(plan: Plan, job: PlannedRun) -> str:
     kind = plan.items[job.item].kind
     prompt = f"prompt {job.item + 1} of {len(plan.items)}" + (f" ({kind})" if kind else "")
     return f"{plan.labels[job.lane]}, {prompt}, seed {job.config(plan).seed}"
@@ -185,5 +189,5 @@ def _rate(run: LaneRun) -> str:
     return "" if rate is None else f", {RATE.bare(rate)} tokens/s"
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(one_line(text), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""A comparison for the terminal: its verdict, the lanes, and a table for every kind of prompt."""
+"""Render a comparison for the terminal: verdict, lanes, and a table for every kind of prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from specviz.comparison.regression import RegressionCheck
 
 INDENT = "  "
-Find = Callable[[Any], "Ratio | Spread | float | None"]  # in a lane's result
+ReadFigure = Callable[[Any], "Ratio | Spread | float | None"]  # from a lane's result
 
 
 def render_comparison(
@@ -26,7 +26,7 @@ def render_comparison(
         paragraph(painter, comparison.verdict.text),
         _lanes(painter, comparison),
         *(_kind(painter, each) for each in comparison.kinds),
-        paragraph(painter, _how(comparison)),
+        paragraph(painter, _basis_text(comparison)),
     ]
     if checked is not None:
         blocks.append("\n".join(paragraph(painter, line) for line in checked.lines))
@@ -39,59 +39,59 @@ def paragraph(painter: Painter, text: str) -> str:
 
 
 def _lanes(painter: Painter, comparison: Comparison) -> str:
-    of = lane_figures()
-    heads = ["", "runs", *(CATALOGUE[name].head for name in of)]
+    readers = lane_figures()
+    heads = ["", "runs", *(CATALOGUE[name].head for name in readers)]
     columns = [
-        [lane.label, str(lane.count), *(_text(name, find(lane)) for name, find in of.items())]
+        [lane.label, str(lane.count), *(_text(name, read(lane)) for name, read in readers.items())]
         for lane in comparison.lanes
     ]
     if comparison.target is not None:
         name = "target" if comparison.verdict.same_question else comparison.target.label
-        columns.append([f"{name} alone", *_figures_alone(comparison.target)])
+        columns.append([f"{name} alone", *_target_figures(comparison.target)])
     return table(painter, [heads, *columns])
 
 
-def lane_figures() -> dict[str, Find]:
-    """How to read a figure from a lane, by the figure's id."""
+def lane_figures() -> dict[str, ReadFigure]:
+    """Return the functions that read a figure from a lane's result, by figure id."""
     return {
         "tokens_per_second": lambda lane: lane.tokens_per_second,
         "speedup_observed": lambda lane: lane.speedup_ratio,
         "alpha_observed": lambda lane: lane.alpha,
         "alpha_expected": lambda lane: lane.expected,
-        "tau": lambda lane: _middle(lane.tau),
-        "c": lambda lane: _middle(lane.c),
-        "v": lambda lane: _middle(lane.v),
-        "wasted_share": lambda lane: _middle(lane.wasted_share),
-        "memory_bytes": lambda lane: _middle(lane.memory_bytes),
-        "ttft_ms": lambda lane: _middle(lane.ttft_ms),
+        "tau": lambda lane: _median(lane.tau),
+        "c": lambda lane: _median(lane.c),
+        "v": lambda lane: _median(lane.v),
+        "wasted_share": lambda lane: _median(lane.wasted_share),
+        "memory_bytes": lambda lane: _median(lane.memory_bytes),
+        "ttft_ms": lambda lane: _median(lane.ttft_ms),
     }
 
 
-def kind_figures() -> dict[str, Find]:
+def kind_figures() -> dict[str, ReadFigure]:
     return {
         "speedup_observed": lambda lane: lane.speedup_ratio,
         "alpha_observed": lambda lane: lane.alpha,
-        "tau": lambda lane: _middle(lane.tau),
+        "tau": lambda lane: _median(lane.tau),
         "tokens_per_second": lambda lane: lane.tokens_per_second,
     }
 
 
-def _figures_alone(target: TargetResult) -> list[str]:
-    """The figures that plain decoding has."""
+def _target_figures(target: TargetResult) -> list[str]:
+    """Return a cell per lane figure; those that plain decoding lacks are dashes."""
     known = {
         "tokens_per_second": _text("tokens_per_second", target.tokens_per_second),
-        "ttft_ms": _text("ttft_ms", _middle(target.ttft_ms)),
+        "ttft_ms": _text("ttft_ms", _median(target.ttft_ms)),
     }
     return [str(target.count), *(known.get(name, UNKNOWN) for name in lane_figures())]
 
 
 def _kind(painter: Painter, result: KindResult) -> str:
-    of = kind_figures()
-    heads = [*(CATALOGUE[name].head for name in of), "over the first lane"]
+    readers = kind_figures()
+    heads = [*(CATALOGUE[name].head for name in readers), "vs the first lane"]
     columns = [
         [
             lane.label,
-            *(_text(name, find(lane)) for name, find in of.items()),
+            *(_text(name, read(lane)) for name, read in readers.items()),
             _text("speedup_observed", lane.over_first),
         ]
         for lane in result.lanes
@@ -100,14 +100,14 @@ def _kind(painter: Painter, result: KindResult) -> str:
 
 
 def table(painter: Painter, columns: list[list[str]]) -> str:
-    """Every column is as wide as its widest cell; the first row is the head."""
+    """Render columns, each as wide as its widest cell; the first row is the head."""
     safe = [[one_line(cell) for cell in column] for column in columns]
     padded = [[pad(cell, max(map(display_width, column))) for cell in column] for column in safe]
     lines = [INDENT + "  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
     return "\n".join([painter.paint(lines[0], "dim"), *lines[1:]])
 
 
-def _how(comparison: Comparison) -> str:
+def _basis_text(comparison: Comparison) -> str:
     plan = comparison.plan
     over = {found.over for found in comparison.ratios.values()}
     units = f"; 95 % intervals over {' and '.join(sorted(over))} (Student's t)" if over else ""
@@ -117,19 +117,19 @@ def _how(comparison: Comparison) -> str:
     parts = (
         f"{prompts}, {repeats}; medians with lowest–highest{units}.",
         f"{where[:1].upper()}{where[1:]}",
-        _what_memory(comparison),
+        _memory_note(comparison),
     )
     return " ".join(part for part in parts if part)
 
 
-def _what_memory(comparison: Comparison) -> str:
+def _memory_note(comparison: Comparison) -> str:
     places = [each.device for lane in comparison.lanes for each in lane.environments]
-    room = " and, on a GPU, its working room" if any(p.startswith("cuda") for p in places) else ""
-    return f"Memory: the weights a lane needs{room}."
+    room = " and, on a GPU, its working memory" if any(p.startswith("cuda") for p in places) else ""
+    return f"Memory: a lane's weights{room}."
 
 
-def _middle(found: Spread | None) -> float | None:
-    """The median alone; with the lowest and highest run the table would be too wide."""
+def _median(found: Spread | None) -> float | None:
+    """Return the median; with the lowest and highest run the table would be too wide."""
     return None if found is None else found.median
 
 

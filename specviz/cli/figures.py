@@ -1,4 +1,4 @@
-"""The figures of a run as an aligned table; an unknown figure says why it is unknown."""
+"""Render a run's figures as an aligned table; an unknown figure shows the reason."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ POSITIONS_SHOWN = 8
 NOT_MEASURED = "the target alone was not measured"
 NO_WHOLE_ROUND = "no whole round"
 NO_ROUND = "no round"
-NOT_OF_SHAPE = "step costs are of one chain"
+NOT_OF_SHAPE = "step costs cover one chain only"
 NO_FORMULA = "only for one chain of γ candidates"
 NO_BANDWIDTH = "not measured with these step costs"
-NOT_COUNTED = "not known of these step costs"
-NO_DRAFT = "no step of a draft was timed"
+NOT_COUNTED = "not recorded with these step costs"
+NO_DRAFT = "no draft step was timed"
 NOT_VERIFIED = "no verification was timed"
 NO_COSTS = "no step costs in this trace"
 NOTHING_TESTED = "no candidate was tested"
@@ -48,9 +48,11 @@ def render_figures(
     sentence: str,
     bodies: Sequence[str] = (),
 ) -> str:
-    """The verdict, the groups of figures, the machine, how the run ended, and notes.
+    """Render the verdict, the groups of figures, the machine, how the run ended, and notes.
 
-    ``bodies`` are sentences about the bodies of the models.
+    Args:
+        sentence: The verdict.
+        bodies: Sentences about the models' bodies.
     """
     lossy = [] if trace.config.exact else [INDENT + lossy_line(painter, trace.config)]
     blocks = [
@@ -60,7 +62,7 @@ def render_figures(
         _group(painter, "acceptance", _acceptance(trace, metrics)),
         _group(painter, "costs", _costs(trace, metrics)),
         _group(painter, "memory", _memory(trace, metrics)),
-        _whereabouts(painter, trace),
+        _machine_and_finish(painter, trace),
         *(_paragraph(painter, f"note: {notice}", "normal") for notice in _notices(trace)),
     ]
     return "\n\n".join(blocks)
@@ -68,9 +70,9 @@ def render_figures(
 
 def _notices(trace: Trace) -> Iterator[str]:
     yield from trace.notices
-    if doubt := step_cost_warning(trace.step_costs):
+    if warning := step_cost_warning(trace.step_costs):
         yield (
-            f"{doubt} So c, v, accounted and forecast may be off; "
+            f"{warning} So c, v, accounted and forecast may be off; "
             "`run --measure-costs` measures them again."
         )
 
@@ -83,7 +85,7 @@ def _group(painter: Painter, title: str, rows: Iterator[Row]) -> str:
 
 
 def _row(painter: Painter, row: Row) -> list[str]:
-    """A row of the table; a long note goes on in lines below it."""
+    """Return the lines of a row; a long note continues on lines below it."""
     label, number, unit, note = row
     lines = _wrapped(one_line(note), painter.width - NOTE_START, "dim")
     notes = [painter.join(line) for line in lines]
@@ -125,11 +127,11 @@ def _why_no_costs(trace: Trace) -> str:
 
 def _why_no_forecast(trace: Trace) -> str:
     if not trace.config.draft_method.needs_draft:
-        return "made only for a draft model"
+        return "only with a draft model"
     if not trace.config.by_odds:
-        return "made only for one lossless chain"
+        return "only for one lossless chain"
     if trace.prompt.kind is None:
-        return "made only for the preset prompts"
+        return "only for the preset prompts"
     if not trace.config.greedy:
         return "none yet for this pair and sampling"
     return "none yet for this pair; `bench` makes one"
@@ -201,12 +203,12 @@ def _memory(trace: Trace, metrics: Metrics) -> Iterator[Row]:
     yield from _rows(metrics, reasons)
 
 
-def _whereabouts(painter: Painter, trace: Trace) -> str:
-    lines = (_where(trace), _finish(trace))
+def _machine_and_finish(painter: Painter, trace: Trace) -> str:
+    lines = (_machine(trace), _finish(trace))
     return "\n".join(_paragraph(painter, line, "dim") for line in lines)
 
 
-def _where(trace: Trace) -> str:
+def _machine(trace: Trace) -> str:
     place = trace.environment
     threads = f"{place.threads} thread{'s' * (place.threads != 1)}"
     parts = [f"pair {trace.pair.name}", place.device, place.device_name, place.dtype, threads]
@@ -217,7 +219,7 @@ def _where(trace: Trace) -> str:
 def _bodies(trace: Trace) -> Iterator[str]:
     for role, model in (("target", trace.pair.target), ("draft", trace.pair.draft)):
         if model is not None and model.body is not None:
-            yield f"{role} in a body of {model.body.label}"
+            yield f"{role} enlarged to {model.body.label}"
 
 
 def _finish(trace: Trace) -> str:
@@ -229,7 +231,7 @@ def _finish(trace: Trace) -> str:
 def _rows(
     metrics: Metrics, reasons: Mapping[str, str], notes: Mapping[str, str] | None = None
 ) -> Iterator[Row]:
-    """Rows for the figures in ``reasons``; ``notes`` replace those of the catalogue."""
+    """Yield a row per figure in ``reasons``; ``notes`` replace the notes of the catalogue."""
     for name, reason in reasons.items():
         figure = CATALOGUE[name]
         note = (notes or {}).get(name)
@@ -237,7 +239,7 @@ def _rows(
 
 
 def _figure(figure: Figure, metrics: Metrics, reason: str, note: str) -> Row:
-    """A row; an unknown figure has the reason in place of the note."""
+    """Return a row; for an unknown figure the reason replaces the note."""
     value, quantity = figure.of(metrics), figure.quantity
     if value is None:
         return figure.label, UNKNOWN, "", reason

@@ -1,7 +1,7 @@
-"""A first visit, as the page makes it but without a browser: from no worker to a verdict.
+"""Time a first visit as the page runs it, without a browser: from no worker to a speedup.
 
-The clock starts with no process, no pair and no body, and stops first at the first round, and then
-when the target alone has been timed, so that the speedup stands.
+The clock starts before any process, pair or body exists. It is read at the first round, and again
+when the target alone has been timed, so that the speedup is measured.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.run_config import RunConfig
 
-_LONGEST = 600.0  # seconds, after which nobody waits any more
-_LOOK = 0.01
+_TIME_LIMIT = 600.0  # seconds before giving up
+_POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstVisit:
-    """In seconds since the visit began."""
+    """Seconds since the visit began, and the measured speedup."""
 
     first_round: float
     verdict: float
@@ -29,7 +29,7 @@ class FirstVisit:
 
 
 def first_visit(spec: PairSpec, *, budget: float | None = None) -> FirstVisit:
-    """The first preset with the usual settings. ``budget``: as the page times, if None."""
+    """Run the first preset with the default settings; a ``budget`` of None is the page's."""
     from specviz.worker.parent.client import Worker
 
     began = time.perf_counter()
@@ -37,21 +37,21 @@ def first_visit(spec: PairSpec, *, budget: float | None = None) -> FirstVisit:
     try:
         prompt = read_presets()[0].text
         run = worker.submit("first visit", spec, prompt, RunConfig(), budget=budget)
-        run.wait_for_round(_LONGEST)
+        run.wait_for_round(_TIME_LIMIT)
         first_round = time.perf_counter() - began
-        while not (run.timed or run.finished) and time.perf_counter() - began < _LONGEST:
-            time.sleep(_LOOK)
+        while not (run.timed or run.finished) and time.perf_counter() - began < _TIME_LIMIT:
+            time.sleep(_POLL_SECONDS)
         verdict = time.perf_counter() - began
         trace = run.so_far()
         if run.error is not None:
             raise run.error
         if trace is None or trace.baseline is None:
-            raise _no_verdict()
+            raise _no_speedup()
         speedup = metrics(trace).speedup_observed
         return FirstVisit(first_round=first_round, verdict=verdict, speedup=speedup)
     finally:
         worker.close()
 
 
-def _no_verdict() -> SpecvizError:
-    return DeviceError("A first visit came to no verdict.", remedy="Try smaller bodies.")
+def _no_speedup() -> SpecvizError:
+    return DeviceError("The first visit measured no speedup.", remedy="Try smaller bodies.")

@@ -1,4 +1,4 @@
-"""``bench --gpu``: what graphs on a GPU gain, and a first visit."""
+"""``bench --gpu``: measure what CUDA graphs gain, and time a first visit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.bench_tables import INDENT, named, table, whereabouts
+from specviz.cli.bench_tables import INDENT, machine_lines, table, value_rows
 from specviz.cli.first_visit import first_visit
 from specviz.cli.options import BENCH_BODY, spec_from
 from specviz.cli.progress_lines import progress_in_lines
@@ -18,12 +18,12 @@ from specviz.record.numbers import SIZE, UNKNOWN
 from specviz.record.pairs import GRAPHED, PairSpec
 
 if TYPE_CHECKING:
-    from specviz.bench.gpu_goals import Figure
+    from specviz.bench.gpu_goals import GpuFigure
     from specviz.bench.gpu_plan import Bodies
     from specviz.engine import Pair
 
 _MET = {True: "yes", False: "no", None: "not measured"}
-_VISIT = ("first_round_seconds", "first_visit_seconds")  # told last
+_VISIT = ("first_round_seconds", "first_visit_seconds")  # shown last
 
 
 def measure_gpu(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
@@ -41,25 +41,25 @@ def measure_gpu(options: argparse.Namespace, say: Callable[[str], None]) -> dict
     )
 
     def load(bodies: Bodies) -> Pair:
-        return load_pair(_in(spec, bodies), progress=progress_in_lines(say))
+        return load_pair(_with_bodies(spec, bodies), progress=progress_in_lines(say))
 
-    say("a first visit")  # before anything is on the device
-    figures, notices = _visited(spec, plan.bodies[-1])
+    say("timing a first visit")  # before anything is on the device
+    figures, notices = _timed_visit(spec, plan.bodies[-1])
     result = run_gpu_bench(load, plan, say, figures)
     return result | {"notices": [*result["notices"], *notices]}
 
 
 def _spec(options: argparse.Namespace) -> PairSpec:
-    """Raises DeviceError where there is no GPU, unless another device is named."""
+    """Return the pair to measure; raise DeviceError without a GPU unless --device names another."""
     if (options.target_body, options.draft_body) != (BENCH_BODY, NO_BODY):
-        raise ConfigError("With --gpu bodies come in pairs.", remedy="Use --bodies, as 1B/8B.")
+        raise ConfigError("--gpu takes pairs of bodies.", remedy="Use --bodies, such as 1B/8B.")
     spec = spec_from(options)
     on_gpu = spec.device == "auto" or spec.device.startswith("cuda")
     if on_gpu and not _has_cuda():
         raise DeviceError(
-            "bench --gpu needs a CUDA device, and torch sees none here.",
+            "bench --gpu needs a CUDA device, and torch finds none.",
             remedy="Run it on a machine with an NVIDIA GPU, its driver, and a build of torch for "
-            "CUDA; --device cpu only tries the command, with bodies as small as none/10M.",
+            "CUDA; to try the command alone, use --device cpu with small bodies such as none/10M.",
         )
     if not on_gpu:
         return replace(spec, step=GRAPHED if spec.step == "auto" else spec.step)
@@ -72,47 +72,47 @@ def _has_cuda() -> bool:
     return torch.cuda.is_available()
 
 
-def _in(spec: PairSpec, bodies: Bodies) -> PairSpec:
+def _with_bodies(spec: PairSpec, bodies: Bodies) -> PairSpec:
     return replace(spec, target_body=bodies.target, draft_body=bodies.draft)
 
 
-def _visited(spec: PairSpec, bodies: Bodies) -> tuple[tuple[Figure, ...], tuple[str, ...]]:
-    """With a notice where it came to no verdict."""
-    from specviz.bench.gpu_goals import Figure
+def _timed_visit(spec: PairSpec, bodies: Bodies) -> tuple[tuple[GpuFigure, ...], tuple[str, ...]]:
+    """Return the figures of a first visit, or a notice if it failed."""
+    from specviz.bench.gpu_goals import GpuFigure
 
     try:
-        visit = first_visit(_in(spec, bodies))
+        visit = first_visit(_with_bodies(spec, bodies))
     except SpecvizError as error:
-        return (), (f"No first visit with bodies of {bodies}. {error}",)
+        return (), (f"The first visit with bodies {bodies} failed. {error}",)
     seconds = zip(_VISIT, (visit.first_round, visit.verdict), strict=True)
-    return tuple(Figure(name=n, value=v, bodies=str(bodies)) for n, v in seconds), ()
+    return tuple(GpuFigure(name=n, value=v, bodies=str(bodies)) for n, v in seconds), ()
 
 
 def render_gpu_bench(painter: Painter, result: Mapping[str, Any]) -> str:
-    """What was asked, the figures of each place, the lanes, where words part, the first visit."""
+    """Render goals, figures per bodies and context, lanes, divergences and the first visit."""
     figures = result["figures"]
-    blocks = [table(painter, [_asked_row(each) for each in result["asked"]])]
+    blocks = [table(painter, [_goal_row(each) for each in result["asked"]])]
     for bodies, context in dict.fromkeys((each["bodies"], each["context"]) for each in figures):
         here = [each for each in figures if (each["bodies"], each["context"]) == (bodies, context)]
         if context is not None:
             read = _value(figures, "bandwidth", bodies)
-            title = f"{bodies}, {context} tokens; a bare sum reads {SIZE.shown(read)} a second"
+            title = f"{bodies}, {context} tokens; a plain sum reads {SIZE.shown(read)} per second"
             blocks.append(INDENT + one_line(title) + "\n" + table(painter, _by_gamma(here)))
     blocks += [table(painter, result[name]) for name in ("rows", "divergences") if result[name]]
     if result["notices"]:
         blocks.append("\n".join(INDENT + one_line(each) for each in result["notices"]))
     visit = {name: each["value"] for name in _VISIT for each in figures if each["name"] == name}
-    blocks += [table(painter, named("first visit", visit))] if visit else []
-    return "\n\n".join([*blocks, *whereabouts(painter, result["environment"])])
+    blocks += [table(painter, value_rows("first visit", visit))] if visit else []
+    return "\n\n".join([*blocks, *machine_lines(painter, result["environment"])])
 
 
-def _asked_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def _goal_row(row: Mapping[str, Any]) -> dict[str, Any]:
     place = (row["bodies"], row["context"] and f"{row['context']} tokens", _gamma(row["gamma"]))
     return {
-        "asked": row["asked"],
+        "goal": row["asked"],
         "at least": row["at_least"],
         "at most": row["at_most"],
-        "of": row["for_bodies"] or "all",
+        "bodies": row["for_bodies"] or "all",
         "measured": row["measured"],
         "95 % from": row["low"],
         "to": row["high"],
@@ -122,7 +122,7 @@ def _asked_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_gamma(figures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row a figure, a column a γ; first those that are of every γ."""
+    """Return a row per figure and a column per γ, "any γ" first."""
     rows: dict[str, dict[str, Any]] = {}
     for each in figures:
         row = rows.setdefault(each["name"], {"figure": each["name"]})
@@ -144,6 +144,6 @@ def _with_interval(figure: Mapping[str, Any]) -> str:
 
 
 def _value(figures: Sequence[Mapping[str, Any]], name: str, bodies: str) -> float | None:
-    """What was measured once with these bodies."""
+    """Return the figure that was measured once for these bodies."""
     found = (each["value"] for each in figures if (each["name"], each["bodies"]) == (name, bodies))
     return next(found, None)

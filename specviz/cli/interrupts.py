@@ -18,7 +18,7 @@ class Stoppable(Protocol):
 
 @dataclass(slots=True)
 class Interrupts:
-    """How often Ctrl-C was pressed, and whether the first one already raises."""
+    """How often Ctrl-C was pressed, and whether the first press raises."""
 
     count: int = 0
     at_once: bool = False
@@ -26,7 +26,7 @@ class Interrupts:
 
 @contextlib.contextmanager
 def stop_on_interrupt(run: Stoppable) -> Iterator[Interrupts]:
-    """The first Ctrl-C asks the run to stop, the next raises KeyboardInterrupt."""
+    """Stop the run at the first Ctrl-C; raise KeyboardInterrupt at the next."""
     interrupts = Interrupts()
 
     def on_interrupt(_signal: int, _frame: object) -> None:
@@ -35,16 +35,16 @@ def stop_on_interrupt(run: Stoppable) -> Iterator[Interrupts]:
         if interrupts.at_once or interrupts.count > 1:
             raise KeyboardInterrupt
 
-    former = signal.signal(signal.SIGINT, on_interrupt)
+    previous = signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield interrupts
     finally:
-        signal.signal(signal.SIGINT, former)
+        signal.signal(signal.SIGINT, previous)
 
 
 @contextlib.contextmanager
 def waiting(text: str) -> Iterator[Callable[[str], None]]:
-    """Show a line on standard error meanwhile, if it is a terminal; yields a way to change it."""
+    """Show a status line on standard error, if it is a terminal; yield a function to change it."""
     shown = sys.stderr.isatty()
 
     def say(text: str) -> None:

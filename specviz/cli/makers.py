@@ -1,4 +1,4 @@
-"""Where a command has its runs made: in its own process, or on a cluster."""
+"""Choose where a command's runs are made: in this process or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specviz.measure.run_makers import InProcessMaker, RunMaker
 def maker_for(
     options: argparse.Namespace, say: Callable[[str], None], *, timed: bool
 ) -> Iterator[RunMaker]:
-    """``timed``: whether the times of runs are compared. A cluster is let go of at the end."""
+    """Yield the maker; a cluster is released at the end. ``timed``: run times are compared."""
     if options.on is None:
         yield InProcessMaker(progress_in_lines(say), budget=options.budget)
         return

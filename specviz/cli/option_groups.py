@@ -1,4 +1,4 @@
-"""Groups of options that several commands have in common."""
+"""Groups of options that several commands share."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from specviz.record.stopping import STOPPINGS_IN_WORDS
 DEFAULTS = RunConfig()
 
 
-def add_budget(parser: argparse.ArgumentParser, usual: float) -> None:
+def add_budget(parser: argparse.ArgumentParser, default: float) -> None:
     parser.add_argument(
         "--budget",
         type=float,
         metavar="SECONDS",
-        help="the longest time for timing the target alone along a run; it ends sooner once the "
-        f"speedup is known to ± 5 %% (default: {usual:g})",
+        help="time limit for timing the target alone along a run; it ends sooner once the speedup "
+        f"is known to ± 5 %% (default: {default:g})",
     )
 
 
@@ -33,7 +33,7 @@ def add_pair(
     target_body: str = NO_BODY,
     drafts: bool = False,
 ) -> None:
-    """``drafts``: several may be given, each a candidate."""
+    """Add the options of a pair; ``drafts`` allows several, each a candidate."""
     group = parser.add_argument_group("models")
     group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded one)")
     if drafts:
@@ -49,14 +49,14 @@ def add_pair(
             f"--{role}-body",
             default=body,
             metavar="BODY",
-            help=f"grow the {role} to a size such as 90M, or to the shape of a well-known model, "
-            f"such as llama-3.2-1b: it costs more and says the same (default: {body})",
+            help=f"enlarge the {role} to a size such as 90M, or to the shape of a well-known model "
+            f"such as llama-3.2-1b: higher cost, same output (default: {body})",
         )
     group.add_argument(
         "--shared-vocabulary",
         choices=("yes", "no"),
         default="no",
-        help="yes: the tokenizers may differ, and the draft proposes the tokens that both have "
+        help="yes: the tokenizers may differ; the draft proposes only tokens that both have "
         "(default: no)",
     )
     group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps")
@@ -66,20 +66,20 @@ def add_pair(
         type=int,
         default=threads,
         metavar="N",
-        help=f"CPU threads (default: {threads or 'chosen'})",
+        help=f"CPU threads (default: {threads or 'automatic'})",
     )
     group.add_argument(
         "--step",
         default="auto",
         choices=STEPS,
-        help="library: through transformers; lean: without its overhead, for some families; "
-        "graphed: lean, and whole rounds stay on the device (default: auto, which is lean if it "
-        "gives the same, and graphed on a GPU if that does, too)",
+        help="library: transformers; lean: without its overhead, for some model families; graphed: "
+        "lean, with whole rounds on the device (default: auto, which uses lean if its output is "
+        "identical, and graphed on a GPU if that is, too)",
     )
 
 
 _NUMBERS = {
-    "gamma": (int, f"candidates drafted a round, {LIMITS['gamma']}"),
+    "gamma": (int, f"candidates drafted per round, {LIMITS['gamma']}"),
     "temperature": (float, "0 is greedy"),
     "top-k": (int, "0 is off"),
     "top-p": (float, "1 is off"),
@@ -89,7 +89,7 @@ _NUMBERS = {
 
 
 def add_numbers(group: argparse._ArgumentGroup, *names: str) -> None:
-    """Settings of sampling, by their names."""
+    """Add sampling settings by name."""
     for name in names:
         kind, text = _NUMBERS[name]
         default = getattr(DEFAULTS, name.replace("-", "_"))
@@ -106,14 +106,16 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("sampling")
     add_numbers(group, *_NUMBERS)
     group.add_argument(
-        "--stop", action="append", default=[], metavar="TEXT", help="end at TEXT; repeatable"
+        "--stop", action="append", default=[], metavar="TEXT", help="stop at TEXT; repeatable"
     )
     group.add_argument(
         "--fork", action="append", default=[], metavar="FORK",
         help="overrule a verdict: ROUND:PLACE:TOKEN=DRAW or, at temperature 0, "
         "ROUND:PLACE:TOKEN>INSTEAD; repeatable",
     )  # fmt: skip
-    group.add_argument("--ignore-eos", action="store_true", help="go on after the end of the text")
+    group.add_argument(
+        "--ignore-eos", action="store_true", help="continue after an end-of-text token"
+    )
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -122,13 +124,13 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         "--drafter",
         default=DEFAULTS.drafter,
         metavar="NAME",
-        help=f"who drafts: {DRAFTERS_IN_WORDS} (default: {DEFAULTS.drafter})",
+        help=f"how candidates are drafted: {DRAFTERS_IN_WORDS} (default: {DEFAULTS.drafter})",
     )
     group.add_argument(
         "--suffix-texts",
         default="",
         metavar="WHERE",
-        help=f"further texts for suffix lookup: {LIBRARY}, the kept runs of this target, or a text "
+        help=f"further texts for suffix lookup: {LIBRARY} (the kept runs of this target) or a text "
         "file",
     )
     group.add_argument(
@@ -149,7 +151,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         "--no-replacement",
         dest="replacement",
         action="store_false",
-        help="no two of them begin with the same token",
+        help="no two chains begin with the same token",
     )
     group.add_argument(
         "--branching",
@@ -161,7 +163,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         "--rule",
         choices=tuple(RULES),
         default=DEFAULTS.rule,
-        help=f"how candidates are judged: {RULES_IN_WORDS} (default: {DEFAULTS.rule})",
+        help=f"how candidates are accepted: {RULES_IN_WORDS} (default: {DEFAULTS.rule})",
     )
     group.add_argument(
         "--epsilon",
@@ -188,6 +190,6 @@ def add_on(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on",
         metavar="ray[:HOST:PORT]",
-        help="work on the devices of a Ray cluster: the one at this address, else that of "
-        "RAY_ADDRESS, else one of this machine's cores; needs make ray",
+        help="run on the devices of a Ray cluster: at this address, else at RAY_ADDRESS, else on "
+        "this machine's cores; needs make ray",
     )

@@ -1,4 +1,4 @@
-"""The options of ``python -m specviz``, and the checks of them that need no model."""
+"""The options of ``python -m specviz``, and those of their checks that need no model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from specviz.record.shapes import parse_shape
 from specviz.store.text_files import read_text
 
 BENCH_BODY = "90M"
-_USUAL_METHOD = {
+_DEFAULT_METHOD = {
     name: getattr(DEFAULTS, name)
     for name in (
         "drafter",
@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(shortened(message), self.prog)
 
     def print_help(self, file: Any = None) -> None:
-        """Unlike the inherited method, it fails if standard output fails."""
+        """Print the help; unlike the inherited method, fail if standard output fails."""
         print(self.format_help(), end="", file=file)
 
 
@@ -72,10 +72,12 @@ def build_parser() -> Parser:
     _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
     _add_bench(commands.add_parser("bench", help="measure this engine against others"))
     _add_compare(commands.add_parser("compare", help="measure two to four lanes side by side"))
-    _add_score(commands.add_parser("score", help="acceptance along a text, token by token"))
-    _add_tune(commands.add_parser("tune", help="the best γ and draft for texts like yours"))
-    _add_audit(commands.add_parser("audit", help="test that the text has the target's law"))
-    _add_attach(commands.add_parser("attach", help="watch a serving engine that runs already"))
+    _add_score(commands.add_parser("score", help="show acceptance along a text, token by token"))
+    _add_tune(commands.add_parser("tune", help="find the best γ and draft for your texts"))
+    _add_audit(
+        commands.add_parser("audit", help="test that the output follows the target's distribution")
+    )
+    _add_attach(commands.add_parser("attach", help="measure a running serving engine"))
     return parser
 
 
@@ -108,7 +110,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a trace saved with run --out")
     parser.add_argument("--pace", action="store_true", help="replay at the pace of the run")
     parser.add_argument(
-        "--html", type=Path, metavar="OUT", help="instead write a replay that opens in any browser"
+        "--html", type=Path, metavar="OUT", help="instead write a replay page for any browser"
     )
     add_json(parser)
 
@@ -125,13 +127,15 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("on a GPU")
     group.add_argument(
         "--gpu", action="store_true",
-        help="instead measure what graphs on a GPU gain, against transformers, a compiled target "
-        "and the bandwidth",
+        help="instead measure CUDA graphs against transformers, a compiled target and the memory "
+        "bandwidth",
     )  # fmt: skip
     group.add_argument(
-        "--bodies", metavar="X/Y,…", help="of draft and target (default: 0.5B/7B,1B/8B)"
+        "--bodies", metavar="X/Y,…", help="bodies of draft and target (default: 0.5B/7B,1B/8B)"
     )
-    group.add_argument("--contexts", metavar="N,…", help="tokens of a prompt (default: 256,4096)")
+    group.add_argument(
+        "--contexts", metavar="N,…", help="prompt lengths in tokens (default: 256,4096)"
+    )
     group.add_argument("--gammas", metavar="N,…", help="values of γ (default: 3,5,8)")
     add_json(parser)
 
@@ -142,8 +146,8 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="KEY=VALUE,…",
-        help="a lane: settings, pair, draft, target or name; what it leaves out is taken from the "
-        "options below. Give it two to four times",
+        help="a lane: settings, pair, draft, target or name; the options below are its defaults. "
+        "Give it two to four times",
     )
     prompts = parser.add_mutually_exclusive_group(required=True)
     prompts.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
@@ -151,7 +155,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         "--suite",
         type=Path,
         metavar="FILE",
-        help="JSONL: on every line a prompt and, if it has one, its kind",
+        help="JSONL: a prompt and, optionally, its kind on every line",
     )
     prompts.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="seeds (default: 5)")
@@ -167,8 +171,10 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     )
     add_budget(parser, COMPARED_TIMING_SECONDS)
     add_on(parser)
-    parser.add_argument("--title", default="", metavar="TEXT", help="its name in the run library")
-    parser.add_argument("--restart", action="store_true", help="measure kept runs again")
+    parser.add_argument(
+        "--title", default="", metavar="TEXT", help="name of the comparison in the run library"
+    )
+    parser.add_argument("--restart", action="store_true", help="measure stored runs again")
     _add_against(parser)
     add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the JSON object here")
@@ -181,13 +187,13 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_score(parser: argparse.ArgumentParser) -> None:
-    words = parser.add_mutually_exclusive_group(required=True)
-    words.add_argument(
-        "--text-file", type=Path, metavar="FILE", help="words that are given: their first token "
-        "counts as the prompt",
+    texts = parser.add_mutually_exclusive_group(required=True)
+    texts.add_argument(
+        "--text-file", type=Path, metavar="FILE", help="score this text; its first token counts as "
+        "the prompt",
     )  # fmt: skip
-    words.add_argument(
-        "--prompt", metavar="TEXT", help="score what the target itself writes; - reads standard "
+    texts.add_argument(
+        "--prompt", metavar="TEXT", help="score the target's own continuation; - reads standard "
         "input",
     )  # fmt: skip
     add_pair(parser)
@@ -195,7 +201,7 @@ def _add_score(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--chat", action="store_true", help="use the target's chat template")
     add_remote(parser)
     add_json(parser)
-    parser.set_defaults(**_USUAL_METHOD)
+    parser.set_defaults(**_DEFAULT_METHOD)
 
 
 def _add_tune(parser: argparse.ArgumentParser) -> None:
@@ -203,24 +209,26 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     prompts.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
     prompts.add_argument(
         "--suite", type=Path, metavar="FILE",
-        help="JSONL: on every line a prompt and, if it has one, its kind",
+        help="JSONL: a prompt and, optionally, its kind on every line",
     )  # fmt: skip
     prompts.add_argument(
         "--presets", action="store_true", help="the prompts of the dashboard (default)"
     )
     parser.add_argument(
         "--temperatures", default="0,0.4,0.7,1", metavar="T,T,…",
-        help="those of the surface; --temperature is the one that the advice is for "
+        help="temperatures of the surface; the advice is for --temperature "
         "(default: 0,0.4,0.7,1)",
     )  # fmt: skip
     parser.add_argument(
         "--candidate", action="append", default=[], metavar="KEY=VALUE,…",
-        help="a further candidate, written as a lane of compare: a draft, a body, or a way to "
-        "speculate, such as rule=block or drafter=suffix",
+        help="a further candidate, written like a lane of compare: a draft, a body, or a method "
+        "such as rule=block or drafter=suffix",
     )  # fmt: skip
-    costs = parser.add_argument_group("a machine that is not at hand")
+    costs = parser.add_argument_group("costs of another machine")
     costs.add_argument("--c", type=float, metavar="N", help="cost of a draft step, in target steps")
-    costs.add_argument("--v", type=float, metavar="N", help="cost of checking any round")
+    costs.add_argument(
+        "--v", type=float, metavar="N", help="cost of verifying a round, in target steps"
+    )
     costs.add_argument(
         "--verify-costs", type=Path, metavar="FILE",
         help='JSON in place of --v, such as {"2": 1.02, "6": 1.1}',
@@ -234,7 +242,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         "--cells", metavar="γ:T,…", help="with --measure: these settings, such as 2:0.7,4:0.7"
     )
     parser.add_argument(
-        "--repeats", type=int, default=1, metavar="N", help="seeds of a measurement (default: 1)"
+        "--repeats", type=int, default=1, metavar="N", help="seeds per measurement (default: 1)"
     )
     add_pair(parser, drafts=True)
     add_sampling(parser)
@@ -243,7 +251,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add_on(parser)
     add_remote(parser)
     add_json(parser)
-    parser.set_defaults(**_USUAL_METHOD)
+    parser.set_defaults(**_DEFAULT_METHOD)
 
 
 def _add_audit(parser: argparse.ArgumentParser) -> None:
@@ -251,7 +259,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
         "--break",
         dest="broken",
         metavar="NAME",
-        help=f"put a bug in, to see whether it is found: {', '.join(BREAKS)}",
+        help=f"inject a bug, to see whether the audit finds it: {', '.join(BREAKS)}",
     )
     parser.add_argument(
         "--runs", type=int, default=300, metavar="N", help="short runs to test (default: 300)"
@@ -265,29 +273,31 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
 def _add_attach(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "address", metavar="URL", help="where it answers, such as http://127.0.0.1:8000; or a "
-        "file: its log, or a saved /metrics",
+        "address", metavar="URL", help="its address, such as http://127.0.0.1:8000; or a file: its "
+        "log, or a saved /metrics",
     )  # fmt: skip
     prompts = parser.add_mutually_exclusive_group()
     prompts.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
     prompts.add_argument(
         "--suite", type=Path, metavar="FILE",
-        help="JSONL: on every line a prompt and, if it has one, its kind",
+        help="JSONL: a prompt and, optionally, its kind on every line",
     )  # fmt: skip
     prompts.add_argument("--presets", action="store_true", help="the prompts of the dashboard")
-    parser.add_argument("--model", metavar="NAME", help="which of several that it serves")
+    parser.add_argument("--model", metavar="NAME", help="the model to use, if it serves several")
     parser.add_argument(
-        "--baseline", metavar="URL", help="the same model without speculation, to compare with"
+        "--baseline", metavar="URL", help="address of the same model without speculation"
     )
+    parser.add_argument("--watch", action="store_true", help="then follow the engine's counters")
     parser.add_argument(
-        "--watch", action="store_true", help="then follow the counters of all that it serves"
-    )
-    parser.add_argument(
-        "--every", type=float, default=2.0, metavar="SECONDS", help="with --watch (default: 2)"
+        "--every",
+        type=float,
+        default=2.0,
+        metavar="SECONDS",
+        help="interval of --watch (default: 2)",
     )
     parser.add_argument(
         "--allow-remote", action="store_true",
-        help="the address may be of another machine, which gets the prompts",
+        help="allow an address on another machine, which then receives the prompts",
     )  # fmt: skip
     group = parser.add_argument_group(
         "sampling",
@@ -295,8 +305,10 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
         "SPECVIZ_SERVER_KEY_FOR; the same with SPECVIZ_BASELINE_KEY for the baseline.",
     )  # fmt: skip
     add_numbers(group, "temperature", "top-k", "top-p", "max-new-tokens", "seed")
-    group.add_argument("--ignore-eos", action="store_true", help="go on after the end of the text")
-    group.add_argument("--chat", action="store_true", help="ask its chat endpoint")
+    group.add_argument(
+        "--ignore-eos", action="store_true", help="continue after the end-of-text token"
+    )
+    group.add_argument("--chat", action="store_true", help="use its chat endpoint")
     add_json(parser)
     parser.add_argument(
         "--no-keep", dest="keep", action="store_false", help="do not keep the runs in the library"
@@ -323,7 +335,7 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
 
 
 def config_from(options: argparse.Namespace) -> RunConfig:
-    """The settings of the run; raises ConfigError for one that is wrong or has no effect."""
+    """Return the settings; raise ConfigError for one that is invalid or has no effect."""
     config = RunConfig(
         gamma=options.gamma,
         temperature=options.temperature,
@@ -354,24 +366,24 @@ def check_budget(options: argparse.Namespace) -> None:
 
 
 def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
-    """Raises ConfigError if too many or too few models are named, or one by an empty name."""
+    """Raise ConfigError if too many or too few models are named, or a name is empty."""
     check_names(options)
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(
-            "--pair comes with --draft or --target.",
+            "--pair excludes --draft and --target.",
             remedy="Give a pair by name, or its two models.",
         )
     if options.draft is not None and options.target is None:
-        raise ConfigError("--draft has no --target.", remedy="Give both, or --pair NAME.")
+        raise ConfigError("--draft needs --target.", remedy="Give both, or --pair NAME.")
     if options.target is not None and options.draft is None and needs_draft:
         raise ConfigError(
-            "--target has no --draft.", remedy="Give both, or use --drafter prompt-lookup."
+            "--target needs --draft.", remedy="Give both, or use --drafter prompt-lookup."
         )
     spec_from(options)
 
 
 def check_names(options: argparse.Namespace) -> None:
-    """Raises ConfigError for an empty name, which would count as no name."""
+    """Raise ConfigError for an empty name, which would count as no name."""
     drafts = options.draft if isinstance(options.draft, list) else [options.draft]
     for option, names, remedy in (
         ("--pair", [options.pair], "Give the name of a pair, or leave it out for the default."),
@@ -383,7 +395,7 @@ def check_names(options: argparse.Namespace) -> None:
 
 
 def spec_from(options: argparse.Namespace) -> PairSpec:
-    """The pair that is asked for; raises ConfigError for a setting that no machine has."""
+    """Return the requested pair; raise ConfigError for an invalid setting."""
     return PairSpec(
         name=options.pair,
         draft=options.draft,
@@ -395,15 +407,15 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
         target_body=options.target_body,
         draft_body=options.draft_body,
         shared_vocabulary=options.shared_vocabulary == "yes",
-        suffix_texts=getattr(options, "suffix_texts", ""),  # of the commands that decode
+        suffix_texts=getattr(options, "suffix_texts", ""),  # only commands that decode have it
     )
 
 
 def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> None:
-    """Raises ConfigError for texts that no run looks up, or that are nowhere."""
+    """Raise ConfigError for --suffix-texts that no run uses or that do not exist."""
     where = options.suffix_texts
     if where and not any(each.draft_method.takes_texts for each in configs):
-        raise ConfigError("--suffix-texts acts only on --drafter suffix.", remedy="Leave it out.")
+        raise ConfigError("--suffix-texts needs --drafter suffix.", remedy="Remove it.")
     if where not in ("", LIBRARY) and not Path(where).is_file():
         raise ConfigError(
             f"--suffix-texts: there is no file {where}.", remedy=f"Name one, or {LIBRARY}."
@@ -411,7 +423,7 @@ def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> No
 
 
 def items_from(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
-    """The prompts of --suite or --prompt; none where neither is given."""
+    """Return the prompts of --suite or --prompt; empty if neither is given."""
     if options.suite is not None:
         text = read_text(options.suite, "--suite", MAX_SUITE_BYTES)
         return read_suite(text, str(options.suite))
@@ -421,7 +433,7 @@ def items_from(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 
 
 def prompt_from(argument: str) -> str:
-    """The prompt. ``-`` reads standard input, without its last line end."""
+    """Return the prompt; ``-`` reads standard input, without its last line end."""
     text = _standard_input() if argument == "-" else argument
     if not text:
         raise PromptError("The prompt is empty.", remedy="Give at least one character.")
@@ -433,6 +445,6 @@ def prompt_from(argument: str) -> str:
 
 
 def _standard_input() -> str:
-    # Bytes that are no UTF-8 become lone surrogates, which the caller refuses.
+    # Invalid UTF-8 becomes lone surrogates, which the caller refuses.
     text = read_input().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     return text.removesuffix("\n")

@@ -1,4 +1,4 @@
-"""The files that a command writes: a check before the work, and the writing after it."""
+"""Files that a command writes: checked before the work, written after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.errors import ConfigError
 
 
 def save_text(path: Path, text: str, option: str, remedy: str) -> None:
-    """Write the whole file or nothing; raises ConfigError if it cannot be written."""
+    """Write the whole file or nothing; raise ConfigError if it cannot be written."""
     from specviz.store.files import write_file
 
     try:
@@ -23,9 +23,9 @@ def save_text(path: Path, text: str, option: str, remedy: str) -> None:
 
 
 def check_output(path: Path, option: str = "--out") -> None:
-    """Raises ConfigError unless a file can be written at ``path``."""
+    """Raise ConfigError unless a file can be written at ``path``."""
     try:
-        _check_place(path, Path(os.path.realpath(path)), option)
+        _check_path(path, Path(os.path.realpath(path)), option)
     except (OSError, ValueError) as error:  # too long a name; a null character
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(
@@ -33,18 +33,18 @@ def check_output(path: Path, option: str = "--out") -> None:
         ) from None
 
 
-def _check_place(path: Path, real: Path, option: str) -> None:
-    """``real`` is where a link leads, because that is what is written."""
+def _check_path(path: Path, real: Path, option: str) -> None:
+    """Check both ``path`` and ``real``, the file that is written if ``path`` is a link."""
     for folder in (path.parent, real.parent):
         if not folder.is_dir():
-            raise ConfigError(f"{option}: there is no folder {folder}.", remedy="Make it first.")
-    there = os.path.lexists(real)
+            raise ConfigError(f"{option}: there is no folder {folder}.", remedy="Create it first.")
+    exists = os.path.lexists(real)
     if real.is_dir():
         raise ConfigError(f"{option}: {path} is a folder.", remedy="Give the name of a file.")
-    if there and not real.is_file():
+    if exists and not real.is_file():
         raise ConfigError(f"{option}: {path} is not a file.", remedy="Give the name of a file.")
-    # The file is replaced and not overwritten, so the folder must be writable.
-    if not (os.access(real.parent, os.W_OK) and (not there or os.access(real, os.W_OK))):
+    # The file is replaced, not overwritten, so the folder must be writable.
+    if not (os.access(real.parent, os.W_OK) and (not exists or os.access(real, os.W_OK))):
         raise ConfigError(
-            f"{option}: {path} cannot be written.", remedy="Choose a place you may write to."
+            f"{option}: {path} cannot be written.", remedy="Choose a folder that you may write to."
         )

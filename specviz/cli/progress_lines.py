@@ -1,4 +1,4 @@
-"""Progress while a pair is loaded or measured, told in lines."""
+"""Report the progress of loading and measuring in lines of text."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from specviz.record.pairs import Progress, ProgressCallback
 
 
 def progress_in_lines(say: Callable[[str], None]) -> ProgressCallback:
-    """Say a text once, however often it is reported; a download has a new one every 10 %."""
-    said = ""
+    """Print each text once, however often it is reported; a download has one every 10 %."""
+    last = ""
 
-    def tell(progress: Progress) -> None:
-        nonlocal said
-        if progress.text != said:
-            said = progress.text
-            say(said)
+    def on_progress(progress: Progress) -> None:
+        nonlocal last
+        if progress.text != last:
+            last = progress.text
+            say(last)
 
-    return tell
+    return on_progress
 
 
 def progress_once(line: str, say: Callable[[str], None]) -> ProgressCallback:
-    """Say the line at the first report and nothing later: for output that cannot be overwritten."""
-    said = False
+    """Print the line at the first report only: for output that cannot be overwritten."""
+    printed = False
 
-    def tell(_progress: Progress) -> None:
-        nonlocal said
-        if not said:
-            said = True
+    def on_progress(_progress: Progress) -> None:
+        nonlocal printed
+        if not printed:
+            printed = True
             say(line)
 
-    return tell
+    return on_progress

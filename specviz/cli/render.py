@@ -1,7 +1,7 @@
-"""Rounds and text drawn for a terminal.
+"""Render rounds and text for a terminal.
 
-What became of a token, its fate, shows by colour and by a mark, so that it can be read without
-colour too. Accepted tokens have no mark.
+A token's fate (accepted, rejected, …) shows as a colour and as a mark, so that it is readable
+without colour. Accepted tokens have no mark.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ CUTS: dict[CutReason, str] = {
 
 
 def render_heading(painter: Painter, config: RunConfig) -> str:
-    """The settings, the legend and the column heads."""
+    """Render the settings, the legend and the column heads."""
     lines = [
         *_settings_lines(painter, config),
         "",
@@ -88,7 +88,7 @@ def lossy_line(painter: Painter, config: RunConfig) -> str:
 
 
 def render_round(painter: Painter, entry: Round) -> str:
-    """One row; tokens that do not fit go on in lines below, in the same columns."""
+    """Render one row; tokens that do not fit continue on lines below, in the same columns."""
     body = painter.width - INDEX_COLUMNS - EMITS_COLUMNS - _times_columns(painter.width)
     lines = wrap_pieces(_round_pieces(entry), body)
     first = (
@@ -124,12 +124,12 @@ def _milliseconds(seconds: float) -> str:
 
 def _round_pieces(entry: Round) -> list[Piece]:
     branched = any(each.parent is not None for each in entry.candidates)
-    told = [each for each in entry.candidates if each.verdict != "discarded" or not branched]
-    pieces = [token_piece(candidate) for candidate in told]
+    shown = [each for each in entry.candidates if each.verdict != "discarded" or not branched]
+    pieces = [token_piece(candidate) for candidate in shown]
     if entry.extra:
         pieces.append(token_piece(entry.extra))
-    if untold := entry.num_drafted - len(told):
-        pieces.append((f"({untold} never tested)", "dim"))
+    if hidden := entry.num_drafted - len(shown):
+        pieces.append((f"({hidden} never tested)", "dim"))
     if entry.cut:
         pieces.append((f"— {CUTS[entry.cut]}", "dim"))
     return pieces
@@ -147,15 +147,15 @@ def _spaced(pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 
 def render_prompt_ids(painter: Painter, prompt: Prompt) -> str:
-    """The token ids that the models were given, so that a chat template can be checked."""
+    """Render the prompt's token ids, so that a chat template can be checked."""
     head = f"prompt ids ({len(prompt.token_ids)}):"
     words: list[Piece] = [(word, "dim") for word in [head, *map(str, prompt.token_ids)]]
     return _indented(painter, wrap_pieces(words, painter.width - len(INDENT)))
 
 
 def render_text(painter: Painter, trace: Trace) -> str:
-    """The prompt, then the text with each token in the colour of its origin."""
-    pieces = [(_end_of(trace.prompt.text), "dim"), *tinted(trace)]
+    """Render the prompt, then the text with each token in the colour of its origin."""
+    pieces = [(_end_of(trace.prompt.text), "dim"), *styled_tokens(trace)]
     safe: list[Piece] = [(visible_text(text), style) for text, style in pieces]
     return _indented(painter, wrap_text(safe, painter.width - len(INDENT)))
 
@@ -168,14 +168,14 @@ def _end_of(text: str) -> str:
     return text if len(text) <= PROMPT_SHOWN else "… " + text[-PROMPT_SHOWN:]
 
 
-def tinted(trace: Trace) -> list[Piece]:
-    """The emitted text, divided into its tokens, with the origin of every token as its style.
+def styled_tokens(trace: Trace) -> list[Piece]:
+    """Return the emitted text as its tokens, each styled by its origin.
 
-    A character that several tokens make up has the origin of the last of them. Text that belongs to
-    no token has the normal style.
+    A character made up of several tokens has the origin of the last one. Text that belongs to no
+    token has the normal style.
     """
     pieces: list[Piece] = []
-    position, pending = 0, 0  # characters already divided; characters whose token was not found yet
+    position, pending = 0, 0  # characters assigned; characters whose token is not found yet
     last: Style = "normal"
     for token, origin in _origins(trace):
         found = trace.text.find(token, position) if token and "\ufffd" not in token else -1
@@ -187,8 +187,8 @@ def tinted(trace: Trace) -> list[Piece]:
         pieces.append((token, origin))
         position, pending, last = found + len(token), 0, origin
     rest = trace.text[position:]
-    owed: Style = last if len(rest) <= pending else "normal"
-    return [*pieces, (rest, owed)] if rest else pieces
+    rest_style: Style = last if len(rest) <= pending else "normal"
+    return [*pieces, (rest, rest_style)] if rest else pieces
 
 
 def _origins(trace: Trace) -> Iterator[tuple[str, Style]]:

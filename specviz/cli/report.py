@@ -1,4 +1,4 @@
-"""The JSON objects that ``run``, ``show`` and ``attach`` print."""
+"""Build the JSON objects that ``run``, ``show`` and ``attach`` print."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def report(trace: Trace, metrics: dict[str, Any], bodies: dict[str, Any] | None)
 
 
 def body_report(trace: Trace, metrics: Metrics, own_speedup: float | None) -> dict[str, Any] | None:
-    """What the bodies cost, and the speedup of the same pair without them; None without bodies."""
+    """Describe the models' bodies and the speedup without them; None without bodies."""
     if not trace.pair.has_bodies:
         return None
     from specviz.figures.body_words import body_sentences, is_weak_baseline
@@ -58,7 +58,7 @@ def speedup_of_answers(traces: Sequence[ServerTrace]) -> Ratio | None:
 
 
 def answers_report(info: ServerInfo, traces: Sequence[ServerTrace]) -> dict[str, Any]:
-    """Text, tokens and rounds are those of the only prompt; of several, each run has its own."""
+    """Return all answers; with one prompt, its text, tokens and rounds are at the top, too."""
     runs = [_answer(each) for each in traces]
     only = runs[0] if len(runs) == 1 else {}
     speedup = speedup_of_answers(traces)
@@ -94,12 +94,12 @@ def _answer(trace: ServerTrace) -> dict[str, Any]:
 
 
 def to_json(value: object) -> str:
-    """One line of strict JSON; what is not finite becomes null."""
+    """Return one line of strict JSON; numbers that are not finite become null."""
     return json.dumps(_finite(value), allow_nan=False)
 
 
 def _how_costs_were_measured(costs: StepCosts | None) -> dict[str, Any]:
-    """``step_costs_samples`` is None if there was time for all of them."""
+    """Return how step costs were measured; the samples are None if the time sufficed for all."""
     return {
         "step_costs_drift": costs and costs.drift,
         "step_costs_bandwidth": costs and costs.bandwidth,

@@ -1,7 +1,7 @@
 """``run``: decode a prompt, print the rounds as they happen, then the text and the figures.
 
-What can be checked without a model is checked before one is loaded. Ctrl-C ends the run after the
-present round and keeps it; a second Ctrl-C leaves at once.
+Options are checked before a model is loaded. Ctrl-C ends the run after the current round and saves
+it; a second Ctrl-C exits at once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MEASURING = "measuring step costs: about 10 s at most, once for this pair and ki
 class Measurable(Stoppable, Protocol):
     def timed(self) -> Iterator[Baseline]: ...
 
-    def complete(self, tell: ProgressCallback | None = None) -> None: ...
+    def complete(self, on_progress: ProgressCallback | None = None) -> None: ...
 
     def trace(self) -> Trace: ...
 
@@ -56,12 +56,16 @@ def command(options: argparse.Namespace) -> int:
     if options.out is not None:
         check_output(options.out)
     painter = None if options.json else painter_for(sys.stdout, os.environ)
-    with _own_standard_output(json=options.json):
+    with _clean_standard_output(json=options.json):
         trace, stopped = _decode(options, prompt, config, painter)
         if options.keep:
-            _keep(trace)  # first, so that a failure to save the file does not lose the run
-        _save(options, trace)
-        own = None if trace.baseline is None else _own_speedup(options, prompt, config, trace)
+            _save_in_library(trace)  # first: a failure to write the file must not lose the run
+        _save_file(options, trace)
+        own = (
+            None
+            if trace.baseline is None
+            else _speedup_without_body(options, prompt, config, trace)
+        )
     if painter is None:
         print_report(trace, own)
     else:
@@ -69,15 +73,15 @@ def command(options: argparse.Namespace) -> int:
     return STOPPED if stopped else 0
 
 
-def _own_standard_output(*, json: bool) -> contextlib.AbstractContextManager[object]:
-    """With --json, send what libraries print to standard error, away from the object."""
+def _clean_standard_output(*, json: bool) -> contextlib.AbstractContextManager[object]:
+    """With --json, redirect what libraries print to standard error, away from the object."""
     return contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
 
 
 def _decode(
     options: argparse.Namespace, prompt: str, config: RunConfig, painter: Painter | None
 ) -> tuple[Trace, bool]:
-    """The trace of the run, and whether it was stopped."""
+    """Return the trace of the run, and whether it was stopped."""
     from specviz.measure.measured_run import measured_run
 
     with waiting("loading the models") as say:
@@ -90,7 +94,7 @@ def _decode(
             baseline=options.baseline,
             budget=options.budget,
             fresh_costs=options.measure_costs,
-            tell=_tell_of_costs(say),
+            on_progress=_costs_progress(say),
         )
     with stop_on_interrupt(run) as interrupts:
         _watch(run, config, painter)
@@ -98,12 +102,12 @@ def _decode(
     return trace, interrupts.count > 0
 
 
-def _own_speedup(
+def _speedup_without_body(
     options: argparse.Namespace, prompt: str, config: RunConfig, trace: Trace
 ) -> float | None:
-    """Of the same pair without bodies, kept or measured now; None for a run without bodies.
+    """Return the speedup of the same pair without bodies, stored or measured now.
 
-    Ctrl-C leaves it unknown.
+    None for a run without bodies, or after Ctrl-C.
     """
     if not trace.pair.has_bodies:
         return None
@@ -113,22 +117,25 @@ def _own_speedup(
     from specviz.store import Library
 
     with contextlib.suppress(SpecvizError):
-        if (kept := kept_speedup_without_body(Library(), trace)) is not None:
-            return kept
-    with contextlib.suppress(KeyboardInterrupt), waiting("the same pair without a body") as say:
+        if (stored := kept_speedup_without_body(Library(), trace)) is not None:
+            return stored
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        waiting("measuring the same pair without bodies") as say,
+    ):
         from specviz.measure.loaded_pairs import load
 
-        pair = load(spec_from(options).as_it_is, progress_in_lines(say))
+        pair = load(spec_from(options).without_bodies, progress_in_lines(say))
         own = finish(
             measured_run(pair, prompt, config, budget=options.budget), progress_in_lines(say)
         )
         if options.keep:
-            _keep(own)
+            _save_in_library(own)
         return metrics(own, intervals=False).speedup_observed
     return None
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -148,7 +155,7 @@ def _watch(run: MeasuredRun, config: RunConfig, painter: Painter | None) -> None
             print(render_round(painter, entry), flush=True)
 
 
-def _save(options: argparse.Namespace, trace: Trace) -> None:
+def _save_file(options: argparse.Namespace, trace: Trace) -> None:
     from specviz.store import save_trace
 
     if options.out is not None:
@@ -156,8 +163,8 @@ def _save(options: argparse.Namespace, trace: Trace) -> None:
         print(f"saved {one_line(str(options.out))}", file=sys.stderr)
 
 
-def _keep(trace: Trace) -> None:
-    """Keep the run in the library; a failure is reported, and the command goes on."""
+def _save_in_library(trace: Trace) -> None:
+    """Save the run in the library; report a failure and continue."""
     from specviz.store import Library
     from specviz.store.saving import save_run
 
@@ -166,25 +173,25 @@ def _keep(trace: Trace) -> None:
     try:
         save_run(Library(), trace)
     except SpecvizError as error:
-        print(f"not kept in the run library: {one_line(error.in_full)}", file=sys.stderr)
+        print(f"not saved in the run library: {one_line(error.in_full)}", file=sys.stderr)
 
 
 def finished(run: Measurable, interrupts: Interrupts) -> Trace:
-    """The trace, with the target alone timed; Ctrl-C ends that and keeps what there is."""
+    """Time the target alone and return the trace; Ctrl-C ends the timing and keeps its results."""
     interrupts.at_once = True
     try:
         with waiting("timing the target alone") as say:
             for _ in run.timed():
-                say(_so_far(run.trace()))
+                say(_timing_so_far(run.trace()))
         with waiting("measuring step costs") as say:
-            run.complete(_tell_of_costs(say))
+            run.complete(_costs_progress(say))
     except KeyboardInterrupt:
         if interrupts.count > 1:
             raise
     return run.trace()
 
 
-def _so_far(trace: Trace) -> str:
+def _timing_so_far(trace: Trace) -> str:
     from specviz.figures.metrics import metrics
     from specviz.figures.speedup_words import speedup_sentence
 
@@ -192,5 +199,5 @@ def _so_far(trace: Trace) -> str:
     return f"timing the target alone: {speedup_sentence(figures, trace, so_far=True)}"
 
 
-def _tell_of_costs(say: Callable[[str], None]) -> ProgressCallback:
-    return progress_in_lines(say) if sys.stderr.isatty() else progress_once(MEASURING, _say)
+def _costs_progress(say: Callable[[str], None]) -> ProgressCallback:
+    return progress_in_lines(say) if sys.stderr.isatty() else progress_once(MEASURING, _print_line)

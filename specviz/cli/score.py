@@ -1,4 +1,4 @@
-"""``score``: acceptance along a text, token by token, for every γ."""
+"""``score``: show acceptance along a text, token by token, for every γ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specviz.record.numbers import PROBABILITY, TOKENS
 from specviz.record.prompts import MAX_PROMPT, SuiteItem
 from specviz.record.scores import ScoredText
 from specviz.store.text_files import read_text
-from specviz.tune.advice import NOT_ITS_OWN
+from specviz.tune.advice import FOREIGN_TEXT_NOTE
 from specviz.tune.answer import Answer
 from specviz.tune.question import Question
 
@@ -30,7 +30,7 @@ _SHOWN_GAMMAS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 def command(options: argparse.Namespace) -> int:
     question = _question(options)
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
-        answer = _scored(question, options)
+        answer = _score(question, options)
     text = answer.candidates[0].texts[0]
     if options.json:
         print(to_json(_record(answer, text)))
@@ -45,13 +45,13 @@ def _question(options: argparse.Namespace) -> Question:
     text = None
     if options.text_file is not None and options.chat:
         raise ConfigError(
-            "--chat is for prompts, and --text-file gives the text as it is.",
-            remedy="Leave one of the two out.",
+            "--chat applies only to --prompt.",
+            remedy="Remove --chat or --text-file.",
         )
     if options.text_file is not None:
         text = read_text(options.text_file, "--text-file", MAX_PROMPT)
         if not text.strip():
-            raise ConfigError(f"{options.text_file} has no words.", remedy="Give some.")
+            raise ConfigError(f"{options.text_file} has no text.", remedy="Give a file with text.")
     prompt = prompt_from(options.prompt) if text is None else ""
     return Question(
         lanes=(Lane(spec=spec_from(options), config=config),),
@@ -61,15 +61,15 @@ def _question(options: argparse.Namespace) -> Question:
     )
 
 
-def _scored(question: Question, options: argparse.Namespace) -> Answer:
+def _score(question: Question, options: argparse.Namespace) -> Answer:
     from specviz.tune.tune_job import TuneJob
 
-    # Rounds need no step costs; none of them are measured for this.
-    work = TuneJob(question, scoring_maker(question.lanes, options), wants_costs=False)
-    work.carry_out()
-    if work.error is not None:
-        raise work.error
-    return work.answer
+    # Expected rounds need no step costs, so none are measured.
+    job = TuneJob(question, scoring_maker(question.lanes, options), wants_costs=False)
+    job.carry_out()
+    if job.error is not None:
+        raise job.error
+    return job.answer
 
 
 def _record(answer: Answer, text: ScoredText) -> dict[str, Any]:
@@ -83,43 +83,46 @@ def _record(answer: Answer, text: ScoredText) -> dict[str, Any]:
 def render_score(painter: Painter, answer: Answer, text: ScoredText) -> str:
     scores = text.scores
     assert scores is not None
-    blocks = [paragraph(painter, _words(text)), _tokens(painter, text)]
+    blocks = [paragraph(painter, _summary(text)), _tokens(painter, text)]
     if scores.impossible_at is None:
         cells = [c for c in answer.candidates[0].surface.cells if c.gamma in _SHOWN_GAMMAS]
         taus = [["γ", *(str(each.gamma) for each in cells)]]
-        taus.append(["tokens a round", *(TOKENS.bare(each.tau) for each in cells)])
+        taus.append(["tokens per round", *(TOKENS.bare(each.tau) for each in cells)])
         blocks.append(table(painter, taus))
     kinds = by_token_kind(text.token_texts, scores.odds)
     columns = [
         ["tokens", *(each.kind for each in kinds)],
-        ["number", *(str(each.count) for each in kinds)],
-        ["odds", *(PROBABILITY.spread(each.odds, each.low, each.high) for each in kinds)],
+        ["count", *(str(each.count) for each in kinds)],
+        [
+            "acceptance probability",
+            *(PROBABILITY.spread(each.odds, each.low, each.high) for each in kinds),
+        ],
     ]
     return "\n\n".join([*blocks, table(painter, columns)])
 
 
-def _words(text: ScoredText) -> str:
+def _summary(text: ScoredText) -> str:
     scores = text.scores
     assert scores is not None
     at = scores.impossible_at
     if at is not None:
         token = visible_token(text.token_texts[at])
         return (
-            f"This text is impossible under this law: the target never writes its token {at + 1}, "
-            f"“{token}”. No run has it, so no rounds are expected of it."
+            f"The target cannot write this text with these settings: token {at + 1}, “{token}”, "
+            "has probability 0. So there are no expected rounds."
         )
     count = len(text.token_ids)
     mean = sum(scores.odds) / count
-    told = f"{count} tokens, accepted with odds of {PROBABILITY.bare(mean)} in the mean."
+    result = f"{count} tokens, mean acceptance probability {PROBABILITY.bare(mean)}."
     if text.doubt:
-        return f"{told} {text.doubt}"
+        return f"{result} {text.doubt}"
     if text.own:
-        return f"{told} The target wrote them under this law."
-    return f"{told} {NOT_ITS_OWN}"
+        return f"{result} The target wrote them with these settings."
+    return f"{result} {FOREIGN_TEXT_NOTE}"
 
 
 def _tokens(painter: Painter, text: ScoredText) -> str:
-    """Every token with its odds in hundredths, in rows that fit."""
+    """Render every token with its acceptance probability in percent, in rows that fit."""
     assert text.scores is not None
     cells = [
         f"{visible_token(token)} {round(100 * odds)}"

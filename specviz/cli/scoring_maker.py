@@ -1,5 +1,5 @@
-"""Who scores texts for the command line: this process, or engines where a model is an address, or
-a cluster."""
+"""Choose what scores texts for the command line: this process, a cluster, or serving engines (for
+models given as addresses)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def add_remote(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-remote", action="store_true",
-        help="--target or --draft may be the address of another machine, which gets the texts",
+        help="allow a --target or --draft on another machine, which then receives the texts",
     )  # fmt: skip
 
 
@@ -37,12 +37,12 @@ def scorer_for(lanes: Sequence[Lane], options: argparse.Namespace) -> Iterator[R
 def scoring_maker(lanes: Sequence[Lane], options: argparse.Namespace) -> RunMaker:
     from specviz.measure.run_makers import InProcessMaker
 
-    here = InProcessMaker(progress_in_lines(say))
+    local = InProcessMaker(progress_in_lines(say))
     if not any(each.spec.served for each in lanes):
-        return here
+        return local
     from specviz.servers.endpoint_maker import EndpointMaker
 
-    return EndpointMaker(here, allow_remote=options.allow_remote)
+    return EndpointMaker(local, allow_remote=options.allow_remote)
 
 
 def say(line: str) -> None:

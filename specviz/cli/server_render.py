@@ -1,4 +1,4 @@
-"""Runs and counters of other engines, drawn for a terminal. What is untold is a dash."""
+"""Render answers and counters of other engines for a terminal. Unreported values are dashes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ TIME_COLUMNS = 11
 
 
 def render_server(painter: Painter, info: ServerInfo) -> str:
-    """Which engine it is and what it can tell."""
-    told, kept = reported_and_missing(info)
+    """Describe the engine and what it reports."""
+    reported, missing = reported_and_missing(info)
     gamma = f" with γ {info.gamma}" if info.gamma else ""
     lines = [
-        f"{visible_token(info.model)} on {info.engine} {info.version or '(no version told)'}, "
+        f"{visible_token(info.model)} on {info.engine} {info.version or '(unknown version)'}, "
         f"{SPECULATES[info.capabilities.speculates]}{gamma}.",
-        f"It tells {', '.join(told) or 'text alone'}; it keeps to itself {', '.join(kept)}.",
+        f"It reports {', '.join(reported) or 'text alone'}, but not {', '.join(missing)}.",
     ]
     return paragraph(painter, " ".join(lines))
 
@@ -57,33 +57,38 @@ def render_server_round(painter: Painter, entry: ServerRound) -> str:
 
 def server_heading(painter: Painter) -> str:
     left = pad("round  tokens", painter.width - EMITS_COLUMNS - TIME_COLUMNS)
-    return painter.paint(f"{left}{'emits':>{EMITS_COLUMNS}}{'came at':>{TIME_COLUMNS}}", "dim")
+    return painter.paint(f"{left}{'emits':>{EMITS_COLUMNS}}{'received at':>{TIME_COLUMNS}}", "dim")
 
 
 def _pieces(entry: ServerRound) -> list[Piece]:
-    """Fates where the engine tells them: its accepted tokens, its own one, the nameless rest."""
+    """Return the tokens, with their fates where the engine reports them.
+
+    Accepted candidates come first, then a count of those not reported, then the target's token.
+    """
     texts = [visible_token(each) or "⟨⟩" for each in entry.texts]
     if entry.accepted is None or len(texts) != entry.num_tokens:
         return [(text, "normal") for text in texts]
-    own, accepted = texts[entry.accepted :], texts[: entry.accepted]
+    targets, accepted = texts[entry.accepted :], texts[: entry.accepted]
     pieces: list[Piece] = [(text, "accepted") for text in accepted]
     lost = (entry.drafted or 0) - entry.accepted
     if lost > 0:
-        pieces.append((f"{MARKS['rejected']}{lost} untold", "discarded"))
+        pieces.append((f"{MARKS['rejected']}{lost} not reported", "discarded"))
     fate = "recovered" if lost > 0 else "bonus" if entry.drafted else "normal"
-    return [*pieces, *((MARKS.get(fate, "") + text, fate) for text in own)]
+    return [*pieces, *((MARKS.get(fate, "") + text, fate) for text in targets)]
 
 
 def render_answer(painter: Painter, trace: ServerTrace, figures: ServerMetrics) -> str:
-    """The text, its figures, and what they rest on."""
-    asked = f"{trace.prompt}\n" if trace.settings.chat else trace.prompt  # a chat does not go on
-    safe: list[Piece] = [(visible_text(asked), "dim"), (visible_text(trace.text), "normal")]
+    """Render the text, its figures and their evidence."""
+    prompt = (
+        f"{trace.prompt}\n" if trace.settings.chat else trace.prompt
+    )  # a chat answer does not continue the prompt
+    safe: list[Piece] = [(visible_text(prompt), "dim"), (visible_text(trace.text), "normal")]
     text = "\n".join(
         (INDENT + painter.join(line)).rstrip()
         for line in wrap_text(safe, painter.width - len(INDENT))
     )
-    said = " ".join([GROUNDS[trace.grounds], *trace.notices])
-    return "\n\n".join([text, render_metrics(painter, figures), paragraph(painter, said)])
+    notes = " ".join([GROUNDS[trace.grounds], *trace.notices])
+    return "\n\n".join([text, render_metrics(painter, figures), paragraph(painter, notes)])
 
 
 def render_metrics(painter: Painter, figures: ServerMetrics) -> str:
@@ -92,9 +97,9 @@ def render_metrics(painter: Painter, figures: ServerMetrics) -> str:
         ("candidates drafted", _whole(figures.num_drafted)),
         ("candidates accepted", _whole(figures.num_accepted)),
         ("draft acceptance rate", PERCENT.shown(figures.draft_acceptance_rate)),
-        ("tokens a round, τ", TOKENS.shown(figures.tau)),
+        ("tokens per round, τ", TOKENS.shown(figures.tau)),
         ("α by position", _positions(figures.alpha_by_position)),
-        ("tokens a second", RATE.shown(figures.tokens_per_second)),
+        ("tokens per second", RATE.shown(figures.tokens_per_second)),
     ]
     names, values = zip(*rows, strict=True)
     return table(painter, [list(names), list(values)])
@@ -103,12 +108,12 @@ def render_metrics(painter: Painter, figures: ServerMetrics) -> str:
 def render_against(
     painter: Painter, found: Ratio | None, info: ServerInfo, traces: Sequence[ServerTrace]
 ) -> str:
-    """Against the target alone, or why there is no such figure."""
+    """Render the speedup over the target alone, or why it is unknown."""
     if found is None:
         return paragraph(
             painter,
-            "No speedup is claimed: there is no answer of the same model without speculation. "
-            "Give --baseline with the address of one.",
+            "No speedup: the model was not timed without speculation. Give --baseline with the "
+            "address of a server that runs it without.",
         )
     blocks = sum(len(each.baseline) for each in traces)
     spread = RATIO.spread(found.value, found.low, found.high)
@@ -121,9 +126,9 @@ def render_against(
 
 
 def render_rates(painter: Painter, found: Rates | None) -> str:
-    """A line for a screen that is looked at from afar."""
+    """Render one line of rates, for a screen read from a distance."""
     if found is None:
-        return painter.paint("The counters went back: the engine was started anew.", "warning")
+        return painter.paint("The counters were reset: the engine restarted.", "warning")
     parts = [
         f"α by position {_positions(found.alpha_by_position)}",
         f"τ {TOKENS.bare(found.accepted_length) if found.accepted_length else UNKNOWN}",

@@ -1,4 +1,4 @@
-"""``show``: a saved trace replayed in the terminal. Needs no models and no torch."""
+"""``show``: replay a saved trace in the terminal. Needs no models and no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.cli.terminal_text import Painter, painter_for
 from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace
 
-_LONGEST_PAUSE = 10.0  # seconds for a round, whatever the file says
+_LONGEST_PAUSE = 10.0  # seconds per round, whatever the file contains
 
 
 def command(options: argparse.Namespace) -> int:
@@ -50,7 +50,7 @@ def _print_json(trace: AnyTrace) -> None:
 
 
 def _show_answer(painter: Painter, trace: ServerTrace, *, pace: bool) -> None:
-    """The answer of another engine, as ``attach`` shows it."""
+    """Print the answer of another engine as ``attach`` does."""
     from specviz.cli.server_render import (
         render_answer,
         render_server,
@@ -72,11 +72,11 @@ def _show_answer(painter: Painter, trace: ServerTrace, *, pace: bool) -> None:
 def _write_replay(trace: AnyTrace, path: Path) -> None:
     from specviz.player.replay import replay_html
 
-    save_text(path, replay_html(trace), "--html", "Choose a place with room for it.")
+    save_text(path, replay_html(trace), "--html", "Choose a folder with free space.")
 
 
 def print_report(trace: Trace, own_speedup: float | None = None) -> None:
-    """``own_speedup`` is that of the same pair without bodies, where the run has some."""
+    """Print the JSON object; ``own_speedup`` is that of the same pair without bodies."""
     from specviz.figures.metrics import metrics
     from specviz.figures.waterfall import waterfall
 
@@ -87,7 +87,7 @@ def print_report(trace: Trace, own_speedup: float | None = None) -> None:
 
 
 def print_result(painter: Painter, trace: Trace, own_speedup: float | None = None) -> None:
-    """The text and the figures of a finished run."""
+    """Print the text and the figures of a finished run."""
     from specviz.figures.body_words import body_sentences
     from specviz.figures.metrics import metrics
     from specviz.figures.speedup_words import speedup_sentence, timing_sentence
@@ -95,8 +95,8 @@ def print_result(painter: Painter, trace: Trace, own_speedup: float | None = Non
     figures = metrics(trace)
     print(f"\n{render_text(painter, trace)}\n")
     bodies = body_sentences(trace, figures, own_speedup)
-    said = (speedup_sentence(figures, trace), timing_sentence(figures, trace))
-    print(render_figures(painter, trace, figures, " ".join(said).rstrip(), bodies))
+    verdict = (speedup_sentence(figures, trace), timing_sentence(figures, trace))
+    print(render_figures(painter, trace, figures, " ".join(verdict).rstrip(), bodies))
 
 
 def _replay(painter: Painter, trace: Trace, *, pace: bool) -> None:

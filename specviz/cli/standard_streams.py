@@ -1,8 +1,8 @@
-"""The three standard streams, which may be closed, or full, or have lost their reader.
+"""Guard the standard streams, which may be closed, full, or without a reader.
 
 If standard output cannot be written, the command ends with one line (``OutputError``), or silently
-if the reader has left (``BrokenPipeError``). What cannot be written to standard error is dropped,
-and the command goes on.
+if the reader has closed it (``BrokenPipeError``). What cannot be written to standard error is
+dropped, and the command continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Output(io.FileIO):
         except OSError as error:
             raise OutputError(
                 f"Standard output cannot be written: {error.strerror}.",
-                remedy="Send it where there is room for it.",
+                remedy="Send it to a place with free space.",
             ) from None
 
 
@@ -48,10 +48,10 @@ class _ErrorOutput(io.FileIO):
 
 
 def prepare_streams() -> None:
-    """Guard the streams for the rest of the process; raises OutputError without standard output."""
+    """Guard the streams for the rest of the process; raise OutputError without standard output."""
     closed = sys.stdout is None
     _fill_gaps()
-    if sys.stdout is sys.__stdout__:  # nobody has replaced it
+    if sys.stdout is sys.__stdout__:  # not replaced, as tests do
         sys.stdout = _guarded(sys.stdout, _Output(_OUTPUT, "w", closefd=False))
     if sys.stderr is sys.__stderr__:
         sys.stderr = _guarded(sys.stderr, _ErrorOutput(_ERRORS, "w", closefd=False))
@@ -65,14 +65,14 @@ def prepare_streams() -> None:
 
 
 def discard_output() -> None:
-    """Keep the interpreter from flushing into a broken output when it ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Keep the interpreter from flushing into a broken output at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 def read_input() -> bytes:
-    """All of standard input; raises PromptError if it cannot be read or is too large."""
+    """Return standard input; raise PromptError if it cannot be read or is too large."""
     if sys.stdin is None:
         raise PromptError("Standard input is closed.", remedy="Give the prompt as an argument.")
     try:
@@ -97,11 +97,11 @@ def _fill_gaps() -> None:
             os.fstat(descriptor)
         except OSError:
             opened = os.open(os.devnull, os.O_RDWR)
-            assert opened == descriptor  # the system takes the lowest number that is free
+            assert opened == descriptor  # the system takes the lowest free number
 
 
 def _guarded(stream: TextIO | None, raw: io.FileIO) -> TextIO:
-    """The stream as it was, but writing through ``raw``; None for one that was closed."""
+    """Return a stream with the same settings that writes to ``raw``; None is a closed stream."""
     if not isinstance(stream, io.TextIOWrapper):
         return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
     with suppress(OSError):
@@ -109,5 +109,5 @@ def _guarded(stream: TextIO | None, raw: io.FileIO) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=stream.encoding,
-        line_buffering=stream.line_buffering or stream.write_through,  # the second: python -u
+        line_buffering=stream.line_buffering or stream.write_through,  # write_through: python -u
     )

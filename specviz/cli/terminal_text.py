@@ -1,7 +1,7 @@
-"""Text for a terminal: colour, display width, wrapping, and characters made safe.
+"""Text for a terminal: colour, display width, wrapping, and safe characters.
 
-Whatever a model or a file says passes through ``visible_token``, ``visible_text`` or ``one_line``
-before it is printed: no control, bidi or zero-width character reaches the terminal.
+Text from models and files passes through ``visible_token``, ``visible_text`` or ``one_line`` before
+it is printed, so that no control, bidi or zero-width character reaches the terminal.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TOKEN_SIGNS = {" ": "·", "\n": "⏎", "\t": "⇥"}
 
 @dataclass(frozen=True, slots=True)
 class Painter:
-    """Knows whether colour is on and how many columns there are."""
+    """Whether colour is on, and the width in columns."""
 
     colour: bool
     width: int
@@ -77,21 +77,21 @@ def _colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
 
 
 def visible_token(text: str) -> str:
-    """A token with signs for its spaces and line ends, and the rest made safe."""
+    """Return a token with signs for spaces and line ends, and the rest made safe."""
     shown = "".join(TOKEN_SIGNS.get(char) or visible(char) for char in text)
     # A combining mark at the start would join the character before it.
-    return f"◌{shown}" if shown and _marks(shown[0]) else shown
+    return f"◌{shown}" if shown and _is_combining_mark(shown[0]) else shown
 
 
 def visible_text(text: str) -> str:
-    """Running text: line ends stay, tabs become spaces, the rest is made safe."""
+    """Return running text: line ends stay, tabs become spaces, the rest is made safe."""
     return "".join(
         char if char == "\n" else "    " if char == "\t" else visible(char) for char in text
     )
 
 
 def one_line(text: str) -> str:
-    """A message on one line and safe to print, whatever foreign names it quotes."""
+    """Return a message on one line, safe to print whatever names it quotes."""
     return "".join(visible(char) for char in " ".join(text.split()))
 
 
@@ -104,7 +104,7 @@ def pad(text: str, width: int) -> str:
 
 
 def wrap_pieces(pieces: Iterable[Piece], width: int, gap: str = " ") -> list[list[Piece]]:
-    """Pieces in lines of at most ``width`` columns; one too long for a line is cut."""
+    """Wrap pieces into lines of at most ``width`` columns; a longer piece is split."""
     lines: list[list[Piece]] = [[]]
     used = 0
     for text, style in pieces:
@@ -121,7 +121,7 @@ def wrap_pieces(pieces: Iterable[Piece], width: int, gap: str = " ") -> list[lis
 
 
 def wrap_text(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
-    """Running text in lines of at most ``width`` columns, broken at spaces if there are any."""
+    """Wrap running text into lines of at most ``width`` columns, at spaces if there are any."""
     lines: list[list[Piece]] = []
     line: list[Piece] = []
     used = 0
@@ -133,8 +133,8 @@ def wrap_text(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
         line.append((char, style))
         used += _columns(char)
         if used > width:
-            whole, line = _break(line)
-            lines.append(_merged(whole))
+            full_line, line = _break(line)
+            lines.append(_merged(full_line))
             used = sum(_columns(each) for each, _ in line)
     return [*lines, _merged(line)]
 
@@ -144,7 +144,7 @@ def _characters(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _break(line: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-    """Split a line that is too long: at its last space, else before its last character."""
+    """Split a line that is too long at its last space, else before its last character."""
     spaces = [index for index, (char, _) in enumerate(line) if char == " "]
     if not spaces or not any(char != " " for char, _ in line[: spaces[-1]]):
         return line[:-1], line[-1:]
@@ -174,12 +174,12 @@ def _chunks(text: str, width: int) -> Iterator[str]:
 
 
 @functools.cache
-def _marks(char: str) -> bool:
+def _is_combining_mark(char: str) -> bool:
     return unicodedata.category(char) in ("Mn", "Me")
 
 
 @functools.cache
 def _columns(char: str) -> int:
-    if _marks(char):
+    if _is_combining_mark(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

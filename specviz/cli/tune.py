@@ -1,4 +1,4 @@
-"""``tune``: which γ and which draft for texts like these, and whether it pays at all."""
+"""``tune``: find the best γ and draft for given texts, and whether speculation pays at all."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from specviz.record.trace import RunConfig, StepCosts
 from specviz.store.text_files import read_text
 from specviz.tune.advice import (
     advice,
-    cell_words,
-    how_found,
-    memory_words,
+    basis_text,
+    memory_text,
     reason,
-    unknown_words,
+    speedup_text,
+    unranked_text,
 )
 from specviz.tune.answer import Answer
 from specviz.tune.given_costs import given_costs, read_verify_costs
@@ -58,8 +58,8 @@ def command(options: argparse.Namespace) -> int:
         _check_measuring(options, question, cells, given)
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         with scorer_for(question.lanes, options) as scorer:
-            answer = _answered(question, given, scorer)
-        measured = _measured(answer, cells, options) if options.measure else ()
+            answer = _find_answer(question, given, scorer)
+        measured = _measure_cells(answer, cells, options) if options.measure else ()
     if options.json:
         print(to_json(answer_to_json(answer, measured)))
     else:
@@ -76,13 +76,13 @@ def _refuse_served(options: argparse.Namespace, question: Question) -> None:
         return
     if options.measure:
         raise ConfigError(
-            "A model is behind an address, and --measure is of runs made here.",
-            remedy="Leave --measure out; `attach --baseline` measures a server.",
+            "--measure needs locally loaded models, but a model is an address.",
+            remedy="Remove --measure; `attach --baseline` measures a server.",
         )
     if options.on is not None:
         raise ConfigError(
-            "A model is behind an address, and --on is of models that are loaded.",
-            remedy="Leave --on out.",
+            "--on needs locally loaded models, but a model is an address.",
+            remedy="Remove --on.",
         )
 
 
@@ -92,13 +92,13 @@ def _check_measuring(
     cells: Sequence[tuple[int, float]],
     given: StepCosts | None,
 ) -> None:
-    """What cannot be measured is refused before anything is scored."""
+    """Refuse what cannot be measured, before anything is scored."""
     lanes = question.lanes[:1] * max(len(cells), len(question.temperatures))
     Plan(lanes=lanes, items=question.items, repeats=options.repeats)
     if given is not None:
         raise ConfigError(
-            "Costs of another machine are given, and --measure is of this one.",
-            remedy="Leave one of the two out.",
+            "--measure measures this machine, but costs of another one are given.",
+            remedy="Remove --measure or the costs.",
         )
 
 
@@ -115,13 +115,13 @@ def _question(options: argparse.Namespace) -> Question:
 
 
 def _candidates(options: argparse.Namespace, config: RunConfig) -> tuple[Lane, ...]:
-    """The pair as it is named; then its target with every further draft."""
+    """Return the named pair, then its target with every further draft, then --candidate."""
     check_names(options)
     drafts: list[str] = options.draft
     one = argparse.Namespace(**{**vars(options), "draft": None})
     if options.target is not None:
         if not drafts:
-            raise ConfigError("--target has no --draft.", remedy="Give at least one.")
+            raise ConfigError("--target needs --draft.", remedy="Give at least one.")
         one.draft = drafts[0]
     check_pair(one, needs_draft=True)
     default = Lane(spec=spec_from(one), config=config)
@@ -132,15 +132,15 @@ def _candidates(options: argparse.Namespace, config: RunConfig) -> tuple[Lane, .
     return (*lanes, *(parse_lane(text, default) for text in options.candidate))
 
 
-def _temperatures(typed: str, asked: float) -> tuple[float, ...]:
-    """Those of the surface, and the one asked about."""
+def _temperatures(typed: str, requested: float) -> tuple[float, ...]:
+    """Return the temperatures of the surface, including the requested one."""
     try:
         listed = [float(each) for each in typed.split(",") if each.strip()]
     except ValueError:
         raise ConfigError(
             f"--temperatures is {typed[:60]!r}.", remedy="Write it like 0,0.4,0.7,1."
         ) from None
-    return tuple(sorted({*listed, asked}))
+    return tuple(sorted({*listed, requested}))
 
 
 def _given(options: argparse.Namespace) -> StepCosts | None:
@@ -148,7 +148,7 @@ def _given(options: argparse.Namespace) -> StepCosts | None:
         return None
     if options.c is None or (options.v is None) == (options.verify_costs is None):
         raise ConfigError(
-            "Costs of a machine are a draft step's and those of checking.",
+            "Costs need both a draft step and verification.",
             remedy="Give --c, and either --v or --verify-costs.",
         )
     if options.v is not None:
@@ -161,7 +161,7 @@ def _cells(options: argparse.Namespace, question: Question) -> tuple[tuple[int, 
     if options.cells is None:
         return ()
     if not options.measure:
-        raise ConfigError("--cells goes with --measure.", remedy="Add it, or leave --cells out.")
+        raise ConfigError("--cells needs --measure.", remedy="Add it, or remove --cells.")
     try:
         parts = [part.split(":") for part in options.cells.split(",")]
         cells = tuple((int(gamma), float(temperature)) for gamma, temperature in parts)
@@ -185,17 +185,17 @@ def _refuse_cell(gamma: int, temperature: float) -> Never:
 # The answer
 
 
-def _answered(question: Question, given: StepCosts | None, scorer: RunMaker) -> Answer:
+def _find_answer(question: Question, given: StepCosts | None, scorer: RunMaker) -> Answer:
     from specviz.tune.tune_job import TuneJob
 
-    work = TuneJob(question, scorer, given=given)
-    work.carry_out()
-    if work.error is not None:
-        raise work.error
-    return work.answer
+    job = TuneJob(question, scorer, given=given)
+    job.carry_out()
+    if job.error is not None:
+        raise job.error
+    return job.answer
 
 
-def _measured(
+def _measure_cells(
     answer: Answer,
     cells: Sequence[tuple[int, float]],
     options: argparse.Namespace,
@@ -209,13 +209,13 @@ def _measured(
         return ()
     with maker_for(options, say, timed=True) as maker:
         if races:
-            work = RaceJob(answer.ranked[:3], items, maker, Library())
+            job = RaceJob(answer.ranked[:3], items, maker, Library())
         else:
-            work = CellsJob(choices, items, maker, Library(), repeats=options.repeats)
-        work.carry_out()
-    if work.error is not None:
-        raise work.error
-    return work.cells
+            job = CellsJob(choices, items, maker, Library(), repeats=options.repeats)
+        job.carry_out()
+    if job.error is not None:
+        raise job.error
+    return job.cells
 
 
 def _chosen(answer: Answer, cells: Sequence[tuple[int, float]]) -> tuple[Choice, ...]:
@@ -225,7 +225,7 @@ def _chosen(answer: Answer, cells: Sequence[tuple[int, float]]) -> tuple[Choice,
     for gamma, temperature in cells:
         cell = first.surface.cell(gamma, temperature)
         if cell is None:
-            _refuse_cell(gamma, temperature)  # no text is long enough for it
+            _refuse_cell(gamma, temperature)  # no text is long enough for this γ
         found.append((first, cell))
     return tuple(found)
 
@@ -242,7 +242,7 @@ def render_tune(
         blocks.append(paragraph(painter, warning))
     if len(answer.candidates) > 1:
         blocks.append(_ranking(painter, answer))
-    if unknown := unknown_words(answer):
+    if unknown := unranked_text(answer):
         blocks.append(paragraph(painter, unknown))
     if measured:
         blocks.append(_measurements(painter, measured))
@@ -250,9 +250,9 @@ def render_tune(
 
 
 def _costs_warning(answer: Answer) -> str:
-    """Where the step costs at the temperature asked about are not to be trusted."""
+    """Return a warning if the step costs at the requested temperature are unreliable."""
     tables = [each.costs.get(answer.temperature) for each in answer.candidates]
-    return next((said for each in tables if (said := step_cost_warning(each))), "")
+    return next((text for each in tables if (text := step_cost_warning(each))), "")
 
 
 def _basis(answer: Answer, *, given: bool) -> str:
@@ -260,25 +260,25 @@ def _basis(answer: Answer, *, given: bool) -> str:
     served = any(each.spec.served for each in answer.question.lanes)
     if served and not given:
         return (
-            f"Tokens a round, expected along {texts} text{'s' * (texts != 1)} that the target "
-            "wrote at each temperature. An engine does not tell what its steps cost: with --c and "
-            "--v the surface is of speedups."
+            f"Tokens per round, expected along {texts} text{'s' * (texts != 1)} that the target "
+            "wrote at each temperature. Serving engines do not report step costs; give --c and "
+            "--v for speedups."
         )
     runs = (
-        " Where only runs tell a speed, it is of short ones, on the prompts of these texts."
+        " Speeds that only runs can measure are from short runs on the prompts of these texts."
         if any(each.runs for each in answer.candidates)
         else ""
     )
-    costs = "the costs that were given" if given else "the costs of steps, measured here"
+    costs = "the given costs" if given else "the step costs of this machine"
     return (
-        f"Times the speed of the target alone, expected along {texts} text{'s' * (texts != 1)} "
-        f"that the target wrote at each temperature, with {costs}. ★: the best of all. Ends of an "
-        f"interval are of 95 %, over the texts{'' if given else ' and the costs'}.{runs}"
+        f"Speedup over the target alone, expected along {texts} text{'s' * (texts != 1)} that the "
+        f"target wrote at each temperature, with {costs}. ★: the best setting. 95 % intervals "
+        f"cover the texts{'' if given else ' and the costs'}.{runs}"
     )
 
 
 def _surface(painter: Painter, answer: Answer) -> list[str]:
-    """Of the candidate that is ranked first: γ downwards, temperatures across."""
+    """Render the surface of the best candidate: γ downwards, temperatures across."""
     if answer.best is None:
         return []
     found, best = answer.best[0].surface, answer.best[0].surface.best
@@ -301,9 +301,9 @@ def _ranking(painter: Painter, answer: Answer) -> str:
         [
             ["candidate", *(each.label for each, _ in rows)],
             ["γ", *(str(cell.gamma) for _, cell in rows)],
-            ["speedup", *(cell_words(cell) for _, cell in rows)],
-            ["how", *(how_found(each, cell) for each, cell in rows)],
-            ["memory", *(memory_words(each) for each, _ in rows)],
+            ["speedup", *(speedup_text(cell) for _, cell in rows)],
+            ["how", *(basis_text(each, cell) for each, cell in rows)],
+            ["memory", *(memory_text(each) for each, _ in rows)],
             ["why", *(reason(each, cell) for each, cell in rows)],
         ],
     )

@@ -1,5 +1,5 @@
-"""Runs made on the devices of a Ray cluster. Of Ray, only this room knows.
+"""Makes runs on the devices of a Ray cluster. No other package uses Ray.
 
-It takes blocks of runs, as any maker of runs does, and knows nothing of plans: which runs there
-are, what is done and what is kept is the runner's and the library's. Importing it imports no Ray.
+It accepts blocks of runs like any run maker and knows nothing of plans; see
+``comparison.plan_runner`` for those. Importing it does not import Ray.
 """

@@ -1,4 +1,4 @@
-"""Which cluster is meant by ``--on``: ``ray``, or ``ray:HOST:PORT``."""
+"""Parse ``--on``: ``ray``, or ``ray:HOST:PORT``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", re.ASCII)
 
 
 def has_ray() -> bool:
-    """Whether Ray is installed; it is not imported for that."""
+    """Whether Ray is installed, without importing it."""
     return find_spec("ray") is not None
 
 
 def cluster_address(text: str) -> str:
-    """The address after ``ray:``; empty for the cluster of the environment, or one of our own."""
+    """Return the address after ``ray:``; empty for the environment's cluster or a local one."""
     name, colon, address = text.partition(":")
     if name != ON_RAY or (colon and not _ADDRESS.fullmatch(address)):
-        raise ConfigError(
-            f"--on is {shortened(text)!r}.", remedy="Write ray, or ray:HOST:PORT of a cluster."
-        )
+        raise ConfigError(f"--on is {shortened(text)!r}.", remedy="Use ray, or ray:HOST:PORT.")
     return address

@@ -1,4 +1,4 @@
-"""The maker whose runs are made on a cluster."""
+"""The run maker that uses a cluster."""
 
 from __future__ import annotations
 
@@ -29,10 +29,14 @@ _CHECKED = ("specviz", "torch", "transformers", "tokenizers", "numba")
 
 
 class ClusterMaker:
-    """Makes runs on the devices of a cluster; use it in a ``with``, so that none are left behind.
+    """Makes runs on the devices of a cluster. Use it in a ``with``, which ends the devices.
 
-    A device has as many cores as a pair has ``threads``. ``timed``: times are compared, so the
-    processor of a node has one device at a time; else as many as it has cores for.
+    Args:
+        address: As returned by ``cluster_address``.
+        timed: Times are compared, so each node's CPU has one device at a time, not as many as fit.
+        threads: Cores per device, by default 1.
+        device: The ``--device`` of the pairs.
+        budget: Seconds for the timing of a run.
     """
 
     def __init__(
@@ -50,7 +54,7 @@ class ClusterMaker:
         self._pool: DevicePool | None = None
         self._checks: dict[CheckCall, PairCheck] = {}
         self._stop = Event()
-        self._at_work = ""
+        self._activity = ""
 
     def __enter__(self) -> ClusterMaker:
         return self
@@ -69,42 +73,42 @@ class ClusterMaker:
             return "starting the cluster"
         count = len(self._pool.devices)
         where = f"on {count} device{'s' * (count != 1)} of the cluster"
-        return f"{self._at_work} {where}" if count else "waiting for a device of the cluster"
+        return f"{self._activity} {where}" if count else "waiting for a device of the cluster"
 
     @property
     def devices(self) -> tuple[DeviceInfo, ...]:
         return self._pool.devices if self._pool is not None else ()
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
-        """As every device says; refused unless they have the same weights and versions."""
-        self._refuse_numbered(spec)
+        """Check the pair on every device; raises unless all have the same weights and versions."""
+        self._refuse_device_index(spec)
         call = CheckCall(spec=spec, prompts=tuple(prompts), chat=chat)
-        self._at_work = "checking the pairs"
+        self._activity = "checking the pairs"
         found = self._opened().check(call)
         (host, first), *others = [(info.host, check) for info, check in found]
         for other_host, check in others:
             _require_same(check, first, f"{other_host} and {host}")
-        self._checks[call] = _together([check for _, check in found])
+        self._checks[call] = _merged([check for _, check in found])
         return self._checks[call]
 
     def make(self, order: RunOrder) -> MadeRun:
-        """A single run; it is warmed up by a run like it."""
+        """Make a single run, after a warm-up with the same settings."""
         run = BlockRun(order=order, warm_up=replace(order, baseline=False, warm_up=True))
         for _, (made,) in self.make_blocks([Block(runs=(run,))]):
             return made
         raise StoppedError
 
     def make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
-        self._at_work = "making runs"
+        self._activity = "making runs"
         calls = [Call(method="make", argument=each, label=each.label) for each in blocks]
         return self._opened().results(calls)
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
-        """What can be shared goes to all devices; what is found comes in the study's own order."""
+        """Share the study among all devices; yield its values in the study's order."""
         if all(call.spec != spec for call in self._checks):
             self.check(spec, (), chat=False)
         first, *others = study.shares() if isinstance(study, SharedStudy) else (study,)
-        self._at_work = study.label
+        self._activity = study.label
         yield from self._found(spec, [first])
         yield from self._found(spec, others)
 
@@ -112,7 +116,7 @@ class ClusterMaker:
         self._stop.set()
 
     def close(self) -> None:
-        """End all devices and, if it was started here, the cluster."""
+        """End all devices, and the cluster if this maker started it."""
         self._stop.set()
         pool, connection = self._pool, self._connection
         self._pool = self._connection = None
@@ -137,7 +141,7 @@ class ClusterMaker:
             wanted = self._device.partition(":")[0]
             need = replace(self._need, gpu=gpus and wanted in ("auto", "cuda"))
             self._pool = DevicePool(ray, need, self._check_stop, self._accept)
-            self._at_work = "waiting for devices,"
+            self._activity = "waiting for devices,"
             self._pool.begin()
         return self._pool
 
@@ -146,36 +150,36 @@ class ClusterMaker:
             raise StoppedError
 
     def _accept(self, admitted: Admitted) -> None:
-        """A device that joins later must be one that was reckoned with."""
+        """Reject a late device with other weights or versions, or of an unknown kind of machine."""
         for known, check in zip(self._checks.values(), admitted.checks, strict=False):
             _require_same(check, known, f"{admitted.info.host} and the others")
             kinds = {_kind(each) for each in _environments(known)}
             if not {_kind(each) for each in _environments(check)} <= kinds:
                 raise PairError(
-                    f"{admitted.info.host} is a machine of another kind than those at first.",
-                    remedy="Start again, so that its kind is reckoned with.",
+                    f"{admitted.info.host} is another kind of machine than those at the start.",
+                    remedy="Start again with this machine connected.",
                 )
 
-    def _refuse_numbered(self, spec: PairSpec) -> None:
+    def _refuse_device_index(self, spec: PairSpec) -> None:
         if ":" in spec.device:
             raise ConfigError(
-                f"A cluster chooses among its GPUs itself, and {spec.device!r} names one.",
-                remedy="Give --device cuda.",
+                f"A cluster chooses its GPUs itself, but {spec.device!r} names one.",
+                remedy="Use --device cuda.",
             )
 
 
 def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-    """By their places, each as soon as those before it are there."""
-    held, due = dict[int, Any](), 0
+    """Yield values in order of their index, each once all before it have arrived."""
+    arrived, due = dict[int, Any](), 0
     for place, value in found:
-        held[place] = value
-        while due in held:
-            yield held.pop(due)
+        arrived[place] = value
+        while due in arrived:
+            yield arrived.pop(due)
             due += 1
 
 
-def _together(checks: Sequence[PairCheck]) -> PairCheck:
-    """The check of all devices, with every kind of machine among them."""
+def _merged(checks: Sequence[PairCheck]) -> PairCheck:
+    """Merge the checks of all devices; ``present.others`` lists the other kinds of machine."""
     first = checks[0]
     kinds = {_kind(each): each for check in reversed(checks) for each in _environments(check)}
     frees = [check.memory_free for check in checks if check.memory_free is not None]

@@ -1,4 +1,4 @@
-"""The connection to a cluster: one that runs, or one on this machine that ends with it."""
+"""The connection to a cluster: a running one, or a local one that ends with the connection."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 from specviz.cluster.address import has_ray
 from specviz.errors import ConfigError, DeviceError
 
-_STORE_BYTES = 80_000_000  # of the local cluster; a run takes far less
-_LOOPBACK = "127.0.0.2"  # Ray takes 127.0.0.1 for the address that others reach
+_STORE_BYTES = 80_000_000  # local object store; a run takes far less
+_LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by an address that other machines can reach
 _ADDRESS, _MODE, _TOKEN = "RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 
 
 class Connection:
-    """``ray`` is the library, connected. Who closes it ends the cluster that it has started."""
+    """A connected ``ray`` library; ``close`` also ends a cluster that this connection started."""
 
     def __init__(self, address: str = "") -> None:
         self.address = address or os.environ.get(_ADDRESS, "")
         if not self.address:
-            _keep_to_ourselves()
+            _use_private_token()
         self.ray: Any = _library()
         self._ours = not self.ray.is_initialized()
         if self._ours:
@@ -49,7 +49,8 @@ class Connection:
             include_dashboard=False,
             object_store_memory=_STORE_BYTES,
             _node_ip_address=_LOOPBACK,
-            _system_config={"worker_niceness": 0},  # or whatever else runs would go before
+            # With the default niceness, other processes would take precedence.
+            _system_config={"worker_niceness": 0},
             **quiet,
         )
 
@@ -57,17 +58,17 @@ class Connection:
         what = " ".join(str(error).split())
         if not self.address:
             return DeviceError(
-                f"Ray could not start here: {what}", remedy="Look for room in memory and /tmp."
+                f"Ray could not start here: {what}",
+                remedy="Check free memory and the space in /tmp.",
             )
         return DeviceError(
-            f"No cluster can be used at {self.address}: {what}",
-            remedy=f"Check the address, and that {_MODE} and the token are those of the cluster.",
+            f"Cannot connect to a cluster at {self.address}: {what}",
+            remedy=f"Check the address, and that {_MODE} and the token match the cluster.",
         )
 
 
-def _keep_to_ourselves() -> None:
-    """A cluster of this machine alone has a token that nobody else has; Ray reads this when it is
-    imported."""
+def _use_private_token() -> None:
+    """Protect a local cluster with a random token; Ray reads these variables when imported."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault(_MODE, "token")
     os.environ.setdefault(_TOKEN, secrets.token_hex(32))

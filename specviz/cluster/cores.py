@@ -1,8 +1,8 @@
-"""Cores that a process has for itself, on Linux.
+"""Exclusive CPU cores for a process, on Linux.
 
-Ray counts cores and pins nothing. A process that wants some takes a lock on each, whoever else on
-the machine runs devices of whatever cluster; the locks end with the process, however it ends. Then
-all its threads are pinned to them.
+Ray counts cores but pins nothing. Here a process locks each of its cores against all other device
+processes on the machine, of any cluster, and pins all its threads to them. The kernel releases the
+locks when the process ends.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 
 from specviz.errors import DeviceError
 
-_PATIENCE = 10.0  # seconds for a process that was ended to let go of its cores
+_PATIENCE = 10.0  # seconds for an ended process to release its cores
 _PAUSE = 0.1
 
 
 class Cores:
-    """``numbers`` are taken and pinned to for as long as this is held."""
+    """Locked and pinned cores; ``numbers`` are theirs, until ``release``."""
 
     def __init__(self, count: int, among: Collection[int] | None = None) -> None:
         _require_linux()
@@ -33,7 +33,7 @@ class Cores:
 
     @property
     def hold(self) -> bool:
-        """Whether every thread of the process is on these cores and on no other."""
+        """Whether every thread of the process is pinned to exactly these cores."""
         return all(set(os.sched_getaffinity(each)) == set(self.numbers) for each in _threads())
 
     def release(self) -> None:
@@ -52,14 +52,14 @@ class Cores:
             if time.monotonic() > deadline or len(self._among) < count:
                 self.release()
                 raise DeviceError(
-                    f"{socket.gethostname()} has no {count} cores free of its {len(self._among)}: "
-                    "other devices have the rest.",
-                    remedy="Give its node fewer CPUs, ask for fewer threads, or end the others.",
+                    f"{socket.gethostname()} does not have {count} of its {len(self._among)} cores "
+                    "free: other devices use the rest.",
+                    remedy="Give its node fewer CPUs, use fewer threads, or end the other devices.",
                 )
             time.sleep(_PAUSE)
 
     def _pin(self) -> None:
-        """Threads that come later inherit it."""
+        """Pin all threads; later ones inherit it."""
         for each in _threads():
             try:
                 os.sched_setaffinity(each, self.numbers)
@@ -68,12 +68,12 @@ class Cores:
 
 
 def machine() -> str:
-    """The same for all processes of a machine as long as it runs, containers included."""
+    """Return the boot id, which all processes of a machine share, containers included."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def _lock(core: int) -> socket.socket | None:
-    """A name in the kernel, which a single process can have; None if another has it."""
+    """Bind the core's abstract socket name, a machine-wide lock; None if it is taken."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         lock.bind(f"\0specviz core {core}")
@@ -90,6 +90,6 @@ def _threads() -> list[int]:
 def _require_linux() -> None:
     if not sys.platform.startswith("linux"):
         raise DeviceError(
-            f"A process cannot be given cores of its own on {sys.platform}.",
+            f"Processes cannot have exclusive cores on {sys.platform}.",
             remedy="Run the nodes of the cluster on Linux.",
         )

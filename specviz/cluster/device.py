@@ -1,7 +1,7 @@
-"""A device of the cluster: a GPU, or some cores, in a process of its own that keeps pairs loaded.
+"""A device of the cluster: a process with a GPU or some cores that keeps pairs loaded.
 
-It lives on a node and is called by the pool, one call at a time. What a user can mend is returned,
-not raised, so that it crosses as it is.
+The pool calls it on its node, one call at a time. ``SpecvizError`` is returned, not raised, because
+Ray would wrap a raised exception.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _PLACE = 8  # hexadecimal digits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a device has: cores, perhaps a GPU; and how it makes runs.
+    """The resources of each device, and how it makes runs.
 
-    ``timed``: its runs are timed, so nothing else of ours runs on its node's processor.
+    ``timed``: runs are timed, so a node's CPU has no other device.
     """
 
     cores: int
@@ -37,7 +37,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckCall:
-    """The question whether a pair can continue some prompts."""
+    """Arguments of ``Device.check``: can the pair continue the prompts?"""
 
     spec: PairSpec
     prompts: tuple[str, ...]
@@ -46,7 +46,7 @@ class CheckCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindCall:
-    """A study of a pair, or a share of one."""
+    """Arguments of ``Device.find``: a study of a pair, or a part of one."""
 
     spec: PairSpec
     study: Study
@@ -54,7 +54,7 @@ class FindCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
-    """``place`` tells the devices apart; ``host`` is the machine's name, ``machine`` its start."""
+    """A device: ``place`` is its unique id, ``host`` the host name, ``machine`` the boot id."""
 
     place: str
     host: str
@@ -66,21 +66,21 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """A device that has its cores, and what it says of the pairs that are known by now."""
+    """An admitted device, and its checks of the pairs known so far."""
 
     info: DeviceInfo
     checks: tuple[PairCheck, ...]
 
 
 class Device:
-    """Ray makes one in a process of its own; ``admit`` comes before all else."""
+    """The Ray actor; ``admit`` must be called first."""
 
     def admit(self, need: Need, checks: Sequence[CheckCall]) -> Admitted | SpecvizError:
         try:
             self._cores = Cores(need.cores)
             os.environ[_THREADS] = str(need.cores)  # before torch is imported
             self._info = _info(self._cores, _gpu() if need.gpu else "")
-            self._maker = InProcessMaker(_nobody, budget=need.budget, costs=need.timed)
+            self._maker = InProcessMaker(_ignore_progress, budget=need.budget, costs=need.timed)
             self._warm: set[tuple[object, ...]] = set()
             found = tuple(self._checked(each) for each in checks)
             return Admitted(info=self._info, checks=found)
@@ -113,8 +113,8 @@ class Device:
     def _checked(self, call: CheckCall) -> PairCheck:
         if (call.spec.threads or 1) > len(self._cores.numbers):
             raise ConfigError(
-                f"{call.spec.threads} threads do not fit on {len(self._cores.numbers)} cores.",
-                remedy="Give all lanes the same --threads.",
+                f"{call.spec.threads} threads do not fit {len(self._cores.numbers)} cores.",
+                remedy="Use the same --threads for all lanes.",
             )
         check = self._maker.check(call.spec, call.prompts, chat=call.chat)
         assert check.present is not None
@@ -122,7 +122,7 @@ class Device:
         return replace(check, present=replace(check.present, environment=environment))
 
     def _warm_up(self, order: RunOrder) -> None:
-        """Once for each lane."""
+        """Make the warm-up run once for each lane."""
         lane = (order.label, order.spec, replace(order.config, seed=0, forks=()))
         if lane not in self._warm:
             self._maker.make(order)
@@ -133,14 +133,14 @@ class Device:
         return replace(made, trace=replace(made.trace, environment=environment))
 
     def _require_cores(self, environments: Sequence[Environment]) -> None:
-        """What was timed had these cores, and not more threads than cores."""
+        """Raise unless the runs used these cores only, with at most as many threads."""
         cores = len(self._cores.numbers)
         most = max((each.threads for each in environments if each.device == "cpu"), default=1)
         if not self._cores.hold or most > cores:
             raise DeviceError(
-                f"A device of {cores} cores on {self._info.host} ran on others, or in {most} "
-                "threads.",
-                remedy="Leave the affinity and the threads of its processes as they are.",
+                f"A device of {cores} cores on {self._info.host} ran on other cores, or with "
+                f"{most} threads.",
+                remedy="Do not change the CPU affinity or the threads of its processes.",
             )
 
 
@@ -159,9 +159,9 @@ def _info(cores: Cores, gpu: str) -> DeviceInfo:
 
 
 def _gpu() -> str:
-    """The GPU that Ray shows this process, by its number on the machine or its name."""
+    """Return the GPU that Ray gave this process, by its index or name."""
     return f"gpu {os.environ.get('CUDA_VISIBLE_DEVICES', '0')}"
 
 
-def _nobody(_progress: Progress) -> None:
+def _ignore_progress(_progress: Progress) -> None:
     pass

@@ -1,8 +1,8 @@
-"""The devices of a cluster, and the calls that are shared out among them.
+"""The devices of a cluster, and the distribution of calls among them.
 
-A call goes to one device. If its process or its node ends first, the call is given to another, a
-few times; the device is replaced as soon as its node, or another, has room. Nodes that join later
-are used. Devices are asked for by this process, so they end with it, however it ends.
+A call goes to one device. If its process or node dies, the call is retried a few times on another
+device, and the device is replaced once a node has room. Nodes may join later. Devices are actors of
+this process, so they end with it, however it ends.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from specviz.cluster.device import Admitted, CheckCall, Device, DeviceInfo, Need
 from specviz.errors import DeviceError, SpecvizError
 from specviz.record.pairs import PairCheck, memory_margin
 
-_TICK = 0.1  # seconds between looks at whether to stop
-_LOOK = 0.5  # seconds between looks at the nodes
-_QUEUED = 2  # calls of a device, with the one under way
-_MOST_DEATHS = 3  # of processes that were doing the same call, or of one node before it is left
-_PATIENCE = 60.0  # seconds without any device, or for those that were asked for first
-_LATER = 5.0  # seconds for the others, once there is one
+_TICK = 0.1  # seconds between checks for a stop
+_LOOK = 0.5  # seconds between scans of the nodes
+_QUEUED = 2  # calls per device, including the running one
+_MOST_DEATHS = 3  # of processes during one call, or on one node before it is abandoned
+_PATIENCE = 60.0  # seconds without any device; twice that for the first one
+_LATER = 5.0  # seconds to wait for more devices after the first
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A device, as it is known here; ``info`` is None until it is admitted."""
+    """A device as seen by the pool; ``info`` is None until it is admitted."""
 
     handle: Any
     node: str
     host: str
     info: DeviceInfo | None = None
-    places: list[int] = field(default_factory=list)  # of its calls, the first under way
+    places: list[int] = field(default_factory=list)  # indices of its calls; the first is running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A method of a device, and what it is called with; the label is for a message."""
+    """A method of a device with its argument; ``label`` is for messages."""
 
     method: str
     argument: Any
@@ -46,7 +46,7 @@ class Call:
 
 
 class DevicePool:
-    """``check_stop`` raises to end what is under way; ``accept`` what it refuses of a device."""
+    """The devices. ``check_stop`` raises to stop; ``accept`` raises to reject a device."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class DevicePool:
         self._members: list[Member] = []
         self._joining: dict[Any, Member] = {}
         self._checks: list[CheckCall] = []
-        self._most_of_node: dict[str, int] = {}  # by node; 1 where nothing is said
+        self._most_of_node: dict[str, int] = {}  # by node, default 1
         self._failures: Counter[str] = Counter()
-        self._last_words = ""
+        self._last_error = ""
         self._looked = -_LOOK
         self._alone_since: float | None = None
 
@@ -71,7 +71,7 @@ class DevicePool:
         return tuple(each.info for each in self._members if each.info is not None)
 
     def begin(self) -> None:
-        """Wait for the devices; for the others not long once there is one."""
+        """Wait for devices; once there is one, wait only briefly for the others."""
         began = time.monotonic()
         first: float | None = None
         while True:
@@ -83,30 +83,30 @@ class DevicePool:
             if self.devices and (not self._joining or now > (first or now) + _LATER):
                 return
             if not self._joining and not self.devices:
-                self._require_somebody()
+                self._require_prospects()
             if now > began + 2 * _PATIENCE and not self.devices:
-                raise self._nobody()
+                raise self._no_device()
 
     def check(self, call: CheckCall) -> tuple[tuple[DeviceInfo, PairCheck], ...]:
-        """What each device says; remembered for those that join later."""
-        asked = {
+        """Check a pair on every device; devices that join later repeat the check."""
+        pending = {
             each.handle.check.remote(call): each for each in self._members if each.info is not None
         }
         found: list[tuple[DeviceInfo, PairCheck]] = []
-        while asked:
-            for ref in self._wait(asked):
-                member = asked.pop(ref)
+        while pending:
+            for ref in self._wait(pending):
+                member = pending.pop(ref)
                 check = self._value(ref, member)
                 if check is not None and member.info is not None:
                     found.append((member.info, check))
                     self._allow(member.node, check)
         if not found:
-            raise self._nobody()
+            raise self._no_device()
         self._checks.append(call)
         return tuple(found)
 
     def results(self, calls: Sequence[Call]) -> Iterator[tuple[int, Any]]:
-        """The place of each call and what it returned, as they come; raises what it refused."""
+        """Yield the index of each call with its value as they finish; raises the calls' errors."""
         waiting, busy = deque(range(len(calls))), dict[Any, tuple[Member, int]]()
         deaths = Counter[int]()
         try:
@@ -115,20 +115,20 @@ class DevicePool:
                 self._fill(most=len(waiting) + len(busy))
                 self._hand_out(calls, waiting, busy)
                 if not busy and not self._joining and not self.devices:
-                    self._require_somebody()
+                    self._require_prospects()
                 for ref in self._wait(busy):
                     member, place = busy.pop(ref)
                     value = self._value(ref, member)
                     if value is None:
                         waiting.appendleft(place)
                         deaths.update(member.places[:1])
-                        self._require_life(calls, member, deaths)
+                        self._check_deaths(calls, member, deaths)
                         member.places.clear()
                         continue
                     member.places.remove(place)
                     yield place, value
         finally:
-            for member, _ in busy.values():  # what is abandoned ends with its process
+            for member, _ in busy.values():  # abandoned calls end with their process
                 self._end(member)
 
     def close(self) -> None:
@@ -137,10 +137,10 @@ class DevicePool:
             self._end(member)
         self._joining.clear()
 
-    # Devices come and go
+    # Devices
 
     def _fill(self, most: int | None) -> None:
-        """Ask for devices where there is room, not more than ``most`` altogether."""
+        """Request devices where nodes have room, at most ``most`` in total."""
         if time.monotonic() < self._looked + _LOOK:
             return
         self._looked = time.monotonic()
@@ -155,7 +155,7 @@ class DevicePool:
                 self._ask_for(name, node["NodeManagerHostname"])
 
     def _room(self, node: dict[str, Any]) -> int:
-        """How many devices the node may have."""
+        """Return how many devices the node may have."""
         has, need = node["Resources"], self._need
         fit = int(has.get("CPU", 0)) // need.cores
         if need.gpu:
@@ -163,7 +163,7 @@ class DevicePool:
         return min(fit, self._most_of_node.get(node["NodeID"], 1))
 
     def _allow(self, node: str, check: PairCheck) -> None:
-        """Where nothing is timed, as many devices as the memory of the node has room for."""
+        """Without timing, allow as many devices as fit the node's memory."""
         if self._need.timed or self._need.gpu:
             return
         free, each = check.memory_free, memory_of(check)
@@ -196,7 +196,7 @@ class DevicePool:
             self._end(member)
             if not self.devices or not self._checks:
                 raise
-            self._last_words = str(error)  # others go on without it
+            self._last_error = str(error)  # the others continue without it
             self._failures[member.node] = _MOST_DEATHS
             return
         member.info, self._alone_since = admitted.info, None
@@ -208,7 +208,7 @@ class DevicePool:
             if other.machine == info.machine and shared:
                 raise DeviceError(
                     f"Two devices on {info.host} share the core {min(shared)}.",
-                    remedy="Give the nodes of a machine cores of their own, as with taskset.",
+                    remedy="Give each node of a machine its own cores, for example with taskset.",
                 )
 
     def _end(self, member: Member) -> None:
@@ -222,7 +222,7 @@ class DevicePool:
     def _hand_out(
         self, calls: Sequence[Call], waiting: deque[int], busy: dict[Any, tuple[Member, int]]
     ) -> None:
-        """The next of a device waits with it, so that it need not wait for this process."""
+        """Queue the next call at each device, so that it need not wait for this process."""
         for depth in range(_QUEUED):
             for member in self._members:
                 if waiting and member.info is not None and len(member.places) <= depth:
@@ -232,10 +232,10 @@ class DevicePool:
                     busy[ref] = member, place
                     member.places.append(place)
 
-    def _wait(self, asked: dict[Any, Any]) -> list[Any]:
-        """Which of the calls have an answer; devices that have one are let in meanwhile."""
+    def _wait(self, pending: dict[Any, Any]) -> list[Any]:
+        """Return the finished calls; admit devices that are ready meanwhile."""
         self._check_stop()
-        refs = [*asked, *self._joining]
+        refs = [*pending, *self._joining]
         if not refs:
             time.sleep(_TICK)
             return []
@@ -243,38 +243,38 @@ class DevicePool:
         ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
         for ref in [each for each in ready if each in self._joining]:
             self._join(ref)
-        return [each for each in ready if each in asked]
+        return [each for each in ready if each in pending]
 
     def _value(self, ref: Any, member: Member) -> Any:
-        """None if the device ended before it had one."""
+        """Return a call's value, or None if the device died; raises the call's error."""
         errors = self._ray.exceptions
         try:
             value = self._ray.get(ref)
         except errors.RayTaskError as error:
             raise SpecvizError(
-                f"A device on {member.host} broke off: {_last_line(error)}",
-                remedy="Look at the log of its process on that node.",
+                f"A device on {member.host} failed: {_last_line(error)}",
+                remedy="See the log of its process on that node.",
             ) from error
         except errors.RayError as error:
-            self._last_words = f"{member.host}: {_last_line(error)}"
+            self._last_error = f"{member.host}: {_last_line(error)}"
             self._end(member)
             return None
         if isinstance(value, SpecvizError):
             raise value
         return value
 
-    def _require_life(self, calls: Sequence[Call], member: Member, deaths: Counter[int]) -> None:
+    def _check_deaths(self, calls: Sequence[Call], member: Member, deaths: Counter[int]) -> None:
         for place in member.places[:1]:
             if deaths[place] < _MOST_DEATHS:
                 continue
             raise DeviceError(
-                f"{deaths[place]} devices ended while they made {calls[place].label!r}, the last "
-                f"on {member.host}: {self._last_words}",
-                remedy="Mostly memory ran out: ask for smaller models, or for larger nodes.",
+                f"{deaths[place]} devices died while making {calls[place].label!r}, the last "
+                f"on {member.host}: {self._last_error}",
+                remedy="They probably ran out of memory: use smaller models or larger nodes.",
             )
 
-    def _require_somebody(self) -> None:
-        """Nodes may come back, but not for ever."""
+    def _require_prospects(self) -> None:
+        """Raise if no device can come, or none has for ``_PATIENCE`` seconds."""
         nodes = [each for each in self._ray.nodes() if each["Alive"]]
         if self._alone_since is None:
             self._alone_since = time.monotonic()
@@ -282,20 +282,20 @@ class DevicePool:
         tried = all(self._failures[each["NodeID"]] >= _MOST_DEATHS for each in nodes)
         hopeless = not self._checks and (not fit or tried)
         if hopeless or time.monotonic() > self._alone_since + _PATIENCE:
-            raise self._nobody()
+            raise self._no_device()
 
-    def _nobody(self) -> DeviceError:
+    def _no_device(self) -> DeviceError:
         gpu = " and a GPU" if self._need.gpu else ""
-        said = f" The last that was heard: {self._last_words}" if self._last_words else ""
+        last = f" Last error: {self._last_error}" if self._last_error else ""
         return DeviceError(
             f"No node of the cluster has room for a device of {self._need.cores} "
-            f"core{'s' * (self._need.cores > 1)}{gpu}.{said}",
-            remedy="Start a node that has, or ask for fewer threads.",
+            f"core{'s' * (self._need.cores > 1)}{gpu}.{last}",
+            remedy="Start a larger node, or use fewer threads.",
         )
 
 
 def memory_of(check: PairCheck) -> int:
-    """Bytes that a device should have for the pair."""
+    """Return the bytes that a device needs for the pair."""
     return memory_margin(check.memory_needed)
 
 

@@ -1,9 +1,9 @@
-"""Lanes compared on the same prompts: a plan, its runs, their figures, a verdict in words.
+"""Compare lanes on the same prompts: a plan, its runs, their figures and a verdict.
 
-Speeds are compared as paired log-ratios, so that what a prompt or a seed does to all lanes alike
-cancels out: the speedups over one target, each timed beside it, so that a machine that drifts from
-run to run does not matter; rates where the targets differ. The interval is Student's t: over the
-seeds of a single prompt, or over prompts, where a prompt counts by the mean of its seeds. One
+Speeds are compared as paired log-ratios, so that effects of a prompt or seed on all lanes cancel
+out. With one target these are ratios of speedups, each timed beside the target, so drift of the
+machine between runs does not matter; with different targets, ratios of rates. Intervals are
+Student's t over the seeds of a single prompt, or over prompts by the mean of their seeds. One
 repeat of one prompt has the interval of its timing.
 """
 

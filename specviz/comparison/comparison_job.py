@@ -1,4 +1,4 @@
-"""The work of a plan, for the command line and the dashboard alike."""
+"""The job that runs a plan, for both the command line and the dashboard."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from specviz.store import Library
 
 
 class ComparisonJob(Job):
-    """Carries out a plan; without a ``library`` no run is kept.
+    """Runs a plan; without a ``library`` no run is stored.
 
-    The pairs and the prompts are checked first. Pairs that do not fit into memory together are
-    taken one after the other, in blocks. Runs of the same plan that the library holds, made with
-    the same models on the same machine, are opened and not made again, so a comparison that was
-    interrupted goes on where it was. A run that cannot be kept ends the work if ``must_keep``;
-    otherwise the runs go on, and ``unkept`` says why they are not kept.
+    Pairs and prompts are checked first. Pairs that do not fit into memory together run one after
+    the other, in blocks. Stored runs of the same plan, made with the same models on the same
+    machine, are reused, so an interrupted comparison continues where it stopped. If a run cannot be
+    stored, the job fails with ``must_keep``; otherwise it continues and ``unkept`` has the error.
     """
 
     def __init__(
@@ -40,15 +39,15 @@ class ComparisonJob(Job):
     ) -> None:
         super().__init__(maker, name=name, label=title or " against ".join(plan.labels))
         self.plan = plan
-        self.found = 0  # runs that the library held already
-        self.changed = False  # it held such runs, but of other models or another machine
+        self.found = 0  # reused runs of the library
+        self.changed = False  # whether stored runs were skipped: other models or another machine
         self.unkept: SpecvizError | None = None
         self._library, self._must_keep = library, must_keep
         self._reuse: Reuse = reuse
         self._kept: KeptRuns | None = None
         self._measured: dict[PlannedRun, LaneRun] = {}
         self._comparison: tuple[int, Comparison] | None = None
-        self._lock = RLock()  # several threads may read the runs and compare them
+        self._lock = RLock()  # several threads read the runs and compare them
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -58,31 +57,31 @@ class ComparisonJob(Job):
     def doing(self) -> str:
         match self._state:
             case "checking":
-                return "looking at the pairs and the prompts"
+                return "checking the pairs and the prompts"
             case "opening":
-                return "opening the kept runs"
+                return "opening stored runs"
             case "running" if isinstance(self._maker, BlockMaker):
-                return self._maker.doing or "beginning"
+                return self._maker.doing or "starting"
             case _:
                 return super().doing
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The pairs in the order they are run; empty if they fit into memory together."""
+        """Return the pairs in the order they run; empty if they fit into memory together."""
         if self.plan.order == "interleaved":
             return ()
         return tuple(dict.fromkeys(lane.spec.label for lane in self.plan.lanes))
 
     @property
     def measured(self) -> tuple[LaneRun, ...]:
-        """The finished runs, in the order of the plan."""
+        """Return the finished runs in the order of the plan."""
         with self._lock:
-            there = dict(self._measured)
-        return tuple(there[job] for job in self.plan.jobs() if job in there)
+            finished = dict(self._measured)
+        return tuple(finished[job] for job in self.plan.jobs() if job in finished)
 
     @property
     def comparison(self) -> Comparison | None:
-        """Of the finished runs, worked out once for them; None until every lane has one."""
+        """Return the comparison of the finished runs (cached); None until every lane has one."""
         with self._lock:
             measured = self.measured
             if len({each.job.lane for each in measured}) < len(self.plan.lanes):
@@ -92,7 +91,7 @@ class ComparisonJob(Job):
             return self._comparison[1]
 
     def prepare(self) -> None:
-        """Check the pairs and the prompts, and open the kept runs; raises SpecvizError."""
+        """Check pairs and prompts, and open stored runs; raises SpecvizError."""
         self._state = "checking"
         checks = self._checks()
         self.plan = plan_that_fits(self.plan, checks)
@@ -101,7 +100,7 @@ class ComparisonJob(Job):
         self._state = "running"
 
     def make_missing(self) -> Iterator[LaneRun]:
-        """Make the missing runs and yield each once it is kept; raises what breaks it off."""
+        """Make the missing runs; yield each once it is stored. Errors of runs are raised."""
         done = {job.key for job in self._measured}
         if isinstance(self._maker, BlockMaker):
             return run_blocks(self.plan, self._make_blocks(self._maker), self._keep_together, done)

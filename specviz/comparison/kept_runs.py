@@ -1,8 +1,8 @@
-"""The runs of a plan in the library, in generations.
+"""The stored runs of a plan, in generations.
 
-The runs of a generation were made with the same weights, on the same machine, with the same
-versions, so they can be compared. When the models or the machine have changed, the generation stays
-as it is and another is begun: old runs are never mixed with new ones.
+All runs of a generation were made with the same weights and versions on the same machine, so they
+can be compared. If any of these change, a new generation begins and the old one stays unchanged:
+old runs are never mixed with new ones.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from specviz.store import Library, NewRun
 from specviz.store.saving import summary_of
 
 Reuse = Literal["any", "unfinished", "restarted", "none"]
-"""Whether the newest generation is continued: always ("any"); only if runs are missing
-("unfinished"); only if runs are missing and a restart began it ("restarted"); or never ("none")."""
+"""When to continue the newest generation: always ("any"); if runs are missing ("unfinished"); if
+runs are missing and a restart began it ("restarted"); or never ("none")."""
 
 Machine = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 
 
 class KeptRuns:
-    """Call ``open_next`` while ``opening``; then ``runs`` is complete, and ``keep`` adds to it.
+    """Stored runs of a plan. Call ``open_next`` while ``opening``; then ``keep`` adds runs.
 
-    ``present`` says what would be loaded now for a pair. ``changed`` is set if kept runs were left
-    aside, because they were made with other models, on another machine or with other versions.
+    ``present`` has the current weights and machine of each pair. ``changed`` is set if stored runs
+    were skipped because of other models, another machine or other versions.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class KeptRuns:
         return bool(self._waiting)
 
     def open_next(self) -> None:
-        """Open one run. One that cannot be opened, or was stopped, will be made again."""
+        """Open one run. Runs that cannot be opened, or were stopped, are made again."""
         job, run_id = self._waiting.popleft()
         try:
             trace = self._library.open(run_id)
@@ -73,21 +73,21 @@ class KeptRuns:
         if trace.config != job.config(self._plan) or not is_whole(self._plan, trace):
             return
         run = LaneRun(job=job, trace=trace, memory_bytes=memory)
-        if self._is_of_now(run) and self._fits(run):
+        if self._is_current(run) and self._fits(run):
             self.runs.append(run)
         else:
-            self._leave_aside()
+            self._begin_generation()
 
     def keep(self, run: LaneRun, *, run_id: str | None = None) -> None:
-        """Write a run to the library; raises SpecvizError if it does not fit the others."""
+        """Store a run; raises SpecvizError if it does not fit the others."""
         self.keep_together([(run, run_id)])
 
     def keep_together(self, made: Sequence[tuple[LaneRun, str | None]]) -> None:
-        """All of them or none, each with its id in the library if it is there already."""
+        """Store all runs or none, each with its id if the library has it already."""
         if not all(self._fits(run) for run, _ in made):
             raise SpecvizError(
-                "A lane's models, or the machine, have changed since its first runs were kept.",
-                remedy="Compare again: all lanes are then measured anew.",
+                "A lane's models or the machine changed after its first runs were stored.",
+                remedy="Compare again, which measures all lanes again.",
             )
         if not self._begun:
             self._library.begin_comparison(self.key, plan_to_json(self._plan), self._title)
@@ -115,14 +115,16 @@ class KeptRuns:
             self._generation = newest
             self._waiting.extend((jobs[key], kept[key]) for key in jobs if key in kept)
 
-    def _leave_aside(self) -> None:
+    def _begin_generation(self) -> None:
+        """Skip the stored runs and begin a new generation."""
         self._generation += 1
         self._waiting.clear()
         self._made_with.clear()
         self.runs.clear()
         self.changed = True
 
-    def _is_of_now(self, run: LaneRun) -> bool:
+    def _is_current(self, run: LaneRun) -> bool:
+        """Whether the run was made with the current weights on a current machine."""
         now, pair = self._present[run.job.lane], run.trace.pair
         draft = pair.draft.weights_sha256 if pair.draft else None
         return (
@@ -132,8 +134,8 @@ class KeptRuns:
         )
 
     def _fits(self, run: LaneRun) -> bool:
-        """Made with the weights of the lane's first run, on a machine of its kind or, of several
-        machines that share out the runs, on one of these."""
+        """Whether the run has the weights of the lane's first run, and its machine or another of
+        the cluster."""
         pair, machine = run.trace.pair, _machine(run.trace.environment)
         first = self._made_with.setdefault(run.job.lane, (pair, machine))
         now = self._present[run.job.lane]
@@ -147,7 +149,7 @@ def _machines(now: Presence) -> set[Machine]:
 
 
 def _machine(environment: Environment) -> Machine:
-    """Without the threads, which may change with every load; the verdict says if they differ."""
+    """Return the machine without its threads, which may change with each load."""
     each = environment
     versions = tuple(sorted(each.versions.items()))
     return each.device, each.device_name, each.cpu, each.dtype, versions
@@ -158,7 +160,7 @@ def _key(plan: Plan, generation: int) -> str:
 
 
 def _generations(plan: Plan, library: Library) -> list[int]:
-    """The numbers of the generations that were begun."""
+    """Return the numbers of the stored generations."""
     begun: list[int] = []
     for row in library.comparisons():
         key, _, number = row.key.partition(".")
@@ -167,14 +169,16 @@ def _generations(plan: Plan, library: Library) -> list[int]:
     return begun
 
 
-# A kept comparison, whatever models and machine there are now
+# A stored comparison, independent of the current models and machine
 
 
 def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ...]]:
-    """The plan, and its whole runs in the plan's order.
+    """Return the plan and its complete runs, in the plan's order.
 
-    A run that cannot be opened any more is left out. Runs of one lane made with different models
-    are refused: no figure may mix them.
+    Runs that cannot be opened are left out.
+
+    Raises:
+        StoreError: Runs of one lane were made with different models, which no figure may mix.
     """
     plan = plan_from_json(library.comparison(key).plan_json)
     kept = library.comparison_jobs(key)
@@ -183,8 +187,8 @@ def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ..
     pairs = {(run.job.lane, run.trace.pair) for run in runs}
     if len(pairs) > len({lane for lane, _ in pairs}):
         raise StoreError(
-            "A lane's models changed between its kept runs.",
-            remedy="Make this comparison again.",
+            "A lane's models changed between its stored runs.",
+            remedy="Run this comparison again.",
         )
     return plan, runs
 

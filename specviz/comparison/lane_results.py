@@ -1,4 +1,4 @@
-"""The figures of a lane, and of the target alone, over the runs that were made."""
+"""The figures of a lane, and of the target alone, over their runs."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ from specviz.record.trace import Environment, Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneResult:
-    """A lane's figures as medians of its runs; None if no run has the figure, and for times if
-    the runs were made on several kinds of machine, or several at a time.
+    """A lane's figures as medians of its runs.
 
-    ``alpha`` and ``expected`` are means with intervals; ``speedup_ratio`` is the speedup over the
-    target alone, from log-ratios, with its interval. ``environments`` are the distinct ones.
+    A figure is None if no run has it; figures of time also if the runs were made on several kinds
+    of machine or several at once. ``alpha`` and ``expected`` are means with intervals;
+    ``speedup_ratio`` is the speedup over the target alone, from log-ratios, with its interval.
+    ``environments`` has no duplicates.
     """
 
     label: str
@@ -62,7 +63,7 @@ class LaneResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetResult:
-    """The target alone, over all runs with the first lane's target."""
+    """Figures of the target alone, over all runs with the first lane's target."""
 
     label: str
     count: int
@@ -70,23 +71,24 @@ class TargetResult:
     ttft_ms: Spread | None
 
 
-# Times, and ratios of the step costs of one machine.
+# Figures of time, which depend on the machine.
 _OF_A_MACHINE = frozenset(
     ("tokens_per_second", "baseline_tokens_per_second", "ttft_ms", "c", "v", "wasted_share")
 )
 
 
 def is_whole(plan: Plan, trace: Trace) -> bool:
-    """Whether a kept run has all that the plan asks for: not stopped, the target alone measured."""
-    held = trace.baseline is not None or not plan.baseline or not trace.rounds
-    return trace.finish != "stopped" and held
+    """Whether a stored run was not stopped and has the baseline that the plan needs."""
+    has_baseline = trace.baseline is not None or not plan.baseline or not trace.rounds
+    return trace.finish != "stopped" and has_baseline
 
 
 def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
-    apart = are_mixed(runs) or several_at_once(runs)
+    """Return the figures of a lane."""
+    untimed = are_mixed(runs) or several_at_once(runs)
 
     def over(name: str) -> Spread | None:
-        if apart and name in _OF_A_MACHINE:
+        if untimed and name in _OF_A_MACHINE:
             return None
         return spread(getattr(each.figures, name) for each in runs)
 
@@ -115,7 +117,7 @@ def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
 
 
 def target_result(runs: Sequence[LaneRun]) -> TargetResult | None:
-    """None if the target alone was not measured."""
+    """Return the target alone; None if it was not measured."""
     known = [each for each in runs if each.figures.baseline_tokens_per_second is not None]
     if not known:
         return None
@@ -136,8 +138,7 @@ def values(
     figure: Callable[[Metrics], float | None],
     kind: Callable[[LaneRun], MachineKind | None] | None = None,
 ) -> dict[PromptRepeat, float]:
-    """A figure by prompt and repeat, of the runs that have it; and by what ``kind`` says of them,
-    for a figure that depends on the machine."""
+    """Return a figure by prompt and repeat, and by ``kind`` for figures of a machine."""
     found = ((_place(each, kind and kind(each)), figure(each.figures)) for each in runs)
     return {place: value for place, value in found if value is not None}
 
@@ -157,7 +158,7 @@ def log_values(
 
 
 def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
-    """Over the target alone; of a single run with the interval of its timing."""
+    """Return the speedup over the target alone; a single run has the interval of its timing."""
     logs = log_values(runs, lambda figures: figures.speedup_observed, kinds_of(runs))
     found = ratio_of(logs)
     if found is None or found.low is not None:
@@ -170,8 +171,10 @@ def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
 
 
 def log_speeds(by_lane: Sequence[Sequence[LaneRun]]) -> list[dict[PromptRepeat, float]]:
-    """Of every lane the logarithms of its speedups, if all were timed beside one target on one
-    machine of a kind; else of its tokens a second. None of runs that were made several at a time.
+    """Return the log speeds of each lane.
+
+    These are speedups if all runs were timed beside one target, on one machine per kind; else
+    tokens per second. Empty for runs that were made several at once.
     """
     runs = [run for own in by_lane for run in own]
     if several_at_once(runs):
@@ -190,7 +193,7 @@ def _machine(trace: Trace) -> tuple[object, ...]:
 
 
 def _share(known: Values) -> Ratio | None:
-    """A mean share; its interval stays between 0 and 1."""
+    """Return a mean share with its interval clipped to 0 to 1."""
     found = mean_of(known)
     if found is None or found.low is None or found.high is None:
         return found
@@ -198,18 +201,18 @@ def _share(known: Values) -> Ratio | None:
 
 
 def _environments(runs: Sequence[LaneRun]) -> tuple[Environment, ...]:
-    each_once: list[Environment] = []
+    distinct: list[Environment] = []
     for run in runs:
-        if run.trace.environment not in each_once:
-            each_once.append(run.trace.environment)
-    return tuple(each_once)
+        if run.trace.environment not in distinct:
+            distinct.append(run.trace.environment)
+    return tuple(distinct)
 
 
 def representative(runs: Sequence[LaneRun]) -> LaneRun | None:
-    """The run nearest the median rate, of the kind of machine that made most of them."""
+    """Return the run nearest the median rate, on the kind of machine that made most runs."""
     counts = Counter(kind_of(each.trace.environment) for each in runs)
-    likeliest = max(counts, key=lambda kind: counts[kind], default=None)
-    alike = [each for each in runs if kind_of(each.trace.environment) == likeliest]
+    commonest = max(counts, key=lambda kind: counts[kind], default=None)
+    alike = [each for each in runs if kind_of(each.trace.environment) == commonest]
     rated = [(each.figures.tokens_per_second, each) for each in alike]
     known = [(rate, run) for rate, run in rated if rate is not None]
     middle = spread(rate for rate, _ in known)

@@ -14,8 +14,7 @@ from specviz.record.trace import Trace
 class LaneRun:
     """One run of a plan; ``memory_bytes``: its weights and, on a GPU, its working memory.
 
-    The figures are worked out once, when first asked for; the class has no slots, because a cached
-    property needs room for its value.
+    No slots, because ``figures`` is cached in the instance dictionary.
     """
 
     job: PlannedRun
@@ -24,5 +23,5 @@ class LaneRun:
 
     @functools.cached_property
     def figures(self) -> Metrics:
-        """Without intervals, which take longest; ``resampled`` adds them."""
+        """Return the figures without intervals, which are slow; ``resampled`` adds them."""
         return metrics(self.trace, intervals=False)

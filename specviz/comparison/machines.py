@@ -1,8 +1,8 @@
-"""On which machines the runs of a comparison were made, and what may be put together of them.
+"""The machines that made the runs of a comparison, and which figures may be pooled across them.
 
-Times of different kinds of machine are not put together. Ratios within a run are, and so are those
-of two lanes on the same prompt and repeat, if both were made on one kind of machine. Runs without
-the target alone that were shared out were made several at a time: they have no times to compare.
+Times of different kinds of machine are never pooled. Ratios within a run are pooled, and so are
+ratios of two lanes on the same prompt and repeat if one kind of machine made both. Distributed runs
+without the target alone ran several at once, so they have no times to compare.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from specviz.record.trace import Environment
 if TYPE_CHECKING:
     from specviz.comparison.lane_run import LaneRun
 
-MachineKind = tuple[str, str]  # the device, and the processor beside it
+MachineKind = tuple[str, str]  # device and CPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindOfMachine:
-    """``devices`` of this kind made ``runs`` of the comparison."""
+    """A kind of machine, with how many ``devices`` of it made how many ``runs``."""
 
     device: str
     cpu: str
@@ -39,7 +39,7 @@ def kind_of(environment: Environment) -> MachineKind:
 
 
 def machines_of(runs: Sequence[LaneRun]) -> tuple[KindOfMachine, ...]:
-    """The kinds of machine, in the order in which they first come."""
+    """Return the kinds of machine, in order of first appearance."""
     places: dict[MachineKind, list[str]] = {}
     for run in runs:
         where = run.trace.environment
@@ -51,14 +51,14 @@ def machines_of(runs: Sequence[LaneRun]) -> tuple[KindOfMachine, ...]:
 
 
 def kinds_of(runs: Sequence[LaneRun]) -> Callable[[LaneRun], MachineKind | None]:
-    """The kind of machine of each run, where that is more than how the lanes differ."""
+    """Return a function of a run: its kind of machine, or None unless some lane mixes kinds."""
     if not are_mixed(runs):
         return lambda _run: None
     return lambda run: kind_of(run.trace.environment)
 
 
 def are_mixed(runs: Sequence[LaneRun]) -> bool:
-    """Whether the runs of one lane come from several kinds of machine."""
+    """Whether any lane's runs come from several kinds of machine."""
     found: dict[int, set[MachineKind]] = {}
     for run in runs:
         found.setdefault(run.job.lane, set()).add(kind_of(run.trace.environment))
@@ -66,9 +66,10 @@ def are_mixed(runs: Sequence[LaneRun]) -> bool:
 
 
 def several_at_once(runs: Sequence[LaneRun]) -> bool:
-    """Whether some of these runs were shared out, and nothing was timed."""
+    """Whether some of these runs were distributed without timing, so several ran at once."""
     return any(run.trace.environment.place and run.trace.baseline is None for run in runs)
 
 
 def shared_out(runs: Sequence[LaneRun]) -> bool:
+    """Whether any of these runs was distributed among devices."""
     return any(run.trace.environment.place for run in runs)

@@ -1,8 +1,7 @@
-"""What is to be measured: lanes on the same prompts, and the order in which their runs are made.
+"""What to measure: lanes, prompts and repeats, and the order of their runs.
 
-A lane is a pair with its settings. A plan holds the lanes, the prompts, and the number of repeats;
-repeat r has the seed of the lanes plus r. A comparison has two to four lanes. Nothing here runs
-anything. The library knows a plan by its key.
+A lane is a pair with settings; repeat r uses the lanes' seed plus r. A comparison has two to four
+lanes. The library identifies a plan by its key. Nothing here runs anything; see ``plan_runner``.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ MAX_PLANNED = 64
 MAX_REPEATS = 100
 MAX_RUNS = 20_000
 MAX_NAME = 60
-_UNSAID = ("no tree", "one draft", "drafts may repeat", "until count")  # of the usual way
+_DEFAULTS = ("no tree", "one draft", "drafts may repeat", "until count")  # left out of labels
 _ESCAPED = {"%2C": ",", "%2c": ",", "%25": "%"}
 _ESCAPE = re.compile("|".join(_ESCAPED))
 _MODELS = ("pair", "draft", "target")
 _BODIES = ("target_body", "draft_body")
 _SHARING = "shared_vocabulary"
-_KEPT = (*_BODIES, _SHARING)  # of a default, whatever the models
-SHARED = (  # settings in which lanes may not differ
+_KEPT = (*_BODIES, _SHARING)  # taken from the default lane, whatever the models
+SHARED = (  # settings that all lanes must share
     "seed",
     "max_new_tokens",
     "ignore_eos",
@@ -70,7 +69,7 @@ SHARED = (  # settings in which lanes may not differ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A pair and its settings; ``name`` is what the user calls it."""
+    """A pair and its settings; ``name`` is the user's name for it."""
 
     spec: PairSpec
     config: RunConfig
@@ -86,7 +85,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """One run of a plan: its lane and its prompt by number, and which repeat."""
+    """One run of a plan: the indices of its lane and prompt, and its repeat."""
 
     lane: int
     item: int
@@ -103,11 +102,11 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Lanes, prompts and repeats; with ``baseline`` the target alone is measured in every run.
+    """Lanes, prompts and repeats; with ``baseline`` every run also measures the target alone.
 
-    ``interleaved`` runs all lanes on a prompt before the next prompt, beginning with another lane
-    each time. ``blocks`` finishes all runs of one pair before the next pair, for pairs that do
-    not fit into memory together.
+    ``interleaved`` runs all lanes on a prompt before the next prompt, each time starting with
+    another lane. ``blocks`` finishes one pair before the next, for pairs that do not fit into
+    memory together.
     """
 
     lanes: tuple[Lane, ...]
@@ -129,16 +128,15 @@ class Plan:
         _check_seeds(self.lanes[0].config.seed, self.repeats)
         if self.repeats > 1 and any(lane.config.forks for lane in self.lanes):
             raise ConfigError(
-                "A lane has a fork, and every repeat has another seed: another run.",
-                remedy="Ask for 1 repeat, with the prompt and the seed of the run that was forked.",
+                "A lane has a fork, which repeats with other seeds cannot reproduce.",
+                remedy="Use 1 repeat, with the prompt and the seed of the forked run.",
             )
 
     @property
     def key(self) -> str:
-        """The same for the same settings, prompts and repeats, whatever the names and the order.
+        """Return a hash of settings, prompts and repeats, independent of names and run order.
 
-        Settings at their default are left out, so that a setting that is added later, with a
-        default, changes no key.
+        Settings at their default are left out, so adding a setting with a default changes no key.
         """
         content = _plan_values(self)
         del content["order"]
@@ -153,11 +151,11 @@ class Plan:
 
     @property
     def kinds(self) -> tuple[str | None, ...]:
-        """The kinds of the prompts, in the order in which they first come."""
+        """Return the kinds of the prompts, in order of first appearance."""
         return tuple(dict.fromkeys(item.kind for item in self.items))
 
     def jobs(self) -> tuple[PlannedRun, ...]:
-        """All runs, in the order in which they are made."""
+        """Return all runs in the order they are made."""
         jobs = tuple(self._interleaved())
         if self.order == "interleaved":
             return jobs
@@ -174,12 +172,12 @@ class Plan:
 
 
 def check_compared(lanes: Sequence[Lane]) -> None:
-    """Raises ConfigError for fewer or more lanes than can be compared at a glance."""
+    """Raise ConfigError unless there are two to four lanes."""
     _between("lanes", len(lanes), MIN_LANES, MAX_LANES)
 
 
 def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
-    """Blocks unless all pairs fit into the free memory; ``needed``: bytes of weights a pair."""
+    """Return "blocks" unless all pairs fit into ``free`` bytes; ``needed``: bytes per pair."""
     fits = free is not None and memory_margin(sum(needed)) <= free
     return "interleaved" if len(needed) == 1 or fits else "blocks"
 
@@ -188,7 +186,7 @@ def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
 
 
 def lane_labels(lanes: Sequence[Lane]) -> tuple[str, ...]:
-    """Their names, or else what sets them apart. No two labels are the same."""
+    """Return each lane's name, or else the settings in which it differs; labels are unique."""
     words = [_words(lane) for lane in lanes]
     apart = [i for i in range(len(words[0])) if len({each[i] for each in words}) > 1]
     labels = [
@@ -199,16 +197,18 @@ def lane_labels(lanes: Sequence[Lane]) -> tuple[str, ...]:
 
 
 def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...]) -> str:
-    """Leaves out what more than half of the lanes have in common."""
+    """Return a label without the settings that more than half of the lanes share."""
     if not apart:
         return own[0]
-    telling = [own[i] for i in apart if 2 * sum(each[i] == own[i] for each in words) <= len(words)]
-    usual = [own[i] for i in apart if own[i] not in _UNSAID] or [own[apart[0]]]
-    return " · ".join(word for word in telling or usual if word)
+    distinctive = [
+        own[i] for i in apart if 2 * sum(each[i] == own[i] for each in words) <= len(words)
+    ]
+    usual = [own[i] for i in apart if own[i] not in _DEFAULTS] or [own[apart[0]]]
+    return " · ".join(word for word in distinctive or usual if word)
 
 
 def _distinct(labels: list[str], more: list[str]) -> tuple[str, ...]:
-    """Labels that are alike get everything that sets the lanes apart, or else a number."""
+    """Make labels unique: add all settings in which the lanes differ, or else a number."""
     longer = [
         label + extra if labels.count(label) > 1 else label
         for label, extra in zip(labels, more, strict=True)
@@ -257,12 +257,12 @@ def _body(role: str, body: str) -> str:
 
 
 def parse_lane(text: str, default: Lane) -> Lane:
-    """A lane from ``key=value,…``; what it leaves out is as in ``default``.
+    """Parse a lane from ``key=value,…``; missing keys are taken from ``default``.
 
-    ``pair`` replaces both models; ``target`` or ``draft`` replaces one, so that a draft alone is
-    tried with the default's target, even that of the embedded pair. ``target_body``,
-    ``draft_body`` and ``shared_vocabulary`` are kept from the default too, whatever the models. In
-    a value ``%2C`` stands for a comma and ``%25`` for a per cent sign.
+    ``pair`` replaces both models; ``target`` or ``draft`` replaces one, so a draft alone is paired
+    with the default's target, even that of the embedded pair. ``target_body``, ``draft_body`` and
+    ``shared_vocabulary`` come from the default, too, whatever the models. In values, write ``%2C``
+    for a comma and ``%25`` for a percent sign.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in (*_MODELS, *_KEPT) if key in typed}
@@ -280,15 +280,15 @@ def _typed(text: str) -> dict[str, str]:
         key = key.strip().replace("-", "_")
         if not equals or not key or not value.strip() or key in made:
             raise ConfigError(
-                f"Lane {_short(text)} is not key=value,… with each key once.",
-                remedy="Write it like gamma=8,temperature=0.7.",
+                f"Lane {_short(text)} is not key=value,… with unique keys.",
+                remedy="Example: gamma=8,temperature=0.7.",
             )
         made[key] = _ESCAPE.sub(lambda code: _ESCAPED[code[0]], value.strip())
     return made
 
 
 def escaped(value: str) -> str:
-    """A value written so that ``parse_lane`` reads it back as it was."""
+    """Return a value escaped for ``parse_lane``."""
     return value.replace("%", "%25").replace(",", "%2C")
 
 
@@ -355,11 +355,11 @@ def plan_to_json(plan: Plan) -> str:
 
 
 def plan_from_json(text: str) -> Plan:
-    """Raises ConfigError if the text is not a saved plan."""
+    """Return a saved plan; raises ConfigError for anything else."""
     try:
         return _plan_of(json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MisfitError):
-        raise ConfigError("This is no saved plan.", remedy="Compare again.") from None
+        raise ConfigError("This is not a saved plan.", remedy="Compare again.") from None
 
 
 def _plan_of(values: dict[str, Any]) -> Plan:
@@ -378,7 +378,7 @@ def _lane_of(values: dict[str, Any]) -> Lane:
 
 
 def _value_of(values: dict[str, Any], kind: type[T]) -> T:
-    """Numbers stay as they were written, 1 and not 1.0, since the plan's key depends on it."""
+    """Return a value with numbers as written (1, not 1.0), because the plan's key depends on it."""
     made = fit_to_type(values, kind)
     written = {k: each for k, each in values.items() if isinstance(each, int | float)}
     return dataclasses.replace(cast("Any", made), **written)
@@ -398,7 +398,7 @@ def _plan_values(plan: Plan) -> dict[str, Any]:
 
 
 def _changed(value: PairSpec | RunConfig | SuiteItem) -> dict[str, Any]:
-    """The fields that are not at their default."""
+    """Return the fields that are not at their default."""
     plain = dataclasses.asdict(value)
     return {
         field.name: plain[field.name]
@@ -421,7 +421,8 @@ def _check_shared(configs: Sequence[RunConfig]) -> None:
     for name in SHARED:
         if len({getattr(config, name) for config in configs}) > 1:
             raise ConfigError(
-                f"The lanes differ in {name}.", remedy="Give all lanes the same, or leave it out."
+                f"The lanes differ in {name}.",
+                remedy="Give all lanes the same value, or leave it out.",
             )
 
 
@@ -429,6 +430,6 @@ def _check_seeds(seed: int, repeats: int) -> None:
     _, most = LIMITS["seed"].whole_ends
     if seed + repeats - 1 > most:
         raise ConfigError(
-            f"The seed {seed} leaves no room for {repeats} repeats, each with the next seed.",
+            f"Seed {seed} is too large for {repeats} repeats, each with the next seed.",
             remedy=f"Give a seed of at most {most - repeats + 1}.",
         )

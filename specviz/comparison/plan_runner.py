@@ -1,8 +1,8 @@
-"""The one program that runs a plan, wherever its runs are made.
+"""Run a plan, in this process, the dashboard's worker or on a cluster.
 
-On one machine that is one run after the other, never two at once. Before a lane's first run a short
-one on the same prompt is made and thrown away, to warm up. A run is kept before it is reported, so
-what was reported is never lost. What is done already is not made again.
+One machine makes one run at a time. A short, discarded run on the same prompt warms up before each
+lane's first run. Runs are stored before they are reported, so no reported run is lost. Finished
+runs are not made again.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from specviz.comparison.plan import Plan, PlannedRun, order_that_fits
 from specviz.measure.run_makers import Block, BlockRun, MadeRun, RunOrder
 from specviz.record.pairs import PairCheck, PairSpec
 
-Kept = tuple[LaneRun, str | None]  # a run, and its id in the library if it is there already
+Kept = tuple[LaneRun, str | None]  # a run, and its library id if it is stored already
 
 WARM_UP_TOKENS = 24
 
 
 def plan_that_fits(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
-    """The plan, changed to blocks if its pairs do not fit into memory together."""
+    """Return the plan, in blocks if its pairs do not fit into memory together."""
     specs = tuple(dict.fromkeys(lane.spec for lane in plan.lanes))
     if len(specs) == 1 or plan.order == "blocks":
         return plan
@@ -39,9 +39,9 @@ def run_plan(
     keep: Callable[[LaneRun, str | None], object],
     done: Collection[tuple[int, int, int]] = (),
 ) -> Iterator[LaneRun]:
-    """Make the runs of all jobs that are not ``done``, one after the other in the plan's order.
+    """Make all runs that are not ``done``, one by one in the plan's order.
 
-    ``keep`` gets every run but the warm-ups, with its id in the library if it is there already.
+    ``keep`` receives every run except warm-ups, with its library id if it is stored already.
     """
     return run_blocks(plan, in_turn(make), lambda made: [keep(*each) for each in made], done)
 
@@ -52,9 +52,9 @@ def run_blocks(
     keep: Callable[[Sequence[Kept]], object],
     done: Collection[tuple[int, int, int]] = (),
 ) -> Iterator[LaneRun]:
-    """The same, made in whatever order and wherever ``make`` likes.
+    """Make all runs that are not ``done``, in the order in which ``make`` finishes them.
 
-    What it gives together, some runs of a block from the first on, is kept together.
+    ``make`` yields the index of a block with its next runs, which are stored together.
     """
     planned = blocks_of(plan, done)
     made_of = [0] * len(planned)
@@ -72,10 +72,10 @@ def run_blocks(
 def blocks_of(
     plan: Plan, done: Collection[tuple[int, int, int]] = ()
 ) -> list[tuple[PlannedRun, ...]]:
-    """The jobs that are not done: together those that are compared with each other.
+    """Group the runs that are not done into blocks that are compared with each other.
 
-    They are all lanes of a prompt and repeat, or those of one pair where the pairs take turns. A
-    plan without the target alone compares no times, so each of its runs goes by itself.
+    A block has all lanes of a prompt and repeat, or those of one pair in "blocks" order. A plan
+    without the target alone compares no times, so each of its runs is a block.
     """
 
     def block(job: PlannedRun) -> object:
@@ -89,7 +89,7 @@ def blocks_of(
 def in_turn(
     make: Callable[[RunOrder], MadeRun],
 ) -> Callable[[Sequence[Block]], Iterator[tuple[int, Sequence[MadeRun]]]]:
-    """Makes blocks a run at a time, each given when it is finished."""
+    """Return a function that makes blocks run by run, and yields each run as it finishes."""
 
     def made(blocks: Sequence[Block]) -> Iterator[tuple[int, Sequence[MadeRun]]]:
         warm: set[str] = set()

@@ -1,9 +1,9 @@
-"""A comparison held against one that was saved: is a lane slower than it was?
+"""Check a comparison for regressions against a saved one.
 
-Speedups over the target alone are compared, because they carry over to another machine better than
-rates do; rates are compared on request. A lane fails if the interval of the ratio lies below the
-limit; where no interval is known, as of rates, if the ratio itself does. Lanes are matched by their
-labels, and must have had the same settings, models and prompts.
+Speedups over the target alone are compared, because they transfer between machines better than
+rates do; rates are compared on request. A lane fails if the interval of the ratio is below the
+limit or, without an interval (as for rates), if the ratio is. Lanes are matched by label and must
+have the same settings, models and prompts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEFAULT_SHARE = 0.95
 MAX_SAVED_BYTES = 20 * 10**6
 _MACHINE = ("device", "device_name", "cpu", "threads", "dtype")
 _FIGURES = {"speedup": "speedup_observed", "tokens_per_second": "tokens_per_second"}
-# What of a pair must be the same; the rest is of the machine.
+# Fields of a pair that must be the same; the others describe the machine.
 _MODELS = (
     "name",
     "draft",
@@ -43,7 +43,7 @@ _MODELS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionLimit:
-    """The saved comparison, and the smallest share of its figure that passes."""
+    """A saved comparison, and the smallest passing share of its figure."""
 
     path: Path
     saved: dict[str, dict[str, Any]]  # lanes by label
@@ -52,22 +52,24 @@ class RegressionLimit:
 
     @staticmethod
     def of(options: argparse.Namespace, plan: Plan) -> RegressionLimit | None:
-        """None without --against; raises ConfigError for a file that cannot be compared with."""
+        """Return the limit, or None without --against; raises ConfigError for an unusable file."""
         if options.against is None:
             if options.fail_below is not None or options.against_rate:
                 raise ConfigError(
-                    "--fail-below and --against-rate have nothing to compare with.",
+                    "--fail-below and --against-rate need a saved comparison.",
                     remedy="Add --against SAVED.json.",
                 )
             return None
         share = DEFAULT_SHARE if options.fail_below is None else options.fail_below
         if not (math.isfinite(share) and 0 < share <= 10):
-            raise ConfigError(f"--fail-below is {share}.", remedy="Give a number above 0, to 10.")
+            raise ConfigError(
+                f"--fail-below is {share}.", remedy="Give a number above 0 and up to 10."
+            )
         figure = "tokens_per_second" if options.against_rate else "speedup"
         if figure == "speedup" and not options.baseline:
             raise ConfigError(
-                "--against compares speedups, and --no-baseline measures none.",
-                remedy="Leave one out, or add --against-rate.",
+                "--against compares speedups, but --no-baseline measures none.",
+                remedy="Remove one of them, or add --against-rate.",
             )
         record, saved = _saved_comparison(options.against)
         _check_lanes(options.against, saved, plan.labels, figure)
@@ -77,7 +79,7 @@ class RegressionLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionCheck:
-    """The result: ``record`` for JSON, ``lines`` for people."""
+    """The result: ``record`` for JSON, ``lines`` for the terminal."""
 
     failed: bool
     record: dict[str, Any]
@@ -85,6 +87,7 @@ class RegressionCheck:
 
 
 def check_regression(record: dict[str, Any], limit: RegressionLimit) -> RegressionCheck:
+    """Check a comparison, given as JSON values, against the saved one."""
     rows = [_row(lane, limit) for lane in record["lanes"]]
     elsewhere = any(
         _machine(lane) != _machine(limit.saved[lane["label"]]) for lane in record["lanes"]
@@ -123,7 +126,7 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 
 
 def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
-    """The factor by which the ratio may be off either way; None where that is not known."""
+    """Return the error factor of the ratio; None if it is unknown."""
     both = (lane, limit.saved[lane["label"]])
     errors = [_error(each) if limit.figure == "speedup" else None for each in both]
     known = [each for each in errors if each is not None]
@@ -131,7 +134,7 @@ def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
 
 
 def _error(lane: dict[str, Any]) -> float | None:
-    """Half the interval of the speedup's logarithm."""
+    """Return half the width of the interval of the log speedup."""
     intervals = lane.get("intervals")
     found = intervals.get("speedup") if isinstance(intervals, dict) else None
     if not isinstance(found, dict):
@@ -145,14 +148,14 @@ def _error(lane: dict[str, Any]) -> float | None:
 def _line(row: dict[str, Any], limit: RegressionLimit) -> str:
     figure = CATALOGUE[_FIGURES[limit.figure]]
     now, saved = (figure.quantity.shown(row[each]) for each in ("now", "saved"))
-    # Three digits, as a limit may have.
-    words = f"{row['label']}: {figure.head} {now}, saved {saved}, ratio {row['ratio']:.3f}"
+    # Three digits, because limits may have three.
+    line = f"{row['label']}: {figure.head} {now}, saved {saved}, ratio {row['ratio']:.3f}"
     if row["low"] is not None:
-        words += f" ({row['low']:.3f} to {row['high']:.3f})"
+        line += f" ({row['low']:.3f} to {row['high']:.3f})"
     if row["below"]:
-        return f"{words}: below {limit.share:g}"
-    surely = row["low"] is None or row["low"] >= limit.share
-    return f"{words}: {'at least' if surely else 'too close to call at'} {limit.share:g}"
+        return f"{line}: below {limit.share:g}"
+    passed = row["low"] is None or row["low"] >= limit.share
+    return f"{line}: {'at least' if passed else 'too close to call at'} {limit.share:g}"
 
 
 def _machine(lane: dict[str, Any]) -> list[Any]:
@@ -165,7 +168,7 @@ def _machine(lane: dict[str, Any]) -> list[Any]:
 
 
 def _saved_comparison(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The whole object, and its lanes by label."""
+    """Return the saved comparison, and its lanes by label."""
     text = read_text(path, "--against", MAX_SAVED_BYTES)
     try:
         record = json.loads(text)
@@ -190,12 +193,12 @@ def _check_lanes(
         if label not in saved:
             raise ConfigError(
                 f"--against: {path} has no lane {label!r}.",
-                remedy="Compare the same lanes, or give them the names they had.",
+                remedy="Compare the same lanes, or give them the saved names.",
             )
         if not _is_figure(saved[label]["medians"].get(figure)):
             raise ConfigError(
                 f"--against: lane {label!r} of {path} has no {figure}.",
-                remedy="Save a comparison that measured it.",
+                remedy="Save a comparison that measures it.",
             )
 
 
@@ -204,40 +207,40 @@ def _is_figure(value: object) -> bool:
         return False
     try:
         return math.isfinite(value) and value > 0
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # an integer too large for a float
         return False
 
 
 def _check_work(
     path: Path, record: dict[str, Any], saved: dict[str, dict[str, Any]], plan: Plan
 ) -> None:
-    """Lanes of the same name with other settings or prompts cannot be compared."""
+    """Raise ConfigError unless settings, models and prompts are the same."""
     for label, lane in zip(plan.labels, plan.lanes, strict=True):
         for name in _differing(saved[label], lane):
             raise ConfigError(
-                f"--against: lane {label!r} of {path} has another {name}.",
-                remedy="Compare with the settings that were saved.",
+                f"--against: lane {label!r} of {path} has a different {name}.",
+                remedy="Compare with the saved settings.",
             )
     prompts = record.get("prompts")
     rows = prompts if isinstance(prompts, list) else []
     texts = [each.get("prompt") for each in rows if isinstance(each, dict)]
     if texts != [item.prompt for item in plan.items]:
         raise ConfigError(
-            f"--against: {path} was made on other prompts.",
-            remedy="Compare on the prompts that were saved.",
+            f"--against: {path} has different prompts.",
+            remedy="Compare on the saved prompts.",
         )
 
 
 def _differing(saved: dict[str, Any], lane: Lane) -> list[str]:
-    """The names of what differs. A setting that the file does not know counts as its default."""
+    """Return the names of differing settings; those missing in the file count as default."""
     models, settings = saved.get("pair"), saved.get("settings")
     if not isinstance(models, dict) or not isinstance(settings, dict):
         return ["kind of record"]
-    asked, usual = _as_saved(lane.config), _as_saved(RunConfig())
+    current, usual = _as_saved(lane.config), _as_saved(RunConfig())
     pair = dataclasses.asdict(lane.spec)
     return [
         *(name for name in _MODELS if models.get(name, _usual_model(name)) != pair[name]),
-        *(name for name in asked if settings.get(name, usual[name]) != asked[name]),
+        *(name for name in current if settings.get(name, usual[name]) != current[name]),
     ]
 
 
@@ -251,5 +254,6 @@ def _usual_model(name: str) -> object:
 
 def _no_comparison(path: Path) -> ConfigError:
     return ConfigError(
-        f"--against: {path} is no saved comparison.", remedy="Name a file of compare --out."
+        f"--against: {path} is not a saved comparison.",
+        remedy="Give a file written by compare --out.",
     )

@@ -1,4 +1,4 @@
-"""The runs of a plan compared: all together, and by the kind of prompt."""
+"""Compare the runs of a plan, overall and by kind of prompt."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class KindLane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindResult:
-    """All lanes on the prompts of one kind; the kind is None for prompts that name none."""
+    """All lanes on the prompts of one kind, or on those without a kind (None)."""
 
     kind: str | None
     num_prompts: int  # with at least one run
@@ -49,9 +49,11 @@ class KindResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """``target`` is the target alone. If the lanes have different targets it is the first lane's,
-    and every lane has its own in its result. ``kinds`` is empty unless prompts differ in kind;
-    ``machines`` are those that made the runs."""
+    """The result of a comparison.
+
+    ``target`` is the target alone: the first lane's, if targets differ; each lane has its own in
+    its result. ``kinds`` is empty unless prompts differ in kind.
+    """
 
     plan: Plan
     lanes: tuple[LaneResult, ...]
@@ -76,7 +78,7 @@ class Comparison:
 
 
 def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
-    """Some runs of the plan may be missing. If a job has several, the last counts."""
+    """Compare runs; some of the plan may be missing. Of several runs of a job, the last counts."""
     runs = _last_of_each_job(measured)
     by_lane = [[run for run in runs if run.job.lane == lane] for lane in range(len(plan.lanes))]
     results = tuple(

@@ -1,7 +1,6 @@
-"""The figures of a comparison as rows of text: a column a lane, and one for the target alone.
+"""The figures of a comparison as rows of text: one column per lane, one for the target alone.
 
-If the lanes have different targets, a row with every lane's own target takes the place of that
-column.
+If the lanes have different targets, a row with each lane's target replaces that column.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ BEST = "★"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A figure of all lanes; ``best`` are the lanes with the best value, as it is shown."""
+    """A figure of all lanes; ``best`` are the lanes marked as best."""
 
     name: str
     texts: tuple[str, ...]
@@ -35,7 +34,7 @@ class Row:
 
 
 def rows_of(comparison: Comparison) -> tuple[Row, ...]:
-    """A figure that no lane has is left out."""
+    """Return the rows, without figures that no lane has."""
     own = () if has_one_target(comparison) else (_OWN_TARGET,)
     made = [_row(figure, comparison) for figure in (*_FIGURES, *own)]
     return tuple(row for row in made if any(text != UNKNOWN for text in row.texts))
@@ -47,7 +46,7 @@ def has_one_target(comparison: Comparison) -> bool:
 
 
 def as_texts(comparison: Comparison) -> list[list[str]]:
-    """The table's head, then its rows with the best marked."""
+    """Return the header, then the rows with the best values marked."""
     head = ["", *(lane.label for lane in comparison.lanes), "target alone"]
     rows = [[row.name, *marked(row), row.target] for row in rows_of(comparison)]
     width = len(head) if has_one_target(comparison) else len(head) - 1
@@ -55,16 +54,16 @@ def as_texts(comparison: Comparison) -> list[list[str]]:
 
 
 def legend(comparison: Comparison) -> str:
-    """What the brackets and the star mean."""
+    """Explain the brackets and the star."""
     means = (
         lane
         for each in comparison.lanes
         for lane in (each.speedup_ratio, each.alpha, each.expected)
     )
     return (
-        f"Speedup and α: mean {interval_words(means)}. The others: median, with the lowest and the "
-        f"highest run. {BEST} marks the best value where its range lies apart from all others; "
-        "of the speeds, the lane that the verdict calls the fastest."
+        f"Speedup and α: mean {interval_words(means)}. Others: median, with the lowest and highest "
+        f"run. {BEST} marks the best value if its range overlaps no other; for speeds, the fastest "
+        "lane of the verdict."
     )
 
 
@@ -77,14 +76,14 @@ def marked(row: Row) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """A figure of the catalogue, and how to read it from a lane and from the target alone."""
+    """A figure of the catalogue, with its getters for a lane and for the target alone."""
 
     figure: Figure
     of: Callable[[LaneResult], Ratio | Spread | None]
     target: Callable[[TargetResult], Spread | None] | None = None
     label: str = ""
     compared: bool = True
-    timed: bool = False  # the verdict says who is best
+    timed: bool = False  # best according to the verdict
 
 
 def _row(shown: _Shown, comparison: Comparison) -> Row:
@@ -99,7 +98,7 @@ def _row(shown: _Shown, comparison: Comparison) -> Row:
 
 
 def spread_text(figure: Figure, found: Ratio | Spread | None) -> str:
-    """The mean or median, with its interval or its lowest and highest run, if there is one."""
+    """Return the mean or median with its interval or its range of runs, if there is one."""
     if found is None:
         return UNKNOWN
     return figure.quantity.spread(_middle(found), found.low, found.high)
@@ -117,7 +116,7 @@ def _fastest(comparison: Comparison) -> tuple[int, ...]:
 
 
 def _best(values: Sequence[Ratio | Spread | None], shown: _Shown) -> tuple[int, ...]:
-    """The lanes that share the best value, if the ranges of all others lie apart from theirs."""
+    """Return the lanes that share the best value, if no other range overlaps theirs."""
     known = {i: value for i, value in enumerate(values) if value is not None}
     better = shown.figure.better if shown.compared else None
     if better is None or len(known) < 2:
@@ -132,7 +131,7 @@ def _best(values: Sequence[Ratio | Spread | None], shown: _Shown) -> tuple[int, 
 
 
 def _ends(found: Ratio | Spread) -> tuple[float, float]:
-    """Without an interval nothing is known of how far a value may be off."""
+    """Return the ends of the interval, infinite if there is none."""
     if found.low is None or found.high is None:
         return -math.inf, math.inf
     return found.low, found.high
@@ -149,7 +148,7 @@ _FIGURES = (
     _Shown(figure=CATALOGUE["alpha_observed"], of=lambda lane: lane.alpha),
     _Shown(figure=CATALOGUE["alpha_expected"], of=lambda lane: lane.expected),
     _Shown(figure=CATALOGUE["tau"], of=lambda lane: lane.tau),
-    # Of one table of step costs, and v of other numbers of tokens: none is better than another.
+    # c and v come from a step-cost table, v for other token counts: no value is better.
     _Shown(figure=CATALOGUE["c"], of=lambda lane: lane.c, compared=False),
     _Shown(figure=CATALOGUE["v"], of=lambda lane: lane.v, compared=False),
     _Shown(figure=CATALOGUE["wasted_share"], of=lambda lane: lane.wasted_share),

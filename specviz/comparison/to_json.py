@@ -1,4 +1,4 @@
-"""A comparison as values for JSON: its lanes, its verdict, and what they rest on."""
+"""A comparison as JSON values: lanes, verdict, prompts and machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEDIANS = (
 
 
 def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
-    """The verdict names lanes by their labels."""
+    """Return the comparison as JSON values; the verdict refers to lanes by label."""
     labels = [lane.label for lane in comparison.lanes]
     return {
         "kind": KIND,

@@ -1,6 +1,6 @@
-"""Plans of comparisons that had not ended when the server did, so that they can be gone on with.
+"""Plans of unfinished comparisons, to be resumed after a restart of the dashboard.
 
-Only the plans are remembered here; the runs that were made are in the library.
+Only the plans are stored here; finished runs are in the library.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedPlan:
-    """A plan, and which sort of work it was for."""
+    """A plan, and the name of the job it belongs to."""
 
     name: str
     plan_json: str
@@ -37,18 +37,18 @@ class _UnfinishedPlans:
 
 
 def remember(name: str, plan: Plan) -> None:
-    """Called before the first run of the plan."""
+    """Store a plan, before its first run."""
     entry = UnfinishedPlan(name=name, plan_json=plan_to_json(plan))
     _change(lambda entries: (*_without(plan.key, entries), entry)[-_MOST:])
 
 
 def forget(plan: Plan) -> None:
-    """Called when it is over, or was stopped by hand."""
+    """Remove a plan that has finished or was stopped by the user."""
     _change(lambda entries: _without(plan.key, entries))
 
 
 def remembered() -> tuple[UnfinishedPlan, ...]:
-    """Oldest first; plans that cannot be read any more are left out."""
+    """Return the stored plans, oldest first, without unreadable ones."""
     return _readable(load_value(_KIND, _KEY, _UnfinishedPlans))
 
 
@@ -61,7 +61,7 @@ def _without(key: str, entries: _Entries) -> _Entries:
 
 
 def _change(change: Callable[[_Entries], _Entries]) -> None:
-    """Other dashboards on the same data folder may change the plans at the same time."""
+    """Change the plans under a lock, as other dashboards may share the data folder."""
 
     def changed(kept: _UnfinishedPlans | None) -> _UnfinishedPlans:
         return _UnfinishedPlans(entries=change(_readable(kept)))

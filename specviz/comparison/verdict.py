@@ -1,10 +1,9 @@
-"""Which lane is faster, in words with their statistics, and why.
+"""The verdict of a comparison: which lane is faster, with statistics and the reason.
 
-A lane is called faster only if the interval of the paired ratio leaves out 1. With three or four
-lanes, where the best is compared with the next, the intervals between lanes are so wide that all of
-them hold together with 95 % confidence (Bonferroni). The reason comes from the runs themselves: the
-tokens of a round, tau, against its cost in steps of the target, gamma c + v (Leviathan et al. 2023,
-with verification at its measured cost).
+A lane is called faster only if the interval of the paired ratio excludes 1. With more than two
+lanes, the intervals between lanes have a joint confidence of 95 % (Bonferroni). The reason comes
+from the runs: tau, the tokens per round, against the cost of a round in target steps, gamma c + v
+(Leviathan et al. 2023, with verification at its measured cost); see ``why_faster``.
 """
 
 from __future__ import annotations
@@ -21,16 +20,17 @@ from specviz.figures.paired import CONFIDENCE, PromptRepeat, Ratio, Values, rati
 from specviz.figures.speedup_words import is_wide, verdict_words
 from specviz.record.numbers import PERCENT, RATIO, times
 
-_UNTIMED = (
-    "Acceptance only: the runs were made several at a time, so their speeds are not compared."
-)
+_UNTIMED = "Acceptance only: several runs were made at once, so their speeds are not compared."
 LaneRatios = Mapping[tuple[int, int], Ratio]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonVerdict:
-    """``ranking`` has the lanes by mean log rate; ``winner`` is None unless the first of them is
-    shown to be faster than the next. ``ratios[i, j]`` is the rate of lane i over that of j."""
+    """The verdict, as text and values.
+
+    ``ranking`` orders the lanes by mean log rate. ``winner`` is None unless the first is shown to
+    be faster than the second. ``ratios[i, j]`` is the rate of lane i over that of lane j.
+    """
 
     text: str
     winner: int | None
@@ -43,8 +43,13 @@ class ComparisonVerdict:
 def verdict_of(
     results: Sequence[LaneResult], rates: Sequence[Values], *, untimed: bool = False
 ) -> ComparisonVerdict:
-    """``rates`` are the logarithms of the lanes' speeds, a mapping for every lane. ``untimed``: the
-    runs were made several at a time, so that they have none."""
+    """Return the verdict.
+
+    Args:
+        results: The lanes' figures.
+        rates: The log speeds of each lane.
+        untimed: Several runs were made at once, so there are no rates.
+    """
     ranking, ratios = _ranking(rates), _ratios(results, rates)
     lead = _lead(ranking, ratios)
     winner = ranking[0] if lead is not None and lead.differs else None
@@ -77,7 +82,7 @@ def _num_pairs(lanes: int) -> int:
 
 
 def _of_timing(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
-    """Of single runs over one target, from the intervals of their timing; as it is otherwise."""
+    """Give single runs over one target an interval, from those of their timing."""
     one, other = first.speedup_ratio, second.speedup_ratio
     if one is None or other is None or {one.over, other.over} != {"timing"}:
         return found
@@ -95,7 +100,7 @@ def _of_timing(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
 
 
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
-    """Fastest first, by the mean log rate over the runs that all lanes have."""
+    """Rank the lanes, fastest first, by mean log rate over the prompts and repeats of all."""
     known = [lane for lane, each in enumerate(rates) if each]
     if not known:
         return ()
@@ -115,7 +120,7 @@ def _mean_over_prompts(rates: Values, places: set[PromptRepeat]) -> float:
     return fmean(fmean(rates[place] for place in places if place[0] == item) for item in items)
 
 
-# Words
+# Sentences
 
 
 def _main_sentence(
@@ -128,7 +133,7 @@ def _main_sentence(
     if lead.low is None or lead.high is None:
         return f"{_without_interval(first, second)}{rest}"
     if winner is None:
-        return f"{_said(first, lead, second.label)}{_narrowing(lead)}{rest}"
+        return f"{_sentence(first, lead, second.label)}{_narrowing(lead)}{rest}"
     what = "is faster" if len(ranking) == 2 else f"is fastest, ahead of {second.label}"
     why = why_faster(first, second, same_target=_same_target(results))
     because = f": {why}" if why else "."
@@ -138,11 +143,11 @@ def _main_sentence(
 def _without_interval(first: LaneResult, second: LaneResult) -> str:
     if first.count == second.count == 1:
         return "One run of each lane gives no interval, so no verdict."
-    return "Only one pair of runs with the same seed, so no interval and no verdict."
+    return "Only one pair of runs with the same seed gives no interval, so no verdict."
 
 
 def _narrowing(lead: Ratio) -> str:
-    """With two seeds or prompts Student's interval is mostly wide, whatever the lanes do."""
+    """Advise more data: with two seeds or prompts, Student's interval is mostly wide."""
     what = "prompts" if lead.over == "prompts" else "repeats"
     few = lead.count < 3 or lead.over == "timing"
     return f" More {what} would narrow this." if few else ""
@@ -155,7 +160,7 @@ def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
 
 
 def _by(lead: Ratio) -> str:
-    """What is known of the difference; no number in front where the interval is wide."""
+    """Return the difference; only its range where the interval is wide."""
     assert lead.low is not None
     assert lead.high is not None
     if is_wide(lead.low, lead.high):
@@ -185,39 +190,37 @@ def _beside_target(result: LaneResult, speedup: Ratio) -> str:
     value = times(speedup.value)
     if speedup.low is None or speedup.high is None:
         return f"{result.label} ran at {value} the rate of the target alone."
-    return _said(result, speedup, "the target alone")
+    return _sentence(result, speedup, "the target alone")
 
 
-def _said(result: LaneResult, found: Ratio, beside: str) -> str:
+def _sentence(result: LaneResult, found: Ratio, beside: str) -> str:
     assert found.low is not None
     assert found.high is not None
-    said = verdict_words(found.value, found.low, found.high, _over(found), beside)
-    return f"{result.label}: {said[:1].lower()}{said[1:]}."
+    text = verdict_words(found.value, found.low, found.high, _over(found), beside)
+    return f"{result.label}: {text[:1].lower()}{text[1:]}."
 
 
-# What else a reader must know
+# Notes
 
 
 def _notes(results: Sequence[LaneResult], ratios: LaneRatios) -> tuple[str, ...]:
     notes: list[str] = []
     if (pairs := _num_pairs(len(results))) > 1 and ratios:
-        notes.append(
-            f"Intervals between lanes are wider, since {pairs} of them are looked at together."
-        )
+        notes.append(f"Intervals between lanes are adjusted for {pairs} simultaneous comparisons.")
     if not _same_target(results):
         notes.append(
-            "The lanes have different targets: that is a different question, because they do not "
-            "write the same texts."
+            "The lanes have different targets, which generate different texts: their speeds answer "
+            "different questions."
         )
-    if not _same_law(results):
+    if not _same_distribution(results):
         notes.append(
-            "The lanes sample in different ways, so their texts have different distributions."
+            "The lanes' sampling settings differ, so their texts have different distributions."
         )
     kinds = {kind_of(each) for result in results for each in result.environments}
     if _is_mixed(results):
         notes.append(
-            f"The runs were made on {len(kinds)} kinds of machine: lanes are compared within each, "
-            "and the times of different kinds are not put together."
+            f"The runs were made on {len(kinds)} kinds of machine: lanes are compared within each "
+            "kind, and times of different kinds are not pooled."
         )
     if not _same_machine(results):
         notes.append("Not all runs were made on the same machine with the same settings.")
@@ -225,7 +228,7 @@ def _notes(results: Sequence[LaneResult], ratios: LaneRatios) -> tuple[str, ...]
 
 
 def _same_target(results: Sequence[LaneResult]) -> bool:
-    """By the weights if every lane has a run, else by the names that were asked for."""
+    """Whether all lanes have one target, by weights, or by name until every lane has a run."""
     runs = [each.representative for each in results]
     known = [each.trace.pair.target for each in runs if each is not None]
     if len(known) == len(results):
@@ -233,8 +236,8 @@ def _same_target(results: Sequence[LaneResult]) -> bool:
     return len({(each.lane.spec.name, each.lane.spec.target) for each in results}) == 1
 
 
-def _same_law(results: Sequence[LaneResult]) -> bool:
-    """Whether the texts have one distribution: that of the target, unless a lane is lossy."""
+def _same_distribution(results: Sequence[LaneResult]) -> bool:
+    """Whether the texts of all lanes have the same distribution."""
     configs = [each.lane.config for each in results]
     sampling = {(each.temperature, each.top_k, each.top_p) for each in configs}
     lossy = {(each.rule, each.epsilon, each.residual) for each in configs if not each.exact}
@@ -242,8 +245,7 @@ def _same_law(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_machine(results: Sequence[LaneResult]) -> bool:
-    """Over all runs, because the runs of one lane, too, may come from two machines; within each
-    kind of machine, where the lanes are compared within each."""
+    """Whether all runs have one machine, or one per kind if lanes are compared within kinds."""
     machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
         for result in results
@@ -254,5 +256,5 @@ def _same_machine(results: Sequence[LaneResult]) -> bool:
 
 
 def _is_mixed(results: Sequence[LaneResult]) -> bool:
-    """Whether the runs of one lane come from several kinds of machine."""
+    """Whether any lane's runs come from several kinds of machine."""
     return any(len({kind_of(each) for each in own.environments}) > 1 for own in results)

@@ -1,8 +1,8 @@
-"""Why one lane is faster than another, from acceptance and step costs alone.
+"""Explain why one lane is faster than another, from acceptance and step costs.
 
-A round costs gamma c + v steps of the target and emits tau tokens. The sentence names what helps
-the faster lane, then, after "though", what hinders it, with the figures. If these figures do not
-account for the difference, it says so.
+A round costs gamma c + v target steps and emits tau tokens. The sentence names what helps the
+faster lane and, after "though", what slows it. If these figures do not explain the difference, it
+says so.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from specviz.comparison.lane_results import LaneResult
 from specviz.record.numbers import PERCENT, PROBABILITY, STEPS, TOKENS, times
 
-_SMALL = 0.02  # a smaller part of the log-ratio is not worth a word
+_SMALL = 0.02  # smaller parts of the log-ratio are not mentioned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Means:
-    """Medians of a lane; ``step`` is its target's in seconds, or 1 if both have the same target."""
+    """Medians of a lane; ``step``: seconds per target step, or 1 if both have the same target."""
 
     gamma: int
     alpha: float
@@ -40,14 +40,14 @@ class _Means:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one cause adds to the logarithm of the ratio, and the words for it."""
+    """The contribution of one cause to the log-ratio, and its description."""
 
     weight: float
     words: str
 
 
 def why_faster(first: LaneResult, second: LaneResult, *, same_target: bool) -> str:
-    """The end of a sentence; empty if a figure is unknown."""
+    """Return the end of a sentence; empty if a figure is unknown."""
     ours, theirs = _means(first, same_target), _means(second, same_target)
     if ours is None or theirs is None:
         return ""
@@ -55,7 +55,7 @@ def why_faster(first: LaneResult, second: LaneResult, *, same_target: bool) -> s
     helps = [part.words for part in parts if part.weight > _SMALL]
     hinders = [part.words for part in parts if part.weight < -_SMALL]
     if not helps or math.fsum(part.weight for part in parts) <= 0:
-        return "its acceptance and step costs do not explain this."
+        return "acceptance and step costs do not explain it."
     though = f", though {' and '.join(hinders)}" if hinders else ""
     return f"{' and '.join(helps)}{though}."
 
@@ -82,7 +82,7 @@ def _means(result: LaneResult, same_target: bool) -> _Means | None:
 def _parts(ours: _Means, theirs: _Means) -> Iterator[_Part]:
     yield _Part(math.log(ours.tau / theirs.tau), _acceptance(ours, theirs))
     drafting, verifying = theirs.drafting - ours.drafting, theirs.v - ours.v
-    # The two causes share the difference of log costs in proportion to their own differences.
+    # Split the difference of log costs between both causes in proportion to their differences.
     per_step = _log_slope(ours.cost, theirs.cost)
     yield _Part(drafting * per_step, _drafting(ours, theirs))
     yield _Part(verifying * per_step, _verifying(ours, theirs))
@@ -102,24 +102,24 @@ def _acceptance(ours: _Means, theirs: _Means) -> str:
         return f"its {ours.drafter} is accepted {more}, {alphas}"
     fewer = "more" if ours.tau > theirs.tau else "fewer"
     taus = f"{TOKENS.bare(ours.tau)} against {TOKENS.bare(theirs.tau)}"
-    return f"{fewer} tokens come out of a round, {taus}"
+    return f"it emits {fewer} tokens per round, {taus}"
 
 
 def _drafting(ours: _Means, theirs: _Means) -> str:
     own, other = STEPS.bare(ours.drafting), STEPS.bare(theirs.drafting)
     if ours.drafting == 0:
-        return f"drafting costs it nothing, against {other} target steps a round"
+        return f"drafting is free, against {other} target steps per round"
     if theirs.drafting == 0:
-        return f"drafting costs it {own} target steps a round, against nothing"
+        return f"drafting costs {own} target steps per round, against none"
     if ours.gamma != theirs.gamma:
-        return f"drafting costs it {own} target steps a round against {other}"
-    cheaper = "cheaper" if ours.c < theirs.c else "dearer"
+        return f"drafting costs {own} target steps per round against {other}"
+    cheaper = "cheaper" if ours.c < theirs.c else "more expensive"
     ratio = max(ours.c, theirs.c) / min(ours.c, theirs.c)
     return f"its draft is {PERCENT.shown(ratio - 1) if ratio < 1.1 else times(ratio)} {cheaper}"
 
 
 def _verifying(ours: _Means, theirs: _Means) -> str:
-    return f"verifying costs it {STEPS.bare(ours.v)} target steps against {STEPS.bare(theirs.v)}"
+    return f"verification costs {STEPS.bare(ours.v)} target steps against {STEPS.bare(theirs.v)}"
 
 
 def _stepping(ours: _Means, theirs: _Means) -> str:

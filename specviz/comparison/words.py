@@ -1,4 +1,4 @@
-"""In words: the prompts and settings of a comparison, and how many runs it has."""
+"""Texts about a comparison: its prompts, settings and number of runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _HEAD = 60  # characters shown of a prompt
 
 
 def num_runs(plan: Plan) -> int:
-    """How many runs are planned, over all lanes."""
+    """Return the number of planned runs, over all lanes."""
     return len(plan.lanes) * len(plan.items) * plan.repeats
 
 
 def basis(comparison: Comparison) -> str:
-    """How many runs there are, and on what they were made."""
+    """Return the number of runs, prompts and repeats, and the machines."""
     plan, wanted = comparison.plan, num_runs(comparison.plan)
     count = f"{comparison.count} runs" if comparison.complete else (
         f"{comparison.count} of {wanted} runs"
@@ -30,7 +30,7 @@ def basis(comparison: Comparison) -> str:
 
 
 def made_on(comparison: Comparison) -> str:
-    """On how many devices of which kinds; empty where one machine made all runs."""
+    """Return the devices by kind; empty if the runs were not distributed."""
     if not comparison.shared_out:
         return ""
     count = sum(each.devices for each in comparison.machines)
@@ -39,15 +39,15 @@ def made_on(comparison: Comparison) -> str:
 
 
 def body_facts(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[str, ...]:
-    """What the bodies of the lanes are, and whether they flatter a speedup; each fact once."""
+    """Describe the lanes' bodies, with a warning for a weak baseline; equal texts only once."""
     runs = {run.job.lane: run for run in reversed(measured)}  # the first of each lane
-    told: dict[str, list[str]] = {}
+    lanes_by_text: dict[str, list[str]] = {}
     for index, lane in enumerate(comparison.lanes):
         run = runs.get(index)
         if run is not None and run.trace.pair.has_bodies:
             facts = " ".join([*cost_sentences(run.trace.pair), *weak_baseline_warning(run.figures)])
-            told.setdefault(facts, []).append(lane.label)
-    return tuple(f"{_listed(labels)}: {facts}" for facts, labels in told.items())
+            lanes_by_text.setdefault(facts, []).append(lane.label)
+    return tuple(f"{_listed(labels)}: {facts}" for facts, labels in lanes_by_text.items())
 
 
 def _listed(labels: Sequence[str]) -> str:
@@ -55,13 +55,13 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def settings_of(plan: Plan) -> str:
-    """What all lanes share, in one line: prompt, temperature, seeds, length and repeats."""
+    """Return the shared settings in one line: prompt, temperature, seeds, length, repeats."""
     parts = (_prompts(plan), _temperature(plan), _seeds(plan), _length(plan), _repeats(plan))
     return " · ".join(part for part in parts if part)
 
 
 def interval_words(ratios: Iterable[Ratio | None]) -> str:
-    """Goes on from "the mean": what the interval is over decides what may be claimed."""
+    """Continue "the mean …": what the interval is over."""
     match interval_units(ratios):
         case ["prompts"]:
             return "with its 95 % interval over prompts"
@@ -70,13 +70,13 @@ def interval_words(ratios: Iterable[Ratio | None]) -> str:
         case ["timing"]:
             return "with the 95 % interval of its timing"
         case []:
-            return "of too few runs for an interval"
+            return "without an interval, of too few runs"
         case _:
             return "with its 95 % interval over prompts, or over seeds for a lane with one prompt"
 
 
 def interval_units(ratios: Iterable[Ratio | None]) -> list[str]:
-    """What the intervals are over: prompts, seeds or both; empty where there is none."""
+    """Return what the intervals are over: prompts, seeds, timing; empty without intervals."""
     return sorted({each.over for each in ratios if each is not None and each.low is not None})
 
 
@@ -84,12 +84,12 @@ def _prompts(plan: Plan) -> str:
     first, *others = plan.items
     if others:
         return f"{len(plan.items)} prompts"
-    words = " ".join(first.prompt.split())
-    return f"“{words if len(words) <= _HEAD else words[: _HEAD - 1] + '…'}”"
+    text = " ".join(first.prompt.split())
+    return f"“{text if len(text) <= _HEAD else text[: _HEAD - 1] + '…'}”"
 
 
 def _temperature(plan: Plan) -> str:
-    """Empty where the lanes differ in it: then their labels name it."""
+    """Return the temperature; empty if the lanes differ in it, as their labels show it then."""
     found = {lane.config.temperature for lane in plan.lanes}
     return "" if len(found) > 1 else f"T {found.pop():g}"
 

@@ -1,4 +1,4 @@
-"""The engine: an exact draft/target pair that yields every round as a plain value."""
+"""The engine: loads a draft/target pair and decodes with it, yielding each round as a value."""
 
 from specviz.engine.decoding.plain_decoding import decode_plainly
 from specviz.engine.decoding.speculation import speculate

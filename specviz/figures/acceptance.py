@@ -1,4 +1,4 @@
-"""Which candidates were tested, and the odds they had."""
+"""The tested candidates of a run, and their expected acceptance."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def tested_in(rounds: Sequence[Round]) -> list[Candidate]:
 
 def expected_alpha(tested: Sequence[Candidate]) -> float | None:
     total = math.fsum(entry.expected_acceptance for entry in tested)
-    # Sums of float32 probabilities may end a hair above 1.
+    # Sums of float32 probabilities can slightly exceed 1.
     return min(1.0, total / len(tested)) if tested else None

@@ -1,10 +1,10 @@
-"""The catalogue of figures: what each is called, means and is made of, said once.
+"""The catalogue of figures: the name, formula and meaning of each.
 
-Terminal, page, replay, tables of lanes and of kept runs, charts and README read it. A new figure
-is one entry of ``CATALOGUE``; its digits are those of its quantity in ``numbers``. Its id is the
-name of the value in ``Metrics``, where that has it, and its key in the JSON of a run. Then name the
-id where it is to be shown (``cli.figures``, ``player.summary``, ``comparison.table``, ...), and add
-its row to README's table; a test holds the two together.
+Terminal, pages, replay, tables, charts and README use it. To add a figure, add an entry to
+``CATALOGUE``; its id is the name of the value in ``Metrics`` and its key in the JSON of a run, its
+digits come from its quantity in ``numbers``. Then add the id where the figure is shown
+(``cli.figures``, ``player.summary``, ``comparison.table``, ...) and a row to README's table, which
+a test compares with this catalogue.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from specviz.figures.figure import TIMES_THE_TARGET, Figure
 from specviz.figures.formulas import (
     bytes_shared,
     cut_left_out,
-    doubt,
     draft_counts,
     forecast_numbers,
     forecast_origin,
@@ -28,6 +27,7 @@ from specviz.figures.formulas import (
     put_in,
     quotient,
     share_of,
+    step_cost_caveat,
     sum_of,
     timed_interval,
     timed_pairs,
@@ -38,7 +38,7 @@ from specviz.record.numbers import (
     COUNT,
     GAMMA,
     MILLISECONDS,
-    MILLISECONDS_A_TOKEN,
+    MILLISECONDS_PER_TOKEN,
     PERCENT,
     PROBABILITY,
     RATE,
@@ -58,7 +58,7 @@ __all__ = ["CATALOGUE", "TIMES_THE_TARGET", "Figure", "titled"]
 def _share(
     name: str, label: str, formula: str, remark: str, part: Callable[[Roofline], Pass | None]
 ) -> Figure:
-    """Of the bandwidth, by one kind of pass."""
+    """Return the figure of the bandwidth share of one kind of pass."""
 
     def made(m: Metrics) -> Pass | None:
         return part(m.parts.roofline) if m.parts.roofline else None
@@ -92,9 +92,9 @@ _ACCEPTANCE = (
         quantity=PROBABILITY,
         better="higher",
         formula="mean of Σ min(draft, target) over the tested positions",
-        remark="The odds before each token was drawn",
+        remark="The acceptance probability before each token was drawn",
         numbers=lambda m: quotient(m.parts.expected_accepted, m.num_tested),
-        told=lossy_odds,
+        caveat=lossy_odds,
         note=lambda _: "before the draw",
     ),
     Figure(
@@ -103,20 +103,21 @@ _ACCEPTANCE = (
         quantity=PROBABILITY,
         better="higher",
         formula="accepted / drafted",
-        remark="What serving engines print. Not α: it counts candidates that were never tested",
+        remark="What serving engines call acceptance rate. Not α: it counts candidates that were "
+        "never tested",
         numbers=lambda m: quotient(m.num_accepted, m.num_drafted),
         note=draft_counts,
     ),
     Figure(
         id="tau",
-        label="τ, tokens a round",
+        label="τ, tokens per round",
         short="τ",
         quantity=TOKENS,
         better="higher",
         formula="tokens / whole rounds",
         remark="The recovered or bonus token is included",
         numbers=lambda m: quotient(m.parts.tokens, m.num_whole_rounds),
-        told=cut_left_out,
+        caveat=cut_left_out,
         note=lambda m: f"of {m.parts.possible} possible",
     ),
 )
@@ -127,8 +128,8 @@ _SPEEDUPS = (
         short="speedup",
         quantity=RATIO,
         better="higher",
-        formula="time of the target alone along the same words / time of the speculative run",
-        remark="Prefill is left out",
+        formula="time of the target alone along the same tokens / time of the speculative run",
+        remark="Without prefill",
         numbers=lambda m: quotient(m.parts.target_seconds, m.parts.seconds, "s"),
         note=timed_interval,
     ),
@@ -136,10 +137,10 @@ _SPEEDUPS = (
         id="speedup_interval",
         label="speedup, interval",
         quantity=RATIO,
-        formula="where the observed speedup lies with 95 % confidence",
-        remark="Of the timing alone, on this text and machine: Student's t over slices of the text "
-        "in which both lanes were timed in the order A B B A",
-        told=timed_pairs,
+        formula="95 % confidence interval of the observed speedup",
+        remark="It covers the timing alone, on this text and machine: Student's t over slices of "
+        "the text in which both lanes were timed in the order A B B A",
+        caveat=timed_pairs,
         note=timed_pairs,
     ),
     Figure(
@@ -148,8 +149,8 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="τ / (γc + v)",
-        remark="Made before the run, from step costs, and τ from acceptance on other texts of the "
-        "same kind and temperature",
+        remark="Made before the run, from step costs and from τ on other texts of the same kind "
+        "and temperature",
         numbers=forecast_numbers,
         note=forecast_origin,
     ),
@@ -159,9 +160,9 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="τ / (γc + v)",
-        remark="With this run's τ: how much of the time the two models explain",
+        remark="With this run's τ: the speedup that the step costs of the two models explain",
         numbers=lambda m: put_in({"τ": m.tau, "γ": m.gamma, "c": m.c, "v": m.v}),
-        note=lambda _: "what the two models explain",
+        note=lambda _: "explained by step costs",
     ),
     Figure(
         id="speedup_ideal",
@@ -169,7 +170,7 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="(1 − α^(γ+1)) / ((1 − α)(γc + 1))",
-        remark="The textbook's, with v = 1. A measured v under 1 gives more",
+        remark="The textbook formula, with v = 1. A measured v below 1 gives more",
         numbers=lambda m: put_in(
             {
                 "α": m.alpha_observed if m.alpha_expected is None else m.alpha_expected,
@@ -177,7 +178,7 @@ _SPEEDUPS = (
                 "c": m.c,
             }
         ),
-        note=lambda _: "if verifying cost one step",
+        note=lambda _: "if a verification cost one step",
     ),
     Figure(
         id="speedup_end_to_end",
@@ -197,9 +198,9 @@ _SPEEDUPS = (
         label="speedup, limit",
         quantity=RATIO,
         formula="(γ + 1) / (γc + v)",
-        remark="Every candidate accepted: no run at these step costs is faster",
+        remark="With every candidate accepted: no run at these step costs is faster",
         numbers=lambda m: put_in({"γ": m.gamma, "c": m.c, "v": m.v}),
-        note=lambda _: "if all were accepted",
+        note=lambda _: "with every candidate accepted",
     ),
 )
 _COSTS = (
@@ -212,7 +213,7 @@ _COSTS = (
         formula="draft step time / target step time",
         remark="From step costs, measured before the run",
         numbers=lambda m: quotient(m.parts.draft_step, m.parts.target_step, "ms"),
-        told=doubt,
+        caveat=step_cost_caveat,
         note=lambda m: f"in target steps{give_or_take(m.c_error)}",
     ),
     Figure(
@@ -222,10 +223,10 @@ _COSTS = (
         quantity=STEPS,
         better="lower",
         formula="time to verify γ + 1 tokens / target step time",
-        remark="From step costs, measured before the run. Under 1 where a pass over several tokens "
-        "is quicker than over one, for other kernels are used",
+        remark="From step costs, measured before the run. Below 1 if a pass over several tokens is "
+        "faster than over one, because other kernels run",
         numbers=lambda m: quotient(m.parts.verification, m.parts.target_step, "ms"),
-        told=doubt,
+        caveat=step_cost_caveat,
         note=lambda m: (
             ""
             if m.gamma is None
@@ -239,8 +240,8 @@ _TIMES = (
         label="tokens/s",
         quantity=RATE,
         better="higher",
-        formula="tokens of whole rounds / the time these rounds took",
-        remark="Without prefill, and without the time that recording takes",
+        formula="tokens of whole rounds / time of these rounds",
+        remark="Without prefill and recording",
         numbers=lambda m: quotient(m.parts.tokens, m.parts.seconds, "s"),
     ),
     Figure(
@@ -248,8 +249,8 @@ _TIMES = (
         label="tokens/s, target alone",
         quantity=RATE,
         better="higher",
-        formula="the same tokens / time of plain decoding along the same words",
-        remark="In slices before and after the timed repeats of the run",
+        formula="the same tokens / time of plain decoding along them",
+        remark="Timed in slices before and after the timed repeats of the run",
         numbers=lambda m: quotient(m.parts.tokens, m.parts.target_seconds, "s"),
     ),
     Figure(
@@ -271,18 +272,18 @@ _TIMES = (
         label="drafting wasted",
         quantity=PERCENT,
         better="lower",
-        formula="drafting that was thrown away / decoding time",
-        remark="Of each round, its drafting times (1 − accepted / drafted)",
+        formula="time spent on drafts that were not accepted / decoding time",
+        remark="For each round, its drafting time × (1 − accepted / drafted)",
         numbers=lambda m: quotient(m.parts.wasted, m.parts.decoding or None, "s"),
         note=lambda _: "of the decoding time",
     ),
     Figure(
         id="ms_a_token",
-        label="time a token",
-        quantity=MILLISECONDS_A_TOKEN,
+        label="time per token",
+        quantity=MILLISECONDS_PER_TOKEN,
         better="lower",
         formula="time of a part of the rounds / their tokens",
-        remark="Of whole rounds",
+        remark="Over whole rounds",
     ),
     Figure(
         id="memory_bytes",
@@ -291,7 +292,7 @@ _TIMES = (
         quantity=SIZE,
         better="lower",
         formula="bytes of the weights that a lane needs",
-        remark="On a GPU, with the memory it works in",
+        remark="On a GPU, including its working memory",
     ),
 )
 _INTERVALS = (
@@ -299,15 +300,16 @@ _INTERVALS = (
         id="alpha_interval_prompt",
         label="α, this prompt",
         quantity=PROBABILITY,
-        formula="where α of this prompt lies: block bootstrap over the rounds",
+        formula="95 % interval of α on this prompt: block bootstrap over the rounds",
         remark="None with fewer than ten rounds",
         note=lambda _: "95 % interval",
     ),
     Figure(
         id="alpha_interval_coins",
-        label="α, by the luck of the draws",
+        label="α, sampling noise",
         quantity=PROBABILITY,
-        formula="where luck alone may put the observed α, given the odds at the tested positions",
+        formula="95 % range of the observed α from sampling noise alone, given the acceptance "
+        "probabilities at the tested positions",
         remark="None at temperature 0",
         note=lambda _: "95 % interval",
     ),
@@ -319,52 +321,52 @@ _MEMORY = (
         label="parameters, target",
         short="parameters",
         quantity=COUNT,
-        formula="numbers in the weights of the target in its body",
+        formula="parameters of the target in its body",
         remark="None without a body",
     ),
     Figure(
         id="step_bytes",
-        label="bytes of a step",
+        label="bytes per step",
         short="step",
         quantity=SIZE,
-        formula="bytes that the target reads in a step: its weights, and the keys and values of "
+        formula="bytes that the target reads per step: its weights, and the keys and values of "
         "the context",
-        remark="Of an embedding that is not also the output, one row is read",
+        remark="An embedding that is not also the output counts with one row",
     ),
     _share(
         "bandwidth_share",
         "bandwidth, target step",
-        "bytes of a step / (target step time · bytes a second that a bare sum reads)",
-        "Well below 100 %, the target alone is slower than it could be here, which flatters the "
-        "speedup. Above it, the bytes are read from the processor's caches, not from memory",
+        "bytes per step / (target step time · memory bandwidth measured by a plain sum)",
+        "Well below 100 %, the target alone is slower than it could be here, so the speedup is "
+        "overstated. Above 100 %, bytes come from the processor's caches, not from memory",
         lambda found: found.target,
     ),
     _share(
         "draft_bandwidth_share",
         "bandwidth, draft step",
-        "bytes of a draft step / (its time · bytes a second that a bare sum reads)",
+        "bytes of a draft step / (its time · memory bandwidth measured by a plain sum)",
         "The mean step of a draft phase",
         lambda found: found.draft,
     ),
     _share(
         "verify_bandwidth_share",
         "bandwidth, verification",
-        "bytes of a target step / (time to verify γ + 1 tokens · bytes a second that a bare sum "
-        "reads)",
-        "A pass reads the weights once, however many tokens it verifies",
+        "bytes of a target step / (time to verify γ + 1 tokens · memory bandwidth measured by a "
+        "plain sum)",
+        "A pass reads the weights once, regardless of how many tokens it verifies",
         lambda found: found.verification,
     ),
     Figure(
         id="free_gamma",
-        label="γ that is free",
+        label="free γ",
         short="free γ",
         quantity=GAMMA,
         better="higher",
-        formula=f"the γ up to which v ≤ {FREE:g}",
-        remark="While a pass waits for memory, more tokens cost no more time; 0 where two tokens "
-        "already do. From step costs, which reach to γ 16",
+        formula=f"largest γ up to which v ≤ {FREE:g}",
+        remark="While a pass is limited by memory bandwidth, more tokens cost no more time; 0 if "
+        "two tokens already do. From step costs, which reach γ 16",
         numbers=free_numbers,
-        told=doubt,
+        caveat=step_cost_caveat,
         note=free_ends,
     ),
 )
@@ -374,6 +376,6 @@ CATALOGUE = {each.id: each for each in _ALL}
 
 
 def titled(label: str) -> str:
-    """The label as it begins a line: capitalised, except for Greek and single letters."""
+    """Return the label capitalised, except for Greek and single letters."""
     first, _, rest = label.partition(" ")
     return f"{first.capitalize() if first[1:2].isalpha() else first} {rest}".rstrip()

@@ -1,9 +1,9 @@
-"""One run in the figures of serving engines, under the names that they print.
+"""The figures of a run as serving engines define and name them.
 
-"Acceptance rate" does not mean one thing: whether candidates that were never tested count, whether
-the extra token does, and which rounds do, differs. Definitions are those of the sources: vLLM
-0.32.0, SGLang 0.5.23, the llama.cpp in llama-cpp-python 0.3.36, TensorRT-LLM's evaluation. What
-could not be read there is left out.
+Engines define "acceptance rate" differently: they differ in whether candidates that were never
+tested count, whether the extra token counts, and which rounds count. Definitions come from the
+sources of vLLM 0.32.0, SGLang 0.5.23, the llama.cpp in llama-cpp-python 0.3.36, and TensorRT-LLM's
+evaluation. Figures whose definition was not found there are left out.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from specviz.record.trace import Round, Trace
 
 EngineName = Literal["vLLM", "SGLang", "llama.cpp", "LM Studio", "TensorRT-LLM"]
 
-# To be shown with the figures.
+# Show this with the figures.
 HOW_ENGINES_DIFFER = (
-    "These are this run's rounds, counted as each engine counts its own. An engine's run differs "
-    "at its ends: it takes the first token from the prefill, without a draft, and in the last "
-    "round vLLM, SGLang and llama.cpp also count candidates accepted beyond the end of the text."
+    "These are this run's rounds, counted the way each engine counts. The engine itself would "
+    "differ in the first and last round: it takes the first token from the prefill, without a "
+    "draft, and in the last round vLLM, SGLang and llama.cpp also count candidates accepted beyond "
+    "the end of the text."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFigure:
-    """``name`` as the engine prints it. Rates are fractions, though a log may print percent.
+    """A figure under the name that the engine prints.
 
-    ``value`` is a tuple where there is one for each position or count; None without any draft.
+    Rates are fractions, even where a log prints percent. ``value`` is a tuple for figures by
+    position or by count; None if nothing was drafted.
     """
 
     engine: EngineName
@@ -38,7 +40,10 @@ class EngineFigure:
 
 
 def engine_figures(trace: Trace) -> tuple[EngineFigure, ...]:
-    """SGLang's only of a drafter that fills rounds: by its figures every round drafts the same."""
+    """Return the figures of all engines.
+
+    SGLang's are left out if rounds vary in length: its figures assume γ candidates per round.
+    """
     counts = _counts(trace.rounds, trace.config.gamma)
     found = [*_vllm(counts)]
     if trace.config.fixed_length:
@@ -58,7 +63,7 @@ class _Counts:
     accepted: int
     emitted: int
     by_position: tuple[int, ...]  # rounds that accepted at the position
-    histogram: tuple[int, ...]  # rounds with a draft, by how many they accepted
+    histogram: tuple[int, ...]  # rounds with a draft, by number accepted
 
     @property
     def acceptance(self) -> float | None:
@@ -95,12 +100,12 @@ def _ratio(part: int, whole: int) -> float | None:
 
 # The engines
 
-_DRAFTS = "rounds that drafted, the last one included"
+_DRAFTS = "rounds with a draft, including the last"
 _DRAFTED = "candidates drafted, tested or not"
 _ACCEPTED = "candidates accepted, without the extra token"
 _RATE = "accepted / drafted"
-_LENGTH = "1 + accepted / rounds that drafted: the extra token counts"
-_POSITIONS = "by position: rounds that accepted there / rounds that drafted, so it never rises"
+_LENGTH = "1 + accepted / rounds with a draft: the extra token counts"
+_POSITIONS = "by position: rounds that accepted there / rounds with a draft, so it never rises"
 
 
 def _vllm(counts: _Counts) -> list[EngineFigure]:
@@ -134,11 +139,11 @@ def _sglang(counts: _Counts) -> list[EngineFigure]:
             _ratio(counts.emitted, counts.rounds),
         ),
         ("spec_num_correct_drafts", _ACCEPTED, counts.accepted),
-        ("spec_num_proposed_drafts", "rounds · γ, however many were drafted", proposed),
-        ("spec_verify_ct", "rounds, the last one included", counts.rounds),
+        ("spec_num_proposed_drafts", "rounds · γ, regardless of how many were drafted", proposed),
+        ("spec_verify_ct", "rounds, including the last", counts.rounds),
         (
             "spec_correct_drafts_histogram",
-            "rounds by how many candidates they accepted, as far as any did",
+            "rounds by number of accepted candidates, up to the largest",
             counts.histogram[: longest + 1],
         ),
         ("sglang:spec_accept_rate", "accepted / (rounds · γ)", rate),
@@ -147,7 +152,7 @@ def _sglang(counts: _Counts) -> list[EngineFigure]:
             "(accepted + rounds) / rounds: the extra token counts",
             length,
         ),
-        ("sglang:spec_verify_calls_total", "rounds, the last one included", counts.rounds),
+        ("sglang:spec_verify_calls_total", "rounds, including the last", counts.rounds),
     ]
     return _figures("SGLang", rows)
 
@@ -165,7 +170,7 @@ def _llamacpp(counts: _Counts) -> list[EngineFigure]:
 
 
 def _lm_studio(counts: _Counts) -> list[EngineFigure]:
-    """Of the rejected and the ignored ones it is not known which it takes for what."""
+    """Its rejected and ignored counts are left out: how it distinguishes them is undocumented."""
     rows = [
         ("stats.total_draft_tokens_count", _DRAFTED, counts.drafted),
         ("stats.accepted_draft_tokens_count", _ACCEPTED, counts.accepted),
@@ -184,7 +189,7 @@ _Row = tuple[str, str, float | tuple[float, ...] | None]
 
 
 def _counters(prefix: str, counts: _Counts) -> list[_Row]:
-    """vLLM and llama.cpp give them one name each."""
+    """Return the counters that vLLM and llama.cpp name alike, each with its prefix."""
     start = f"{prefix}:spec_decode_num"
     return [
         (f"{start}_drafts_total", _DRAFTS, counts.drafts),

@@ -1,7 +1,7 @@
-"""The rounds to expect along a text whose odds are known, and the speedup that they come to.
+"""Expected rounds along a text with known odds, and the speedup that follows.
 
-The expectation is exact along the text (``theory.along``). It counts as the engine counts: rounds
-that the end cuts short are left out. Times follow from step costs at the text's mean context.
+The expectation is exact along the text (``theory.along``). Like the engine, it leaves out rounds
+that the end cuts short. Times follow from step costs at the text's mean context.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedRounds:
-    """Whole rounds along one text for one gamma.
+    """Expected whole rounds along one text for one gamma.
 
-    ``begins``: how many begin with each token. ``rows``: in how many the target checks so many
-    tokens.
+    ``begins``: rounds that begin at each token. ``rows``: rounds by the number of tokens that the
+    target verifies.
     """
 
     gamma: int
@@ -35,24 +35,30 @@ class ExpectedRounds:
     bonuses: float
     begins: Floats
     rows: dict[int, float]
-    drafts: bool  # by a model
+    drafts: bool  # a model drafts, at a cost
 
     def seconds(self, costs: StepCosts) -> float:
-        checking = math.fsum(n * costs.verify(self.context, rows) for rows, n in self.rows.items())
+        verifying = math.fsum(
+            count * costs.verify(self.context, rows) for rows, count in self.rows.items()
+        )
         if not self.drafts:
-            return checking
+            return verifying
         share = self.bonuses / self.rounds
-        return checking + self.rounds * costs.draft_phase(self.context, self.gamma, share)
+        return verifying + self.rounds * costs.draft_phase(self.context, self.gamma, share)
 
     def seconds_alone(self, costs: StepCosts) -> float:
-        """Of the target alone along the same tokens."""
+        """Return the seconds of the target alone along the same tokens."""
         return self.tokens * costs.target_step(self.context)
 
 
-def chances_along(scores: TextScores, threshold: float = 0.0) -> Floats:
-    """That each token stands if a round begins with it, and if it does not: [num_tokens, 2].
+def acceptance_along(scores: TextScores, threshold: float = 0.0) -> Floats:
+    """Return the acceptance probability of each token, first in its round and later in it.
 
-    Behind a token of which the draft is less sure than ``threshold`` nothing is drafted.
+    Args:
+        threshold: Nothing is drafted after a token to which the draft gives less than this.
+
+    Returns:
+        Array `[num_tokens, 2]`: as the first candidate of a round, and as a later one.
     """
     later = np.array(scores.odds)
     first = np.array(scores.first_odds or scores.odds)
@@ -61,9 +67,12 @@ def chances_along(scores: TextScores, threshold: float = 0.0) -> Floats:
     return np.stack((first, later), axis=1)
 
 
-def knows_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
-    """Whether the table says what such rounds take: chains of γ, with the steps of whatever model
-    drafts. Without a table, whether one may."""
+def covers_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
+    """Return whether a table of step costs covers these rounds.
+
+    It covers chains of γ candidates, with draft steps if a model drafts. Without a table: whether
+    a table could.
+    """
     if not (config.is_chain and config.draft_until == "count"):
         return False
     return costs is None or bool(costs.draft) or not config.draft_method.has_steps
@@ -72,7 +81,11 @@ def knows_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
 def expected_rounds(
     odds: ArrayLike, gammas: Sequence[int], *, ends: bool, num_prompt: int
 ) -> list[ExpectedRounds]:
-    """For each gamma; of the candidates of a model that drafts. ``odds`` as in ``theory.along``."""
+    """Return the expected rounds of a draft model for each gamma.
+
+    Args:
+        odds: As in ``theory.along``.
+    """
     walks, starts = walks_along(odds, gammas, ends=ends), starts_along(odds, gammas)
     context = num_prompt + len(starts[0]) / 2
     return [
@@ -84,8 +97,12 @@ def expected_rounds(
     ]  # fmt: skip
 
 
-def copied_as_expected(found: CopiedRounds, *, length: int, num_prompt: int) -> ExpectedRounds:
-    """Of a drafter that copies, where nothing is left to chance; ``length``: tokens of the text."""
+def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> ExpectedRounds:
+    """Return the rounds of a drafter that copies, which are certain.
+
+    Args:
+        length: Number of tokens in the text.
+    """
     begins = np.zeros(length)
     begins[list(found.starts)] = 1.0
     rows: dict[int, float] = {}
@@ -97,18 +114,18 @@ def copied_as_expected(found: CopiedRounds, *, length: int, num_prompt: int) -> 
     )  # fmt: skip
 
 
-def reaches(costs: StepCosts, gamma: int) -> bool:
-    """Whether the table says what checking so many tokens takes."""
+def covers_gamma(costs: StepCosts, gamma: int) -> bool:
+    """Return whether the table covers the verification of gamma + 1 tokens."""
     rows = len(costs.target)
     return gamma < rows or rows > 9
 
 
 def expected_speedup(trace: Trace) -> float | None:
-    """Along the words of a run, from its own odds and step costs; None without either."""
+    """Return the expected speedup along a run's text; None without its odds or step costs."""
     costs, gamma = trace.step_costs, trace.config.gamma
-    if not trace.odds or costs is None or not knows_rounds(costs, trace.config):
+    if not trace.odds or costs is None or not covers_rounds(costs, trace.config):
         return None
-    if not costs.draft or not reaches(costs, gamma):
+    if not costs.draft or not covers_gamma(costs, gamma):
         return None
     (found,) = expected_rounds(
         trace.odds, (gamma,), ends=trace.finish == "eos", num_prompt=len(trace.prompt.token_ids)

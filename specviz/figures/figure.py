@@ -1,4 +1,4 @@
-"""What a figure is: its name, its meaning, and the words that go with its value."""
+"""A figure: its name, its meaning, and the text shown with its value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Better = Literal["higher", "lower"]
 TIMES_THE_TARGET = "times the target alone"  # the axis of every speedup
-Words = Callable[["Metrics"], str]
+MetricsText = Callable[["Metrics"], str]
 
 
 def _nothing(_figures: Metrics) -> str:
@@ -22,10 +22,11 @@ def _nothing(_figures: Metrics) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure of a run. ``better``: whether the higher or the lower of two values is better.
+    """A figure of a run.
 
-    ``numbers``: this run's numbers, written after the formula. ``told``: what else a reader should
-    know of this run's value, in sentences. ``note``: a few words beside the value.
+    ``better``: whether higher or lower values are better. ``numbers``: this run's numbers, shown
+    after the formula. ``caveat``: sentences to know about this run's value. ``note``: short text
+    shown beside the value.
     """
 
     id: str
@@ -33,11 +34,11 @@ class Figure:
     quantity: Quantity
     formula: str
     remark: str = ""
-    short: str = ""  # the head of a narrow column; the label where there is none
+    short: str = ""  # heading of a narrow column; the label if empty
     better: Better | None = None
-    numbers: Words = _nothing
-    told: Words = _nothing
-    note: Words = _nothing
+    numbers: MetricsText = _nothing
+    caveat: MetricsText = _nothing
+    note: MetricsText = _nothing
 
     @property
     def head(self) -> str:
@@ -45,7 +46,7 @@ class Figure:
 
     @property
     def axis(self) -> str:
-        """The title of a chart's axis."""
+        """The title of a chart axis."""
         return TIMES_THE_TARGET if self.quantity is RATIO else self.label
 
     @property
@@ -59,6 +60,6 @@ class Figure:
         return self.quantity.shown(self.of(figures))
 
     def help(self, figures: Metrics) -> str:
-        """The formula with this run's numbers, and what else to know."""
-        parts = (f"{self.formula}{self.numbers(figures)}", self.remark, self.told(figures))
+        """Return the formula with this run's numbers, the remark and the caveat."""
+        parts = (f"{self.formula}{self.numbers(figures)}", self.remark, self.caveat(figures))
         return " ".join(f"{part.rstrip('.')}." for part in parts if part)

@@ -1,6 +1,6 @@
-"""A run's own numbers in the formulas of its figures, as text that follows the formula.
+"""A run's numbers put into the formulas of its figures, as text after the formula.
 
-Empty where a number was not measured.
+The text is empty if a number was not measured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PER_SECOND = {"": 1, "s": 1, "ms": 1000}
 
 
 def quotient(part: float | None, whole: float | None, unit: str = "") -> str:
-    """Seconds are written in ``unit``, whole numbers as they are."""
+    """Return " = part / whole": floats as seconds in ``unit``, integers unchanged."""
     if part is None or not whole:
         return ""
     first = f"{part}" if isinstance(part, int) else _amount(part, unit)
@@ -42,13 +42,16 @@ def plus(*seconds: float | None) -> float | None:
 def put_in(values: Mapping[str, float | None]) -> str:
     known = {name: value for name, value in values.items() if value is not None}
     if len(known) < len(values):
-        return "; not all of it is known here"
+        return "; some of these are unknown"
     return f" with {', '.join(f'{name} = {value:.4g}' for name, value in known.items())}"
 
 
 def forecast_numbers(m: Metrics) -> str:
-    """The record holds the cost of a round that was forecast, not its c, which depends on how many
-    rounds of the other texts ended in a bonus. So c is what v leaves of that cost."""
+    """Return τ, γ, c and v of the forecast.
+
+    The record holds the forecast cost of a round but not its c, which depends on how many rounds of
+    the other texts ended in a bonus. So c is what remains of that cost after v.
+    """
     made, v = m.parts.forecast, m.parts.forecast_v
     if made is None:
         return ""
@@ -59,7 +62,7 @@ def forecast_numbers(m: Metrics) -> str:
 
 def forecast_origin(m: Metrics) -> str:
     made = m.parts.forecast
-    return f"made before the run, {made.num_texts} texts of {made.kind}" if made else ""
+    return f"before the run, from {made.num_texts} texts of {made.kind}" if made else ""
 
 
 def lossy_odds(m: Metrics) -> str:
@@ -75,7 +78,7 @@ def cut_left_out(m: Metrics) -> str:
     return f"{cut} cut round{'s' * (cut > 1)} left out" if cut else ""
 
 
-def doubt(m: Metrics) -> str:
+def step_cost_caveat(m: Metrics) -> str:
     return step_cost_warning(m.parts.costs) or ""
 
 
@@ -95,18 +98,18 @@ def share_of(made: Pass | None) -> str:
 
 
 def free_numbers(m: Metrics) -> str:
-    """v on both sides of the limit, as far as the table tells."""
+    """Return v on both sides of the limit, as far as the table reaches."""
     found = m.parts.roofline
     if found is None or found.free is None:
         return ""
     step, free = found.target.seconds, found.free
     near = (free.gamma, free.gamma + 1)
-    told = [f"v = {found.passes[g].seconds / step:.4g} at γ {g}" for g in near if g <= free.last]
-    return f": {', '.join(told)}"
+    values = [f"v = {found.passes[g].seconds / step:.4g} at γ {g}" for g in near if g <= free.last]
+    return f": {', '.join(values)}"
 
 
 def free_ends(m: Metrics) -> str:
-    """How sure the free γ is."""
+    """Return the interval of the free γ."""
     found = m.parts.roofline
     if found is None or found.free is None:
         return ""
@@ -126,12 +129,12 @@ def timed_interval(m: Metrics) -> str:
 
 
 def timed_pairs(m: Metrics) -> str:
-    """How many slices both lanes were timed along."""
+    """Return the number of slices along which both lanes were timed."""
     if m.speedup_pairs is None:
         return ""
     return f"{m.speedup_pairs} timed slice{'s' * (m.speedup_pairs != 1)}"
 
 
 def give_or_take(error: float | None) -> str:
-    """Half an interval as a share; empty where it is unknown or as wide as the value."""
+    """Return ", ± x %" from half an interval as a share; empty if unknown or at least 1."""
     return "" if error is None or error >= 1 else f", ± {PERCENT.shown(error)}"

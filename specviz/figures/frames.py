@@ -1,4 +1,4 @@
-"""A run as a table, with a row for every round."""
+"""A run as a table with one row per round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.record.trace import Trace
 
 
 def rounds_frame(trace: Trace) -> pd.DataFrame:
-    """A row a round; times in seconds."""
+    """Return one row per round; times in seconds."""
     rounds = trace.rounds
     tested = [tested_in([entry]) for entry in rounds]
     columns: dict[str, Any] = {
@@ -33,7 +33,7 @@ def rounds_frame(trace: Trace) -> pd.DataFrame:
 
 
 def answer_frame(trace: ServerTrace) -> pd.DataFrame:
-    """A row a round of another engine's answer; what it did not tell is empty."""
+    """Return one row per round of a serving engine's answer; what it does not report is empty."""
     rounds = trace.rounds
     columns: dict[str, Any] = {
         "round": [entry.index for entry in rounds],

@@ -1,7 +1,7 @@
-"""Three intervals for alpha; the label says what alone was allowed to vary.
+"""Three intervals for alpha; the label names the only source of variation.
 
-Resampling is seeded: the same trace gives the same interval. None where there is too little
-to resample, or nothing that could vary.
+Resampling is seeded: the same trace gives the same interval. An interval is None if there is too
+little to resample or nothing that can vary.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from specviz.record.trace import Round, Trace
 
 RESAMPLES = 2000
-MIN_ROUNDS = 10  # with fewer to resample, an interval would claim more than it knows
+MIN_ROUNDS = 10  # resampling fewer gives intervals that are too narrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Where alpha lies with 95 % confidence."""
+    """A 95 % confidence interval of alpha."""
 
     low: float
     high: float
@@ -30,16 +30,17 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """``coins`` lies around the expected alpha, ``prompt`` around the observed one."""
+    """``coins`` is centred on the expected alpha, ``prompt`` on the observed one."""
 
     coins: Interval | None
     prompt: Interval | None
 
 
 def coins_interval(trace: Trace) -> Interval | None:
-    """Where the observed alpha falls by luck alone, the odds at the tested positions given.
+    """Return the range of the observed alpha from sampling noise alone.
 
-    At temperature 0 no verdict is a matter of luck: None.
+    The acceptance probabilities at the tested positions are fixed. None at temperature 0, where
+    verdicts do not depend on draws.
     """
     tested = [entry for each in trace.rounds for entry in each.candidates if entry.tested]
     if trace.config.greedy or not tested:
@@ -48,12 +49,16 @@ def coins_interval(trace: Trace) -> Interval | None:
     middle = float(chances.mean())
     half = 1.96 * math.sqrt(float((chances * (1 - chances)).sum())) / len(tested)
     return Interval(
-        low=max(0.0, middle - half), high=min(1.0, middle + half), label="by the luck of the draws"
+        low=max(0.0, middle - half), high=min(1.0, middle + half), label="sampling noise"
     )
 
 
 def prompt_interval(trace: Trace) -> Interval | None:
-    """Resamples blocks of neighbouring rounds, since acceptance clusters; the ends are joined."""
+    """Return the interval from a bootstrap over blocks of rounds.
+
+    Blocks keep neighbouring rounds together because acceptance clusters; the last block wraps
+    around to the first round.
+    """
     counts = _counts([[entry] for entry in trace.rounds if entry.num_tested])
     if len(counts) < MIN_ROUNDS:
         return None
@@ -65,7 +70,7 @@ def prompt_interval(trace: Trace) -> Interval | None:
 
 
 def kind_interval(traces: Sequence[Trace]) -> Interval | None:
-    """Resamples whole prompts. None if fewer than two have a tested candidate."""
+    """Return the interval from a bootstrap over prompts; None if fewer than two were tested."""
     counts = _counts([trace.rounds for trace in traces])
     counts = counts[counts[:, 1] > 0]
     if len(counts) < 2:
@@ -82,7 +87,7 @@ def _counts(groups: Sequence[Sequence[Round]]) -> NDArray[np.float64]:  # [num_g
 
 
 def _bootstrap(counts: NDArray[np.float64], *, picks: int, label: str) -> Interval:
-    """``counts``: accepted and tested of each unit that is drawn with replacement."""
+    """Resample units with replacement; ``counts`` has accepted and tested of each."""
     drawn = np.random.default_rng(0).integers(len(counts), size=(RESAMPLES, picks))
     sums = counts[drawn].sum(axis=1)
     low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])

@@ -1,8 +1,9 @@
-"""Ways to speculate held against what is exact of them, from the record of runs alone.
+"""Check runs of several drafts and of block verification against their exact expectations.
 
-Several drafts: siblings are tested in turn, and whether one is tested is settled before it is
-drawn; so what falls, less the sum of the chances that it would, has the mean 0. Blocks: the weights
-p_i of a round are the chances that so many stand, before the coins and the later candidates.
+Several drafts: siblings are tested in turn, and whether one is tested is decided before it is
+drawn. So rejections less the sum of their probabilities have mean 0. Blocks: the weights p_i of a
+round are the probabilities that at least i candidates are accepted, before the coins and the later
+candidates. Everything comes from the record of runs.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from specviz.record.trace import Candidate, Round, Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How often something happened, and how often it should have. ``z`` is in standard deviations,
-    None where nothing was left to luck."""
+    """An observed and an expected count.
+
+    ``z`` is their difference in standard deviations; None if nothing was random.
+    """
 
     observed: int
     expected: float
@@ -39,28 +42,28 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftsPoint:
-    """The runs with one γ and number of drafts, or one tree.
+    """The runs with one γ and number of drafts, or with one tree.
 
-    A place is rejected if all its candidates fall. ``num_rounds`` leaves out those that a limit
-    kept short, which is settled before they are drafted; what ends by itself is not left out.
+    A place is rejected if all its candidates are. ``num_rounds`` leaves out rounds that a limit
+    cut, which is known before they are drafted; rounds cut by EOS or a stop string count.
     """
 
-    gamma: int  # of a tree, its depth
+    gamma: int  # the depth of a tree
     num_drafts: int
     branching: Shape
-    num_candidates: int  # the most of a round
+    num_candidates: int  # most candidates in a round
     num_runs: int
     num_tokens: int  # emitted
     num_places: int  # tested
     num_rounds: int
-    accepted: Count  # of the tested candidates of these rounds
-    fallen: Count  # of the tested candidates
-    rejected: Count  # of the places whose last candidate was tested
-    speedups: tuple[float, ...] = ()  # of the runs that were timed
+    accepted: Count  # tested candidates of these rounds
+    fallen: Count  # rejected candidates
+    rejected: Count  # places, if their last candidate was tested
+    speedups: tuple[float, ...] = ()  # of the timed runs
 
     @property
     def speedup(self) -> float | None:
-        """The geometric mean over the runs that were timed."""
+        """The geometric mean over the timed runs."""
         return geometric_mean(self.speedups) if self.speedups else None
 
     @property
@@ -71,7 +74,7 @@ class DraftsPoint:
 
     @property
     def tau(self) -> float:
-        """Of these rounds, as if each gave one token more than stood."""
+        """Tokens per round, counting the accepted candidates and one more token."""
         return 1.0 + self.accepted.observed / self.num_rounds
 
     @property
@@ -89,17 +92,17 @@ class DraftsPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRound:
-    """Candidates of one round that stood, and that should on average by either verifier."""
+    """Accepted candidates of one round, and their expected number under either verifier."""
 
     accepted: int
     by_block: float  # sum of p_i
-    by_token: float  # sum of products of min(1, target/draft): never more
+    by_token: float  # sum of products of min(1, target/draft): never above by_block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockCheck:
     rounds: tuple[BlockRound, ...]
-    # Accepted a round by other runs, on the same prompts, that judged token by token.
+    # Accepted per round in token-by-token runs on the same prompts.
     token_runs: float | None = None
 
     @property
@@ -116,16 +119,22 @@ class BlockCheck:
 
     @property
     def z(self) -> float | None:
-        """Of what was accepted, from how far single rounds lie off; None where none does."""
+        """The z-score of the accepted candidates.
+
+        Its standard error comes from the differences of single rounds; None if all are 0.
+        """
         error = math.sqrt(math.fsum((each.accepted - each.by_block) ** 2 for each in self.rounds))
         return (self.accepted - self.by_block) / error if error > 0.0 else None
 
 
 def rejections_over_drafts(traces: Sequence[Trace]) -> tuple[DraftsPoint, ...]:
-    """A point for each γ and number of drafts, in their order, then for each tree.
+    """Return one point for each γ and number of drafts, then one for each tree.
 
-    Only runs of γ candidates or of trees, judged by odds and not greedy. Unlike texts of theorem 3,
-    a round of γ candidates also ends without a rejection, so its floor does not bind these runs.
+    A round of γ candidates can also end without a rejection, so the bound of theorem 3, which is
+    about texts, does not apply to these runs.
+
+    Raises:
+        ConfigError: A run is greedy, not lossless, or has rounds of varying length.
     """
     groups: dict[tuple[Shape, int, int], list[Trace]] = {}
     for trace in traces:
@@ -139,25 +148,32 @@ def rejections_over_drafts(traces: Sequence[Trace]) -> tuple[DraftsPoint, ...]:
 
 
 def counts_drafts(config: RunConfig) -> bool:
-    """Whether a run with these settings is one of those that `rejections_over_drafts` takes."""
+    """Return whether `rejections_over_drafts` accepts runs with these settings."""
     return config.rule == "lossless" and config.fixed_length and not config.greedy
 
 
 def joint_deviations(number: int, level: float = 0.99) -> float:
-    """So many normal deviates lie all within this many standard deviations with this chance, or a
-    greater one (Bonferroni)."""
+    """Return the standard deviations that contain ``number`` normal deviates jointly.
+
+    All of them are within with at least probability ``level`` (Bonferroni).
+    """
     return NormalDist().inv_cdf(1.0 - (1.0 - level) / (2 * number))
 
 
 def block_check(traces: Sequence[Trace], beside: Sequence[Trace] = ()) -> BlockCheck:
-    """Block verification against token by token on the drafts of the same rounds.
+    """Compare block verification with token-by-token verification on the same drafts.
 
-    ``beside``: other runs that did judge token by token.
-    Candidates behind the token that ended a text do not count, in any of its rounds; the round that
+    Candidates after the end-of-text token do not count, in any round of that text. The round that
     a stop string cut is left out.
+
+    Args:
+        beside: Runs on the same prompts that verified token by token.
+
+    Raises:
+        ConfigError: One of ``traces`` does not use block verification.
     """
     if any(trace.config.rule != "block" for trace in traces):
-        raise ConfigError("A run does not judge blocks.", remedy="Choose the rule block.")
+        raise ConfigError("A run does not use block verification.", remedy="Choose the rule block.")
     return BlockCheck(
         rounds=tuple(each for trace in traces for each in _block_rounds(trace)),
         token_runs=_accepted_a_round(beside),
@@ -165,14 +181,16 @@ def block_check(traces: Sequence[Trace], beside: Sequence[Trace] = ()) -> BlockC
 
 
 def _accepted_a_round(traces: Sequence[Trace]) -> float | None:
-    """Measured, whatever the rule; None without a round. The round that a stop string cut is left
-    out."""
+    """Return the mean accepted per round under any rule; None without rounds.
+
+    The round that a stop string cut is left out.
+    """
     rounds = [entry for trace in traces for entry in trace.rounds if entry.cut != "stop"]
     return sum(each.num_accepted for each in rounds) / len(rounds) if rounds else None
 
 
 def places_of(entry: Round) -> Iterator[tuple[Candidate, ...]]:
-    """The candidates of a round by the place that they were drafted for, as they were drawn."""
+    """Yield the candidates of a round grouped by place, in the order they were drawn."""
     if all(each.parent is None for each in entry.candidates):
         yield from ((each,) for each in entry.candidates)
         return
@@ -185,7 +203,9 @@ def _drafts_point(traces: Sequence[Trace]) -> DraftsPoint:
     rounds = [entry for trace in traces for entry in trace.rounds]
     places = [place for entry in rounds for place in places_of(entry) if place[0].tested]
     unlimited = [entry for entry in rounds if entry.cut not in ("length", "context")]
-    fallen = _falling([each for entry in unlimited for each in entry.candidates if each.tested])
+    rejections = _rejections(
+        [each for entry in unlimited for each in entry.candidates if each.tested]
+    )
     tested = sum(entry.num_tested for entry in unlimited)
     return DraftsPoint(
         gamma=config.depth,
@@ -194,15 +214,15 @@ def _drafts_point(traces: Sequence[Trace]) -> DraftsPoint:
         num_candidates=config.most_candidates,
         num_rounds=len(unlimited),
         accepted=Count(
-            observed=tested - fallen.observed,
-            expected=tested - fallen.expected,
-            variance=fallen.variance,
+            observed=tested - rejections.observed,
+            expected=tested - rejections.expected,
+            variance=rejections.variance,
         ),
         num_runs=len(traces),
         num_tokens=sum(len(trace.token_ids) for trace in traces),
         num_places=len(places),
-        fallen=_falling([each for place in places for each in place if each.tested]),
-        rejected=_falling([place[-1] for place in places if place[-1].tested]),
+        fallen=_rejections([each for place in places for each in place if each.tested]),
+        rejected=_rejections([place[-1] for place in places if place[-1].tested]),
         speedups=tuple(
             timing.speedup
             for trace in traces
@@ -211,13 +231,13 @@ def _drafts_point(traces: Sequence[Trace]) -> DraftsPoint:
     )
 
 
-def _falling(tested: Sequence[Candidate]) -> Count:
-    # Sums of float32 probabilities may end a hair above 1.
-    chances = [1.0 - min(1.0, each.expected_acceptance) for each in tested]
+def _rejections(tested: Sequence[Candidate]) -> Count:
+    # Sums of float32 probabilities can slightly exceed 1.
+    probs = [1.0 - min(1.0, each.expected_acceptance) for each in tested]
     return Count(
         observed=sum(each.verdict == "rejected" for each in tested),
-        expected=math.fsum(chances),
-        variance=math.fsum(chance * (1.0 - chance) for chance in chances),
+        expected=math.fsum(probs),
+        variance=math.fsum(prob * (1.0 - prob) for prob in probs),
     )
 
 
@@ -235,7 +255,7 @@ def _block_rounds(trace: Trace) -> Iterator[BlockRound]:
 
 
 def _before_end(candidates: Sequence[Candidate], end: int | None) -> Sequence[Candidate]:
-    """Up to the first that ends the text, that one included."""
+    """Return the candidates up to and including the first end-of-text token."""
     ids = [each.token_id for each in candidates]
     return candidates[: ids.index(end) + 1] if end in ids else candidates
 
@@ -243,10 +263,10 @@ def _before_end(candidates: Sequence[Candidate], end: int | None) -> Sequence[Ca
 def _refuse_drafts(config: RunConfig) -> Never:
     if config.greedy:
         raise ConfigError(
-            "A run is greedy: none of its verdicts is a matter of luck.",
+            "A run is greedy: its verdicts are not random.",
             remedy="Give a temperature above 0.",
         )
     raise ConfigError(
-        "A run has no rounds of γ candidates, or trees, judged by odds.",
+        "A run does not use the lossless rule with a fixed number of candidates.",
         remedy="Choose the lossless rule and a number of drafts, or a tree.",
     )

@@ -1,8 +1,8 @@
-"""The figures of a trace. What they mean is written in ``figures``.
+"""Compute the figures of a trace; ``catalogue`` defines them.
 
 Counts, alpha and acceptance by position use every round. Tau, tokens, times and all that
-follows from them leave out the cut rounds, together. A figure that cannot be known is None;
-nothing is estimated in its place. Pure: a trace in, values out.
+follows from them leave out the cut rounds. A figure that cannot be computed is None; nothing is
+estimated in its place.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the figures were made of.
+    """The inputs of the figures.
 
-    Seconds and tokens are of whole rounds. None where it was not measured.
+    Seconds and tokens cover whole rounds. Values that were not measured are None.
     """
 
     exact: bool
-    possible: int  # tokens of a round in which every candidate is accepted
+    possible: int  # tokens per round if every candidate is accepted
     tokens: int
     expected_accepted: float  # sum min(draft, target), summed over tested positions
-    seconds: float | None  # of the run; of its timed repeats if there are any
+    seconds: float | None  # of the run, from its timed repeats if there are any
     target_seconds: float | None  # of the target alone
-    decoding: float  # of the run as it was watched
-    wasted: float  # the part of it that drafted what was thrown away
+    decoding: float  # of the recorded run
+    wasted: float  # drafting time of candidates that were not accepted
     prefill: float  # of both models
     target_prefill: float | None  # of the target alone
     first_round: float | None
@@ -67,12 +67,12 @@ class Parts:
     costs: StepCosts | None
     roofline: Roofline | None
     forecast: Forecast | None
-    forecast_v: float | None  # v at the context that the forecast was made for
+    forecast_v: float | None  # v at the forecast's context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """The figures of one run. Shares and rates are fractions; times as their names say."""
+    """The figures of one run. Shares and rates are fractions; names give the units of times."""
 
     num_rounds: int
     num_whole_rounds: int
@@ -82,7 +82,7 @@ class Metrics:
     num_emitted: int
     alpha_observed: float | None  # accepted / tested
     alpha_expected: float | None  # mean of sum min(draft, target) over tested positions
-    draft_acceptance_rate: float | None  # accepted / drafted, the figure of serving engines
+    draft_acceptance_rate: float | None  # accepted / drafted, as serving engines report it
     tau: float | None
     alpha_by_position: tuple[float | None, ...]  # accepted at i / tested at i
     acceptance_by_position: tuple[float | None, ...]  # accepted at i / rounds that drafted at i
@@ -98,42 +98,42 @@ class Metrics:
     speedup_forecast: float | None
     ttft_ms: float | None
     baseline_ttft_ms: float | None
-    # The interval of the observed speedup, which is of the timing alone; the pairs that were timed,
-    # and how many the aim asks for, as far as that was found out.
+    # The interval of the observed speedup covers the timing alone. The timed pairs, and the pairs
+    # needed for the intended precision; None if the pilot is incomplete.
     speedup_low: float | None
     speedup_high: float | None
     speedup_pairs: int | None
     speedup_pairs_needed: int | None
-    # Half the 95 % intervals of c, of v and of a round's cost, as shares of them.
+    # Half the 95 % intervals of c, v and the cost of a round, as shares of the values.
     c_error: float | None
     v_error: float | None
     round_cost_error: float | None
-    wasted_share: float | None  # decode time spent drafting what was then thrown away
+    wasted_share: float | None  # share of decode time for drafts that were not accepted
     parameters: int | None  # of the target in its body; None without one
-    step_bytes: float | None  # that a step of the target reads
-    # Of what a bare sum reads in the same time: by a target step, a draft step, a verification.
+    step_bytes: float | None  # bytes that a target step reads
+    # Share of the measured memory bandwidth: of a target step, a draft step, a verification.
     bandwidth_share: float | None
     draft_bandwidth_share: float | None
     verify_bandwidth_share: float | None
-    free_gamma: int | None  # up to which a verification takes hardly longer than a step
+    free_gamma: int | None  # largest γ whose verification takes hardly longer than a step
     intervals: Intervals
     parts: Parts
 
     @property
     def round_cost(self) -> float | None:
-        """Of a round, in target steps: gamma c + v."""
+        """The cost of a round in target steps: gamma c + v."""
         if self.gamma is None or self.c is None or self.v is None:
             return None
         return self.gamma * self.c + self.v
 
     @property
     def speedup_limit(self) -> float | None:
-        """What no run at these step costs can exceed: every candidate accepted."""
+        """The speedup with every candidate accepted, the maximum at these step costs."""
         return None if self.gamma is None else _ratio(self.gamma + 1, self.round_cost)
 
     @property
     def speedup_error(self) -> float | None:
-        """Half the interval of the observed speedup's logarithm."""
+        """Half the interval of the logarithm of the observed speedup."""
         if self.speedup_low is None or self.speedup_high is None:
             return None
         return math.log(self.speedup_high / self.speedup_low) / 2
@@ -147,14 +147,14 @@ class Metrics:
         return self._at_round_costs(self.speedup_accounted)
 
     def _at_round_costs(self, value: float | None) -> tuple[float, float] | None:
-        """A value over the cost of a round, as uncertain as that is; None where nobody knows."""
+        """Return the interval of a value divided by the cost of a round; None if unknown."""
         error = self.round_cost_error
         if value is None or error is None:
             return None
         return value * math.exp(-error), value * math.exp(error)
 
     def as_dict(self) -> dict[str, Any]:
-        """Values that JSON can hold, without the parts."""
+        """Return JSON-compatible values, without the parts."""
         figures = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         del figures["parts"]
         figures["intervals"] = dataclasses.asdict(self.intervals)
@@ -162,7 +162,7 @@ class Metrics:
 
 
 def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
-    """Every figure of the run. The intervals take most of the time and can be left out."""
+    """Return all figures of a run. The intervals take most of the time and can be left out."""
     rounds, tested = trace.rounds, tested_in(trace.rounds)
     whole = [entry for entry in rounds if entry.whole]
     drafted, accepted = _total(rounds, "num_drafted"), _total(rounds, "num_accepted")
@@ -220,7 +220,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
 
 
 def resampled(figures: Metrics, trace: Trace) -> Metrics:
-    """The figures with the intervals that were left out before."""
+    """Return the figures with the intervals that were left out before."""
     return dataclasses.replace(figures, intervals=_intervals(trace))
 
 
@@ -289,7 +289,7 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
     if costs is None or not whole:
         return StepTimes()
     context, config = _mean_context(whole), trace.config
-    if config.draft_method.own:  # no table has what its drafting costs
+    if config.draft_method.own:  # the table has no cost for a custom drafter
         return StepTimes(target=costs.target_step(context))
     if not config.is_chain:
         return shape_times(costs, context, config.shape)
@@ -299,7 +299,7 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
 
 
 def _seconds(trace: Trace, timing: Timing | None, decoding: float) -> float | None:
-    """None for a run that knew what nobody can, and so was never as fast."""
+    """Return the seconds of the run; None for the oracle, whose speed cannot be reached."""
     if not trace.config.until.stopping.measured:
         return None
     return timing.speculative_seconds if timing else decoding or None
@@ -333,7 +333,7 @@ def _end_to_end(trace: Trace, timing: Timing | None) -> float | None:
 
 
 def _ideal(alpha: float | None, steps: StepTimes) -> float | None:
-    """The textbook's: verification costs one step of the target."""
+    """Return the textbook speedup, where a verification costs one target step."""
     if alpha is None or steps.gamma is None or steps.c is None:
         return None
     return speedup(alpha, steps.gamma, steps.c)
@@ -353,8 +353,10 @@ def _first_token_alone_ms(trace: Trace, parts: Parts) -> float | None:
 
 
 def _wasted(whole: Sequence[Round]) -> float:
-    """Seconds: of each round, draft time x (1 - accepted / drafted). Verification is not counted:
-    one pass is needed for the extra token anyway."""
+    """Return the sum over rounds of draft seconds x (1 - accepted / drafted).
+
+    Verification does not count: the extra token needs one pass anyway.
+    """
     return math.fsum(
         entry.times.draft * (1 - entry.num_accepted / entry.num_drafted)
         for entry in whole

@@ -1,14 +1,14 @@
-"""The statistics of paired runs: medians with their spread, means and ratios with Student's t.
+"""Statistics of paired runs: medians with spread, means and ratios with Student's t.
 
 A figure of many runs is a mapping from (prompt, repeat) to its value. With one prompt the interval
-is over its seeds. With several it is over the prompts, where a prompt counts by the mean of its
-seeds: so it speaks of other prompts too, which is what a reader takes it for. A single run has the
-interval of its own timing, which speaks of that text alone.
+is over its seeds. With several it is over the prompts, each with the mean of its seeds, so that it
+generalizes to other prompts. A single run has the interval of its own timing, which covers that
+text alone.
 
-Where the runs were made on several kinds of machine, these are blocks: a value has its kind beside
-its prompt and repeat, only values of one kind make a pair, and what a kind does to all its values
-is left out of the interval, which costs a degree of freedom. The mean is over the kinds as often as
-they came. Two devices of a kind differ as two prompts do: by chance.
+If the runs were made on several kinds of machine, these are blocks: the key also has the kind, only
+values of one kind are paired, and the effect of a kind on all its values is removed from the
+interval, which costs a degree of freedom. The mean weighs kinds by their number of values.
+Differences between two devices of a kind count as chance, like those between prompts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Literal
 from specviz.theory.student import t_quantile
 
 Over = Literal["seeds", "prompts", "timing"]
-# Which prompt of the plan, which repeat and, where there are several, which kind of machine.
+# Index of the prompt, repeat and, if there are several, kind of machine.
 PromptRepeat = tuple[int, int] | tuple[int, int, object]
 Values = Mapping[PromptRepeat, float]
 
@@ -40,8 +40,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """A ratio or a mean with its interval: of ``count`` seeds or prompts; or of the timing of
-    single runs, with ``count`` timed pairs. None where there is neither."""
+    """A ratio or a mean with its interval.
+
+    The interval is over ``count`` seeds or prompts, or over the ``count`` timed pairs of a single
+    run. Its ends are None if it has no degrees of freedom.
+    """
 
     value: float
     low: float | None
@@ -51,7 +54,7 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """Of a ratio: whether its interval leaves out 1, so that there is a difference."""
+        """Whether the interval of a ratio excludes 1."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 
@@ -63,13 +66,13 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """First over second, from the logarithms of both, where both have a run."""
+    """Return first over second, from the logarithms of both, over the runs that both have."""
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 
 
 def ratio_of(logs: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """The mean ratio of these log-ratios."""
+    """Return the mean ratio of these log-ratios."""
     found = mean_of(logs, confidence)
     if found is None:
         return None
@@ -83,9 +86,9 @@ def ratio_of(logs: Values, confidence: float = CONFIDENCE) -> Ratio | None:
 
 
 def mean_of(values: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """The mean over the seeds or the prompts, with Student's interval."""
-    levelled, kinds = _levelled(values)
-    over, units = _units(levelled)
+    """Return the mean over the seeds or the prompts, with Student's interval."""
+    adjusted, kinds = _without_kind_effects(values)
+    over, units = _units(adjusted)
     if not units:
         return None
     middle, count = fmean(units), len(units)
@@ -97,16 +100,16 @@ def mean_of(values: Values, confidence: float = CONFIDENCE) -> Ratio | None:
     return Ratio(value=middle, low=middle - half, high=middle + half, over=over, count=count)
 
 
-def _levelled(values: Values) -> tuple[Values, int]:
-    """Without what sets the kinds of machine apart, around the mean of all; how many there are."""
+def _without_kind_effects(values: Values) -> tuple[Values, int]:
+    """Return the values without the effects of the kinds of machine, and the number of kinds."""
     by_kind: dict[object, list[float]] = {}
     for place, value in values.items():
         by_kind.setdefault(place[2:], []).append(value)
     if len(by_kind) < 2:
         return values, 1
     middle = fmean(values.values())
-    above = {kind: fmean(each) - middle for kind, each in by_kind.items()}
-    return {place: value - above[place[2:]] for place, value in values.items()}, len(by_kind)
+    effects = {kind: fmean(each) - middle for kind, each in by_kind.items()}
+    return {place: value - effects[place[2:]] for place, value in values.items()}, len(by_kind)
 
 
 def _units(values: Values) -> tuple[Over, list[float]]:

@@ -1,5 +1,7 @@
-"""What was measured of ways to speculate when the program was made, so that a page has something to
-show before any run: figures from the records of runs, and where and how these were made."""
+"""Shipped measurements of speculation methods, which pages show before the first run.
+
+Each has figures from recorded runs, and where and how the runs were made.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from specviz.figures.stopping_reach import ReachOverRuns
 class Recording:
     created: str  # ISO 8601, UTC
     machine: str
-    runs: str  # pair and settings, in words
+    runs: str  # pair and settings, as text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class RecordedStops:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedWays:
+class RecordedMethods:
     drafts: RecordedDrafts
     blocks: RecordedBlocks
     stops: RecordedStops

@@ -1,8 +1,9 @@
-"""The steps of a run beside the time that reading their bytes takes.
+"""Compare the steps of a run with the time that reading their bytes takes.
 
-A pass reads its weights once, however many tokens it is fed. So as long as it waits for memory a
-verification takes as long as a step, and γ is free; where it takes longer, arithmetic has become
-the limit. All at the run's mean context, as far as the step costs reach.
+A pass reads its weights once, regardless of how many tokens it is fed. While it is limited by
+memory bandwidth, a verification takes as long as a step, and γ is free; if it takes longer,
+arithmetic has become the limit. All values are at the run's mean context, clamped to the contexts
+of the step costs.
 """
 
 from __future__ import annotations
@@ -16,53 +17,53 @@ from specviz.figures.step_times import StepTimes, joint_error
 from specviz.record.bodies import BodyInfo
 from specviz.record.step_costs import PassBytes, StepCosts
 
-FREE = 1.1  # target steps: a verification that takes no more is called free
+FREE = 1.1  # target steps: a verification is free up to this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
     seconds: float
-    error: float | None  # half the 95 % interval, as a share; None where the table has none
-    read: float | None  # bytes; None where nobody knows
-    bandwidth: float | None  # bytes a second that a bare sum reads; None where it was not measured
+    error: float | None  # half the 95 % interval, as a share; None if the table has none
+    read: float | None  # bytes; None if unknown
+    bandwidth: float | None  # bytes per second that a plain sum reads; None if not measured
 
     @property
     def floor(self) -> float | None:
-        """Seconds that a bare sum takes to read as much."""
+        """Seconds that a plain sum takes to read the same bytes."""
         if self.read is None or self.bandwidth is None:
             return None
         return self.read / self.bandwidth
 
     @property
     def share(self) -> float | None:
-        """Of the bandwidth. Above 1 the bytes come from the processor's caches."""
+        """Share of the bandwidth. Above 1, bytes come from the processor's caches."""
         floor = self.floor
         return None if floor is None else floor / self.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeGamma:
-    """The γ up to which all verifications are free, 0 for none; also by the ends of intervals."""
+    """The largest γ up to which all verifications are free, with its interval; 0 for none."""
 
     gamma: int
-    low: int | None  # None where the table has no intervals
+    low: int | None  # None if the table has no intervals
     high: int | None
-    last: int  # that the table tells of
+    last: int  # the largest γ in the table
 
     @property
     def open(self) -> bool:
-        """Whether a larger one may be free too."""
+        """Whether a larger γ may be free, too."""
         return self.gamma == self.last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    bandwidth: float | None  # None where it was not measured
+    bandwidth: float | None  # None if not measured
     passes: tuple[Pass, ...]  # of the target, over 1, 2, ... tokens
     draft: Pass | None  # the mean step of a draft phase
     verification: Pass | None  # of the run's rounds
-    gamma: int | None  # that they are for
-    free: FreeGamma | None  # None where the table has plain steps alone
+    gamma: int | None  # of the draft step and the verification
+    free: FreeGamma | None  # None if the table has plain steps alone
     interpolated: tuple[int, ...]  # numbers of tokens whose pass was not timed
 
     @property
@@ -71,7 +72,7 @@ class Roofline:
 
     @property
     def known(self) -> tuple[tuple[str, Pass], ...]:
-        """What the models of this run do."""
+        """The passes of this run that have a cost, by name."""
         named = (
             ("a target step", self.target),
             ("a draft step", self.draft),
@@ -83,8 +84,12 @@ class Roofline:
 def roofline(
     costs: StepCosts, steps: StepTimes, context: float, target: BodyInfo | None
 ) -> Roofline:
-    """``steps`` are of this run, from the same table. ``target``: the target's body, which tells
-    what a step reads where an older table does not."""
+    """Return the roofline of a run.
+
+    Args:
+        steps: The step times of this run, from the same table.
+        target: The target's body, for the bytes of a step where an older table has none.
+    """
     inside = min(max(context, costs.contexts[0]), costs.contexts[-1])
     reads = costs.target_reads
     if reads is None and target is not None:
@@ -114,27 +119,27 @@ def roofline(
 
 
 def _ratios(costs: StepCosts, context: float) -> Iterator[tuple[float, float | None]]:
-    """v of γ = 1, 2, ... and half the interval of its logarithm."""
+    """Yield v of γ = 1, 2, ... and half the interval of its logarithm."""
     step, (plain, *errors) = costs.target_step(context), _errors(costs)
     for tokens, error in enumerate(errors, 2):
         yield costs.verify(context, tokens) / step, joint_error(error, plain)
 
 
 def _errors(costs: StepCosts) -> tuple[float | None, ...]:
-    """One for each row, None where the table has none."""
+    """Return the error of each row; None where the table has none."""
     rows = len(costs.target)
     return (*costs.target_errors, *(None,) * rows)[:rows]
 
 
 def _free(ratios: tuple[tuple[float, float | None], ...]) -> FreeGamma:
-    def reaches(way: int) -> int:
-        free = (v * math.exp(way * (error or 0.0)) <= FREE for v, error in ratios)
+    def free_up_to(sign: int) -> int:
+        free = (v * math.exp(sign * (error or 0.0)) <= FREE for v, error in ratios)
         return sum(1 for _ in takewhile(bool, free))
 
-    sure = all(error is not None for _, error in ratios)
+    has_errors = all(error is not None for _, error in ratios)
     return FreeGamma(
-        gamma=reaches(0),
-        low=reaches(1) if sure else None,
-        high=reaches(-1) if sure else None,
+        gamma=free_up_to(0),
+        low=free_up_to(1) if has_errors else None,
+        high=free_up_to(-1) if has_errors else None,
         last=len(ratios),
     )

@@ -1,4 +1,4 @@
-"""The figures of one answer of a serving engine. What the engine keeps to itself is None."""
+"""Compute the figures of a serving engine's answers. What the engine does not report is None."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from specviz.record.trace import CutReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMetrics:
-    """Counts are the engine's own totals where it tells them, else sums over its rounds."""
+    """The figures of answers. Counts are the engine's totals if reported, else sums over rounds."""
 
     num_tokens: int
     num_rounds: int | None
     num_drafted: int | None
     num_accepted: int | None
     draft_acceptance_rate: float | None  # accepted / drafted
-    tau: float | None  # tokens a round, over whole rounds
-    alpha_by_position: tuple[float | None, ...]  # accepted there / accepted before it
-    tokens_per_second: float | None  # of decoding: after the first piece
-    ttft: float | None  # seconds from the request to the first piece
+    tau: float | None  # tokens per round, over whole rounds
+    alpha_by_position: tuple[float | None, ...]  # accepted here / accepted at the position before
+    tokens_per_second: float | None  # while decoding, after the first chunk
+    ttft: float | None  # seconds from the request to the first chunk
 
 
 def server_metrics(trace: ServerTrace) -> ServerMetrics:
@@ -31,9 +31,12 @@ def server_metrics(trace: ServerTrace) -> ServerMetrics:
 
 
 def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
-    """Of all their rounds together; rates by all their seconds, the time to the first piece in the
-    mean. A count that one of them does not have is None."""
-    told = [entry for each in traces for entry in reported_rounds(each)]
+    """Return the figures over all rounds of several answers.
+
+    Rates use the sum of their seconds; the time to the first chunk is a mean. A count that one of
+    them lacks is None.
+    """
+    reported = [entry for each in traces for entry in reported_rounds(each)]
     whole = [entry for each in traces for entry in whole_rounds(each)]
     drafted, accepted = _total(traces, _num_drafted), _total(traces, _num_accepted)
     firsts = [each.rounds[0].at for each in traces if each.rounds]
@@ -44,14 +47,14 @@ def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
         num_accepted=accepted,
         draft_acceptance_rate=accepted / drafted if drafted and accepted is not None else None,
         tau=_tau(whole),
-        alpha_by_position=_alpha_by_position(told),
+        alpha_by_position=_alpha_by_position(reported),
         tokens_per_second=_rate(traces),
         ttft=fmean(firsts) if firsts else None,
     )
 
 
 def metrics_of_counters(found: Counters) -> ServerMetrics:
-    """Of all that an engine has served. Its tokens a round count the one of its own."""
+    """Return the figures of everything an engine has served; τ includes the extra token."""
     rounds, drafted, accepted = found.drafts, found.drafted, found.accepted
     tau = accepted / rounds + 1 if rounds and accepted is not None else None
     return ServerMetrics(
@@ -68,14 +71,14 @@ def metrics_of_counters(found: Counters) -> ServerMetrics:
 
 
 def reported_tokens(trace: ServerTrace) -> int | None:
-    """Tokens of the answer, where the engine tells them."""
+    """Return the number of tokens in the answer, if the engine reports it."""
     if trace.totals.tokens is not None:
         return trace.totals.tokens
     return trace.num_tokens if all(each.num_tokens for each in trace.rounds) else None
 
 
 def reported_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
-    """The rounds of which the engine told how many candidates it drafted and accepted."""
+    """Return the rounds with reported numbers of drafted and accepted candidates."""
     return tuple(each for each in trace.rounds if is_reported(each))
 
 
@@ -84,7 +87,7 @@ def is_reported(entry: ServerRound) -> bool:
 
 
 def own_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
-    """Pieces that are rounds: not where none are told, and without tokens that came with none."""
+    """Return the chunks of an answer that are rounds, without tokens outside any round."""
     if trace.grounds == "none":
         return ()
     counted = tuple(each for each in trace.rounds if each.accepted is not None)
@@ -92,32 +95,39 @@ def own_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
 
 
 def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
-    """Why a round gave fewer tokens than it accepted and one, or could not give one more than it
-    is to draft, whatever it gave; None for a whole round."""
+    """Return why a round was cut; None for a whole round.
+
+    A round is cut if it gave fewer tokens than its accepted candidates plus one, or if the length
+    limit left no room for γ + 1 tokens, regardless of how many it gave.
+    """
     if entry.accepted is None:
         return None
-    if not _had_room(trace, entry):
+    if not _fits_limit(trace, entry):
         return "length"
     return _reason(trace) if entry.num_tokens < entry.accepted + 1 else None
 
 
 def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
-    """The last piece counts where the engine tells that it was not cut short. One that counts,
-    counts of a round what is kept of it, so that a cut round looks like a whole one."""
+    """Return the whole rounds of an answer.
+
+    The last chunk is included only if the engine reports every step and the chunk has all its
+    tokens: an engine that reports totals counts only what remains of a cut round, so that it looks
+    like a whole one.
+    """
     last = trace.rounds[-1] if trace.rounds else None
     return tuple(
         each
         for each in own_rounds(trace)
-        if _had_room(trace, each) and (each is not last or _is_told_whole(trace, each))
+        if _fits_limit(trace, each) and (each is not last or _is_reported_whole(trace, each))
     )
 
 
-def _is_told_whole(trace: ServerTrace, entry: ServerRound) -> bool:
+def _is_reported_whole(trace: ServerTrace, entry: ServerRound) -> bool:
     return trace.grounds == "told" and entry.num_tokens == (entry.accepted or 0) + 1
 
 
-def _had_room(trace: ServerTrace, entry: ServerRound) -> bool:
-    """For all that a round may give. It does not depend on what the round gave, as in a run."""
+def _fits_limit(trace: ServerTrace, entry: ServerRound) -> bool:
+    """Return whether the length limit left room for γ + 1 tokens, as in a run."""
     gamma = max(drafts_of(trace.rounds), default=trace.info.gamma or 0)
     before = sum(each.num_tokens for each in trace.rounds[: entry.index])
     return before + gamma + 1 <= trace.settings.max_new_tokens
@@ -137,18 +147,18 @@ def _reason(trace: ServerTrace) -> CutReason | None:
 
 
 def _num_rounds(trace: ServerTrace) -> int | None:
-    told = trace.totals.rounds
-    return told if told is not None else len(own_rounds(trace)) or None
+    total = trace.totals.rounds
+    return total if total is not None else len(own_rounds(trace)) or None
 
 
 def _num_drafted(trace: ServerTrace) -> int | None:
-    told = trace.totals.drafted
-    return told if told is not None else _sum(drafts_of(reported_rounds(trace)))
+    total = trace.totals.drafted
+    return total if total is not None else _sum(drafts_of(reported_rounds(trace)))
 
 
 def _num_accepted(trace: ServerTrace) -> int | None:
-    told = trace.totals.accepted
-    return told if told is not None else _sum(accepted_of(reported_rounds(trace)))
+    total = trace.totals.accepted
+    return total if total is not None else _sum(accepted_of(reported_rounds(trace)))
 
 
 def _total(traces: Sequence[ServerTrace], count: Callable[[ServerTrace], int | None]) -> int | None:
@@ -170,7 +180,7 @@ def _tau(rounds: Sequence[ServerRound]) -> float | None:
 
 
 def _alpha_by_position(rounds: Sequence[ServerRound]) -> tuple[float | None, ...]:
-    """As it follows from an engine's counters, which say how often each position was accepted."""
+    """Return α by position from rounds, as counters by position would give it."""
     most, accepted = max(drafts_of(rounds), default=0), accepted_of(rounds)
     counts = [sum(each > place for each in accepted) for place in range(most)]
     return alpha_by_position(counts, sum(each > 0 for each in drafts_of(rounds)))

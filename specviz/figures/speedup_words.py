@@ -1,9 +1,8 @@
-"""Whether speculation paid, and why, in sentences made of a run's figures.
+"""Sentences that report whether speculation paid, and why, from a run's figures.
 
-There is always an answer, as wide as the timing leaves it. A narrow interval has the number in
-front; a wide one stands in its place; one on both sides of 1 says that it is too close to call, and
-what disturbed the machine, where that could be seen. Ends that lie so far apart that they say
-nothing are not shown: the timing goes on, or it was too disturbed.
+A narrow interval follows its speedup; a wide one replaces it; one on both sides of 1 is too close
+to call, and a second sentence reports what disturbed the machine, if known. Ends too far apart to
+mean anything are not shown: the timing goes on, or it was too noisy.
 """
 
 from __future__ import annotations
@@ -15,28 +14,28 @@ from specviz.figures.timing import AIM
 from specviz.record.numbers import PERCENT, RATIO, STEPS, TOKENS, times
 from specviz.record.trace import Conditions, Trace
 
-WIDE = 1.35  # high over low: from here on a number in front would claim more than is known
-UNTOLD = 4.0  # high over low: beyond this the ends of the interval say nothing
-TOO_DISTURBED = "too disturbed to say"
-_APART = 1.1  # between the ends of two intervals: step costs explain a speedup to some 8 %
-_EVEN = 1.05  # within this of 1 on both sides there is no difference worth a word
-_BUSY = 0.15  # of the processors' time for others, worth a word
+WIDE = 1.35  # high over low: from here on the interval is shown without the value
+TOO_WIDE = 4.0  # high over low: beyond this the interval is not shown
+TOO_NOISY = "timing too noisy"
+_APART = 1.1  # between the ends of two intervals: step costs explain a speedup to about 8 %
+_EVEN = 1.05  # an interval within this of 1 counts as no difference
+_BUSY = 0.15  # share of the processors' time for other processes that is reported
 _SLOW_CLOCK = 0.75
 WHERE = "on this text, on this machine"
 
 
 def speedup_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> str:
-    """The answer with its interval; why there is none if the target alone was not timed."""
+    """Return the observed speedup with its interval, or why there is none."""
     if trace.baseline is None:
         return "The target alone was not measured."
     speed = metrics.speedup_observed
     if speed is None:
-        return "No whole round was timed, so no speedup is known."
+        return "No whole round was timed, so there is no speedup."
     low, high = metrics.speedup_low, metrics.speedup_high
     if low is None or high is None:
-        return f"{_bare(speed)} (timed once, so how sure that is cannot be said)."
-    if is_unreported(low, high):
-        return _untold(low, high, so_far=so_far)
+        return f"{_bare(speed)} (timed once, no confidence interval)."
+    if is_too_wide(low, high):
+        return _too_noisy_sentence(low, high, so_far=so_far)
     where = "on this text" if is_open(low, high) else WHERE
     sentence = verdict_words(speed, low, high, f"{where}, so far" if so_far else where)
     if high < 1:
@@ -45,14 +44,14 @@ def speedup_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) ->
 
 
 def timing_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> str:
-    """Why the answer is no surer: what disturbed the machine, or that the time was over."""
+    """Return why the interval is wide: what disturbed the machine, or too little time."""
     low, high = metrics.speedup_low, metrics.speedup_high
     if trace.baseline is None or low is None or high is None:
         return ""
     unsure = is_open(low, high) or is_wide(low, high)
-    told = [disturbance(trace.baseline.conditions)] if unsure else []
-    told += [] if so_far else [_shortage(metrics)]
-    return " ".join(each for each in told if each)
+    sentences = [disturbance(trace.baseline.conditions)] if unsure else []
+    sentences += [] if so_far else [_shortage(metrics)]
+    return " ".join(each for each in sentences if each)
 
 
 def verdict_words(
@@ -63,18 +62,23 @@ def verdict_words(
     over: str = "the target alone",
     place: str = "on this machine",
 ) -> str:
-    """What an interval of a ratio says, without a full stop. ``where``: what it is of; ``place``:
-    what may be less busy another time."""
+    """Return the verdict of a ratio with its interval, without a full stop.
+
+    Args:
+        where: What the interval covers.
+        over: What the speed is compared with.
+        place: Where the timing was too noisy, if it was.
+    """
     span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
     if is_open(low, high):
-        known = high / low <= UNTOLD**2
+        shows_ends = high / low <= TOO_WIDE**2
         ends = f"Between {RATIO.bare(low)} and {RATIO.bare(high)} times the speed of {over}"
-        told = (
+        verdict = (
             f"{ends}: too close to call"
-            if known
+            if shows_ends
             else f"Faster or slower than {over}: too uncertain to say"
         )
-        return f"{told} {place} now ({where})"
+        return f"{verdict} {place} now ({where})"
     if low >= 1 / _EVEN and high <= _EVEN:
         return f"As fast as {over} ({span} times, {where})"
     if low > 1 and high / low < WIDE:
@@ -87,66 +91,66 @@ def verdict_words(
 
 
 def is_open(low: float, high: float) -> bool:
-    """Whether an interval leaves open which is faster, and by more than a little."""
+    """Return whether an interval includes 1 and reaches more than a little beyond it."""
     return low <= 1 <= high and not (low >= 1 / _EVEN and high <= _EVEN)
 
 
 def is_undecided(metrics: Metrics) -> bool:
-    """Whether the run's own interval leaves that open; so does a lane that was timed only once."""
+    """Return whether the run's interval is open, or missing because a lane was timed once."""
     low, high = metrics.speedup_low, metrics.speedup_high
     return low is None or high is None or is_open(low, high)
 
 
 def is_wide(low: float | None, high: float | None) -> bool:
-    """Whether a number would say too much without its interval."""
+    """Return whether an interval is too wide to show the value alone."""
     return low is not None and high is not None and high / low >= WIDE
 
 
-def is_unreported(low: float | None, high: float | None) -> bool:
-    """Whether an interval is so wide that its ends say nothing."""
-    return low is not None and high is not None and high / low > UNTOLD
+def is_too_wide(low: float | None, high: float | None) -> bool:
+    """Return whether an interval is so wide that its ends mean nothing."""
+    return low is not None and high is not None and high / low > TOO_WIDE
 
 
 def shown_speedup(value: float, low: float | None, high: float | None) -> str:
-    """Where there is little room: with its interval; a wide one stands alone."""
+    """Return a speedup for little space: with its interval, or a wide interval alone."""
     if low is None or high is None:
         return RATIO.shown(value)
-    if is_unreported(low, high):
-        return TOO_DISTURBED
+    if is_too_wide(low, high):
+        return TOO_NOISY
     return RATIO.between(low, high) if is_wide(low, high) else RATIO.spread(value, low, high)
 
 
 def reported_speedup(value: float, low: float | None, high: float | None) -> str:
-    """The same in a sentence."""
+    """Return a speedup for a sentence: with its interval, or a wide interval alone."""
     if low is None or high is None:
         return times(value)
-    if is_unreported(low, high):
-        return f"the timing was {TOO_DISTURBED}"
+    if is_too_wide(low, high):
+        return TOO_NOISY
     span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
     return f"{span} times" if is_wide(low, high) else f"{times(value)} ({span})"
 
 
 def disturbance(seen: Conditions | None) -> str:
-    """What disturbed the machine, as far as it could be seen; empty where nothing could."""
+    """Return what disturbed the machine while it timed; empty if nothing is known."""
     if seen is None:
         return ""
-    told: list[str] = []
+    found: list[str] = []
     if seen.others is not None and seen.others >= _BUSY:
         share = PERCENT.shown(seen.others)
-        told.append(f"other processes took {share} of the processors' time")
+        found.append(f"other processes used {share} of the processors' time")
     if seen.clock is not None and seen.clock < _SLOW_CLOCK:
-        told.append(f"the processor ran at {PERCENT.shown(seen.clock)} of its highest clock")
+        found.append(f"the processor ran at {PERCENT.shown(seen.clock)} of its maximum clock")
     if seen.on_battery:
-        told.append("the machine ran on its battery")
-    return f"Meanwhile {' and '.join(told)}." if told else ""
+        found.append("the machine ran on battery")
+    return f"During timing, {' and '.join(found)}." if found else ""
 
 
-def alarm(metrics: Metrics) -> str:
-    """Where observation and step costs cannot both be right; empty where they can."""
+def contradiction_warning(metrics: Metrics) -> str:
+    """Return a warning if the observed speedup contradicts the step costs; else empty."""
     low, high = metrics.speedup_low, metrics.speedup_high
     if low is None or high is None:
         return ""
-    again = "they or the run were disturbed. Measure the step costs again (The pair)."
+    again = "one of the measurements was disturbed. Measure the step costs again (The pair)."
     limit = metrics.limit_interval
     if limit is not None and low > limit[1]:
         return (
@@ -157,81 +161,83 @@ def alarm(metrics: Metrics) -> str:
     if accounted is None or not _contradict(accounted, (low, high)):
         return ""
     return (
-        f"By the step costs it should be {RATIO.bare(accounted[0])} to {RATIO.bare(accounted[1])} "
-        f"times, which contradicts what was measured: {again}"
+        f"The step costs predict {RATIO.bare(accounted[0])} to {RATIO.bare(accounted[1])} times, "
+        f"which contradicts the measured {RATIO.bare(low)} to {RATIO.bare(high)} times: {again}"
     )
 
 
 def _contradict(accounted: tuple[float, float], observed: tuple[float, float]) -> bool:
-    """The intervals do not meet: they lie on both sides of 1, or clearly apart."""
+    """Return whether two intervals lie on both sides of 1, or clearly apart."""
     lower, upper = sorted((accounted, observed))
     return lower[1] < upper[0] and (lower[1] < 1 < upper[0] or upper[0] >= _APART * lower[1])
 
 
 def why_sentence(metrics: Metrics) -> str:
-    """Where the time of a round goes by the step costs, what comes out of it, and what speaks
-    against these numbers; empty where they are not known."""
+    """Return where the time of a round goes by the step costs, and how far to trust them.
+
+    Empty if the step costs are unknown.
+    """
     gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
     if gamma is None or c is None or v is None or tau is None:
         return ""
     if gamma * c == 0:
-        costs = f"drafting was free, and checking took as long as {STEPS.bare(v)} target steps"
+        costs = f"drafting is free and verification takes {STEPS.bare(v)} target steps"
     else:
         drafted = "1 token" if gamma == 1 else f"{gamma} tokens"
         costs = (
-            f"drafting {drafted} took as long as {STEPS.bare(gamma * c)} target steps, "
-            f"checking {'it' if gamma == 1 else 'them'} {STEPS.bare(v)}"
+            f"drafting {drafted} takes {STEPS.bare(gamma * c)} target steps and verification "
+            f"{STEPS.bare(v)}"
         )
     shown = float(TOKENS.bare(tau)), float(STEPS.bare(gamma * c)), float(STEPS.bare(v))
-    made = shown[0] / (shown[1] + shown[2])  # as a reader works it out
-    said = (
-        f"Each round, {costs}, by the step costs; {TOKENS.bare(tau)} tokens came out of it, "
-        f"which makes {times(made)}."
+    predicted = shown[0] / (shown[1] + shown[2])  # from the rounded numbers that a reader sees
+    sentence = (
+        f"By the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, which predicts "
+        f"{times(predicted)}."
     )
-    return " ".join([said, *_against(metrics, made)])
+    return " ".join([sentence, *_caveat(metrics, predicted)])
 
 
-def _against(metrics: Metrics, made: float) -> list[str]:
-    """One sentence, where the step costs are rough or what they make was not observed."""
-    rough, beside = _roughness(metrics), _beside(metrics, made)
-    if rough and beside:
-        return [f"{beside}: the step costs are rough, because {rough}."]
-    if beside:
-        return [f"{beside}: the step costs, measured at another time, do not explain all of it."]
-    return [f"The step costs are rough, because {rough}."] if rough else []
+def _caveat(metrics: Metrics, predicted: float) -> list[str]:
+    """Return a sentence if the step costs are imprecise or do not predict the observed speedup."""
+    imprecise, off = _imprecision(metrics), _difference(metrics, predicted)
+    if imprecise and off:
+        return [f"{off}: the step costs are imprecise, because {imprecise}."]
+    if off:
+        return [f"{off}; the step costs, measured at another time, do not explain all of it."]
+    return [f"The step costs are imprecise, because {imprecise}."] if imprecise else []
 
 
-def _roughness(metrics: Metrics) -> str:
-    """Why the table of step costs may not be trusted."""
-    costs, told = metrics.parts.costs, []
+def _imprecision(metrics: Metrics) -> str:
+    """Return why the step costs are imprecise; empty if they are not."""
+    costs, reasons = metrics.parts.costs, []
     if costs is not None and costs.noisy:
-        told.append("the machine was busy when they were measured")
+        reasons.append("the machine was busy when they were measured")
     if costs is not None and not costs.whole:
-        told.append("the time for measuring them ran out")
-    if not told and (found := metrics.accounted_interval) is not None and is_wide(*found):
-        told.append(f"with their error it is {RATIO.bare(found[0])} to {times(found[1])}")
-    return " and ".join(told)
+        reasons.append("measuring them ran out of time")
+    if not reasons and (found := metrics.accounted_interval) is not None and is_wide(*found):
+        reasons.append(f"their errors allow {RATIO.bare(found[0])} to {times(found[1])}")
+    return " and ".join(reasons)
 
 
-def _beside(metrics: Metrics, made: float) -> str:
-    """Where the observed interval leaves out what the step costs make."""
+def _difference(metrics: Metrics, predicted: float) -> str:
+    """Return how the observed interval differs from the predicted speedup; empty if it does not."""
     low, high = metrics.speedup_low, metrics.speedup_high
-    if low is None or high is None or is_unreported(low, high) or low <= made <= high:
+    if low is None or high is None or is_too_wide(low, high) or low <= predicted <= high:
         return ""
-    less = "more" if made < low else "less"
-    return f"Measured was {less}, {RATIO.bare(low)} to {times(high)}"
+    side = "higher" if predicted < low else "lower"
+    return f"The measured speedup is {side}, {RATIO.bare(low)} to {times(high)}"
 
 
-def _untold(low: float, high: float, *, so_far: bool) -> str:
-    """An answer without numbers."""
+def _too_noisy_sentence(low: float, high: float, *, so_far: bool) -> str:
+    """Return the verdict without numbers."""
     if so_far:
-        return "The target alone is still being timed: too little is known so far for a speedup."
+        return "The target alone is still being timed: too early for a speedup."
     if low <= 1 <= high:
-        told = "Whether it is faster than the target alone is not known"
-        return f"{told}: the timing was {TOO_DISTURBED} ({WHERE})."
-    side = "Faster" if low > 1 else "Slower"
-    told = f"{side} than the target alone, but by how much the timing was {TOO_DISTURBED}"
-    return f"{told} ({WHERE})."
+        verdict = "Whether it is faster than the target alone is unknown"
+    else:
+        side = "Faster" if low > 1 else "Slower"
+        verdict = f"{side} than the target alone, by an unknown factor"
+    return f"{verdict}: {TOO_NOISY} ({WHERE})."
 
 
 def _bare(speed: float) -> str:
@@ -239,12 +245,12 @@ def _bare(speed: float) -> str:
 
 
 def _shortage(metrics: Metrics) -> str:
-    """Said where the time for timing was over before the aim was reached."""
+    """Return a sentence if the timing ended before it reached the intended precision."""
     pairs, needed = metrics.speedup_pairs, metrics.speedup_pairs_needed
     if pairs is None or pairs < 2 or (needed is not None and pairs >= needed):
         return ""
     aim = PERCENT.shown(math.exp(AIM) - 1)
-    return f"In the time given, {pairs} slices of the text were timed: too few for ± {aim}."
+    return f"Time allowed only {pairs} slices of the text to be timed, too few for ± {aim}."
 
 
 def _reason(metrics: Metrics) -> str:
@@ -252,11 +258,11 @@ def _reason(metrics: Metrics) -> str:
     if gamma is None or c is None or v is None or tau is None:
         return ""
     if tau >= gamma * c + v:
-        return ", though by their step costs the two models should gain: the rest is overhead"
+        return ", although the step costs predict a gain: the rest is overhead"
     drafting = f"drafting {gamma} tokens costs {STEPS.bare(gamma * c)} target steps"
     verifying = f"verifying {gamma + 1} costs {STEPS.bare(v)}"
     if not gamma * c:
         costs = f"verifying {gamma + 1} tokens costs {STEPS.bare(v)} target steps"
     else:
         costs = drafting if v < 1.1 else f"{drafting}, {verifying},"
-    return f", because {costs} and only {TOKENS.bare(tau)} tokens come out of a round"
+    return f", because {costs} and a round gives only {TOKENS.bare(tau)} tokens"

@@ -1,4 +1,4 @@
-"""Why a table of step costs may not be trusted, in plain words."""
+"""Warnings about a table of step costs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from specviz.record.trace import StepCosts
 
 
 def step_cost_warning(costs: StepCosts | None) -> str | None:
-    """Sentences; None if nothing speaks against the table."""
+    """Return what makes the table unreliable, in sentences; None if nothing does."""
     if costs is None:
         return None
-    said = [*_noise(costs), *_shortage(costs)]
-    return " ".join(said) or None
+    return " ".join([*_noise(costs), *_shortage(costs)]) or None
 
 
 def _noise(costs: StepCosts) -> list[str]:
@@ -22,14 +21,14 @@ def _noise(costs: StepCosts) -> list[str]:
 
 
 def _shortage(costs: StepCosts) -> list[str]:
-    said: list[str] = []
+    sentences: list[str] = []
     if costs.sparse:
         few = "one first step" if not costs.samples else _counted(costs.samples, "sample")
-        said.append(f"The time for step costs ran out: some rest on {few}.")
+        sentences.append(f"Measuring step costs ran out of time: some rest on {few}.")
     if costs.interpolated:
         numbers = ", ".join(map(str, costs.interpolated))
-        said.append(f"Verifying {numbers} tokens was not timed: it lies between its neighbours.")
-    return said
+        sentences.append(f"Verifying {numbers} tokens was not timed but interpolated.")
+    return sentences
 
 
 def _counted(number: int, thing: str) -> str:

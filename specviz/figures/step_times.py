@@ -1,4 +1,4 @@
-"""Step costs at one context length, for one gamma, with how sure they are."""
+"""Step costs at one context length and one gamma, with their errors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from specviz.record.step_costs import StepCosts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimes:
-    """In seconds, with the gamma they are for."""
+    """The seconds of a draft step, a target step and a verification for one gamma."""
 
     gamma: int | None = None
     draft: float | None = None
     target: float | None = None
     verification: float | None = None
-    # Half the 95 % intervals, as shares; None where the table does not have them.
+    # Half the 95 % intervals, as shares; None if the table has none.
     draft_error: float | None = None
     target_error: float | None = None
     verification_error: float | None = None
@@ -32,7 +32,7 @@ class StepTimes:
 
     @property
     def round_cost_error(self) -> float | None:
-        """Drafting and verifying weigh by what they cost; the target's step divides both."""
+        """The error of a round's cost: drafting and verification, each divided by a target step."""
         if self.gamma is None or self.draft is None or self.verification is None:
             return None
         if self.draft_error is None or self.verification_error is None:
@@ -57,7 +57,11 @@ class StepTimes:
 
 
 def step_times(costs: StepCosts, context: float, gamma: int, *, drafts: bool) -> StepTimes:
-    """``drafts``: a model proposes gamma candidates a round; else drafting is free."""
+    """Return the step times of rounds of one chain.
+
+    Args:
+        drafts: Whether a model proposes the gamma candidates; else drafting is free.
+    """
     draft = 0.0 if not drafts else None
     if drafts and costs.draft:
         draft = costs.draft_phase(context, gamma) / gamma
@@ -73,7 +77,10 @@ def step_times(costs: StepCosts, context: float, gamma: int, *, drafts: bool) ->
 
 
 def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:
-    """Of rounds of this shape, if the table has it: gamma is its depth, a draft step a level."""
+    """Return the step times of rounds of a shape; only a target step if the table lacks it.
+
+    Gamma is the depth of the shape, and a draft step is one level.
+    """
     shape = costs.shape
     if shape is None or shape.shape != wanted:
         return StepTimes(target=costs.target_step(context))
@@ -91,25 +98,25 @@ def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:
 
 def verification_time(costs: StepCosts, context: float, gamma: int) -> float | None:
     rows = len(costs.target)
-    known = gamma < rows or rows > 9  # the line beyond the table starts at its 9th row
+    known = gamma < rows or rows > 9  # extrapolation starts at the 9th row
     return costs.verify(context, gamma + 1) if known else None
 
 
 def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
-    """The worse one, of first steps and of later ones; none where no model drafts."""
+    """Return the larger error, of first or later steps; 0 if no model drafts."""
     if not drafts:
         return 0.0
     return max(costs.draft_errors[0], costs.draft_errors[-1]) if costs.draft_errors else None
 
 
 def _verification_error(costs: StepCosts, gamma: int) -> float | None:
-    """Beyond the table, that of its last row."""
+    """Return the error of a verification; beyond the table, that of its last row."""
     errors = costs.target_errors
     return errors[min(gamma, len(errors) - 1)] if errors else None
 
 
 def joint_error(*errors: float | None) -> float | None:
-    """Of a product or a quotient of what was measured independently."""
+    """Return the error of a product or quotient of independent measurements."""
     known = [each for each in errors if each is not None]
     return math.hypot(*known) if len(known) == len(errors) else None
 

@@ -1,9 +1,9 @@
-"""What a reason to stop drafting reaches of the oracle, on the rounds of a run that never stopped.
+"""Compare stopping criteria with the oracle, on rounds of runs that never stopped early.
 
-The oracle drafts a round's accepted candidates and no more: its round costs a c + v(a + 1) for
-a + 1 tokens. A reason that ends the draft after k candidates emits min(a, k) + 1 tokens for
-k c + v(k + 1). All look at the same rounds, each from where it began in the run; a run of its own
-would begin them elsewhere. So this compares reasons, and foretells no speed.
+The oracle drafts only the accepted candidates of a round: its round costs a c + v(a + 1) for a + 1
+tokens. A criterion that stops after k candidates emits min(a, k) + 1 tokens for k c + v(k + 1). All
+criteria see the same rounds; in a run of its own a criterion's rounds would begin elsewhere. So
+this compares criteria and does not predict speed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from specviz.errors import ConfigError
 from specviz.record.trace import Candidate, DraftingCosts, StepCosts, Trace
 
-Stop = Callable[[Sequence[Candidate]], int]  # of a round's candidates, how many are drafted
+Stop = Callable[[Sequence[Candidate]], int]  # candidates of a round -> how many are drafted
 
 ORACLE = "oracle"
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -23,7 +23,10 @@ THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """``cost`` in steps of the target alone; ``share``: of the oracle's tokens a step."""
+    """What a stopping criterion reaches.
+
+    ``cost`` is in target steps; ``share`` is its rate as a share of the oracle's.
+    """
 
     name: str
     drafted: int
@@ -33,14 +36,17 @@ class Reach:
 
     @property
     def rate(self) -> float:
-        """Tokens a step of the target alone."""
+        """Tokens per target step."""
         return self.tokens / self.cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachOverRuns:
-    """``counts``: after 1, 2 … candidates; ``unsure``: by `THRESHOLDS`; ``own``: of runs that
-    ended their drafts themselves."""
+    """All criteria over several runs.
+
+    ``counts``: stopping after 1, 2, … candidates; ``unsure``: by `THRESHOLDS`; ``own``: runs that
+    used a stopping criterion themselves.
+    """
 
     oracle: Reach
     counts: tuple[Reach, ...]
@@ -57,12 +63,15 @@ def after_count(count: int) -> Stop:
     return lambda candidates: min(count, len(candidates))
 
 
-def behind_unlikely(threshold: float) -> Stop:
-    """Behind a candidate with a draft chance below this; at temperature 0, its chance at 1."""
+def below_confidence(threshold: float) -> Stop:
+    """Stop after a candidate whose draft probability is below the threshold.
+
+    At temperature 0 the probability is the one at temperature 1.
+    """
 
     def stop(candidates: Sequence[Candidate]) -> int:
         for place, each in enumerate(candidates):
-            if _sureness(each) < threshold:
+            if _confidence(each) < threshold:
                 return place + 1
         return len(candidates)
 
@@ -72,9 +81,13 @@ def behind_unlikely(threshold: float) -> Stop:
 def stopping_reach(
     traces: Sequence[Trace], stops: Mapping[str, Stop], costs: DraftingCosts | None = None
 ) -> tuple[Reach, ...]:
-    """The oracle first, then the reasons by name; whole rounds only, none if there are none.
+    """Return the oracle and then each criterion, over whole rounds; empty without any.
 
-    ``costs`` in place of those of each run.
+    Args:
+        costs: Costs to use instead of those of each run.
+
+    Raises:
+        ConfigError: A run stopped its drafts early, or its costs or its record are missing.
     """
     for trace in traces:
         _expect_unstopped(trace)
@@ -94,8 +107,10 @@ def stopping_reach(
 def own_reach(
     name: str, traces: Sequence[Trace], oracle: Reach, costs: DraftingCosts | None = None
 ) -> Reach | None:
-    """Of runs that ended their drafts themselves: their own rounds, at the same prices. None if
-    they have no whole rounds."""
+    """Return what runs with a stopping criterion reached in their own rounds, at the same costs.
+
+    None if they have no whole rounds.
+    """
     rounds = _rounds(traces, costs)
     return (
         _reach(name, rounds, [len(each.candidates) for each in rounds], oracle) if rounds else None
@@ -103,28 +118,31 @@ def own_reach(
 
 
 def reach_over_runs(traces: Sequence[Trace]) -> ReachOverRuns | None:
-    """All of them: the runs that never stopped give the oracle, counts and thresholds, and the
-    others what they reached themselves. None without a whole round of the first."""
-    never = [each for each in traces if each.config.formulas_hold]
-    longest = min((each.config.gamma for each in never), default=0)
+    """Return the reach of all criteria over these runs.
+
+    Runs that never stopped early give the oracle, counts and thresholds; the others give what they
+    reached themselves. None if the former have no whole rounds.
+    """
+    unstopped = [each for each in traces if each.config.formulas_hold]
+    longest = min((each.config.gamma for each in unstopped), default=0)
     counts = {str(count): after_count(count) for count in range(1, longest + 1)}
-    unsure = {f"confidence:{each:g}": behind_unlikely(each) for each in THRESHOLDS}
-    found = stopping_reach(never, counts | unsure)
+    unsure = {f"confidence:{each:g}": below_confidence(each) for each in THRESHOLDS}
+    found = stopping_reach(unstopped, counts | unsure)
     if not found:
         return None
-    ways = dict.fromkeys(
+    criteria = dict.fromkeys(
         each.config.draft_until for each in traces if not each.config.formulas_hold
     )
     own = (
-        own_reach(way, [each for each in traces if each.config.draft_until == way], found[0])
-        for way in ways
+        own_reach(name, [each for each in traces if each.config.draft_until == name], found[0])
+        for name in criteria
     )
     return ReachOverRuns(
         oracle=found[0],
         counts=found[1 : 1 + longest],
         unsure=found[1 + longest :],
         own=tuple(each for each in own if each is not None),
-        costs=drafting_costs_of(never[0]),
+        costs=drafting_costs_of(unstopped[0]),
     )
 
 
@@ -148,30 +166,32 @@ def _rounds(traces: Sequence[Trace], costs: DraftingCosts | None) -> list[_Price
 def _expect_unstopped(trace: Trace) -> None:
     if not trace.config.formulas_hold:
         raise ConfigError(
-            "These rounds are no chains of γ candidates judged one by one.",
+            "A run does not draft chains of γ candidates, each with a verdict of its own.",
             remedy="Run with draft_until=count and a large γ.",
         )
     drafted = [entry.candidates[0] for entry in trace.rounds if entry.whole and entry.candidates]
     if trace.config.greedy and any(each.insight is None for each in drafted):
         raise ConfigError(
-            "A greedy run without its record does not tell how sure the draft was.",
+            "A greedy run has no draft probabilities without its record.",
             remedy="Run it again with the record on.",
         )
 
 
 def drafting_costs_of(trace: Trace) -> DraftingCosts:
-    """Those that the run decided by, else from its step costs at its mean context."""
+    """Return the costs that the run decided by, else its step costs at its mean context."""
     if trace.drafting_costs is not None:
         return trace.drafting_costs
     costs = trace.step_costs
     if costs is None or not costs.draft:
-        raise ConfigError("This run has no step costs.", remedy="Run it with its pair measured.")
+        raise ConfigError(
+            "This run has no step costs.", remedy="Measure the pair and run it again."
+        )
     context = len(trace.prompt.token_ids) + len(trace.token_ids) / 2
     return drafting_costs(costs, context, trace.config.gamma)
 
 
 def drafting_costs(costs: StepCosts, context: float, gamma: int) -> DraftingCosts:
-    """At one context, in steps of the target alone there; of a drafter that is a model."""
+    """Return the costs of a draft model at one context, in target steps there."""
     step = costs.target_step(context)
     first = costs.draft_phase(context, 1)
     return DraftingCosts(
@@ -194,12 +214,13 @@ def _reach(
 def _round_cost(costs: DraftingCosts, count: int) -> float:
     if count >= len(costs.verify):
         raise ConfigError(
-            f"There is no cost of verifying {count + 1} tokens.", remedy="Run with a smaller γ."
+            f"The step costs have no verification of {count + 1} tokens.",
+            remedy="Run with a smaller γ.",
         )
     drafting = costs.draft_first + (count - 1) * costs.draft_next if count else 0.0
     return drafting + costs.verify[count]
 
 
-def _sureness(candidate: Candidate) -> float:
-    """At temperature 0 the run's own law is a one-hot, and the record has the law at 1."""
+def _confidence(candidate: Candidate) -> float:
+    # At temperature 0 the run's own distribution is one-hot; the record has the one at 1.
     return candidate.insight.draft_prob if candidate.insight is not None else candidate.draft_prob

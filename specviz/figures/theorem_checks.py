@@ -1,14 +1,13 @@
-"""Yin et al. 2024 held against runs, from the record alone.
+"""Check theorems of Yin et al. 2024 on recorded runs.
 
-Theorem 1: lossless rejections number the sum of the distances (total variation) of draft and
-target. Theorem 2: no unbiased rule that judges one draft token by token rejects less.
+Theorem 1: the expected number of lossless rejections is the sum of the distances (total variation)
+of draft and target. Theorem 2: no unbiased rule that judges one draft token by token rejects less.
 Theorem 5: an over-acceptance rule with the leftover residual trades rejections for bias one
 for one, so at every position the two add up to the distance.
 
-All sums run over tested positions: a bonus or discarded token tells nothing. Whether a
-position is tested is settled before its candidate is drawn, so observed less expected is a
-sum of martingale differences, however long the text depends on its past. ``z`` is that sum
-in standard deviations, None where nothing is left to luck. Pure: traces in, values out.
+All sums run over tested positions. Whether a position is tested is decided before its candidate is
+drawn, so observed less expected is a sum of martingale differences, even though the text depends on
+its past. ``z`` is that sum in standard deviations; None if nothing was random.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from specviz.record.trace import Candidate, Extra, Round, Trace
 Numbers = NDArray[np.float64]
 
 _ROUNDING = 1e-5  # a bias below it is that of float32 sums, not of a rule
-_LEAST = 1e-30  # the least divisor; the probability of an emitted token is above it
+_TINY = 1e-30  # the smallest divisor; the probability of an emitted token is above it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectionCheck:
-    """Theorem 1: rejections of lossless runs, and what the two models' distances foretell."""
+    """Theorem 1: rejections of lossless runs, and their number expected from the distances."""
 
     num_tokens: int  # emitted, bonus tokens included
     num_tested: int
@@ -43,7 +42,7 @@ class RejectionCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazierCheck:
-    """Theorem 2: an unbiased rule of odds ``share`` min(1, target/draft), same positions."""
+    """Theorem 2: an unbiased rule that accepts with ``share`` min(1, target/draft)."""
 
     share: float
     bound: float
@@ -54,9 +53,9 @@ class LazierCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ParetoCheck:
-    """Theorem 5: over-acceptance at each tested position, and its rejections in all."""
+    """Theorem 5: over-acceptance at each tested position, and all rejections."""
 
-    reject: Numbers  # [num_tested] chance of a rejection
+    reject: Numbers  # [num_tested] probability of a rejection
     bias: Numbers  # [num_tested] of the emitted token
     distance: Numbers  # [num_tested] of draft and target
     observed: int
@@ -86,13 +85,13 @@ class ParetoCheck:
 
     @property
     def largest_gap(self) -> float:
-        """The largest departure from the line, either way."""
+        """The largest absolute departure from the line."""
         return float(np.abs(self.gap).max())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiasCheck:
-    """The bias that the emitted tokens themselves show, beside the recorded one."""
+    """The bias measured on the emitted tokens, and the recorded one."""
 
     num_tokens: int  # emitted at tested positions
     measured: float
@@ -102,72 +101,81 @@ class BiasCheck:
 
 
 def rejection_count(traces: Sequence[Trace]) -> RejectionCheck:
-    """Theorem 1 on lossless runs; refuses lossy ones, and greedy ones, which leave no luck."""
+    """Check theorem 1 on lossless runs.
+
+    Raises:
+        ConfigError: A run is lossy or greedy, or no candidate was tested.
+    """
     _expect_lossless(traces)
     tested = _expect_tested(traces)
-    chances = _chances(tested)
+    probs = _rejection_probs(tested)
     return RejectionCheck(
         num_tokens=sum(len(trace.token_ids) for trace in traces),
         num_tested=len(tested),
         observed=_rejections(tested),
-        expected=float(chances.sum()),
-        z=_z(_rejections(tested), chances),
+        expected=float(probs.sum()),
+        z=_z(_rejections(tested), probs),
     )
 
 
 def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
-    """Theorem 2 against one rival: it accepts only a share of what the lossless rule does.
+    """Check theorem 2 against a rule that accepts only a share of what the lossless rule does.
 
-    Unbiased rules have odds of at most min(1, target/draft) (Corollary 1); this one has
-    ``share`` of them, with the residual that keeps it unbiased. Exact from the record.
+    Unbiased rules accept with at most min(1, target/draft) (Corollary 1); this one with ``share``
+    of that and the residual that keeps it unbiased. Its rejections follow exactly from the record.
     """
     if not 0.0 <= share <= 1.0:
         raise ConfigError(f"The share is {share}.", remedy="Give a number from 0 to 1.")
     check = rejection_count(traces)
-    chances = 1.0 - share * (1.0 - _chances(_expect_tested(traces)))
+    probs = 1.0 - share * (1.0 - _rejection_probs(_expect_tested(traces)))
     return LazierCheck(
         share=share,
         bound=check.expected,
-        expected=float(chances.sum()),
+        expected=float(probs.sum()),
         observed=check.observed,
-        z=_z(check.observed, chances),
+        z=_z(check.observed, probs),
     )
 
 
 def pareto(traces: Sequence[Trace]) -> ParetoCheck:
-    """Theorem 5 on over-acceptance runs; on the line only with the leftover residual."""
+    """Check theorem 5 on over-acceptance runs.
+
+    Only the leftover residual is on the line reject + bias = distance.
+    """
     _expect_lossy(traces)
     tested = _expect_tested(traces)
-    chances = _chances(tested)
-    losses = np.array([_losses(each) for each in tested])
+    probs = _rejection_probs(tested)
+    losses = np.array([_overlap_and_bias(each) for each in tested])
     return ParetoCheck(
-        reject=chances,
+        reject=probs,
         bias=losses[:, 1],
         distance=1.0 - losses[:, 0],
         observed=_rejections(tested),
-        expected=float(chances.sum()),
-        z=_z(_rejections(tested), chances),
+        expected=float(probs.sum()),
+        z=_z(_rejections(tested), probs),
     )
 
 
 def measured_bias(traces: Sequence[Trace]) -> BiasCheck:
-    """The bias of over-acceptance runs, measured on the tokens that were emitted.
+    """Measure the bias of over-acceptance runs on the emitted tokens.
 
-    A token x of law ``out`` gives max(0, 1 - target(x) / out(x)), whose mean under ``out`` is
+    A token x drawn from ``out`` gives max(0, 1 - target(x) / out(x)), whose mean under ``out`` is
     the distance of ``out`` and target, so the average over the text is unbiased (derived here;
     the bias is that of Yin et al. 2024, section 4).
     """
     _expect_lossy(traces)
-    shown, recorded = (np.concatenate(each) for each in zip(*map(_shown, traces), strict=True))
-    if not len(shown):
+    estimates, recorded = (
+        np.concatenate(each) for each in zip(*map(_bias_estimates, traces), strict=True)
+    )
+    if not len(estimates):
         raise _nothing_tested()
-    error = math.sqrt(float(((shown - recorded) ** 2).sum()))
+    error = math.sqrt(float(((estimates - recorded) ** 2).sum()))
     return BiasCheck(
-        num_tokens=len(shown),
-        measured=float(shown.mean()),
-        standard_error=error / len(shown),
+        num_tokens=len(estimates),
+        measured=float(estimates.mean()),
+        standard_error=error / len(estimates),
         expected=float(recorded.mean()),
-        z=float((shown - recorded).sum()) / error if recorded.max() > _ROUNDING else None,
+        z=float((estimates - recorded).sum()) / error if recorded.max() > _ROUNDING else None,
     )
 
 
@@ -179,7 +187,7 @@ def emitted_distribution(
     reject: Numbers,
     overlap: Numbers,
 ) -> Numbers:
-    """Over-acceptance's chances [...] of emitting tokens of these probabilities [...].
+    """Return the probabilities `[...]` with which over-acceptance emits these tokens.
 
     Yin et al. 2024, section 4.2: OPT recovers from the leftover, UNO from the target.
     """
@@ -189,7 +197,7 @@ def emitted_distribution(
     if residual == "draft":
         return accepted + reject * draft
     left = 1.0 - overlap  # the leftover's mass: never below the rejections
-    share = np.where(left > 0.0, np.minimum(1.0, reject / np.maximum(left, _LEAST)), 0.0)
+    share = np.where(left > 0.0, np.minimum(1.0, reject / np.maximum(left, _TINY)), 0.0)
     return accepted + share * np.maximum(0.0, target - draft)
 
 
@@ -203,8 +211,8 @@ def _tested(trace: Trace) -> Iterator[tuple[Round, Candidate]]:
                 yield entry, candidate
 
 
-def _chances(tested: Sequence[Candidate]) -> Numbers:  # [num_tested]
-    """The chances of a rejection. Sums of float32 probabilities may end a hair above 1."""
+def _rejection_probs(tested: Sequence[Candidate]) -> Numbers:  # [num_tested]
+    # Sums of float32 probabilities can slightly exceed 1.
     return 1.0 - np.array([each.expected_acceptance for each in tested]).clip(0.0, 1.0)
 
 
@@ -212,14 +220,13 @@ def _rejections(tested: Sequence[Candidate]) -> int:
     return sum(each.verdict == "rejected" for each in tested)
 
 
-def _z(observed: int, chances: Numbers) -> float | None:
-    """How many standard deviations a count lies from the sum of its chances; None without luck."""
-    deviation = math.sqrt(float((chances * (1.0 - chances)).sum()))
-    return (observed - float(chances.sum())) / deviation if deviation else None
+def _z(observed: int, probs: Numbers) -> float | None:
+    """Return the z-score of a count of events with these probabilities; None without variance."""
+    deviation = math.sqrt(float((probs * (1.0 - probs)).sum()))
+    return (observed - float(probs.sum())) / deviation if deviation else None
 
 
-def _losses(candidate: Candidate) -> tuple[float, float]:
-    """Overlap and bias."""
+def _overlap_and_bias(candidate: Candidate) -> tuple[float, float]:
     if candidate.overlap is None or candidate.bias is None:
         raise ConfigError(
             "A run did not record its bias.", remedy="Run it again with the record on."
@@ -228,33 +235,33 @@ def _losses(candidate: Candidate) -> tuple[float, float]:
 
 
 def _emitted(entry: Round, candidate: Candidate) -> tuple[float, float]:
-    """Draft and target probability of the token that a tested position emitted."""
+    """Return the draft and target probability of the token that a tested position emitted."""
     token: Candidate | Extra | None = candidate
     if candidate.verdict == "rejected":
         token = entry.extra
     if token is None or token.draft_prob is None:
         raise TraceError(
-            f"Round {entry.index + 1} has a rejection and no recovered token.",
+            f"Round {entry.index + 1} has a rejection but no recovered token.",
             remedy="Save the run again, or take another copy.",
         )
     return token.draft_prob, token.target_prob
 
 
-def _shown(trace: Trace) -> tuple[Numbers, Numbers]:  # [num_tested] each
-    """What each emitted token says of the bias, and the recorded bias there."""
+def _bias_estimates(trace: Trace) -> tuple[Numbers, Numbers]:  # [num_tested] each
+    """Return the estimate of the bias from each emitted token, and the recorded bias there."""
     places = list(_tested(trace))
     probs = np.array([_emitted(*place) for place in places]).reshape(-1, 2)
-    losses = np.array([_losses(candidate) for _, candidate in places]).reshape(-1, 2)
+    losses = np.array([_overlap_and_bias(candidate) for _, candidate in places]).reshape(-1, 2)
     config, (draft, target) = trace.config, probs.T
-    chances = _chances([candidate for _, candidate in places])
-    law = emitted_distribution(
-        draft, target, config.epsilon, config.residual, chances, losses[:, 0]
+    reject = _rejection_probs([candidate for _, candidate in places])
+    emitted = emitted_distribution(
+        draft, target, config.epsilon, config.residual, reject, losses[:, 0]
     )
-    law = np.maximum(law, _LEAST)
-    return np.maximum(0.0, (law - target) / law), losses[:, 1]
+    emitted = np.maximum(emitted, _TINY)
+    return np.maximum(0.0, (emitted - target) / emitted), losses[:, 1]
 
 
-# Refusals
+# Checks
 
 
 def _expect_tested(traces: Sequence[Trace]) -> list[Candidate]:
@@ -271,12 +278,12 @@ def _nothing_tested() -> ConfigError:
 def _expect_lossless(traces: Sequence[Trace]) -> None:
     if any(not trace.config.by_odds for trace in traces):
         raise ConfigError(
-            "A run is judged otherwise: its rejections are not those of Theorem 1.",
+            "A run does not use the lossless rule with one chain: Theorem 1 does not apply.",
             remedy="Choose the lossless rule and one chain.",
         )
     if any(trace.config.greedy for trace in traces):
         raise ConfigError(
-            "A run is greedy: none of its verdicts is a matter of luck.",
+            "A run is greedy: its verdicts are not random.",
             remedy="Give a temperature above 0.",
         )
 
@@ -286,6 +293,6 @@ def _expect_lossy(traces: Sequence[Trace]) -> None:
         raise _nothing_tested()
     if any("residual" not in trace.config.judging.takes for trace in traces):
         raise ConfigError(
-            "A run is judged by another rule: it trades no bias for rejections.",
+            "A run does not use over-acceptance: it does not trade bias for rejections.",
             remedy="Choose the over-acceptance rule.",
         )

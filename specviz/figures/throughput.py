@@ -1,9 +1,9 @@
-"""Tokens a second over gamma, from step costs and an acceptance that is not this run's.
+"""Tokens per second over gamma, from step costs and the acceptance on other texts.
 
-The *ideal* curve is the textbook's: candidates accepted alike and independently, and a
-verification that costs one step of the target. The *forecast* knows the measured price of a
-verification, and acceptance along other texts where that was measured. Where it was not, it
-assumes that law with a given acceptance, and is then an extrapolation.
+The *ideal* curve is the textbook's: candidates are accepted independently with the same
+probability, and a verification costs one target step. The *forecast* uses the measured cost of a
+verification, and the acceptance along other texts if it was measured. Otherwise it assumes
+independent acceptance with a given probability and is an extrapolation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GAMMAS = tuple(range(1, 17))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What is expected on one prompt from other texts of its kind, by gamma.
+    """What other texts of the same kind predict for a prompt, by gamma.
 
     Without step costs there are no speedups.
     """
@@ -32,7 +32,7 @@ class Outlook:
 
     @property
     def alpha(self) -> float:
-        """At gamma 1 a round gives 1 + alpha tokens."""
+        """The acceptance at gamma 1, where a round gives 1 + alpha tokens."""
         return min(1.0, self.taus[0] - 1.0)
 
     def tau(self, gamma: int) -> float | None:
@@ -41,7 +41,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThroughputCurves:
-    """Tokens a second at each of ``gammas``; ``target`` is the target alone."""
+    """Tokens per second at each of ``gammas``; ``target`` is the target alone."""
 
     gammas: tuple[int, ...]
     ideal: tuple[float, ...]
@@ -53,7 +53,7 @@ class ThroughputCurves:
 def predicted_curves(
     costs: StepCosts, context: float, speedups: Sequence[float], alpha: float
 ) -> ThroughputCurves:
-    """From speedups foretold for gamma 1, 2, ..., and the acceptance on those other texts."""
+    """Return curves from the speedups predicted for gamma 1, 2, ... and from alpha."""
     gammas = tuple(range(1, len(speedups) + 1))
     step = costs.target_step(context)
     return ThroughputCurves(
@@ -66,7 +66,7 @@ def predicted_curves(
 
 
 def extrapolated_curves(costs: StepCosts, context: float, alpha: float) -> ThroughputCurves:
-    """As if every candidate were accepted with chance ``alpha``, whatever its place."""
+    """Return curves for candidates accepted independently with probability ``alpha``."""
     step = costs.target_step(context)
 
     def with_costs(gamma: int) -> float:
@@ -87,7 +87,7 @@ def _ideal(costs: StepCosts, context: float, alpha: float, gamma: int) -> float:
 
 
 def _draft_cost(costs: StepCosts, context: float, gamma: int) -> float:
-    """A draft step in target steps; 0 if the drafter is no model."""
+    """Return the cost of a draft step in target steps; 0 if no model drafts."""
     if not costs.draft:
         return 0.0
     return costs.draft_phase(context, gamma) / gamma / costs.target_step(context)

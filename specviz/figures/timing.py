@@ -1,16 +1,16 @@
-"""The speedup of one run from its timed slices, with the interval that they allow.
+"""The speedup of one run from its timed slices, with its interval.
 
-A slice gives one logarithm: the target's seconds a token over the seconds of a round. The speedup
-is the mean of these, times the tokens a round of the whole text; so slices with lucky rounds count
-no more than others. The highest and the lowest eighth of the slices are left out of the mean, so
-that one in which the machine stalled does not carry it (a trimmed mean, its error by Yuen 1974).
+A slice gives one log-ratio: the target's seconds per token over the seconds of a round. The speedup
+is the mean of these, times the tokens per round of the whole text, so that slices whose rounds
+accepted many candidates do not weigh more. The mean leaves out the highest and the lowest eighth of
+the slices, so that a stall of the machine does not dominate (a trimmed mean, error by Yuen 1974).
 
-When to stop is decided once. Neighbouring slices are pooled into batches until batches no longer
-resemble their neighbours; a pilot of eight such batches fixes the number of slices that the aim
-needs, and the interval is never narrower than its spread allows (Stein 1945): whoever looked again
-and again, and stopped when the interval happened to be narrow, would cover too seldom. Nor is it
-narrower than all slices together say, by themselves or pooled by two, four and so on: the pilot may
-have been quiet, and slow disturbances show only in large batches.
+The number of slices is decided once. Neighbouring slices are pooled into batches until batches no
+longer correlate with their neighbours. A pilot of eight such batches fixes the number of slices
+needed for the precision ``AIM``, and the interval is never narrower than the pilot's spread allows
+(Stein 1945): stopping as soon as the interval happens to be narrow would cover too rarely. Nor is
+it narrower than all slices imply, alone or pooled by two, four and so on: the pilot may have been
+quiet, and slow disturbances show only in large batches.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from specviz.theory.student import t_quantile
 AIM = math.log(1.05)  # half the interval, of the logarithm
 PILOT = 8  # batches
 CONFIDENCE = 0.95
-_ALIKE = 0.1  # lag-1 correlation from which batches are pooled further
-_TRIMMED = 8  # one in so many is left out on either side
-_FEWEST = 3  # batches that still tell an error
+_CORRELATED = 0.1  # lag-1 correlation from which batches are pooled further
+_TRIMMED = 8  # one in this many is left out on either side
+_MIN_BATCHES = 3  # for an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """``speedup`` with its 95 % interval, which is of the timing alone: on this text and machine.
+    """The speedup of a run with a 95 % interval that covers the timing alone.
 
-    ``low`` and ``high`` are None where a lane was timed only once. ``needed``: pairs that the
-    pilot found necessary; None without a whole pilot. Seconds are of all whole rounds.
+    ``low`` and ``high`` are None if a lane was timed only once. ``needed``: pairs that the pilot
+    asks for; None while the pilot is incomplete. Seconds cover all whole rounds.
     """
 
     speedup: float
@@ -50,17 +50,17 @@ class Timing:
 
 
 def timing_of(baseline: Baseline | None, rounds: Sequence[Round]) -> Timing | None:
-    """None without a timed slice."""
+    """Return the timing of a run; None without a timed slice."""
     if baseline is None or not baseline.slices:
         return None
     logs = [_log_seconds(each, rounds) for each in baseline.slices]
-    ratios = [token - turn for token, turn in logs]
+    ratios = [per_token - per_round for per_token, per_round in logs]
     plan = plan_of(ratios)
-    kept = _middle(ratios)
-    token, turn = (math.exp(fmean(logs[place][lane] for place in kept)) for lane in (0, 1))
+    kept = _untrimmed(ratios)
+    per_token, per_round = (math.exp(fmean(logs[place][lane] for place in kept)) for lane in (0, 1))
     whole = [entry for entry in rounds if entry.whole]
     tokens = sum(len(entry.emitted) for entry in whole)
-    target, speculative = tokens * token, len(whole) * turn
+    target, speculative = tokens * per_token, len(whole) * per_round
     error = _error_of_one(baseline.slices[0]) if len(logs) == 1 else _error_of(ratios, plan)
     return Timing(
         speedup=target / speculative,
@@ -76,10 +76,10 @@ def timing_of(baseline: Baseline | None, rounds: Sequence[Round]) -> Timing | No
 def seconds_by_round(
     baseline: Baseline | None, rounds: Sequence[Round]
 ) -> tuple[list[float], list[float]] | None:
-    """For every round the target's seconds a token, and its own seconds: those of its slices.
+    """Return for every round the target's seconds per token, and the round's own seconds.
 
-    Scaled so that the lanes are as far apart as the speedup says. A round that was not timed, such
-    as one cut short, takes the median. None without a timed slice.
+    Both come from its slices, scaled so that their ratio over the run is the speedup. A round that
+    was not timed, such as a cut one, gets the median. None without a timed slice.
     """
     timing = timing_of(baseline, rounds)
     if baseline is None or timing is None:
@@ -105,14 +105,15 @@ def _by_round(slices: Sequence[Slice], rounds: Sequence[Round], lane: int) -> li
 
 
 def is_enough(slices: Sequence[Slice], rounds: Sequence[Round]) -> bool:
-    """Whether these are as many as their pilot asks for."""
-    ratios = [token - turn for token, turn in (_log_seconds(each, rounds) for each in slices)]
+    """Return whether there are as many slices as their pilot asks for."""
+    logs = [_log_seconds(each, rounds) for each in slices]
+    ratios = [per_token - per_round for per_token, per_round in logs]
     plan = plan_of(ratios)
     return plan is not None and len(ratios) >= plan.slices
 
 
 def _log_seconds(each: Slice, rounds: Sequence[Round]) -> tuple[float, float]:
-    """The target's seconds a token, and the seconds of a round."""
+    """Return the logarithms of the target's seconds per token and of the seconds of a round."""
     timed = rounds[each.first : each.last]
     tokens = sum(len(entry.emitted) for entry in timed)
     return math.log(fmean(each.target) / tokens), math.log(fmean(each.speculative) / len(timed))
@@ -123,7 +124,7 @@ def _log_seconds(each: Slice, rounds: Sequence[Round]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingPlan:
-    """What the pilot fixed: slices in a batch, and how many slices are needed.
+    """The result of the pilot: slices in a batch, and slices needed.
 
     ``error`` is half the interval of a single slice.
     """
@@ -134,11 +135,11 @@ class TimingPlan:
 
 
 def plan_of(ratios: Sequence[float]) -> TimingPlan | None:
-    """None as long as the pilot is not over; more slices never change a plan."""
+    """Return the plan, or None until the pilot is complete. More slices never change a plan."""
     pooled = 1
     while len(ratios) >= PILOT * pooled:
         pilot = ratios[: PILOT * pooled]
-        if _likeness(_means(_winsorized(pilot), pooled)) < _ALIKE:
+        if _correlation(_means(_winsorized(pilot), pooled)) < _CORRELATED:
             error = _error(pilot) * math.sqrt(len(pilot))
             batches = max(PILOT, math.ceil((error / AIM) ** 2 / pooled))
             return TimingPlan(pooled=pooled, slices=batches * pooled, error=error)
@@ -147,24 +148,24 @@ def plan_of(ratios: Sequence[float]) -> TimingPlan | None:
 
 
 def _error_of(ratios: Sequence[float], plan: TimingPlan | None) -> float:
-    """Half the interval."""
+    """Return half the interval, never narrower than the plan allows."""
     found = _error(ratios)
     return found if plan is None else max(found, plan.error / math.sqrt(len(ratios)))
 
 
 def _error(ratios: Sequence[float]) -> float:
-    """Half the interval of the trimmed mean, pooled in the way that makes it widest."""
-    count, cut = len(ratios), _left_out(len(ratios))
-    calm = _winsorized(ratios)
-    found, size = [_student(calm, freedom=count - 2 * cut - 1)], 2
-    while count >= _FEWEST * size:
-        found.append(_student(_means(calm, size)))
+    """Return half the interval of the trimmed mean, the widest over all batch sizes."""
+    count, cut = len(ratios), _num_trimmed(len(ratios))
+    winsorized = _winsorized(ratios)
+    found, size = [_student(winsorized, freedom=count - 2 * cut - 1)], 2
+    while count >= _MIN_BATCHES * size:
+        found.append(_student(_means(winsorized, size)))
         size *= 2
     return max(found) * count / (count - 2 * cut)
 
 
 def _error_of_one(only: Slice) -> float | None:
-    """Of a single slice: its first two passes and its last two are taken for pairs."""
+    """Return half the interval of a single slice, whose first and last two passes are two pairs."""
     if min(len(only.target), len(only.speculative)) < 2:
         return None
     halves = zip(only.target, only.speculative, strict=True)
@@ -172,7 +173,7 @@ def _error_of_one(only: Slice) -> float | None:
 
 
 def _student(values: Sequence[float], freedom: int | None = None) -> float:
-    """Half the interval of the mean of values that do not depend on each other."""
+    """Return half the interval of the mean of independent values."""
     count, middle = len(values), fmean(values)
     squares = math.fsum((each - middle) ** 2 for each in values)
     error = math.sqrt(squares / (count - 1) / count)
@@ -180,30 +181,30 @@ def _student(values: Sequence[float], freedom: int | None = None) -> float:
 
 
 def _means(ratios: Sequence[float], size: int) -> list[float]:
-    """Of batches of neighbours; what is left over at the end belongs to none."""
+    """Return the means of batches of neighbours, without an incomplete last batch."""
     whole = len(ratios) // size * size
     return [fmean(ratios[i : i + size]) for i in range(0, whole, size)]
 
 
-def _left_out(count: int) -> int:
-    """On either side."""
+def _num_trimmed(count: int) -> int:
+    """Return how many values are trimmed on either side."""
     return count // _TRIMMED
 
 
-def _middle(ratios: Sequence[float]) -> list[int]:
-    """The places of those that count in the trimmed mean."""
-    cut, count = _left_out(len(ratios)), len(ratios)
+def _untrimmed(ratios: Sequence[float]) -> list[int]:
+    """Return the indices of the values in the trimmed mean."""
+    cut, count = _num_trimmed(len(ratios)), len(ratios)
     return sorted(range(count), key=lambda place: ratios[place])[cut : count - cut]
 
 
 def _winsorized(values: Sequence[float]) -> list[float]:
-    cut, ranked = _left_out(len(values)), sorted(values)
+    cut, ranked = _num_trimmed(len(values)), sorted(values)
     return [min(max(each, ranked[cut]), ranked[-1 - cut]) for each in values]
 
 
-def _likeness(values: Sequence[float]) -> float:
-    """The lag-1 correlation."""
+def _correlation(values: Sequence[float]) -> float:
+    """Return the lag-1 correlation."""
     middle = fmean(values)
-    around = [each - middle for each in values]
-    square = math.fsum(each * each for each in around)
-    return math.fsum(one * other for one, other in pairwise(around)) / square if square else 0.0
+    centred = [each - middle for each in values]
+    square = math.fsum(each * each for each in centred)
+    return math.fsum(one * other for one, other in pairwise(centred)) / square if square else 0.0

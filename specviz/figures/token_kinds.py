@@ -1,9 +1,9 @@
-"""What sort of text each token is, and how the odds of acceptance differ between the sorts.
+"""The kind of each token, and the acceptance probability by kind.
 
-Texts are what tokens add to one text, in order (`token_text.added_texts`). A token is of the kind
-of its first visible character. A word starts where blank text or none goes before it: at a token
-with a leading space, after a line end, and at the beginning. Scripts that write no blanks between
-words therefore have hardly a word start. Symbols and emoji count as punctuation.
+Texts are what tokens add to one text, in order (`token_text.added_texts`). The first visible
+character of a token gives its kind. A word starts after blank text and at the beginning: at a token
+with a leading space or after a line end. Scripts without blanks between words therefore have hardly
+any word start. Symbols and emoji count as punctuation.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from specviz.theory.student import t_quantile
 TokenKind = Literal["word start", "continuation", "punctuation", "digit", "blank"]
 TOKEN_KINDS: tuple[TokenKind, ...] = get_args(TokenKind)
 
-MIN_BLOCKS = 5  # that hold the kind; with fewer an interval would claim more than it knows
+MIN_BLOCKS = 5  # blocks with the kind; fewer give intervals that are too narrow
 _UNFINISHED = "\ufffd"
-_JOINED = frozenset(("Cf", "Mn", "Me"))  # these belong to what goes before them
+_JOINED = frozenset(("Cf", "Mn", "Me"))  # categories that belong to the character before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindShare:
     """The tokens of one kind, and the mean of their odds.
 
-    ``low`` and ``high`` hold the mean with 95 % confidence: Student's t over blocks of neighbouring
-    tokens, as acceptance clusters. None where fewer than five blocks have the kind, or where
-    nothing varies.
+    ``low`` and ``high`` are its 95 % interval: Student's t over blocks of neighbouring tokens,
+    because acceptance clusters. None if fewer than five blocks have the kind, or nothing varies.
     """
 
     kind: TokenKind
@@ -50,9 +49,13 @@ def token_kinds(texts: Iterable[str]) -> Iterator[TokenKind]:
 
 
 def kind_of(text: str, *, before: str = "") -> TokenKind:
-    """``before``: what the text says just before the token; empty at its beginning.
+    """Return the kind of a token.
 
-    A token that adds nothing, or no whole character, holds bytes of one that is not finished yet.
+    A token that adds no whole character has some bytes of one, and is a continuation.
+
+    Args:
+        text: What the token adds to the text.
+        before: The text just before the token; empty at the beginning.
     """
     if not text:
         return "continuation"
@@ -63,10 +66,10 @@ def kind_of(text: str, *, before: str = "") -> TokenKind:
 
 
 def by_token_kind(texts: Sequence[str], odds: Sequence[float]) -> tuple[KindShare, ...]:
-    """In the order of ``TOKEN_KINDS``; a kind that the text does not have is left out."""
+    """Return the share of each kind in the text, in the order of ``TOKEN_KINDS``."""
     assert len(texts) == len(odds)
     kinds = list(token_kinds(texts))
-    size = max(1, math.isqrt(len(kinds)))  # long enough for neighbours to resemble each other
+    size = max(1, math.isqrt(len(kinds)))  # tokens of a block
     blocks = [
         list(zip(kinds[i : i + size], odds[i : i + size], strict=True))
         for i in range(0, len(kinds), size)
@@ -78,12 +81,12 @@ def by_token_kind(texts: Sequence[str], odds: Sequence[float]) -> tuple[KindShar
 def _share(
     kind: TokenKind, blocks: Sequence[Sequence[tuple[TokenKind, float]]]
 ) -> KindShare | None:
-    held = [[odd for each, odd in block if each == kind] for block in blocks]
-    held = [odds for odds in held if odds]
-    if not held:
+    by_block = [[odd for each, odd in block if each == kind] for block in blocks]
+    by_block = [odds for odds in by_block if odds]
+    if not by_block:
         return None
-    pooled = [odd for odds in held for odd in odds]
-    mean, half = fmean(pooled), _half_interval(held)
+    pooled = [odd for odds in by_block for odd in odds]
+    mean, half = fmean(pooled), _half_interval(by_block)
     return KindShare(
         kind=kind,
         count=len(pooled),
@@ -93,13 +96,13 @@ def _share(
     )
 
 
-def _half_interval(held: Sequence[Sequence[float]]) -> float | None:
-    """Of a mean of blocks that hold unequal numbers: a block weighs by what it adds to it."""
-    pooled = [odd for odds in held for odd in odds]
-    number, mean = len(held), fmean(pooled)
+def _half_interval(by_block: Sequence[Sequence[float]]) -> float | None:
+    """Return half the interval of the mean over blocks of different sizes."""
+    pooled = [odd for odds in by_block for odd in odds]
+    number, mean = len(by_block), fmean(pooled)
     if number < MIN_BLOCKS or min(pooled) == max(pooled):
         return None
-    squares = math.fsum(math.fsum(odd - mean for odd in odds) ** 2 for odds in held)
+    squares = math.fsum(math.fsum(odd - mean for odd in odds) ** 2 for odds in by_block)
     error = math.sqrt(squares * number / (number - 1)) / len(pooled)
     return t_quantile(0.975, number - 1) * error
 
@@ -112,7 +115,7 @@ def _is_blank(char: str) -> bool:
 
 
 def _is_seen(char: str) -> bool:
-    """Something that a reader sees by itself. A mark alone is not: it sits on what it follows."""
+    """Return whether a character is visible by itself; combining marks are not."""
     return not _is_blank(char) and unicodedata.category(char) not in _JOINED
 
 

@@ -1,8 +1,8 @@
-"""Where the speed went: from the textbook's speedup to the observed one, a cause at a time.
+"""Where the speed went: from the textbook speedup to the observed one, one cause at a time.
 
-Each level puts one more measured thing in place of an assumption, in an order that is always the
-same; what a cause is worth depends on the order. Levels are speedups. In milliseconds a token, each
-is the time of the target alone over the level. Changes add up to what was observed.
+Each level replaces one more assumption by a measurement, in a fixed order; the contribution of a
+cause depends on that order. Levels are speedups; in milliseconds per token, a level is the time of
+the target alone divided by it. The changes add up to the observed speedup.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from specviz.figures.metrics import Metrics
 from specviz.record.numbers import (
     COST,
-    MILLISECONDS_A_TOKEN,
+    MILLISECONDS_PER_TOKEN,
     PERCENT,
     PROBABILITY,
     STEPS,
@@ -39,8 +39,11 @@ StepName = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaterfallStep:
-    """``speedup`` and ``ms_a_token`` are those after the step; of the first and of the last step,
-    which are levels and no causes, the changes are 0. ``words``: one sentence."""
+    """One step of the waterfall, with a sentence about it in ``words``.
+
+    ``speedup`` and ``ms_a_token`` are those after the step. The first and the last step are levels,
+    not causes; their changes are 0.
+    """
 
     name: StepName
     words: str
@@ -59,45 +62,43 @@ class Waterfall:
     steps: tuple[WaterfallStep, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Values that JSON can hold."""
+        """Return JSON-compatible values."""
         return {"steps": [dataclasses.asdict(each) for each in self.steps]}
 
 
 def waterfall(trace: Trace, figures: Metrics) -> Waterfall | None:
-    """None where `why_no_waterfall` says why."""
+    """Return the waterfall; None if there is none (see `why_no_waterfall`)."""
     if why_no_waterfall(trace, figures) is not None:
         return None
     causes = _causes(trace, figures)
     names = get_args(StepName)
-    levels, words = _levels(causes), _words(causes)
-    speeds = [levels[0], *levels]  # nothing changes at the first level
-    slowness = [causes.token_ms / each for each in speeds]
+    levels, sentences = _levels(causes), _sentences(causes)
+    speeds = [levels[0], *levels]  # the first level has no change
+    token_times = [causes.token_ms / each for each in speeds]
     return Waterfall(
         steps=tuple(
             WaterfallStep(
                 name=name,
-                words=said,
+                words=sentence,
                 speedup=speeds[place + 1],
                 change=speeds[place + 1] - speeds[place],
-                ms_a_token=slowness[place + 1],
-                change_ms=slowness[place + 1] - slowness[place],
+                ms_a_token=token_times[place + 1],
+                change_ms=token_times[place + 1] - token_times[place],
             )
-            for place, (name, said) in enumerate(zip(names, words, strict=True))
+            for place, (name, sentence) in enumerate(zip(names, sentences, strict=True))
         )
     )
 
 
 def why_no_waterfall(trace: Trace, figures: Metrics) -> str | None:
-    """One sentence; None where there is a waterfall."""
+    """Return in one sentence why there is no waterfall; None if there is one."""
     method = trace.config.draft_method
     if not trace.config.by_odds:
-        return "The textbook's formula is of one chain under the lossless rule; this is not."
+        return "The textbook formula needs one chain under the lossless rule."
     if not trace.config.fixed_length:
-        return (
-            f"Drafting by {method.words} does not fill its rounds, so no formula for one γ holds."
-        )
+        return f"With {method.words}, rounds vary in length: formulas for one γ do not apply."
     if figures.num_whole_rounds == 0:
-        return "No round is whole."
+        return "There is no whole round."
     if figures.alpha_observed is None:
         return "No candidate was tested."
     if figures.speedup_observed is None:
@@ -112,13 +113,9 @@ def _why_no_costs(trace: Trace, figures: Metrics) -> str | None:
     if not costs.draft:
         return "The step costs have no draft step."
     if figures.v is None:
-        return (
-            f"The step costs do not tell what it takes to verify {trace.config.gamma + 1} tokens."
-        )
-    if figures.v <= 0:  # a line beyond the table may fall
-        return (
-            "Beyond its last row, the table of step costs gives a verification less than no time."
-        )
+        return f"The step costs do not cover a verification of {trace.config.gamma + 1} tokens."
+    if figures.v <= 0:  # extrapolation beyond the table may fall
+        return "Extrapolated step costs give a negative time of verification."
     return None
 
 
@@ -127,17 +124,17 @@ def _why_no_costs(trace: Trace, figures: Metrics) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Causes:
-    """What the levels are made of. Tokens are of a round, costs in steps of the target."""
+    """The inputs of the levels. Tokens are per round, costs in target steps."""
 
     gamma: int
     greedy: bool
     alpha: float
     by_position: tuple[float, ...]  # mean odds at each drafted position
-    along: float  # tokens that the odds at each round's own candidates promise
+    along: float  # tokens expected from the odds of each round's own candidates
     tau: float
-    first: float  # the first draft step of a round, its share of catching up included
+    first: float  # the first draft step of a round, including its catch-up share
     later: float
-    caught_up: float  # share of the whole rounds
+    caught_up: float  # share of whole rounds whose first draft step was fed two tokens
     v: float
     observed: float
     token_ms: float  # of the target alone
@@ -148,7 +145,7 @@ class _Causes:
 
     @property
     def independent(self) -> float:
-        """Tokens, if no position depended on another."""
+        """Tokens per round if positions were independent."""
         return _tokens(self.by_position)
 
 
@@ -183,7 +180,10 @@ def _causes(trace: Trace, figures: Metrics) -> _Causes:
 
 
 def _by_position(whole: Sequence[Round], gamma: int) -> tuple[float, ...]:
-    """Discarded candidates count too: given their round so far, their odds were real."""
+    """Return the mean odds at each position.
+
+    Discarded candidates count, too: their odds are valid given the candidates before them.
+    """
     places = (
         [entry.candidates[place].odds for entry in whole if place < entry.num_drafted]
         for place in range(gamma)
@@ -191,17 +191,17 @@ def _by_position(whole: Sequence[Round], gamma: int) -> tuple[float, ...]:
     return tuple(fmean(odds) for odds in places if odds)
 
 
-def _tokens(chances: Sequence[float]) -> float:
-    """Of a round in which candidates are accepted with these chances: THEORY's 1 + Σ Π α."""
+def _tokens(probs: Sequence[float]) -> float:
+    """Return the expected tokens of a round with these acceptance probabilities: 1 + Σ Π α."""
     survived, total = 1.0, 1.0
-    for each in chances:
+    for each in probs:
         survived *= each
         total += survived
     return total
 
 
 def _later_draft_step(costs: StepCosts, context: float) -> float:
-    """Of a round; the first one where the table has no other."""
+    """Return a later draft step of a round; the first one if the table has no other."""
     return replace(costs, draft=(costs.draft_next or costs.draft[0],)).draft_step(context)
 
 
@@ -219,89 +219,88 @@ def _levels(causes: _Causes) -> list[float]:
     ]
 
 
-# The words
+# Sentences
 
 
-def _words(causes: _Causes) -> list[str]:
+def _sentences(causes: _Causes) -> list[str]:
     return [
-        _textbook_words(causes),
-        _position_words(causes),
-        _clustering_words(causes),
-        _verification_words(causes),
-        _first_step_words(causes),
-        _rest_words(causes),
-        _observed_words(causes),
+        _textbook_sentence(causes),
+        _position_sentence(causes),
+        _clustering_sentence(causes),
+        _verification_sentence(causes),
+        _first_step_sentence(causes),
+        _rest_sentence(causes),
+        _observed_sentence(causes),
     ]
 
 
-def _textbook_words(causes: _Causes) -> str:
+def _textbook_sentence(causes: _Causes) -> str:
     steps = f"{causes.gamma} draft step{'s' * (causes.gamma > 1)}"
     return (
-        f"One α of {PROBABILITY.shown(causes.alpha)} for every position promises "
-        f"{TOKENS.shown(causes.textbook)} tokens a round, for {steps} of "
-        f"{COST.shown(causes.later)} target steps and a verification that counts as one."
+        f"With α = {PROBABILITY.shown(causes.alpha)} at every position, a round gives "
+        f"{TOKENS.shown(causes.textbook)} tokens for {steps} of {COST.shown(causes.later)} target "
+        "steps each and a verification of one step."
     )
 
 
-def _position_words(causes: _Causes) -> str:
-    chances = [PROBABILITY.shown(each) for each in causes.by_position]
-    if not chances:
+def _position_sentence(causes: _Causes) -> str:
+    odds = [PROBABILITY.shown(each) for each in causes.by_position]
+    if not odds:
         return "No whole round drafted a candidate."
-    listed = chances[0] if len(chances) == 1 else f"{chances[0]} at the first to {chances[-1]}"
-    where = "at its one position" if len(chances) == 1 else f"at position {len(chances)}"
+    listed = f"{odds[0]} at position 1"
+    if len(odds) > 1:
+        listed += f" to {odds[-1]} at position {len(odds)}"
     return (
-        f"The odds, {listed} {where}, make {TOKENS.shown(causes.independent)} tokens a round, "
-        "if positions do not depend on each other."
+        f"With the measured acceptance probabilities, {listed}, a round gives "
+        f"{TOKENS.shown(causes.independent)} tokens if positions are independent."
     )
 
 
-def _clustering_words(causes: _Causes) -> str:
-    clustered, luck = causes.along - causes.independent, causes.tau - causes.along
-    lucky = f"the luck of the draws by {_signed(luck)}"
-    if causes.greedy and _signed(luck) == _signed(0.0):
-        lucky = "luck by nothing, as draws decide nothing at temperature 0"
+def _clustering_sentence(causes: _Causes) -> str:
+    clustering, noise = causes.along - causes.independent, causes.tau - causes.along
+    noise_part = f"sampling noise by {_signed(noise)}"
+    if causes.greedy and _signed(noise) == _signed(0.0):
+        noise_part = "sampling noise by 0.00, as temperature 0 has no draws"
     return (
-        f"How acceptances cluster along the text changes that by {_signed(clustered)} tokens, and "
-        f"{lucky}: {TOKENS.shown(causes.tau)} came out of a round."
+        f"Clustering of acceptances changes that by {_signed(clustering)} tokens, and "
+        f"{noise_part}: a round gave {TOKENS.shown(causes.tau)}."
     )
 
 
-def _verification_words(causes: _Causes) -> str:
+def _verification_sentence(causes: _Causes) -> str:
     return (
-        f"Checking {causes.gamma + 1} tokens takes as long as {STEPS.shown(causes.v)} target "
-        "steps, where the textbook has one."
+        f"Verifying {causes.gamma + 1} tokens takes {STEPS.shown(causes.v)} target steps; the "
+        "textbook assumes one."
     )
 
 
-def _first_step_words(causes: _Causes) -> str:
+def _first_step_sentence(causes: _Causes) -> str:
     return (
-        f"The first draft step of a round takes {COST.shown(causes.first)} target steps, where a "
-        f"later one takes {COST.shown(causes.later)}: it follows the target, and it is fed two "
-        f"tokens in {PERCENT.shown(causes.caught_up)} of the rounds."
+        f"The first draft step of a round takes {COST.shown(causes.first)} target steps, a later "
+        f"one {COST.shown(causes.later)}: the first follows a target pass, and in "
+        f"{PERCENT.shown(causes.caught_up)} of the rounds it is fed two tokens."
     )
 
 
-def _rest_words(causes: _Causes) -> str:
+def _rest_sentence(causes: _Causes) -> str:
     predicted = causes.token_ms / _levels(causes)[4]
     rest = causes.token_ms / causes.observed - predicted
-    shown = MILLISECONDS_A_TOKEN.shown(abs(rest))
+    shown = MILLISECONDS_PER_TOKEN.shown(abs(rest))
     if rest < 0:
-        return f"The run took {shown} a token less than these step costs account for."
-    return (
-        f"All that step costs leave out, such as sampling and bookkeeping, takes {shown} a token."
-    )
+        return f"The run took {shown} per token less than the step costs predict."
+    return f"Work outside the step costs, such as sampling and bookkeeping: {shown} per token."
 
 
-def _observed_words(causes: _Causes) -> str:
+def _observed_sentence(causes: _Causes) -> str:
     ours, alone = causes.token_ms / causes.observed, causes.token_ms
     return (
         f"Measured: {times(causes.observed)} as fast as the target alone, "
-        f"{MILLISECONDS_A_TOKEN.shown(ours)} a token instead of "
-        f"{MILLISECONDS_A_TOKEN.shown(alone)}."
+        f"{MILLISECONDS_PER_TOKEN.shown(ours)} per token instead of "
+        f"{MILLISECONDS_PER_TOKEN.shown(alone)}."
     )
 
 
 def _signed(tokens: float) -> str:
-    """Nothing is written without a minus."""
+    """Return a signed number of tokens; zero has no sign."""
     shown = f"{tokens:+.{TOKENS.digits}f}".replace("-", "−")
     return "0.00" if float(f"{tokens:.{TOKENS.digits}f}") == 0 else shown

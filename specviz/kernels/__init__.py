@@ -1,1 +1,1 @@
-"""Machine code made on the user's machine: a whole step, and matrix products of few rows."""
+"""Kernels compiled on the user's machine: a whole model step, and matrix products of few rows."""

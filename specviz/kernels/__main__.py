@@ -1,13 +1,13 @@
-"""``python -m specviz.kernels``: makes and keeps the machine code for the pair of specviz.
+"""``python -m specviz.kernels``: compile and cache the kernels for specviz's own pair.
 
-The exit code is 1 where the kernels do not work.
+The exit code is 1 if the kernels do not work.
 """
 
 from __future__ import annotations
 
 import sys
 
-from specviz.kernels.readiness import USUAL, ready
+from specviz.kernels.readiness import DEFAULT_NUMBER_TYPE, ready
 
 if __name__ == "__main__":
-    sys.exit(0 if ready(USUAL) else 1)
+    sys.exit(0 if ready(DEFAULT_NUMBER_TYPE) else 1)

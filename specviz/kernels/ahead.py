@@ -1,4 +1,7 @@
-"""Compiling in a process of its own, while this one imports its libraries. Imports no compiler."""
+"""Compile the kernels in a child process while this one imports its libraries.
+
+Imports no compiler.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _processes: list[subprocess.Popen[bytes]] = []
 
 @cache
 def compile_ahead() -> None:
-    """Start it, once in a process, unless the code is kept already or cannot be."""
+    """Start the compilation, once per process, unless the code is cached or cannot be cached."""
     if not is_missing():
         return
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -33,8 +36,8 @@ def compile_ahead() -> None:
         _processes.append(process)
 
 
-def wait_for_it() -> None:
-    """Until no such process of this one runs; one that takes too long is killed."""
+def wait_for_compilation() -> None:
+    """Wait for the child processes started here; kill one that takes too long."""
     for process in _processes:
         try:
             process.wait(_MOST_SECONDS)

@@ -1,4 +1,4 @@
-"""Arrays as kernels take them."""
+"""Array layouts that the kernels expect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-# The number 1 as each number type is stored: half precision as whole numbers, since numpy has no
+# The number 1 as each type is stored; half precision is stored as integers because numpy has no
 # bfloat16.
 STORED_ONES: dict[str, Any] = {
     "float32": np.float32(1),
@@ -18,8 +18,8 @@ _LINE = 16  # values
 
 
 def scratch(*shape: int) -> np.ndarray:
-    """Room for float32 values that begins where a line of the cache does, as weights do."""
+    """Return an uninitialised float32 array aligned to a cache line, as weights are."""
     size = math.prod(shape)
-    room = np.empty(size + _LINE, np.float32)
-    begin = -room.ctypes.data % (4 * _LINE) // 4
-    return room[begin : begin + size].reshape(shape)
+    buffer = np.empty(size + _LINE, np.float32)
+    begin = -buffer.ctypes.data % (4 * _LINE) // 4
+    return buffer[begin : begin + size].reshape(shape)

@@ -1,6 +1,6 @@
-"""Compiling a function once for a machine: what is made is kept in specviz's data folder.
+"""Compile functions with numba and cache the machine code in specviz's data folder.
 
-``NUMBA_CACHE_DIR`` names another folder. Where nothing can be kept, every process compiles anew.
+``NUMBA_CACHE_DIR`` selects another folder. Without a writable folder every process compiles again.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ _EXACT = {"nnan", "nsz", "contract"}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """A part of a kernel: sums may be taken in lanes, so their order is the compiler's."""
+    """Compile a part of a kernel; the compiler may reorder sums to vectorise them."""
     return numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
 
 
 def compiled_in_order(function: Callable[..., Any]) -> Any:
-    """A part of a kernel whose additions stand in the order that is written."""
+    """Compile a part of a kernel that keeps its additions in source order."""
     return numba.njit(nogil=True, fastmath=_EXACT, error_model="numpy")(function)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """A function that Python calls; its machine code is kept on disk where that is possible."""
-    made = compiled(function)
+    """Compile a function that Python calls; cache its machine code on disk where possible."""
+    dispatcher = compiled(function)
     settings: Any = numba.config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = before or kernels_folder()
     try:
-        made._cache = _Kept(function)  # as numba's own ``enable_caching`` sets it
+        dispatcher._cache = _DiskCache(function)  # as numba's own ``enable_caching`` does
     except (RuntimeError, OSError):
-        pass  # there is no place for it
+        pass  # no writable place: compile in every process
     finally:
         settings.CACHE_DIR = before
-    return made
+    return dispatcher
 
 
-class _Kept(FunctionCache):
-    """Code on disk, which may be broken or not be written: then it is compiled anew."""
+class _DiskCache(FunctionCache):
+    """A disk cache that falls back to compiling when a file is broken or cannot be written."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

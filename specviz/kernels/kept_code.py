@@ -1,4 +1,7 @@
-"""Where machine code is kept, and the mark that says that it is there. Imports no compiler."""
+"""The folder of the cached machine code, and a marker file that shows it is complete.
+
+Imports no compiler.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from specviz.folders import data_folder
 
 @cache
 def kernels_folder() -> str:
-    """By what all kernels are made of: a change in one module is a change of them all.
+    """Return the cache folder, named by a digest of all kernel sources; "" if it cannot be created.
 
-    Empty where nothing can be kept.
+    A change in one module invalidates the code of all.
     """
     digest = hashlib.sha256()
     for path in _sources():
@@ -31,7 +34,7 @@ def kernels_folder() -> str:
 
 
 def is_missing() -> bool:
-    """Whether the machine code is not kept here, though it can be."""
+    """Return whether the machine code is not cached although it can be."""
     with suppress(OSError, ImportError):
         if folder := _folder():
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -39,14 +42,14 @@ def is_missing() -> bool:
     return False
 
 
-def mark_as_kept() -> None:
+def mark_complete() -> None:
     with suppress(OSError, ImportError):
         if _folder():
             _mark().touch()
 
 
 def _mark() -> Path:
-    """Its name has what numba tells kept code apart by, besides the processor."""
+    """Return the marker file, named by what numba distinguishes caches by, except the processor."""
     facts = [version("numba"), sys.implementation.cache_tag]
     for path in _sources():
         state = path.stat()

@@ -1,7 +1,7 @@
 """The product of a matrix and few rows.
 
-A weight is read once for up to six rows, and where the model holds it. Every number is summed in
-one order, so its bits depend neither on how many rows there are nor on who takes which part.
+Each weight is read once for up to six rows, directly from the model's memory. Every sum has one
+fixed order, so its bits depend neither on the number of rows nor on the split among threads.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from specviz.kernels.simd import at, make_dots, put, rounded, size_of
 _four_by_one, _four_by_two = make_dots(4, 1), make_dots(4, 2)
 _two_by_three, _two_by_four = make_dots(2, 3), make_dots(2, 4)
 _two_by_five, _two_by_six = make_dots(2, 5), make_dots(2, 6)
-_one_by_one = make_dots(1, 1, ahead=4096)  # one row comes in order: less far ahead is faster
-_LONG = 768  # entries of a float32 row that is read alone: memory is fastest along one row
+_one_by_one = make_dots(
+    1, 1, ahead=4096
+)  # a single row is read in order: a shorter distance is faster
+_LONG = 768  # width from which float32 rows are read one at a time: sequential reads are faster
 
 
 @compiled
@@ -35,10 +37,10 @@ def product(
     stride: int,
     rounds: int,
 ) -> None:
-    """out[row, begin:end] = x[row] times the matrix's rows from begin to end, plus the bias.
+    """Write out[row, begin:end] = x[row] times the matrix's rows from begin to end, plus the bias.
 
-    Rounded where the library rounds. Rows of x are taken in groups of at most six, for which the
-    processor has registers; a weight is read once for all of them.
+    Rounds where the library rounds. Rows of x are taken in groups of at most six, for which the
+    processor has registers; each weight is read once per group.
     """
     size = size_of(like)
     place = begin
@@ -81,7 +83,7 @@ def product(
 
 @compiled
 def share(total: int, thread: int, threads: int) -> tuple[int, int]:
-    """This thread's part of so many, in whole fours."""
+    """Return this thread's range of ``total`` items, in multiples of four."""
     fours = (total + 3) // 4
     return min(total, fours * thread // threads * 4), min(
         total, fours * (thread + 1) // threads * 4
@@ -98,7 +100,7 @@ def multiply(
     x: Any,
     out: Any,
 ) -> None:
-    """out [row, place] = x [row, width] times a matrix [place, width], plus the bias."""
+    """Write out [row, place] = x [row, width] times a matrix [place, width], plus the bias."""
     begin, end = share(out.shape[1], thread, threads)
     source = np.int64(x.ctypes.data)
     rows, width = x.shape

@@ -1,4 +1,4 @@
-"""Compiling the kernels ahead of their first use, so that no timed path pays for it."""
+"""Compile the kernels before their first use, so that no timed path includes compilation."""
 
 from __future__ import annotations
 
@@ -7,56 +7,56 @@ from typing import Any
 
 import numpy as np
 
-from specviz.kernels.ahead import wait_for_it
+from specviz.kernels.ahead import wait_for_compilation
 from specviz.kernels.arrays import STORED_ONES, scratch
-from specviz.kernels.kept_code import mark_as_kept
+from specviz.kernels.kept_code import mark_complete
 from specviz.kernels.product import multiply
 from specviz.kernels.softmax import softmax
 from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
 from specviz.kernels.survey import survey
 
-USUAL = "float32"  # the number type of the pair that comes with specviz
+DEFAULT_NUMBER_TYPE = "float32"  # of the pair that ships with specviz
 
 
 @cache
 def ready(number_type: str) -> bool:
-    """Compile for this number type, unless it is done; False where the kernels do not work.
+    """Compile the kernels for this number type; return False if they do not work.
 
-    It takes seconds the first time on a machine, afterwards the code is read from the disk.
+    Takes seconds the first time on a machine; afterwards the code is read from disk.
     """
-    wait_for_it()
+    wait_for_compilation()
     try:
         one = STORED_ONES[number_type]
-        _multiply_little(one)
-        _step_without_layers(one)
-    except Exception:  # whatever a compiler may raise on a machine that nobody has seen
+        _check_multiply(one)
+        _check_step(one)
+    except Exception:  # a compiler may raise anything on an untested machine
         return False
     if not survey_ready():
         return False
-    if number_type == USUAL:
-        mark_as_kept()
+    if number_type == DEFAULT_NUMBER_TYPE:
+        mark_complete()
     return True
 
 
 @cache
 def survey_ready() -> bool:
-    """The same for the record's kernels, which are one for all number types."""
-    wait_for_it()
+    """Compile the survey kernels, shared by all number types; return False if they do not work."""
+    wait_for_compilation()
     try:
-        _survey_little()
+        _check_survey()
     except Exception:
         return False
     return True
 
 
-def _multiply_little(one: Any) -> None:
+def _check_multiply(one: Any) -> None:
     weight, out = np.full((4, 4), one), scratch(1, 4)
     multiply(one, 0, 1, weight.ctypes.data, 0, np.ones((1, 4), np.float32), out)
     if not (out == 4.0).all():
-        raise ArithmeticError("A product is wrong.")
+        raise ArithmeticError("The product kernel returned a wrong result.")
 
 
-def _step_without_layers(one: Any) -> None:
+def _check_step(one: Any) -> None:
     weight, caches = np.full((4, 4), one), np.full((1, 1, 4, 4), one)
     logits = scratch(1, 4)
     step(
@@ -86,21 +86,21 @@ def _step_without_layers(one: Any) -> None:
         scratch(1, 4),
     )
     if not (logits == 4.0).all():
-        raise ArithmeticError("A step is wrong.")
+        raise ArithmeticError("The step kernel returned a wrong result.")
 
 
-def _survey_little() -> None:
-    law, facts = np.full((1, 4), 7.0, np.float32), np.empty((7, 1))
-    softmax(law, law)
+def _check_survey() -> None:
+    probs, facts = np.full((1, 4), 7.0, np.float32), np.empty((7, 1))
+    softmax(probs, probs)
     survey(
-        law,
-        law,
-        law,
-        law,
+        probs,
+        probs,
+        probs,
+        probs,
         np.zeros(1, np.int64),
         scratch(3, 1, 4),
         np.empty((3, 1, 4), np.int64),
         facts,
     )
     if facts[0, 0] != 0.25 or facts[6, 0] != 0.0:
-        raise ArithmeticError("A survey is wrong.")
+        raise ArithmeticError("The survey kernel returned a wrong result.")

@@ -1,7 +1,7 @@
-"""The few operations that a kernel needs and Python has no word for.
+"""Operations that kernels need and numba does not offer, as LLVM intrinsics.
 
-Weights are float32, bfloat16 (held as uint16) or float16 (held as int16); all arithmetic is
-float32. ``like`` is any value of the stored type and says which. An address is an int64.
+Weights are float32, bfloat16 (stored as uint16) or float16 (stored as int16); all arithmetic is
+float32. ``like`` is any value of the stored type and selects it. An address is an int64.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-intrinsic: Any = numba.extending.intrinsic  # what it makes is called without ``typing``
+intrinsic: Any = numba.extending.intrinsic  # callers leave out ``typing``
 _LANES = 8
-_AHEAD = 16_384  # bytes between what is read and what is fetched, at least
-_SECOND_CACHE = 2  # as the compiler's word for it
+_AHEAD = 16_384  # minimum prefetch distance in bytes
+_SECOND_CACHE = 2  # locality hint of llvm.prefetch
 _FLOAT, _HALF = ir.FloatType(), ir.HalfType()
 _I16, _I32 = ir.IntType(16), ir.IntType(32)
 _FLOATS = ir.VectorType(_FLOAT, _LANES)
 _YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
-_PATIENCE = 2000  # looks at a meeting point before the processor is offered to others
+_MAX_SPINS = 2000  # polls of a barrier before the thread yields the processor
 
 
 def _stored(kind: Any) -> Any:
@@ -34,7 +34,7 @@ def _size(kind: Any) -> int:
 
 
 def _widened(builder: Any, value: Any, kind: Any, lanes: int = 0) -> Any:
-    """One stored value, or a vector of them, as float32."""
+    """Convert one stored value, or a vector of them, to float32."""
 
     def wide(element: Any) -> Any:
         return ir.VectorType(element, lanes) if lanes else element
@@ -50,7 +50,7 @@ def _widened(builder: Any, value: Any, kind: Any, lanes: int = 0) -> Any:
 
 
 def _narrowed(builder: Any, value: Any, kind: Any) -> Any:
-    """A float32 rounded to the nearest stored value, ties to even."""
+    """Round a float32 to the nearest stored value, ties to even."""
     if kind == types.float32:
         return value
     if kind == types.int16:
@@ -64,7 +64,7 @@ def _narrowed(builder: Any, value: Any, kind: Any) -> Any:
 
 @intrinsic
 def widen(typing: Any, stored: Any) -> Any:
-    """A stored value as float32."""
+    """Convert a stored value to float32."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _widened(builder, args[0], stored)
@@ -74,7 +74,7 @@ def widen(typing: Any, stored: Any) -> Any:
 
 @intrinsic
 def narrow(typing: Any, like: Any, value: Any) -> Any:
-    """A float32 as a stored value."""
+    """Convert a float32 to a stored value."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _narrowed(builder, args[1], like)
@@ -84,7 +84,7 @@ def narrow(typing: Any, like: Any, value: Any) -> Any:
 
 @intrinsic
 def rounded(typing: Any, like: Any, value: Any) -> Any:
-    """A float32 rounded to what the stored type can hold."""
+    """Round a float32 to a value that the stored type can represent."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _widened(builder, _narrowed(builder, args[1], like), like)
@@ -94,7 +94,7 @@ def rounded(typing: Any, like: Any, value: Any) -> Any:
 
 @intrinsic
 def at(typing: Any, like: Any, address: Any, index: Any) -> Any:
-    """The stored value at this index behind an address, as float32."""
+    """Load the stored value at an index from an address, as float32."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         first = builder.inttoptr(args[1], ir.PointerType(_stored(like)))
@@ -106,7 +106,7 @@ def at(typing: Any, like: Any, address: Any, index: Any) -> Any:
 
 @intrinsic
 def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
-    """Write a float32 at this index behind an address."""
+    """Store a float32 at an index from an address."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         first = builder.inttoptr(args[0], ir.PointerType(_FLOAT))
@@ -118,7 +118,7 @@ def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def size_of(typing: Any, like: Any) -> Any:
-    """Bytes of a stored value."""
+    """Return the bytes of a stored value."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return ir.IntType(64)(_size(like))
@@ -128,7 +128,7 @@ def size_of(typing: Any, like: Any) -> Any:
 
 @intrinsic
 def power_of_two(typing: Any, exponent: Any) -> Any:
-    """2 to an int32 between -126 and 127."""
+    """Return 2 to the power of an int32 between -126 and 127."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = builder.shl(builder.add(args[0], _I32(127)), _I32(23))
@@ -138,31 +138,33 @@ def power_of_two(typing: Any, exponent: Any) -> Any:
 
 
 @intrinsic
-def meet(typing: Any, counter: Any, awaited: Any) -> Any:
-    """Count oneself at an address, and wait until so many have come."""
+def barrier(typing: Any, counter: Any, awaited: Any) -> Any:
+    """Increment the counter at an address and wait until it reaches ``awaited``."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         long = ir.IntType(64)
         here = builder.inttoptr(args[0], ir.PointerType(long))
         builder.atomic_rmw("add", here, long(1), "acq_rel")
-        offer = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_I32, []), _YIELD)
-        looks = cgutils.alloca_once_value(builder, long(0))
-        look = builder.append_basic_block("look")
+        yield_thread = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_I32, []), _YIELD
+        )
+        spins = cgutils.alloca_once_value(builder, long(0))
+        spin = builder.append_basic_block("spin")
         wait = builder.append_basic_block("wait")
-        polite = builder.append_basic_block("polite")
+        give_way = builder.append_basic_block("give_way")
         done = builder.append_basic_block("done")
-        builder.store(long(0), looks)
-        builder.branch(look)
-        builder.position_at_end(look)
-        come = builder.load_atomic(here, "acquire", 8)
-        builder.cbranch(builder.icmp_signed(">=", come, args[1]), done, wait)
+        builder.store(long(0), spins)
+        builder.branch(spin)
+        builder.position_at_end(spin)
+        arrived = builder.load_atomic(here, "acquire", 8)
+        builder.cbranch(builder.icmp_signed(">=", arrived, args[1]), done, wait)
         builder.position_at_end(wait)
-        count = builder.add(builder.load(looks), long(1))
-        builder.store(count, looks)
-        builder.cbranch(builder.icmp_signed(">", count, long(_PATIENCE)), polite, look)
-        builder.position_at_end(polite)
-        builder.call(offer, [])
-        builder.branch(look)
+        count = builder.add(builder.load(spins), long(1))
+        builder.store(count, spins)
+        builder.cbranch(builder.icmp_signed(">", count, long(_MAX_SPINS)), give_way, spin)
+        builder.position_at_end(give_way)
+        builder.call(yield_thread, [])
+        builder.branch(spin)
         builder.position_at_end(done)
         return context.get_dummy_value()
 
@@ -170,11 +172,11 @@ def meet(typing: Any, counter: Any, awaited: Any) -> Any:
 
 
 def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
-    """Dot products of neighbouring rows of a matrix with neighbouring rows of x.
+    """Return an intrinsic for dot products of adjacent matrix rows with adjacent rows of x.
 
-    Each sum has eight lanes of its own, so its bits do not depend on how many others are taken
-    beside it. While these rows are read, later ones are fetched into the second cache: the first
-    can wait for too few lines at once to keep the memory busy.
+    Each sum has eight lanes of its own, so its bits do not depend on the number of sums computed
+    together. Later rows are prefetched into the second-level cache meanwhile: the first level
+    allows too few outstanding lines to keep the memory busy.
     """
 
     @intrinsic
@@ -188,7 +190,7 @@ def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
         out: Any,
         out_stride: Any,
     ) -> Any:
-        """out[row, weight]; strides count float32 values."""
+        """Write out[row, weight]; strides count float32 values."""
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             _emit_dots(builder, like, (num_weights, num_rows), ahead, args[1:])
@@ -201,7 +203,7 @@ def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
 
 def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], distance: int, args: Any) -> None:
     weights, x, width, x_stride, out, out_stride = args
-    places = [(w, row) for row in range(shape[1]) for w in range(shape[0])]
+    cells = [(w, row) for row in range(shape[1]) for w in range(shape[0])]
     long, size, stored = width.type, _size(kind), _stored(kind)
 
     def pointer(address: Any, offset: Any, bytes_each: int, element: Any) -> Any:
@@ -213,8 +215,8 @@ def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], distance: int, a
     ]
     x_rows = [pointer(x, builder.mul(x_stride, long(row)), 4, _FLOAT) for row in range(shape[1])]
     nothing = ir.Constant(_FLOATS, [0.0] * _LANES)
-    sums = {place: cgutils.alloca_once_value(builder, nothing) for place in places}
-    for place in places:
+    sums = {place: cgutils.alloca_once_value(builder, nothing) for place in cells}
+    for place in cells:
         builder.store(nothing, sums[place])
     multiply_add = _multiply_add(builder, _FLOATS, f"v{_LANES}f32")
     fetch = _fetch(builder)
@@ -224,38 +226,38 @@ def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], distance: int, a
     groups = builder.udiv(width, long(_LANES))
     with cgutils.for_range(builder, groups) as loop:
         first = builder.mul(loop.index, long(_LANES))
-        read = []
+        weights_read = []
         for row in weight_rows:
             here = builder.gep(row, [first])
             fetch(builder.gep(here, [ahead]))
             vector = builder.bitcast(here, ir.PointerType(ir.VectorType(stored, _LANES)))
-            read.append(_widened(builder, builder.load(vector, align=size), kind, _LANES))
+            weights_read.append(_widened(builder, builder.load(vector, align=size), kind, _LANES))
         for row in range(shape[1]):
             here = builder.bitcast(builder.gep(x_rows[row], [first]), ir.PointerType(_FLOATS))
             values = builder.load(here, align=4)
             for w in range(shape[0]):
                 total = sums[w, row]
-                builder.store(multiply_add(read[w], values, builder.load(total)), total)
-    left = {place: cgutils.alloca_once(builder, _FLOAT) for place in places}
-    for place in places:
+                builder.store(multiply_add(weights_read[w], values, builder.load(total)), total)
+    left = {place: cgutils.alloca_once(builder, _FLOAT) for place in cells}
+    for place in cells:
         builder.store(_across(builder, builder.load(sums[place])), left[place])
     multiply_add = _multiply_add(builder, _FLOAT, "f32")
     done = builder.mul(groups, long(_LANES))
     with cgutils.for_range(builder, builder.sub(width, done)) as loop:
         index = builder.add(done, loop.index)
-        for w, row in places:
+        for w, row in cells:
             weight = builder.load(builder.gep(weight_rows[w], [index]), align=size)
             value = builder.load(builder.gep(x_rows[row], [index]), align=4)
             total = left[w, row]
             wide = _widened(builder, weight, kind)
             builder.store(multiply_add(wide, value, builder.load(total)), total)
-    for w, row in places:
+    for w, row in cells:
         place = builder.add(builder.mul(out_stride, long(row)), long(w))
         builder.store(builder.load(left[w, row]), pointer(out, place, 4, _FLOAT), align=4)
 
 
 def _multiply_add(builder: Any, kind: Any, suffix: str) -> Any:
-    """Fused where the processor can."""
+    """Return a multiply-add that is fused where the processor supports it."""
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.{suffix}"
     )
@@ -275,7 +277,7 @@ def _fetch(builder: Any) -> Any:
 
 
 def _across(builder: Any, vector: Any) -> Any:
-    """The sum of all lanes, by halves."""
+    """Sum all lanes by halves."""
     lanes = _LANES
     while lanes > 1:
         lanes //= 2

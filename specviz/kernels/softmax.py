@@ -1,4 +1,4 @@
-"""The exponential that runs in lanes, and the softmax made of it."""
+"""A vectorisable exponential, and the softmax built on it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 from specviz.kernels.compiled import compiled, compiled_in_order, kernel
 from specviz.kernels.simd import power_of_two
 
-_LEAST = -87.0  # e to any less is no ordinary float32
-_RAREST = 1.7e-38  # just above e to that
-_BLOCK = 1024  # entries that are summed in single precision
+_MIN_EXPONENT = -87.0  # exp of anything smaller is subnormal in float32
+_SMALLEST_NORMAL = 1.7e-38  # just above exp(_MIN_EXPONENT)
+_BLOCK = 1024  # entries summed in single precision
 
 
 @compiled_in_order
 def exp(x: Any) -> Any:
-    """e to the x, to about one part in ten million; it has no branch, so it runs in lanes."""
-    x = min(max(x, np.float32(_LEAST)), np.float32(87.0))
-    power = np.int32(x * np.float32(1.44269504) + np.float32(127.5)) - np.int32(127)
-    turns = np.float32(power)
-    rest = x - turns * np.float32(0.693359375)
-    rest = rest - turns * np.float32(-2.12194440e-4)
+    """Return e to the x with a relative error of about 1e-7; branch-free, so it vectorises."""
+    x = min(max(x, np.float32(_MIN_EXPONENT)), np.float32(87.0))
+    exponent_int = np.int32(x * np.float32(1.44269504) + np.float32(127.5)) - np.int32(127)
+    exponent = np.float32(exponent_int)
+    rest = x - exponent * np.float32(0.693359375)
+    rest = rest - exponent * np.float32(-2.12194440e-4)
     sum_ = np.float32(1.9875691500e-4)
     sum_ = sum_ * rest + np.float32(1.3981999507e-3)
     sum_ = sum_ * rest + np.float32(8.3334519073e-3)
@@ -29,12 +29,12 @@ def exp(x: Any) -> Any:
     sum_ = sum_ * rest + np.float32(1.6666665459e-1)
     sum_ = sum_ * rest + np.float32(5.0000001201e-1)
     sum_ = sum_ * rest * rest + rest + np.float32(1.0)
-    return sum_ * power_of_two(np.int32(power))
+    return sum_ * power_of_two(np.int32(exponent_int))
 
 
 @compiled
 def soften(scores: Any, scale: Any) -> Any:
-    """Scores to weights, not yet divided by their sum, which is returned."""
+    """Replace scores by unnormalised softmax weights; return their sum."""
     highest = scores[0]
     for i in range(scores.shape[0]):
         highest = max(highest, scores[i])
@@ -47,8 +47,8 @@ def soften(scores: Any, scale: Any) -> Any:
 
 
 @compiled
-def _weigh(scores: Any, highest: Any, out: Any) -> Any:
-    """The weights of a few scores, and their sum."""
+def _exp_and_sum(scores: Any, highest: Any, out: Any) -> Any:
+    """Write the exponentials of a few scores; return their sum."""
     total = np.float32(0.0)
     for i in range(scores.shape[0]):
         weight = exp(scores[i] - highest)
@@ -59,7 +59,7 @@ def _weigh(scores: Any, highest: Any, out: Any) -> Any:
 
 @kernel
 def softmax(logits: Any, out: Any) -> None:
-    """Of each row of float32; what is too rare for an ordinary float32 is nought."""
+    """Write the softmax of each float32 row; subnormal probabilities become 0."""
     size = logits.shape[1]
     for row in range(logits.shape[0]):
         highest = logits[row, 0]
@@ -68,8 +68,10 @@ def softmax(logits: Any, out: Any) -> None:
         total = 0.0
         for begin in range(0, size, _BLOCK):
             end = begin + _BLOCK
-            total += _weigh(logits[row, begin:end], highest, out[row, begin:end])
+            total += _exp_and_sum(logits[row, begin:end], highest, out[row, begin:end])
         scale = np.float32(1.0 / total)
         for i in range(size):
             weight = out[row, i]
-            out[row, i] = weight * scale if weight > np.float32(_RAREST) else np.float32(0.0)
+            out[row, i] = (
+                weight * scale if weight > np.float32(_SMALLEST_NORMAL) else np.float32(0.0)
+            )

@@ -1,13 +1,13 @@
 """A whole step of a Llama-shaped model, for few tokens at a time.
 
-Weights are read where the model holds them, each once for all rows. Several threads may run the
-same step together: each takes its own rows of every matrix, and they meet after each. Every
-number is summed by one thread in one order, so its bits depend neither on the number of threads
-nor on how many tokens are fed together.
+Weights are read from the model's memory, each once for all rows. Several threads may run one step
+together: each takes its own rows of every matrix, with a barrier after each. Every number is
+summed by one thread in a fixed order, so its bits depend neither on the number of threads nor on
+how many tokens are fed together.
 
-The tokens follow each other, or they are nodes of a tree, which lie in the cache behind the text in
-the order they came. While a node is mixed, its ancestors' values stand in a row behind the text, so
-that it is summed as if its path had been fed.
+The tokens are a chain, or nodes of a tree, stored in the cache after the text in the order they
+were added. While a node attends, its ancestors' values are moved to consecutive rows after the
+text, so that the sum is the same as if its path had been fed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
 from specviz.kernels.product import product, share
-from specviz.kernels.simd import at, meet, narrow, rounded, size_of, widen
+from specviz.kernels.simd import at, barrier, narrow, rounded, size_of, widen
 from specviz.kernels.softmax import exp, soften
 
-MOST_ROWS = 17  # tokens of one step: 16 candidates and the pending one
-CHAIN, NO_PATHS = np.arange(MOST_ROWS), np.zeros((0, 0), np.int64)  # how a feed is described
+MOST_ROWS = 17  # tokens per step: 16 candidates and the pending token
+CHAIN, NO_PATHS = (
+    np.arange(MOST_ROWS),
+    np.zeros((0, 0), np.int64),
+)  # arguments that describe a chain
 
-# Columns of a layer's row in ``layers``: addresses, 0 where there is none, and the window.
+# Columns of a row of ``layers``: addresses (0 if absent), and the window.
 LAYER_COLUMNS = (
     "attention_norm",
     "qkv",
@@ -60,7 +63,7 @@ LAYER_COLUMNS = (
 
 @compiled
 def _norm(like: Any, x: Any, weight: int, eps: Any, out: Any) -> None:
-    """The root-mean-square norm of one row, rounded where the library rounds."""
+    """Write the root-mean-square norm of one row, rounded where the library rounds."""
     total = np.float32(0.0)
     for i in range(x.shape[0]):
         total += x[i] * x[i]
@@ -70,8 +73,8 @@ def _norm(like: Any, x: Any, weight: int, eps: Any, out: Any) -> None:
 
 
 @compiled
-def _turn(like: Any, head: Any, cos: Any, sin: Any) -> None:
-    """Rotate one head to its position; the sine's first half is negative."""
+def _rotate(like: Any, head: Any, cos: Any, sin: Any) -> None:
+    """Apply the rotary embedding to one head; the first half of ``sin`` is negated."""
     half = head.shape[0] // 2
     for i in range(half):
         low, high = head[i], head[half + i]
@@ -82,8 +85,8 @@ def _turn(like: Any, head: Any, cos: Any, sin: Any) -> None:
 
 
 @compiled
-def _mix(like: Any, weights: Any, total: Any, values: Any, out: Any) -> None:
-    """out = the weighted mean of the values [position, head_width]."""
+def _weighted_mean(like: Any, weights: Any, total: Any, values: Any, out: Any) -> None:
+    """Write the weighted mean of the values [position, head_width] to ``out``."""
     for i in range(out.shape[0]):
         out[i] = np.float32(0.0)
     whole = weights.shape[0] // 4 * 4
@@ -108,9 +111,12 @@ def _swap(values: Any, one: int, other: int) -> None:
 
 
 @compiled
-def _line_up(path: Any, scores: Any, values: Any, begin: int, first: int) -> None:
-    """A node's path, in a row behind the text. No step moves what a later one needs: nodes of a
-    path rise, so each stands at its place in the row or behind it."""
+def _gather_path(path: Any, scores: Any, values: Any, begin: int, first: int) -> None:
+    """Move a node's path to consecutive rows after the text.
+
+    No swap moves a row that a later swap needs: node indices increase along a path, so each is
+    at its target row or after it.
+    """
     for place in range(path.shape[0]):
         if path[place] != place:
             scores[begin + place - first] = scores[begin + path[place] - first]
@@ -118,7 +124,8 @@ def _line_up(path: Any, scores: Any, values: Any, begin: int, first: int) -> Non
 
 
 @compiled
-def _put_back(path: Any, values: Any, begin: int) -> None:
+def _restore_path(path: Any, values: Any, begin: int) -> None:
+    """Undo ``_gather_path``."""
     for place in range(path.shape[0] - 1, -1, -1):
         if path[place] != place:
             _swap(values, begin + place, begin + path[place])
@@ -131,7 +138,7 @@ def _attend(
     last_head: int,
     rows: int,
     begin: int,
-    held: int,
+    num_nodes: int,
     depths: Any,
     paths: Any,
     window: int,
@@ -140,9 +147,9 @@ def _attend(
     keys: Any,
     values: Any,
     scores: Any,
-    mixed: Any,
+    attended: Any,
 ) -> None:
-    """The heads that share these keys [position, head_width], for all new tokens."""
+    """Compute the heads that share these keys [position, head_width], for all new tokens."""
     width = keys.shape[1]
     first = max(0, begin + 1 - window) if window else 0
     address = np.int64(keys.ctypes.data) + first * width * size_of(like)
@@ -154,7 +161,7 @@ def _attend(
             address,
             nothing,
             nothing,
-            begin + held + rows - first,
+            begin + num_nodes + rows - first,
             queries,
             rows,
             width,
@@ -167,13 +174,13 @@ def _attend(
             last = begin + depths[row] + 1
             seen = max(0, last - window) if window else 0
             if paths.shape[0]:
-                _line_up(paths[row, : depths[row] + 1], scores[row], values, begin, first)
+                _gather_path(paths[row, : depths[row] + 1], scores[row], values, begin, first)
             weights = scores[row, seen - first : last - first]
             total = soften(weights, scale)
-            place = mixed[row, head * width : (head + 1) * width]
-            _mix(like, weights, total, values[seen:last], place)
+            place = attended[row, head * width : (head + 1) * width]
+            _weighted_mean(like, weights, total, values[seen:last], place)
             if paths.shape[0]:
-                _put_back(paths[row, : depths[row] + 1], values, begin)
+                _restore_path(paths[row, : depths[row] + 1], values, begin)
 
 
 @compiled
@@ -187,16 +194,16 @@ def _add(like: Any, x: Any, added: Any, rows: int, first: int, last: int) -> Non
 def step(
     thread: int,
     threads: int,
-    meeting: Any,  # int64 [1], nought at the start
+    barrier_counter: Any,  # int64 [1], starts at 0
     token_ids: Any,  # int64 [rows]
     begin: int,  # tokens of the text in the cache
-    held: int,  # nodes behind them; nought for a feed
-    depths: Any,  # int64 [rows]: positions behind the text; in a feed 0, 1, 2 and so on
-    paths: Any,  # int64 [rows, deepest + 1]: nodes from the text on to each; in a feed empty
+    num_nodes: int,  # tree nodes in the cache after the text; 0 for a feed
+    depths: Any,  # int64 [rows]: positions after the text; 0, 1, 2, … for a feed
+    paths: Any,  # int64 [rows, max_depth + 1]: path to each node; empty for a feed
     layers: Any,  # int64 [layer, LAYER_COLUMNS]
-    outer: Any,  # int64: addresses of the embedding, the norm, the head, its bias
-    eps: Any,  # float32 [2]: of the norms of the stream, and of the heads
-    scale: Any,  # float32, of the scores
+    outer: Any,  # int64: addresses of the embedding, final norm, head and head bias
+    eps: Any,  # float32 [2]: for the residual stream's norms and the heads' norms
+    scale: Any,  # float32, multiplies the scores
     keys: Any,  # stored type [layer, key_head, position, head_width]
     values: Any,
     cos: Any,  # float32 [position, head_width]
@@ -204,26 +211,28 @@ def step(
     x: Any,  # float32 [rows, width]
     normed: Any,  # float32 [threads, rows, width]
     qkv: Any,  # float32 [rows, (heads + 2 * key_heads) * head_width]
-    mixed: Any,  # float32 [rows, heads * head_width]
+    attended: Any,  # float32 [rows, heads * head_width]
     scores: Any,  # float32 [threads, rows, capacity]
     inner: Any,  # float32 [rows, 2 * feed_forward]
     added: Any,  # float32 [rows, width]
     logits: Any,  # float32 [num_logits, vocabulary]
     hidden: Any,  # float32 [num_hidden, width]
 ) -> None:
-    """Feed tokens or append nodes: write their keys and values, and hidden states and logits of the
-    last ones."""
+    """Feed tokens or append tree nodes.
+
+    Writes their keys and values, and the hidden states and logits of the last ones.
+    """
     like = keys[0, 0, 0, 0]
     rows, width = token_ids.shape[0], x.shape[1]
     key_heads, head_width = keys.shape[1], keys.shape[3]
-    joined, query_width, feed_forward = qkv.shape[1], mixed.shape[1], inner.shape[1] // 2
+    joined, query_width, feed_forward = qkv.shape[1], attended.shape[1], inner.shape[1] // 2
     heads = query_width // head_width
     shared = heads // key_heads
     own = normed[thread]
     own_place, qkv_place = np.int64(own.ctypes.data), np.int64(qkv.ctypes.data)
-    mixed_place, inner_place = np.int64(mixed.ctypes.data), np.int64(inner.ctypes.data)
+    attended_place, inner_place = np.int64(attended.ctypes.data), np.int64(inner.ctypes.data)
     added_place = np.int64(added.ctypes.data)
-    counter, met, rounds = np.int64(meeting.ctypes.data), threads, np.int64(1)
+    counter, arrivals, rounds = np.int64(barrier_counter.ctypes.data), threads, np.int64(1)
     first_column, last_column = share(width, thread, threads)
     first_joined, last_joined = share(joined, thread, threads)
     first_unit, last_unit = share(feed_forward, thread, threads)
@@ -231,7 +240,7 @@ def step(
     for row in range(rows):
         for i in range(first_column, last_column):
             x[row, i] = at(like, outer[0], token_ids[row] * width + i)
-    meet(counter, met)
+    barrier(counter, arrivals)
     for layer in range(layers.shape[0]):
         entry = layers[layer]
         for row in range(rows):
@@ -250,24 +259,24 @@ def step(
             joined,
             rounds,
         )
-        met += threads
-        meet(counter, met)
+        arrivals += threads
+        barrier(counter, arrivals)
         for group in range(first_group, last_group):
             for row in range(rows):
                 for head in range(group * shared, (group + 1) * shared):
                     query = qkv[row, head * head_width : (head + 1) * head_width]
                     if entry[_QUERY_NORM]:
                         _norm(like, query, entry[_QUERY_NORM], eps[1], query)
-                    _turn(like, query, cos[begin + depths[row]], sin[begin + depths[row]])
+                    _rotate(like, query, cos[begin + depths[row]], sin[begin + depths[row]])
                 at_key = (heads + group) * head_width
                 key = qkv[row, at_key : at_key + head_width]
                 if entry[_KEY_NORM]:
                     _norm(like, key, entry[_KEY_NORM], eps[1], key)
-                _turn(like, key, cos[begin + depths[row]], sin[begin + depths[row]])
+                _rotate(like, key, cos[begin + depths[row]], sin[begin + depths[row]])
                 at_value = at_key + key_heads * head_width
                 for i in range(head_width):
-                    keys[layer, group, begin + held + row, i] = narrow(like, key[i])
-                    values[layer, group, begin + held + row, i] = narrow(
+                    keys[layer, group, begin + num_nodes + row, i] = narrow(like, key[i])
+                    values[layer, group, begin + num_nodes + row, i] = narrow(
                         like, qkv[row, at_value + i]
                     )
             _attend(
@@ -276,7 +285,7 @@ def step(
                 (group + 1) * shared,
                 rows,
                 begin,
-                held,
+                num_nodes,
                 depths,
                 paths,
                 entry[_WINDOW],
@@ -285,17 +294,17 @@ def step(
                 keys[layer, group],
                 values[layer, group],
                 scores[thread],
-                mixed,
+                attended,
             )
-        met += threads
-        meet(counter, met)
+        arrivals += threads
+        barrier(counter, arrivals)
         product(
             like,
             entry[_OUTPUT],
             entry[_OUTPUT_BIAS],
             first_column,
             last_column,
-            mixed_place,
+            attended_place,
             rows,
             query_width,
             query_width,
@@ -304,8 +313,8 @@ def step(
             rounds,
         )
         _add(like, x, added, rows, first_column, last_column)
-        met += threads
-        meet(counter, met)
+        arrivals += threads
+        barrier(counter, arrivals)
         for row in range(rows):
             _norm(like, x[row], entry[_FEED_FORWARD_NORM], eps[0], own[row])
         for half in range(0, 2 * feed_forward, feed_forward):
@@ -328,8 +337,8 @@ def step(
                 gate = inner[row, i]
                 gate = rounded(like, gate / (np.float32(1.0) + exp(-gate)))
                 inner[row, i] = rounded(like, gate * inner[row, feed_forward + i])
-        met += threads
-        meet(counter, met)
+        arrivals += threads
+        barrier(counter, arrivals)
         product(
             like,
             entry[_DOWN],
@@ -345,8 +354,8 @@ def step(
             rounds,
         )
         _add(like, x, added, rows, first_column, last_column)
-        met += threads
-        meet(counter, met)
+        arrivals += threads
+        barrier(counter, arrivals)
     kept = hidden.shape[0]
     for row in range(kept):
         _norm(like, x[rows - kept + row], outer[1], eps[0], own[row])

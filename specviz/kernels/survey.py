@@ -1,4 +1,4 @@
-"""What the record needs of two models' distributions, in one pass over them."""
+"""Statistics of both models' distributions that a trace records, in one pass."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
 
-_BLOCK = 64  # entries of which only the largest is looked at, unless it may belong to the top
+_BLOCK = 64  # entries per block; a block is searched only if its maximum may be in the top k
 
 
 @compiled
 def _insert(values: Any, ids: Any, value: Any, index: int) -> None:
-    """Into a falling row, whose last value is lost; equals keep their order."""
+    """Insert into a descending row and drop its last value; ties keep their order."""
     place = values.shape[0] - 1
     while place > 0 and values[place - 1] < value:
         values[place] = values[place - 1]
@@ -24,22 +24,23 @@ def _insert(values: Any, ids: Any, value: Any, index: int) -> None:
 
 
 @compiled
-def _top(laws: Any, mosts: Any, values: Any, ids: Any) -> None:
-    """The largest values of one law, and where they stand, from the largest of each block.
+def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
+    """Find the largest values of one distribution and their ids from the maximum of each block.
 
-    As many blocks as there are places have the largest of all, or one as large; so few are read.
+    The k blocks with the largest maxima contain the k largest values, or equal ones; only those
+    are read.
     """
-    draft, target, which = laws
+    draft, target, which = probs
     values[:] = np.float32(0.0)
     ids[:] = 0
-    for block in range(mosts.shape[0]):
-        if mosts[block] > values[-1]:
-            _insert(values, ids, mosts[block], 0)
+    for block in range(maxima.shape[0]):
+        if maxima[block] > values[-1]:
+            _insert(values, ids, maxima[block], 0)
     least = values[-1]
     values[:] = np.float32(0.0)
     ids[:] = 0
-    for block in range(mosts.shape[0]):
-        if mosts[block] >= least and mosts[block] > values[-1]:
+    for block in range(maxima.shape[0]):
+        if maxima[block] >= least and maxima[block] > values[-1]:
             begin = block * _BLOCK
             for i in range(begin, min(draft.shape[0], begin + _BLOCK)):
                 value = draft[i] if which == 0 else target[i]
@@ -50,20 +51,22 @@ def _top(laws: Any, mosts: Any, values: Any, ids: Any) -> None:
 
 
 @compiled
-def _look(draft: Any, target: Any, draft_logits: Any, target_logits: Any, mosts: Any) -> Any:
-    """Of a block: the largest of draft, target and residual; both mean logits, and the residual."""
-    most_draft = most_target = most_left = np.float32(0.0)
+def _block_facts(
+    draft: Any, target: Any, draft_logits: Any, target_logits: Any, maxima: Any
+) -> Any:
+    """Return a block's part of both mean logits and of the residual; write its three maxima."""
+    max_draft = max_target = max_residual = np.float32(0.0)
     draft_mean = target_mean = total = np.float32(0.0)
     for i in range(draft.shape[0]):
         p, q = draft[i], target[i]
-        left = max(q - p, np.float32(0.0))
-        most_draft = max(most_draft, p)
-        most_target = max(most_target, q)
-        most_left = max(most_left, left)
+        residual = max(q - p, np.float32(0.0))
+        max_draft = max(max_draft, p)
+        max_target = max(max_target, q)
+        max_residual = max(max_residual, residual)
         draft_mean += p * draft_logits[i]
         target_mean += q * target_logits[i]
-        total += left
-    mosts[0], mosts[1], mosts[2] = most_draft, most_target, most_left
+        total += residual
+    maxima[0], maxima[1], maxima[2] = max_draft, max_target, max_residual
     return draft_mean, target_mean, total
 
 
@@ -76,22 +79,22 @@ def survey(
     candidates: Any,  # int64 [row]
     top_probs: Any,  # float32 [draft, target and residual; row; place]
     top_ids: Any,  # int64 of the same shape
-    facts: Any,  # float64 [own, likeliest and mean of draft and target, residual total; row]
+    facts: Any,  # float64 [own, likeliest and mean (draft, target), residual total; row]
 ) -> None:
-    """Fill the last three; a place whose probability is nought stands for no token."""
+    """Fill ``top_probs``, ``top_ids`` and ``facts``; a slot with probability 0 holds no token."""
     size = draft.shape[1]
-    mosts = np.empty((3, (size + _BLOCK - 1) // _BLOCK), np.float32)
+    maxima = np.empty((3, (size + _BLOCK - 1) // _BLOCK), np.float32)
     for row in range(candidates.shape[0]):
         p, q, a, b = draft[row], target[row], draft_logits[row], target_logits[row]
         draft_mean, target_mean, total = 0.0, 0.0, 0.0
-        for block in range(mosts.shape[1]):
+        for block in range(maxima.shape[1]):
             part = slice(block * _BLOCK, (block + 1) * _BLOCK)
-            found = _look(p[part], q[part], a[part], b[part], mosts[:, block])
+            found = _block_facts(p[part], q[part], a[part], b[part], maxima[:, block])
             draft_mean += found[0]
             target_mean += found[1]
             total += found[2]
         for which in range(3):
-            _top((p, q, which), mosts[which], top_probs[which, row], top_ids[which, row])
+            _top((p, q, which), maxima[which], top_probs[which, row], top_ids[which, row])
         facts[0, row] = p[candidates[row]]
         facts[1, row] = q[candidates[row]]
         facts[2, row] = a[top_ids[0, row, 0]]

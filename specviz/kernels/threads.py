@@ -1,4 +1,4 @@
-"""One piece of work done by several threads together, each with its number."""
+"""Run one task on several threads at once."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Lock
 
-_ONE_AT_A_TIME = Lock()  # two would wait for each other's threads
+_LOCK = Lock()  # two concurrent calls would deadlock on the shared pool
 
 
-def run_in_parallel(threads: int, work: Callable[[int], None]) -> None:
-    """Call ``work`` with each number below ``threads``, all at the same time."""
+def run_in_parallel(threads: int, task: Callable[[int], None]) -> None:
+    """Call ``task`` with each number below ``threads``, all at the same time."""
     if threads == 1:
-        work(0)
+        task(0)
         return
-    with _ONE_AT_A_TIME:
-        others = [_helpers(threads).submit(work, number) for number in range(1, threads)]
-        work(0)
-        for each in others:
-            each.result()
+    with _LOCK:
+        futures = [_pool(threads).submit(task, number) for number in range(1, threads)]
+        task(0)
+        for future in futures:
+            future.result()
 
 
 @cache
-def _helpers(threads: int) -> ThreadPoolExecutor:
+def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads - 1, thread_name_prefix="kernel")

@@ -1,1 +1,1 @@
-"""A run with everything it is compared with: step costs, a forecast, the target alone."""
+"""Measured runs: step costs, a forecast, the run itself, and the target alone beside it."""

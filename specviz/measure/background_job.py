@@ -1,6 +1,7 @@
-"""Work: runs made one after the other. Any thread may watch it and stop it.
+"""Background jobs: runs made one after the other.
 
-A single thread carries it out, and no page owns it: it goes on when the page is left.
+One thread executes a job; any thread may watch or stop it. No page owns a job, so it continues
+when the user leaves the page.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Job:
-    """``name`` says which sort of work it is, ``label`` is what a page calls it."""
+    """A job; ``name`` is its type, ``label`` its title on pages."""
 
     def __init__(self, maker: RunMaker, *, name: str, label: str) -> None:
         self.id = uuid.uuid4().hex
@@ -43,22 +44,22 @@ class Job:
 
     @property
     def going(self) -> bool:
-        """Whether it is under way or waits for its turn."""
+        """Whether the job is running or queued."""
         return not self._over.is_set()
 
     @property
     def was_stopped(self) -> bool:
-        """Whether somebody asked it to stop, in whatever state it is."""
+        """Whether a stop was requested, in any state."""
         return self._stop.is_set()
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many runs are finished, and how many are planned."""
+        """Return the numbers of finished and of planned runs."""
         raise NotImplementedError
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated from the median run so far; None before the first has ended."""
+        """Estimate from the median run so far; None before the first run is finished."""
         if not self._seconds:
             return None
         done, planned = self.progress
@@ -66,15 +67,15 @@ class Job:
 
     @property
     def doing(self) -> str:
-        """What takes the time now, in words."""
+        """Return the current activity for a status line."""
         if self._state == "waiting":
             return "waiting for its turn"
         if self._order is None:
-            return "beginning"
+            return "starting"
         return ": ".join(part for part in (self._maker.doing, self._order.label) if part)
 
     def carry_out(self) -> None:
-        """Do all of it in the caller's thread. What goes wrong is left in ``error``."""
+        """Execute the job in the calling thread; an exception is stored in ``error``."""
         try:
             self._check_stop()
             self._work()
@@ -84,24 +85,24 @@ class Job:
             self.error = error
             self._end("failed")
         except Exception as error:
-            _log.exception("The runs broke off")
+            _log.exception("The runs failed")
             self.error = SpecvizError(
-                f"The runs broke off because of an unexpected error ({type(error).__name__}).",
-                remedy="Start again; if it happens again, report it with the text in the terminal.",
+                f"The runs failed with an unexpected error ({type(error).__name__}).",
+                remedy="Start again; if it fails again, report it with the terminal output.",
             )
             self._end("failed")
         else:
             self._end("done")
 
     def stop(self) -> None:
-        """End it. Finished runs are kept; the one under way is not."""
+        """Stop the job. Finished runs are kept, the current one is discarded."""
         self._stop.set()
         self._maker.stop()
         if self._state == "waiting":
             self._end("stopped")
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it is over; says whether it is."""
+        """Wait until the job has ended; return whether it has."""
         return self._over.wait(seconds)
 
     def _work(self) -> None:
@@ -121,14 +122,15 @@ class Job:
         return made
 
     def _make_blocks(self, maker: BlockMaker) -> _BlocksMade:
-        """As the maker does it, with an eye on the time."""
+        """Return the maker's ``make_blocks`` with updates of the time estimate."""
 
         def made(blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
             self._check_stop()
             began, count = time.monotonic(), 0
             for place, runs in maker.make_blocks(blocks):
                 count += len(runs)
-                self._seconds = [(time.monotonic() - began) / count]  # several at a time
+                # Wall time per run, as several may run at once.
+                self._seconds = [(time.monotonic() - began) / count]
                 yield place, runs
 
         return made
@@ -139,7 +141,7 @@ class Job:
 
 
 class RunsJob(Job):
-    """Hands the traces of all its runs to ``conclude`` at the end, which may refuse them."""
+    """A job of plain runs; passes all traces to ``conclude`` at the end, which may raise."""
 
     def __init__(
         self,

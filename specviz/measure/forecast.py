@@ -1,8 +1,8 @@
-"""The speedup forecast from step costs and from acceptance on other texts of the same kind.
+"""Forecast the speedup from step costs and from acceptance on other texts of the same kind.
 
-A profile holds the odds along texts that the target wrote for other prompts. The expected rounds
-along those texts are worked out exactly for any gamma, without assuming that all odds are equal.
-No forecast uses the run that it is for.
+A profile holds the odds along texts that the target generated for other prompts. The expected
+rounds along those texts are computed exactly for any gamma, without assuming equal odds. A forecast
+never uses the run that it predicts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TEXT_LENGTH = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOdds:
-    """One text that the target wrote: its prompt, and the odds at each token."""
+    """One text of the target: its prompt, and the odds at each token."""
 
     prompt: str
     odds: tuple[float, ...]
@@ -40,7 +40,7 @@ class TextOdds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Acceptance of a pair on one kind of text, under one sampling."""
+    """Acceptance of a pair on one kind of text with one set of sampling settings."""
 
     kind: str
     texts: tuple[TextOdds, ...]
@@ -54,7 +54,7 @@ class KeyedProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipped:
-    """What is shipped with the embedded pair: its acceptance on the presets."""
+    """Acceptance of the embedded pair on the presets, shipped with it."""
 
     profiles: tuple[KeyedProfile, ...]
 
@@ -62,14 +62,16 @@ class Shipped:
 def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
     draft = pair.info.draft.weights_sha256 if pair.info.draft else "none"
     sampling = f"temperature {config.temperature:g} top-k {config.top_k} top-p {config.top_p:g}"
-    words = f"{kind} in chat" if config.chat else kind
-    words += " beyond its end" if config.ignore_eos else ""
-    return f"target {pair.info.target.weights_sha256} draft {draft}; {sampling}; {words}"
+    text = f"{kind} in chat" if config.chat else kind
+    text += " beyond its end" if config.ignore_eos else ""
+    return f"target {pair.info.target.weights_sha256} draft {draft}; {sampling}; {text}"
 
 
 def stored_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
-    """One that was measured here, else the one shipped with the pair: acceptance is the same on
-    every machine."""
+    """Return the profile measured here, else the one shipped with the pair.
+
+    Acceptance is the same on every machine.
+    """
     key = profile_key(pair, config, kind)
     return load_value(_KIND, key, Profile) or _shipped_profiles().get(key)
 
@@ -81,7 +83,7 @@ def _shipped_profiles() -> dict[str, Profile]:
 
 
 def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
-    """Let the target write to every preset of the kind, and score the draft along the way."""
+    """Decode every preset of the kind with the target alone, score the draft, store the profile."""
     from specviz.engine import decode_plainly
     from specviz.engine.decoding.scoring import score_text
     from specviz.engine.model.chat import encode_prompt
@@ -103,7 +105,7 @@ def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
 
 
 def measure_for_shipping(pair: Pair) -> Shipped:
-    """Acceptance on every kind of preset, greedy and at the first temperature of the page."""
+    """Measure acceptance on every kind of preset, greedy and at the default temperature."""
     usual = RunConfig()
     configs = (usual, dataclasses.replace(usual, temperature=0.0))
     kinds = dict.fromkeys(preset.kind for preset in read_presets())
@@ -124,7 +126,7 @@ def forecast(
     prompt: str,
     num_prompt: int,
 ) -> Forecast | None:
-    """The speedup to expect of this run; None without a profile or step costs to go by."""
+    """Return the predicted speedup of a run; None without a profile or step costs."""
     walk = _expected_rounds(profile, config, prompt)
     if profile is None or walk is None or costs is None:
         return None
@@ -147,8 +149,8 @@ class _Rounds:
 
 
 def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) -> _Rounds | None:
-    """Along the profile's other texts; None where they say nothing of such a run."""
-    if profile is None or not _foretold(config):
+    """Return the rounds along the profile's other texts; None if they do not predict this run."""
+    if profile is None or not _is_predictable(config):
         return None
     others = [text.odds for text in profile.texts if text.prompt != prompt]
     others = [odds for odds in others if len(odds) > config.gamma]
@@ -159,38 +161,41 @@ def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) ->
 
 
 def _rounds_on(texts: Sequence[Sequence[float]], gamma: int) -> tuple[float, float]:
-    """Tokens per whole round, and the share of rounds that end with a bonus."""
+    """Return the tokens per whole round, and the share of rounds with a bonus token."""
     walks = [rounds_along(odds, gamma) for odds in texts]
     rounds = sum(walk.rounds for walk in walks)
     return sum(walk.tokens for walk in walks) / rounds, sum(w.bonuses for w in walks) / rounds
 
 
-def _foretold(config: RunConfig) -> bool:
-    """Whether odds along other texts tell of such a run."""
+def _is_predictable(config: RunConfig) -> bool:
+    """Whether odds along other texts predict runs with these settings."""
     return config.draft_method.needs_draft and config.by_odds and config.fixed_length
 
 
-# For every gamma one may choose
+# Forecasts for every gamma
 
 
 def can_be_forecast(record: Trace) -> bool:
-    """Whether a profile would be enough to forecast this run."""
+    """Whether a profile is all that a forecast of this run needs."""
     config, draft = record.config, record.pair.draft
     known_kind = record.prompt.kind is not None
-    return known_kind and draft is not None and _foretold(config)
+    return known_kind and draft is not None and _is_predictable(config)
 
 
 def make_outlook(pair: Pair, record: Trace) -> Outlook | None:
-    """None if no profile is known, or if its texts are too short; no speedups without costs."""
+    """Return forecasts for every gamma; None without a profile or if its texts are too short.
+
+    Without step costs there are no speedups.
+    """
     config, prompt = record.config, record.prompt
     profile = stored_profile(pair, config, prompt.kind) if prompt.kind else None
     known: dict[int, tuple[_Rounds, Forecast | None]] = {}
     for gamma in GAMMAS:
-        asked = dataclasses.replace(config, gamma=gamma)
-        walk = _expected_rounds(profile, asked, prompt.text)
+        at_gamma = dataclasses.replace(config, gamma=gamma)
+        walk = _expected_rounds(profile, at_gamma, prompt.text)
         if walk is not None:
             length = len(prompt.token_ids)
-            made = forecast(profile, record.step_costs, asked, prompt.text, length)
+            made = forecast(profile, record.step_costs, at_gamma, prompt.text, length)
             known[gamma] = walk, made
     if profile is None or not known:
         return None

@@ -1,4 +1,4 @@
-"""Texts for suffix lookup that a pair is handed besides a run's own: kept runs, or a file."""
+"""Extra texts for suffix lookup besides the run's own: stored runs, or a file."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _OPTION = "--suffix-texts"
 
 
 def with_texts(pair: Pair, where: str) -> Pair:
-    """The pair with the texts from there; the runs of the same target, whose tokens these are."""
+    """Return the pair with the texts of a file, or of stored runs with the same target."""
     if not where:
         return pair
     from specviz.engine.model.suffix_automaton import SuffixAutomaton
 
-    texts = _kept(pair) if where == LIBRARY else _read(pair, Path(where))
+    texts = _stored_texts(pair) if where == LIBRARY else _file_text(pair, Path(where))
     texts = [text for text in texts if max(text) < pair.vocabulary]
     if not texts:
         raise ConfigError(
             f"{_OPTION} {where} has no text for this target.",
-            remedy="Run it first, or name a text file.",
+            remedy="Run this target first, or give a text file.",
         )
     info = replace(pair.info, texts_sha256=_digest(texts))
     return replace(pair, texts=SuffixAutomaton(texts), info=info)
 
 
-def _kept(pair: Pair) -> list[list[int]]:
+def _stored_texts(pair: Pair) -> list[list[int]]:
     return Library().texts_by(pair.info.target.weights_sha256, _MOST_RUNS)
 
 
-def _read(pair: Pair, path: Path) -> list[list[int]]:
+def _file_text(pair: Pair, path: Path) -> list[list[int]]:
     ids = pair.tokenizer.encode(read_text(path, _OPTION, _MOST_BYTES), add_special_tokens=False)
     return [ids] if ids else []
 

@@ -1,8 +1,8 @@
-"""Pairs that stay in memory while they fit, and the memory that a run takes.
+"""A cache of loaded pairs, and the memory that a run takes.
 
-A pair fits if 1.3 times its weights and a gigabyte to work in are free on its device before it is
-loaded. To make room, the pair used longest ago is let go. If nobody can say how much is free, only
-one pair is held. A pair whose files have changed is loaded anew.
+A pair fits if 1.3 times its weights plus a gigabyte are free on its device before it is loaded.
+The least recently used pair is evicted first. If the free memory is unknown, only one pair stays
+loaded. A pair whose files have changed is loaded again.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ _MOST_PAIRS = 4  # as many as a comparison has lanes
 
 
 class LoadedPairs:
+    """Loaded pairs, evicted least recently used first."""
+
     def __init__(self) -> None:
-        self._pairs: dict[PairSpec, Pair] = {}  # the one used last at the end
+        self._pairs: dict[PairSpec, Pair] = {}  # most recently used last
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     def get(self, spec: PairSpec) -> Pair | None:
-        """The pair, if it is loaded and its files have not changed.
+        """Return the pair if it is loaded and its files have not changed.
 
-        Its number of threads is set again, because all pairs of a process share that setting.
+        Its number of threads is restored, because all pairs of a process share that setting.
         """
         pair = self._pairs.get(spec)
         if pair is None or not pair.is_current:
@@ -41,29 +43,29 @@ class LoadedPairs:
         _restore_threads(pair)
         return pair
 
-    def load(self, spec: PairSpec, tell: ProgressCallback) -> Pair:
-        """The pair, loaded if it is not yet; an exception from ``tell`` breaks the loading off."""
+    def load(self, spec: PairSpec, on_progress: ProgressCallback) -> Pair:
+        """Return the pair, loaded if needed; an exception from ``on_progress`` aborts loading."""
         pair = self.get(spec)
         if pair is not None:
             self._pairs[spec] = self._pairs.pop(spec)
             return pair
         self._pairs.pop(spec, None)  # one whose files have changed
-        self._make_room(spec, tell)
-        self._pairs[spec] = pair = self._loaded(spec, tell)
+        self._make_room(spec, on_progress)
+        self._pairs[spec] = pair = self._loaded(spec, on_progress)
         return pair
 
     def clear(self) -> None:
-        """Free the models, and whatever an interrupted loading left behind."""
+        """Free all models, including those of an aborted load."""
         self._pairs.clear()
         release_memory()
 
-    def _make_room(self, spec: PairSpec, tell: ProgressCallback) -> None:
+    def _make_room(self, spec: PairSpec, on_progress: ProgressCallback) -> None:
         release_memory()
         if not self._pairs:
             return
         from specviz.engine import check_pair
 
-        needed = memory_margin(check_pair(spec, tell).memory_needed)
+        needed = memory_margin(check_pair(spec, on_progress).memory_needed)
         while self._pairs and not self._has_room(spec, needed):
             del self._pairs[next(iter(self._pairs))]
             release_memory()
@@ -72,20 +74,20 @@ class LoadedPairs:
         free = free_memory(spec)
         return len(self._pairs) < _MOST_PAIRS and free is not None and needed <= free
 
-    def _loaded(self, spec: PairSpec, tell: ProgressCallback) -> Pair:
+    def _loaded(self, spec: PairSpec, on_progress: ProgressCallback) -> Pair:
         try:
-            return load(spec, tell)
+            return load(spec, on_progress)
         except DeviceError:
             if not self._pairs:
                 raise
-        self.clear()  # outside of the handler: its traceback holds what was loaded so far
-        return load(spec, tell)
+        self.clear()  # outside the handler, whose traceback references loaded weights
+        return load(spec, on_progress)
 
 
-def load(spec: PairSpec, tell: ProgressCallback) -> Pair:
+def load(spec: PairSpec, on_progress: ProgressCallback) -> Pair:
     from specviz.engine import load_pair
 
-    return with_texts(load_pair(spec, progress=tell), spec.suffix_texts)
+    return with_texts(load_pair(spec, progress=on_progress), spec.suffix_texts)
 
 
 def free_memory(spec: PairSpec) -> int | None:
@@ -95,10 +97,10 @@ def free_memory(spec: PairSpec) -> int | None:
 
 
 class RunMemory:
-    """The bytes that a run takes; made before the run begins.
+    """Measures the bytes that a run takes; create it before the run begins.
 
-    They are the weights of the models it needs, with shared tensors counted once, and on a GPU the
-    peak of its use above what was in use before.
+    Counts the weights of the models the run needs, shared tensors once, and on a GPU the peak
+    allocation above the one before the run.
     """
 
     def __init__(self, pair: Pair, config: RunConfig) -> None:
@@ -116,7 +118,7 @@ class RunMemory:
 
 
 def _weights_bytes(pair: Pair, config: RunConfig) -> int:
-    """Prompt lookup needs no draft model, though the pair may have one."""
+    """Return the bytes of the models used: prompt lookup does not use a draft model."""
     draft = pair.draft if config.draft_method.needs_draft else None
     models = [model for model in (pair.target, draft) if model is not None]
     tensors = {each.data_ptr(): each.nbytes for model in models for each in model.parameters()}

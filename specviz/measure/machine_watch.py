@@ -1,4 +1,4 @@
-"""What can be seen of the machine while it times: other processes, the clock, a battery."""
+"""Conditions of the machine during timing: other processes, clock frequency, battery."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from specviz.record.trace import Conditions
 
 
 class MachineWatch:
-    """Looks from the moment when it is made."""
+    """Observes the machine from its creation on."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -17,7 +17,7 @@ class MachineWatch:
         self._clocks: list[float] = []
 
     def conditions(self) -> Conditions:
-        """So far; the clock is looked at whenever this is called."""
+        """Return the conditions so far; each call samples the clock frequency."""
         busy, everything = _processor_seconds()
         passed = everything - self._all
         others = busy - self._busy - (self._own_seconds() - self._own)
@@ -35,15 +35,15 @@ class MachineWatch:
 
 
 def _processor_seconds() -> tuple[float, float]:
-    """Of all processors since the machine was started: busy, and altogether."""
+    """Return the busy and the total seconds of all processors since boot."""
     times = psutil.cpu_times()
-    # What guests take is counted in ``user`` and ``nice`` too.
+    # Guest time is already counted in ``user`` and ``nice``.
     everything = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
     return everything - times.idle - getattr(times, "iowait", 0.0), everything
 
 
 def _clock_share() -> float | None:
-    """Of the highest clock; None where the system does not tell both."""
+    """Return the share of the highest clock; None unless the system reports both."""
     try:
         clock = psutil.cpu_freq()
     except (AttributeError, NotImplementedError, OSError):

@@ -1,10 +1,9 @@
 """A run with everything it is compared with: step costs, a forecast, the target alone.
 
-The forecast comes before the run, from step costs that are stored already; a run that begins
-without them has none. Only a run that decides by costs has them measured before. After the run the
-target alone is timed, in slices along its words, in which the run is timed again: the run that was
-watched only gives the words. Then its words are scored, and step costs that were missing are
-measured last.
+The forecast is made before the run, from stored step costs; a run that begins without them has no
+forecast. Only a run that decides by costs measures them first. After the run, both the target alone
+and the run are timed in slices along its text: the displayed run itself only provides the text.
+Then the text is scored, and missing step costs are measured last.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
 
 
 class MeasuredRun(Iterator[Round]):
-    """Iterate over it for the rounds, then over ``timed``; then let it ``complete``.
+    """Iterates over the rounds; then iterate over ``timed()`` and call ``complete()``.
 
-    ``trace`` returns what there is at any time.
+    ``trace()`` may be called at any time.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class MeasuredRun(Iterator[Round]):
         kind: str | None,
         fresh_costs: bool,
         budget: float | None,
-        tell: ProgressCallback | None,
+        on_progress: ProgressCallback | None,
     ) -> None:
         from specviz.engine import speculate
         from specviz.engine.decoding.endings import room_for
@@ -59,19 +58,19 @@ class MeasuredRun(Iterator[Round]):
 
         self._pair = pair
         self._config = config
-        # The oracle knows what nobody can, so its times say nothing.
+        # The oracle uses information that no engine has, so its times mean nothing.
         self._wants_baseline = baseline and config.until.stopping.measured
         self._budget = timing_seconds() if budget is None else budget
         self._kind = kind_of(prompt) if isinstance(prompt, str) else None
-        # A prompt that cannot be continued is refused before anything is measured for it.
+        # Reject a prompt that cannot be continued before measuring anything.
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
         room_for(pair, prompt_ids, config)
         self._costs: StepCosts | None = (
-            step_costs(pair, config, fresh=True, tell=tell)
+            step_costs(pair, config, fresh=True, on_progress=on_progress)
             if fresh_costs
             else stored_costs(pair, config)
         )
-        self._drafting_costs = self._decided_by(len(prompt_ids), tell)
+        self._drafting_costs = self._costs_to_decide_by(len(prompt_ids), on_progress)
         self._run: SpeculativeRun = speculate(pair, prompt, config, costs=self._drafting_costs)
         self._rounds: list[Round] = []
         self._timing: Baseline | None = None
@@ -88,14 +87,14 @@ class MeasuredRun(Iterator[Round]):
         return entry
 
     def stop(self) -> None:
-        """End after the present round; the target alone is not timed then."""
+        """Stop after the current round; the target alone is then not timed."""
         self._wants_baseline = False
         self._run.stop()
 
     def timed(self) -> Iterator[Baseline]:
-        """Time the target alone, and the run again; yields what is known after every slice.
+        """Time the target alone and the run again; yield the timing after every slice.
 
-        Nothing for a run that was stopped. Whoever stops listening keeps what was timed.
+        Yields nothing for a stopped run. A caller that stops early keeps the slices so far.
         """
         if not self._wants_baseline or self._run.finish == "stopped" or not self._rounds:
             return
@@ -112,21 +111,20 @@ class MeasuredRun(Iterator[Round]):
             self._timing = timing
             yield timing
 
-    def complete(self, tell: ProgressCallback | None = None, *, costs: bool = True) -> None:
-        """What else belongs to a run that was not stopped: the odds along its words and, with
-        ``costs``, step costs if none are stored. ``tell`` hears of it."""
+    def complete(self, on_progress: ProgressCallback | None = None, *, costs: bool = True) -> None:
+        """Score the text and, with ``costs``, measure missing step costs; no-op after a stop."""
         if self._run.finish == "stopped":
             return
         if not self._odds and self._rounds:
             self._odds = self._scored()
         if self._costs is None and costs:
-            self._costs = step_costs(self._pair, self._config, tell=tell)
+            self._costs = step_costs(self._pair, self._config, on_progress=on_progress)
 
     def _scored(self) -> tuple[float, ...]:
-        """Empty where the run's words do not have the target's law, or no model drafted."""
+        """Return the odds; () if no model drafted or the run does not sample from the target."""
         config = self._config
-        has_law = config.by_odds and not config.forks
-        if not (has_law and config.draft_method.needs_draft):
+        exact = config.by_odds and not config.forks
+        if not (exact and config.draft_method.needs_draft):
             return ()
         from specviz.engine.decoding.scoring import score_text
 
@@ -135,7 +133,7 @@ class MeasuredRun(Iterator[Round]):
         return scores.odds
 
     def trace(self) -> Trace:
-        """All that is known so far."""
+        """Return the trace so far."""
         return Trace(
             config=self._config,
             pair=self._pair.info,
@@ -155,21 +153,21 @@ class MeasuredRun(Iterator[Round]):
             drafting_costs=self._drafting_costs,
         )
 
-    def _decided_by(
-        self, prompt_length: int, tell: ProgressCallback | None
+    def _costs_to_decide_by(
+        self, prompt_length: int, on_progress: ProgressCallback | None
     ) -> DraftingCosts | None:
-        """What a run that drafts while it pays goes by: costs in the middle of its text."""
+        """Return the costs at mid-text for a run that drafts while it pays, else None."""
         config = self._config
         if config.until.stopping.name != "cost":
             return None
         if self._costs is None:
-            self._costs = step_costs(self._pair, config, tell=tell)
+            self._costs = step_costs(self._pair, config, on_progress=on_progress)
         if self._costs is None or not self._costs.draft:
             return None
         return drafting_costs(self._costs, prompt_length + config.max_new_tokens / 2, config.gamma)
 
     def _pieces(self) -> dict[str, str]:
-        """The text pieces of all tokens used; before the first round, of the whole vocabulary."""
+        """Return the bytes of all tokens used; before the first round, of the whole vocabulary."""
         table = self._pair.token_table
         if not self._rounds:
             return table.split(range(len(table.texts)))
@@ -182,7 +180,7 @@ class MeasuredRun(Iterator[Round]):
 
 
 def used_ids(prompt: Prompt, rounds: Sequence[Round]) -> set[int]:
-    """Every token that a trace names."""
+    """Return the ids of all tokens that occur in a trace."""
     ids = set(prompt.token_ids)
     for entry in rounds:
         ids.update(each.token_id for each in entry.candidates)
@@ -202,12 +200,15 @@ def measured_run(
     kind: str | None = None,
     fresh_costs: bool = False,
     budget: float | None = None,
-    tell: ProgressCallback | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> MeasuredRun:
-    """``kind`` is what the user calls the prompt's kind; forecasts know only those of the presets.
+    """Start a measured run.
 
-    ``budget``: seconds for timing the target alone, ``timing_seconds`` if None. ``fresh_costs``
-    measures step costs now, even if some are stored; ``tell`` hears of it.
+    Args:
+        kind: The user's name for the prompt's kind; forecasts know only the kinds of the presets.
+        fresh_costs: Measure step costs now, even if some are stored.
+        budget: Seconds for timing the target alone; ``timing_seconds()`` if None.
+        on_progress: Receives the progress of measuring step costs.
     """
     return MeasuredRun(
         pair,
@@ -217,15 +218,15 @@ def measured_run(
         kind=kind,
         fresh_costs=fresh_costs,
         budget=budget,
-        tell=tell,
+        on_progress=on_progress,
     )
 
 
-def finish(run: MeasuredRun, tell: ProgressCallback | None = None) -> Trace:
-    """What is left of a run: all its rounds, the timing, the step costs."""
+def finish(run: MeasuredRun, on_progress: ProgressCallback | None = None) -> Trace:
+    """Finish a run with its timing and step costs, and return the trace."""
     for _ in run:
         pass
     for _ in run.timed():
         pass
-    run.complete(tell)
+    run.complete(on_progress)
     return run.trace()

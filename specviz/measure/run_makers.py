@@ -1,8 +1,8 @@
-"""A run as it is asked for and as it was made, and the maker that makes runs in this process.
+"""Run orders, finished runs, and the maker that makes runs in this process.
 
-Whoever carries out a plan hands its runs to a maker, one at a time, and waits. It does not know
-whether they are made in this process or by the worker of the dashboard. A maker carries out studies
-too: what is found out on a pair without being a run, such as the scores of a text.
+Plans pass their runs to a maker and wait; they do not know whether it works in this process, in the
+dashboard's worker or on a cluster. Makers also carry out studies: measurements on a pair that are
+not runs, such as scoring a text.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOrder:
-    """A run to be made, and what a page calls it."""
+    """A run to make; ``label`` names it on pages."""
 
     label: str
     spec: PairSpec
     prompt: str
     config: RunConfig
-    baseline: bool = False  # also time the target alone along the same words
-    kind: str | None = None  # of the prompt, as the caller calls it; stored with the run
-    warm_up: bool = False  # only prepares the next run, and is not kept
+    baseline: bool = False  # also time the target alone along the same text
+    kind: str | None = None  # the prompt's kind, stored with the run
+    warm_up: bool = False  # discarded; only warms up for the next run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeRun:
+    """A finished run."""
+
     trace: Trace
     memory_bytes: int | None
-    run_id: str | None = None  # in the run library, if the maker has kept it already
+    run_id: str | None = None  # id in the run library, if the maker stored it already
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRun:
-    """A run of a block; ``warm_up`` goes before the first of its kind in a process."""
+    """A run of a block; ``warm_up`` precedes the first run of its kind in a process."""
 
     order: RunOrder
     warm_up: RunOrder
@@ -52,7 +54,7 @@ class BlockRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Runs that are compared with each other: one device makes them all, in this order."""
+    """Runs that are compared with each other; one device makes them all, in this order."""
 
     runs: tuple[BlockRun, ...]
 
@@ -66,11 +68,11 @@ class StoppedError(Exception):
 
 
 class Study(Protocol):
-    """Finds something out on a loaded pair; it crosses to another process, and so do its values."""
+    """A measurement on a loaded pair. The study and its values must be picklable."""
 
     @property
     def label(self) -> str:
-        """What it does, for a status line."""
+        """Return the activity for a status line."""
         ...
 
     def find(self, pair: Pair) -> Iterator[object]: ...
@@ -78,32 +80,32 @@ class Study(Protocol):
 
 @runtime_checkable
 class SharedStudy(Study, Protocol):
-    """A study of things that know nothing of each other: several devices may find them."""
+    """A study with independent parts, which several devices can share."""
 
     def shares(self) -> tuple[Study, ...]:
-        """Together they find what the study does, in this order. The first may measure times:
-        while it is made, nothing else is."""
+        """Return studies whose values, concatenated, are the study's. The first may measure times,
+        so it runs alone."""
         ...
 
 
 class RunMaker(Protocol):
-    """Makes runs, one at a time. ``stop`` may be called from any thread, and is final."""
+    """Makes runs one at a time. ``stop`` may be called from any thread and is final."""
 
     @property
     def doing(self) -> str:
-        """What takes the time besides the run itself, such as loading a pair, or empty."""
+        """Return an activity besides the run itself, such as loading a pair; or ''."""
         ...
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
-        """Check that the pair can continue the prompts; says which weights it has now."""
+        """Check that the pair can continue the prompts; return its current weights, too."""
         ...
 
     def make(self, order: RunOrder) -> MadeRun:
-        """The finished run; raises StoppedError for one that was stopped."""
+        """Make the run; raises StoppedError if it is stopped."""
         ...
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
-        """What the study finds on the pair; raises StoppedError if it was stopped."""
+        """Yield the values of the study; raises StoppedError if it is stopped."""
         ...
 
     def stop(self) -> None: ...
@@ -111,29 +113,31 @@ class RunMaker(Protocol):
 
 @runtime_checkable
 class BlockMaker(RunMaker, Protocol):
-    """Makes blocks too, as many at a time as it has devices."""
+    """A maker that also makes blocks, as many at once as it has devices."""
 
     def make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
-        """The place of each block and its runs, as they are finished, in any order.
+        """Yield the index of each block with its runs as they finish, in any order.
 
-        Raises StoppedError if it was stopped; blocks that are under way then are lost.
+        Raises StoppedError if stopped; unfinished blocks are lost.
         """
         ...
 
 
 class InProcessMaker:
-    """Makes runs here, with pairs that stay loaded while they fit.
+    """Makes runs in this process, with a cache of loaded pairs.
 
-    ``tell`` hears of the loading and of the measuring of step costs. ``budget``: seconds for the
-    timing of a run. ``costs``: whether step costs that are missing are measured after a run.
+    Args:
+        on_progress: Receives the progress of loading and of measuring step costs.
+        budget: Seconds for the timing of a run.
+        costs: Whether to measure missing step costs after a run.
     """
 
     doing = ""
 
     def __init__(
-        self, tell: ProgressCallback, *, budget: float | None = None, costs: bool = True
+        self, on_progress: ProgressCallback, *, budget: float | None = None, costs: bool = True
     ) -> None:
-        self._tell = tell
+        self._on_progress = on_progress
         self._costs = costs
         self._budget = compared_seconds() if budget is None else budget
         self._pairs = LoadedPairs()
@@ -142,10 +146,10 @@ class InProcessMaker:
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
         from specviz.engine import check_pair
 
-        return check_pair(spec, self._tell, present=True, prompts=prompts, chat=chat)
+        return check_pair(spec, self._on_progress, present=True, prompts=prompts, chat=chat)
 
     def make(self, order: RunOrder) -> MadeRun:
-        pair = self._pairs.load(order.spec, self._tell)
+        pair = self._pairs.load(order.spec, self._on_progress)
         memory = RunMemory(pair, order.config)
         run = measuring.measured_run(
             pair,
@@ -158,11 +162,11 @@ class InProcessMaker:
         for _ in chain(run, run.timed()):
             if self._stopped:
                 raise StoppedError
-        run.complete(self._tell, costs=self._costs)
+        run.complete(self._on_progress, costs=self._costs)
         return MadeRun(trace=run.trace(), memory_bytes=memory.measured())
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
-        for value in study.find(self._pairs.load(spec, self._tell)):
+        for value in study.find(self._pairs.load(spec, self._on_progress)):
             if self._stopped:
                 raise StoppedError
             yield value

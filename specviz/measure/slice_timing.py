@@ -1,8 +1,7 @@
-"""Slices of a finished run, timed in turn: both lanes along the same words, A B B A.
+"""Time slices of a finished run: both lanes along the same tokens, A B B A.
 
-A slice is as much of the text as takes about 0.3 seconds; a shorter text is gone along several
-times. The slices follow each other over the text, round and round. Rounds that the end of the text
-cut short are not timed.
+A slice covers about 0.3 seconds of the text; a shorter text is repeated. Slices go through the
+text in order and start over at its end. A round cut short by the end of the text is not timed.
 """
 
 from __future__ import annotations
@@ -26,23 +25,22 @@ if TYPE_CHECKING:
 
 SLICE_SECONDS = 0.3
 BUDGET = "SPECVIZ_TIMING_SECONDS"
-_FEWEST = 2  # slices, whatever the budget
-_MOST_TURNS = 20  # along one short text
-Lane = Callable[[int, int], tuple[float, ...]]  # the seconds of its steps along some rounds
+_FEWEST = 2  # slices, even over budget
+_MOST_TURNS = 20  # repeats of one short text
+Lane = Callable[[int, int], tuple[float, ...]]  # (first, last round) -> seconds of each step
 
 
 def timing_seconds() -> float:
-    """The longest time for the timing of a run, where nobody says: 20 seconds, or the
-    environment's wish."""
-    wish = os.environ.get(BUDGET, "")
+    """Return the default timing budget of a run: the environment's ``BUDGET``, or 20 seconds."""
+    setting = os.environ.get(BUDGET, "")
     try:
-        return TIMING.nearest(float(wish)) if wish and float(wish) >= 0 else TIMING_SECONDS
+        return TIMING.nearest(float(setting)) if setting and float(setting) >= 0 else TIMING_SECONDS
     except ValueError:
         return TIMING_SECONDS
 
 
 def compared_seconds() -> float:
-    """The same for each run of a comparison, whose interval is over its runs."""
+    """Return the default budget of each run of a comparison, whose interval is over runs."""
     return min(COMPARED_TIMING_SECONDS, timing_seconds())
 
 
@@ -55,10 +53,13 @@ def timed_slices(
     budget: float,
     costs: DraftingCosts | None = None,
 ) -> Iterator[Baseline]:
-    """What is known after every slice, until there are as many as the pilot asks for.
+    """Yield the timing after every slice until the pilot's number of slices is reached.
 
-    It also ends when the next slice would not fit into the budget, in seconds, but not before two.
-    ``costs`` are those that the run decided by.
+    Stops earlier if the next slice would exceed the budget, but not before two slices.
+
+    Args:
+        budget: Seconds.
+        costs: The costs that the run decided by, if it did.
     """
     began = time.monotonic()
     timer = SliceTimer(pair, prompt_ids, config, rounds, budget / PILOT, costs)
@@ -76,7 +77,7 @@ def timed_slices(
 
 
 class SliceTimer:
-    """``prefill`` is what the target alone took to read the prompt. ``longest`` is for a slice."""
+    """Times slices of at most ``longest`` seconds; ``prefill`` is that of the target alone."""
 
     def __init__(
         self,
@@ -89,9 +90,9 @@ class SliceTimer:
     ) -> None:
         from specviz.engine.decoding.timed_replay import TimedReplay
 
-        self._retracing = TimedReplay(pair, prompt_ids, config, rounds, costs)
-        self.prefill = self._retracing.prefill
-        self._whole = sum(entry.whole for entry in rounds)  # only the last may be cut
+        self._replay = TimedReplay(pair, prompt_ids, config, rounds, costs)
+        self.prefill = self._replay.prefill
+        self._whole = sum(entry.whole for entry in rounds)  # only the last round may be cut
         self._parts: list[tuple[int, int]] = []
         self._turns = 1
         self._seconds = min(SLICE_SECONDS, longest)
@@ -102,21 +103,21 @@ class SliceTimer:
         return self._whole > 0
 
     def next(self) -> Slice:
-        """Time the next slice; there must be a whole round."""
+        """Time the next slice; needs ``has_whole_rounds``."""
         with undisturbed(collect=not self._timed):
             if not self._parts:
                 self._divide()
             first, last = self._parts[self._timed % len(self._parts)]
             self._timed += 1
-            alone, again = self._retracing.alone, self._retracing.speculative
+            alone, again = self._replay.alone, self._replay.speculative
             before = self._mean(alone, first, last)
             speculative = (self._mean(again, first, last), self._mean(again, first, last))
             after = self._mean(alone, first, last)
         return Slice(first=first, last=last, target=(before, after), speculative=speculative)
 
     def _divide(self) -> None:
-        """Into equal parts, by what the first round takes in both lanes."""
-        step = math.fsum(self._retracing.alone(0, 1)) + math.fsum(self._retracing.speculative(0, 1))
+        """Divide the text into equal slices, by the time of the first round in both lanes."""
+        step = math.fsum(self._replay.alone(0, 1)) + math.fsum(self._replay.speculative(0, 1))
         rounds = max(1, round(self._seconds / (2 * step)))
         count = max(1, round(self._whole / rounds))
         ends = [round(self._whole * part / count) for part in range(count + 1)]
@@ -124,14 +125,14 @@ class SliceTimer:
         self._turns = min(_MOST_TURNS, max(1, round(rounds / self._whole)))
 
     def _mean(self, lane: Lane, first: int, last: int) -> float:
-        """Seconds of a pass, over as many turns as a short text needs."""
+        """Return the mean seconds of a pass; short texts are repeated."""
         turns = range(self._turns)
         return math.fsum(math.fsum(lane(first, last)) for _ in turns) / self._turns
 
 
 @contextmanager
 def undisturbed(*, collect: bool = True) -> Iterator[None]:
-    """No garbage collection inside a timed block; a whole one before it takes a quarter second."""
+    """Disable garbage collection; a full one before (``collect``) takes a quarter second."""
     was_on = gc.isenabled()
     if collect:
         gc.collect()

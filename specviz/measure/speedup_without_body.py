@@ -1,4 +1,4 @@
-"""The speedup of a pair as it is, for a run that was made with bodies."""
+"""For a run with bodies, the speedup of the same pair without them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from specviz.record.trace import ModelInfo, PairInfo, Trace
 from specviz.store import Library
 from specviz.store.rows import Query
 
-_LOOKED_AT = 20  # runs of the same settings, the newest first
+_LOOKED_AT = 20  # newest runs of the same settings
 
 
 def kept_speedup_without_body(library: Library, trace: Trace) -> float | None:
-    """Of the newest kept run of the same prompt, settings, weights and machine without bodies."""
+    """Return the speedup of the newest stored run that differs only in having no bodies."""
     config = trace.config
     query = Query(
         pairs=(trace.pair.name,),
@@ -31,12 +31,12 @@ def kept_speedup_without_body(library: Library, trace: Trace) -> float | None:
             kept = library.open(row.id)
         except StoreError:
             continue
-        if _is_the_same_as_it_is(kept, trace):
+        if _is_same_run_without_bodies(kept, trace):
             return metrics(kept, intervals=False).speedup_observed
     return None
 
 
-def _is_the_same_as_it_is(kept: Trace, trace: Trace) -> bool:
+def _is_same_run_without_bodies(kept: Trace, trace: Trace) -> bool:
     return (
         not kept.pair.has_bodies
         and _weights(kept.pair) == _weights(trace.pair)

@@ -1,4 +1,4 @@
-"""Step costs, measured once and stored: by pair, bodies, device, threads, kind of sampling."""
+"""Step costs, measured once and stored by pair, bodies, device, threads and kind of sampling."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _KIND = "step-costs"
 _CONTEXTS = (32, 256, 1024)
-_TIMING = 5  # raised when a step's time begins to include something else, or a table does
+_TIMING = 5  # raise it when a step's time or a table begins to include something else
 _MOST_TRIES = 3
-_MARGIN = 32  # tokens that the longest verification may add to the context
+_MARGIN = 32  # tokens that the largest verification adds to the context
 
 
 def stored_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
@@ -27,13 +27,16 @@ def stored_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
 
 
 def step_costs(
-    pair: Pair, config: RunConfig, *, fresh: bool = False, tell: ProgressCallback | None = None
+    pair: Pair,
+    config: RunConfig,
+    *,
+    fresh: bool = False,
+    on_progress: ProgressCallback | None = None,
 ) -> StepCosts | None:
-    """The stored table, or one measured now (in about ten seconds at most) and stored.
+    """Return the stored table, or measure one (in about ten seconds at most) and store it.
 
-    A table from a noisy machine, or one that was cut short, is stored too, and says so. None if
-    there was no time for any, as with models that take seconds a step. ``tell`` hears of the
-    measurement.
+    A noisy or partial table is stored, too, and marked so. None if there was no time for any
+    measurement, as with models that take seconds per step.
     """
     kept = None if fresh else stored_costs(pair, config)
     if kept is not None:
@@ -45,7 +48,7 @@ def step_costs(
     settings, contexts = _lossless_settings(config), _contexts(pair, config)
     bandwidth = read_bandwidth(pair.device)
     measured = measure_step_costs(
-        pair, settings, contexts=contexts, tell=tell, stepwise=_stepwise(pair, config)
+        pair, settings, contexts=contexts, on_progress=on_progress, stepwise=_stepwise(pair, config)
     )
     if measured is not None:
         measured = dataclasses.replace(
@@ -59,30 +62,30 @@ def step_costs(
 
 
 def mend_step_costs(
-    pair: Pair, config: RunConfig, tries: Counter[str], tell: ProgressCallback | None = None
+    pair: Pair, config: RunConfig, tries: Counter[str], on_progress: ProgressCallback | None = None
 ) -> None:
-    """Measure what is missing or was measured busy, and keep the better table.
+    """Measure missing or noisy step costs again and keep the better table.
 
-    On a machine that is always busy that is tried a few times only; ``tries`` counts them.
+    ``tries`` counts the attempts by key, which are limited for machines that are always busy.
     """
     kept, key = stored_costs(pair, config), costs_key(pair, config)
     if kept is not None and not (kept.noisy or kept.sparse):
         return
     if tries[key] >= _MOST_TRIES:
         return
-    step_costs(pair, config, fresh=True, tell=tell)
-    tries[key] += 1  # one that was broken off does not count
+    step_costs(pair, config, fresh=True, on_progress=on_progress)
+    tries[key] += 1  # not reached by an aborted attempt
     made = stored_costs(pair, config)
-    if kept is not None and made is not None and _worth(made) < _worth(kept):
+    if kept is not None and made is not None and _quality(made) < _quality(kept):
         save_value(_KIND, key, kept)
 
 
-def _worth(costs: StepCosts) -> tuple[bool, float]:
+def _quality(costs: StepCosts) -> tuple[bool, float]:
     return not costs.sparse, -costs.drift
 
 
 def costs_key(pair: Pair, config: RunConfig) -> str:
-    """Everything that the cost of a step depends on, in words."""
+    """Return a key with everything that the cost of a step depends on."""
     environment, models = pair.environment, pair.info
     draft = models.draft.weights_sha256 if models.draft else "none"
     parts = (
@@ -99,12 +102,12 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
 
 
 def _stepwise(pair: Pair, config: RunConfig) -> bool:
-    """Whether rounds of these settings cannot be played as the pair's others are."""
-    return pair.lanes is not None and bool(pair.lanes.why_not(config))
+    """Whether these settings rule out the pair's fused rounds, so rounds run step by step."""
+    return pair.lanes is not None and bool(pair.lanes.unsupported_reason(config))
 
 
 def _shape(config: RunConfig) -> Iterator[str]:
-    """Nothing for a chain of the draft model, so that what is stored for it stays its."""
+    """Yield nothing for a chain of the draft model, so that older keys stay valid."""
     if not config.is_chain:
         yield f"shape {shape_text(config.shape)}" + ("" if config.replacement else " none twice")
     if config.draft_method.has_steps and not config.draft_method.needs_draft:
@@ -112,7 +115,7 @@ def _shape(config: RunConfig) -> Iterator[str]:
 
 
 def _bodies(models: PairInfo) -> Iterator[str]:
-    """Nothing for models without a body, so that what is stored for them stays theirs."""
+    """Yield nothing for models without a body, so that older keys stay valid."""
     for role, model in (("target", models.target), ("draft", models.draft)):
         if model is not None and model.body is not None:
             shape = model.body.shape
@@ -120,7 +123,7 @@ def _bodies(models: PairInfo) -> Iterator[str]:
 
 
 def _contexts(pair: Pair, config: RunConfig) -> tuple[int, ...]:
-    """Three context lengths, shorter for a pair whose context is short."""
+    """Return three context lengths, shorter for a pair with a short context window."""
     margin = _MARGIN if config.is_chain else max(_MARGIN, config.depth + 1)
     longest = _CONTEXTS[-1] if pair.max_context is None else pair.max_context - margin
     if longest >= _CONTEXTS[-1]:
@@ -129,7 +132,7 @@ def _contexts(pair: Pair, config: RunConfig) -> tuple[int, ...]:
 
 
 def _sampling(config: RunConfig) -> str:
-    """Which steps of sampling run; their settings hardly change the time they take."""
+    """Return the sampling steps that run; their settings hardly change the cost."""
     if config.greedy:
         return "greedy"
     parts = ["temperature"]

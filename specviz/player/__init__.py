@@ -1,1 +1,1 @@
-"""The Python half of the player: the data sent to it, its source, and the one-file replay."""
+"""The Python half of the player: its data, its source, and the one-file replay."""

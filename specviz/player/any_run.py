@@ -1,4 +1,4 @@
-"""The player's data for a complete run, whoever made it."""
+"""The player's data for a complete run of specviz or of another engine."""
 
 from __future__ import annotations
 

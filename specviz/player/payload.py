@@ -1,4 +1,4 @@
-"""The player's data: what it shows now, as values for JSON. See assets/player/payload.d.ts."""
+"""The player's data as values for JSON; the types are in assets/player/payload.d.ts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from specviz.figures.body_words import OwnSpeedup
+from specviz.figures.body_words import SpeedupWithoutBody
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.roofline import FREE, Pass, Roofline
 from specviz.figures.roofline_words import roofline_words
@@ -32,13 +32,13 @@ from specviz.record.trace import RunConfig, Trace
 _FEW_ROUNDS = 10
 Tour = Literal["ask", "force", "never"]
 JsonObject = dict[str, Any]
-# How the model families that the engine knows write the end of a text.
+# The end-of-text tokens of the model families that the engine supports.
 END_TEXTS = ["<|endoftext|>", "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """The state of a run, as the player is told it."""
+    """The state of a run, as the player shows it."""
 
     id: str
     state: str
@@ -46,19 +46,19 @@ class RunStatus:
     detail: str = ""
     remedy: str = ""
     sentence: str | None = None  # shown while there is no verdict
-    decoded: bool = True  # the last round is there
-    waiting: bool = False  # the stage still shows the run before
-    forkable: bool = False  # a fork of it can be asked for
+    decoded: bool = True  # decoding is complete
+    waiting: bool = False  # the player still shows the previous run
+    forkable: bool = False  # the user can fork it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLink:
-    """What a link to a moment of a run is made of."""
+    """What a link to a moment of a run needs."""
 
-    kept: bool  # the run is in the library, so that its id finds it
-    settings: str | None  # the query that makes the same run again
-    local: bool  # the server listens on this machine alone
-    heard: int | None = None  # the number of the last wish for a moment that was heeded
+    kept: bool  # the run is in the library under its id
+    settings: str | None  # the query string that repeats the run
+    local: bool  # the server listens on this machine only
+    heard: int | None = None  # the number of the last handled moment request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +69,17 @@ class ChartPoint:
     rate: float
     label: str
     current: bool
-    partial: bool  # the run was broken off
-    few: bool  # so few rounds that its rate says little
+    partial: bool  # the run was stopped
+    few: bool  # too few rounds for a reliable rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunChoice:
-    """What a run is asked for: settings, prompt, and the prompt's kind."""
+    """A requested run: settings, prompt, and the prompt's kind."""
 
     config: RunConfig
     prompt: str
-    kind: str | None  # of the prompt, where it is a preset
+    kind: str | None  # if the prompt is a preset
 
 
 def payload(
@@ -94,16 +94,18 @@ def payload(
     growing: bool = False,
     so_far: bool = False,
     tour: Tour = "never",
-    own_speedup: OwnSpeedup | None = None,
+    own_speedup: SpeedupWithoutBody | None = None,
     forked: Trace | None = None,
     link: RunLink | None = None,
     moment: Mapping[str, str] | None = None,
 ) -> JsonObject:
-    """Everything the player shows; of the rounds only those from ``start`` on.
+    """Return everything the player shows, with the rounds from ``start`` on.
 
-    ``so_far``: the target alone is still being timed. ``own_speedup`` is that of the same pair
-    without bodies, where the run has some. ``forked``: the run that this one is a fork of.
-    ``moment``: where to open the run, as a link says it.
+    Args:
+        so_far: The target alone is still being timed.
+        own_speedup: The speedup of the same pair without bodies, if the run has some.
+        forked: The run that this one was forked from.
+        moment: Where to open the run, as query parameters of a link.
     """
     figures = figures or metrics(trace)
     return {
@@ -145,10 +147,10 @@ def payload_of_trace(
     state: str,
     label: str,
     figures: Metrics | None = None,
-    own_speedup: OwnSpeedup | None = None,
+    own_speedup: SpeedupWithoutBody | None = None,
     forked: Trace | None = None,
 ) -> JsonObject:
-    """A trace that is complete; ``figures`` are those of it, if they are known already."""
+    """Return the data of a complete trace; ``figures`` are its metrics if already computed."""
     figures = figures or metrics(trace)
     status = RunStatus(id=run_id, state=state, label=label)
     curves = curves_of(trace, figures, None)
@@ -160,7 +162,7 @@ def payload_of_trace(
 
 
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
-    """The forecast from other texts if there is one, else an extrapolation of this run."""
+    """Return the forecast from other texts if there is one, else an extrapolation of this run."""
     costs = trace.step_costs
     if not _has_curves(trace.config):
         return None
@@ -182,7 +184,7 @@ def chart_point(trace: Trace, figures: Metrics, *, current: bool) -> ChartPoint 
     return ChartPoint(
         gamma=config.gamma,
         rate=figures.tokens_per_second,
-        label=f"γ {config.gamma}, {sampling}, {trace.prompt.kind or 'own words'}",
+        label=f"γ {config.gamma}, {sampling}, {trace.prompt.kind or 'custom prompt'}",
         current=current,
         partial=trace.finish == "stopped",
         few=figures.num_whole_rounds < _FEW_ROUNDS,
@@ -214,14 +216,14 @@ def _run(trace: Trace, status: RunStatus) -> JsonObject:
 
 
 def _left_out(config: RunConfig) -> JsonObject | None:
-    """Charts that mean nothing for this way of speculating, and why."""
+    """Return the charts that do not apply to this method, and the reason."""
     charts, why = list[str](), list[str]()
     if not config.has_alpha:
         charts += ["acceptance", "places"]
-        why.append(f"acceptance over rounds and by position, for {config.without_alpha}")
+        why.append(f"acceptance over rounds and by position, because {config.without_alpha}")
     if not _has_curves(config):
         charts.append("throughput")
-        why.append("throughput over γ, whose formulas are of one chain of γ candidates")
+        why.append("throughput over γ, whose formulas assume one chain of γ candidates")
     return {"charts": charts, "why": f"Left out: {'; '.join(why)}."} if charts else None
 
 
@@ -243,11 +245,11 @@ def _throughput(
         "ideal": [round(rate, 2) for rate in curves.ideal],
         "forecast": [round(rate, 2) for rate in curves.forecast],
         "extrapolated": curves.extrapolated,
-        "stale": chosen is not None and _law_of(chosen) != _law_of(_asked(trace)),
+        "stale": chosen is not None and _forecast_key(chosen) != _forecast_key(_choice_of(trace)),
         "target": round(curves.target, 2),
         "measured_target": figures.baseline_tokens_per_second,
         "doubt": step_cost_warning(trace.step_costs),
-        "chosen": _foretold(curves, chosen.config.gamma) if chosen is not None else None,
+        "chosen": _predicted_rate(curves, chosen.config.gamma) if chosen is not None else None,
         "points": [asdict(point) for point in points],
     }
 
@@ -267,25 +269,25 @@ def _roofline(found: Roofline | None) -> JsonObject | None:
 
 
 def _pass(made: Pass) -> JsonObject:
-    """An interval as wide as the time itself says nothing."""
+    """Return the times of a pass; an interval as wide as the time itself is left out."""
     error = None if made.error is None or made.error >= 1 else round(made.error, 4)
     return {"seconds": made.seconds, "error": error, "floor": made.floor}
 
 
-def _foretold(curves: ThroughputCurves, gamma: int) -> JsonObject:
-    """The forecast rate at a gamma; None beyond the end of the curves."""
+def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
+    """Return the forecast rate at a gamma; None beyond the end of the curves."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 
 
-def _asked(trace: Trace) -> RunChoice:
+def _choice_of(trace: Trace) -> RunChoice:
     return RunChoice(config=trace.config, prompt=trace.prompt.text, kind=trace.prompt.kind)
 
 
-def _law_of(asked: RunChoice) -> tuple[object, ...]:
-    """Everything that acceptance depends on but chance: runs alike in it share a forecast."""
-    config = asked.config
+def _forecast_key(choice: RunChoice) -> tuple[object, ...]:
+    """Return everything that acceptance depends on; runs with equal keys share a forecast."""
+    config = choice.config
     method = (config.rule, config.epsilon, config.residual, config.shape[:1], config.draft_until)
     sampling = (config.temperature, config.top_k, config.top_p)
-    words = (asked.kind or asked.prompt, config.chat, config.ignore_eos)
-    return (*sampling, config.drafter, *method, *words)
+    prompt = (choice.kind or choice.prompt, config.chat, config.ignore_eos)
+    return (*sampling, config.drafter, *method, *prompt)

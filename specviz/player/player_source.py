@@ -1,4 +1,4 @@
-"""The player's files under ``assets`` as one script and one style sheet."""
+"""Join the player's files under ``assets`` into one script and one style sheet."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _STYLES = ("player", "until", "summary", "race", "verdict", "fork", "charts", "p
 
 
 def player_source() -> tuple[str, str]:
-    """The player as a component's module, and its style sheet."""
+    """Return the player as a component's module, and its style sheet."""
     return component_script(ASSETS, "player/component.js"), _styles(*_STYLES)
 
 
 def replay_source() -> tuple[str, str]:
-    """The player as a script that starts itself with the data of its page, and the styles."""
+    """Return the player as a script that starts with the data of its page, and the styles."""
     return page_script(ASSETS, "player/replay.js"), _styles(*_STYLES, "replay")
 
 
 def first_stage_source() -> tuple[str, str]:
-    """The player as a script that starts itself before the page is there, and the styles."""
+    """Return the player as a script that starts before the page is loaded, and the styles."""
     return page_script(ASSETS, "player/first_stage.js"), _styles(*_STYLES, "first_stage")
 
 

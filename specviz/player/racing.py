@@ -1,7 +1,7 @@
 """The data for a race: runs of several lanes on one clock, beside the target alone.
 
-A lane has the same data as a run shown by itself, so that choosing a lane shows its text, its
-rounds and its figures. All times were measured. See assets/player/payload.d.ts.
+A lane has the same data as a single run, so that choosing a lane shows its text, rounds and
+figures. All times were measured. See assets/player/payload.d.ts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from specviz.player.server_payload import server_parts, server_payload_of
 from specviz.record.server_run import AnyTrace, ServerTrace
 
 MOST_LANES = 4
-_UNLIKE = (
-    "No lane is called the fastest: another engine's clock begins with its first piece, and its "
-    "machine and settings may be others."
+_OTHER_ENGINE = (
+    "No winner: another engine's clock starts at its first piece, and its machine and settings may "
+    "differ."
 )
-_NO_TURNS = (
-    "No lane is called the fastest: each was timed when it was made, and they did not take turns."
-)
+_NOT_IN_TURN = "No winner: the lanes were timed at different times, not in turn."
 
 
 def race_payload(
@@ -36,17 +34,22 @@ def race_payload(
     chosen: int = 0,
     by_turns: bool = True,
 ) -> JsonObject:
-    """The player's data for a race of finished runs; ``chosen`` is the lane on the stage.
+    """Return the player's data for a race of finished runs.
 
-    ``figures`` are those of the traces, if they are known already; only intervals are added. The
-    answer of another engine has none, and with one in it the race has no winner; nor has a race of
-    runs that were not made ``by_turns``.
+    A race has no winner if it includes an answer of another engine or its runs were not timed in
+    turn.
+
+    Args:
+        figures: The metrics of the traces if already computed; only intervals are added. None for
+            an answer of another engine.
+        chosen: The lane shown below the race.
+        by_turns: The runs were timed in turn.
     """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
     assert 0 <= chosen < len(traces)
     assert all(trace.rounds for trace in traces), "a lane needs at least one round"
     found = _with_intervals(traces, figures)
-    unlike = _unlike(traces, by_turns=by_turns)
+    reason = _why_incomparable(traces, by_turns=by_turns)
     lanes = [
         _lane(str(label), trace, each)
         for label, trace, each in zip(labels, traces, found, strict=True)
@@ -56,26 +59,26 @@ def race_payload(
             "id": _race_id(lanes),
             "lanes": lanes,
             "targets": _targets(labels, traces),
-            "open": not unlike and _is_undecided([each for each in found if each]),
+            "open": not reason and _is_undecided([each for each in found if each]),
             "chosen": chosen,
-            **({"unlike": unlike} if unlike else {}),
+            **({"unlike": reason} if reason else {}),
         },
         "growing": False,
         "tour": "never",
     }
 
 
-def _unlike(traces: Sequence[AnyTrace], *, by_turns: bool) -> str:
-    """Why the lanes cannot be measured by one another; empty where they can."""
+def _why_incomparable(traces: Sequence[AnyTrace], *, by_turns: bool) -> str:
+    """Return why the lanes are not comparable; empty if they are."""
     if any(isinstance(trace, ServerTrace) for trace in traces):
-        return _UNLIKE
-    return "" if by_turns else _NO_TURNS
+        return _OTHER_ENGINE
+    return "" if by_turns else _NOT_IN_TURN
 
 
 def _is_undecided(figures: Sequence[Metrics]) -> bool:
-    """Whether the intervals leave open who is fastest, be it the target alone.
+    """Return whether the intervals leave the winner open, the target alone included.
 
-    Without them the recordings themselves are all there is.
+    Without intervals, the recordings decide.
     """
     timed = [each for each in figures if each.tokens_per_second and each.speedup_low]
     if len(timed) < len(figures):
@@ -88,12 +91,12 @@ def _is_undecided(figures: Sequence[Metrics]) -> bool:
 
 def _is_close(one: Metrics, other: Metrics) -> bool:
     rates = (each.tokens_per_second or 0.0 for each in (one, other))
-    apart = math.log(next(rates) / next(rates))
-    return abs(apart) <= math.hypot(one.speedup_error or 0.0, other.speedup_error or 0.0)
+    difference = math.log(next(rates) / next(rates))
+    return abs(difference) <= math.hypot(one.speedup_error or 0.0, other.speedup_error or 0.0)
 
 
 def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[int, ...]:
-    """The numbers of the prompts on which every lane has a run."""
+    """Return the indices of the prompts on which every lane has a run."""
     made = {(run.job.item, run.job.lane) for run in measured}
     items, lanes = range(len(comparison.plan.items)), range(len(comparison.lanes))
     return tuple(item for item in items if all((item, lane) in made for lane in lanes))
@@ -102,13 +105,13 @@ def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[
 def representatives(
     comparison: Comparison, measured: Sequence[LaneRun], item: int
 ) -> tuple[LaneRun, ...]:
-    """For every lane, its run on that prompt with the rate nearest the lane's median there.
+    """Return each lane's run on the prompt whose rate is nearest the lane's median there.
 
     All are on one prompt, because lanes with different prompts would not write the same text.
     """
-    of_it = {run.job: run for run in measured if run.job.item == item}.values()
+    on_item = {run.job: run for run in measured if run.job.item == item}.values()
     lanes = range(len(comparison.lanes))
-    found = [representative([run for run in of_it if run.job.lane == lane]) for lane in lanes]
+    found = [representative([run for run in on_item if run.job.lane == lane]) for lane in lanes]
     return tuple(run for run in found if run is not None)
 
 
@@ -141,9 +144,9 @@ def _lane(label: str, trace: AnyTrace, figures: Metrics | None) -> JsonObject:
 
 
 def _lane_id(*parts: object) -> str:
-    """Differs for every recording, because the player remembers by it what it has been sent."""
-    told = repr(parts)
-    return f"race {blake2b(told.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
+    """Return an id that is unique to the recording: the player caches the data it got by id."""
+    content = repr(parts)
+    return f"race {blake2b(content.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
 
 
 def _race_id(lanes: Sequence[JsonObject]) -> str:
@@ -151,7 +154,7 @@ def _race_id(lanes: Sequence[JsonObject]) -> str:
 
 
 def _targets(labels: Sequence[str], traces: Sequence[AnyTrace]) -> list[JsonObject]:
-    """Every target alone, once, as it was timed along the words of the first lane that has it."""
+    """Return each distinct target alone, timed along the text of the first lane that has it."""
     found: dict[tuple[str, str], JsonObject] = {}
     for label, trace in zip(labels, traces, strict=True):
         if isinstance(trace, ServerTrace):

@@ -1,7 +1,7 @@
-"""A run or a comparison as one HTML file that opens from disk and plays without a network.
+"""Write a run or a comparison as one HTML file that plays from disk without a network.
 
-The player is inline. The page's content security policy allows that one script and no request. All
-foreign text is data: JSON that cannot contain mark-up, and that the player draws as text.
+The player is inline; the page's content security policy allows that one script and no request. All
+foreign text is JSON without markup, which the player draws as text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from specviz.comparison import Comparison, LaneRun, basis, body_facts, settings_of
 from specviz.comparison.table import as_texts, legend
 from specviz.errors import ConfigError
-from specviz.figures.body_words import OwnSpeedup, grown_words
+from specviz.figures.body_words import SpeedupWithoutBody, body_sizes
 from specviz.figures.metrics import Metrics
 from specviz.player.payload import JsonObject, payload_of_trace
 from specviz.player.player_source import replay_source
@@ -47,15 +47,18 @@ _DOCUMENT = """<!doctype html>
 def replay_html(
     trace: AnyTrace,
     figures: Metrics | None = None,
-    own_speedup: OwnSpeedup | None = None,
+    own_speedup: SpeedupWithoutBody | None = None,
     *,
     forked: Trace | None = None,
     moment: Mapping[str, str] | None = None,
 ) -> str:
-    """One run in the player; ``figures`` are those of the trace, if they are known already.
+    """Return a page with one run in the player.
 
-    ``own_speedup`` is that of the same pair without bodies, where the run has some; ``forked`` the
-    run that this one is a fork of. It opens at the ``moment``, as a link says it.
+    Args:
+        figures: The metrics of the trace, if already computed.
+        own_speedup: The speedup of the same pair without bodies, if the run has some.
+        forked: The run that this one was forked from.
+        moment: Where to open the run, as query parameters of a link.
     """
     if isinstance(trace, ServerTrace):
         player = server_payload_of(trace, run_id=_RUN_ID, state="recorded", label="recorded")
@@ -71,16 +74,20 @@ def replay_html(
 def comparison_html(
     comparison: Comparison, measured: Sequence[LaneRun], *, item: int | None = None
 ) -> str:
-    """A comparison, and the race on a prompt, by default the first that all lanes ran.
+    """Return a page with a comparison and its race on a prompt.
 
-    Raises ConfigError if not all lanes ran it.
+    Args:
+        item: The index of the prompt, by default the first that all lanes ran.
+
+    Raises:
+        ConfigError: Not all lanes have a run on the prompt.
     """
     raced = prompts_raced(comparison, measured)
     item = raced[0] if item is None and raced else item
     if item not in raced:
         raise ConfigError(
-            "Not every lane has a run on the prompt, so there is no race to save.",
-            remedy="Let the comparison go on until all lanes have one.",
+            "Not every lane has a run on this prompt, so there is no race to save.",
+            remedy="Continue the comparison until every lane has one.",
         )
     runs = representatives(comparison, measured, item)
     return comparison_replay_html(
@@ -100,7 +107,7 @@ def comparison_html(
 
 
 def _prompt(comparison: Comparison, item: int) -> list[str]:
-    """Which prompt the race is on, if there are several."""
+    """Return which prompt the race is on, if there are several."""
     items = comparison.plan.items
     if len(items) == 1:
         return []
@@ -118,13 +125,13 @@ def comparison_replay_html(
     figures: Sequence[Metrics | None] | None = None,
     by_turns: bool = True,
 ) -> str:
-    """The verdict, the table (its head first), and below them the race in the player."""
+    """Return a page with the verdict, the table (its head first) and the race in the player."""
     assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
     pairs = list(dict.fromkeys(_pair(trace) for trace in traces))
     return _document(
         race_payload(labels, traces, figures=figures, by_turns=by_turns),
         title=f"{len(traces)} lanes: {', '.join(pairs)}",
-        facts=[*facts, *_where_and_when(traces[0]), *_of_other_engines(traces[1:])],
+        facts=[*facts, *_where_and_when(traces[0]), *_other_engine_facts(traces[1:])],
         verdict=verdict,
         table=table,
     )
@@ -158,7 +165,7 @@ def _policy(script: str) -> str:
 
 
 def script_json(value: Any) -> str:
-    """JSON for a script element: ASCII only, without characters that HTML would interpret."""
+    """Return JSON for a script element: ASCII only, without characters special to HTML."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for mark in "<>&":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
@@ -173,30 +180,30 @@ def _pair(trace: AnyTrace) -> str:
 
 def _facts(trace: AnyTrace) -> list[str]:
     if isinstance(trace, ServerTrace):
-        return _facts_of_answer(trace)
+        return _answer_facts(trace)
     config = trace.config
     sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
-    bodies = [words] if (words := grown_words(trace.pair)) else []
+    bodies = [words] if (words := body_sizes(trace.pair)) else []
     forks = [f"forked at {each.words}" for each in config.forks]
     gamma = [] if config.branching else [f"γ {config.gamma}"]
-    ways = [*method_words(config), *_drafter(config)]
-    return [*gamma, sampling, *ways, *forks, *bodies, *_where_and_when(trace)]
+    method = [*method_words(config), *_drafter(config)]
+    return [*gamma, sampling, *method, *forks, *bodies, *_where_and_when(trace)]
 
 
 def _drafter(config: RunConfig) -> list[str]:
     return [] if config.drafter == RunConfig().drafter else [config.draft_method.words]
 
 
-def _of_other_engines(traces: Sequence[AnyTrace]) -> list[str]:
+def _other_engine_facts(traces: Sequence[AnyTrace]) -> list[str]:
     answers = [each for each in traces if isinstance(each, ServerTrace)]
     return list(dict.fromkeys(fact for each in answers for fact in _where_and_when(each)))
 
 
-def _facts_of_answer(trace: ServerTrace) -> list[str]:
+def _answer_facts(trace: ServerTrace) -> list[str]:
     gamma, temperature = trace.info.gamma, trace.settings.temperature
-    told = [] if gamma is None else [f"γ {gamma}"]
+    known = [] if gamma is None else [f"γ {gamma}"]
     sampling = "greedy" if temperature == 0 else f"T {temperature:g}"
-    return [*told, sampling, *_where_and_when(trace)]
+    return [*known, sampling, *_where_and_when(trace)]
 
 
 def _where_and_when(trace: AnyTrace) -> list[str]:

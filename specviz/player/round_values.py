@@ -1,7 +1,7 @@
 """The rounds, timings and texts of a trace as values for JSON. See assets/player/payload.d.ts.
 
-Probabilities that decide a verdict keep all digits, so that it can be checked by hand; those of
-the alternatives, which are only drawn, are rounded.
+Probabilities that decide a verdict keep all digits, so that it can be checked by hand. Those of the
+alternatives, which are only displayed, are rounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from specviz.record.token_text import TokenIndex, added_texts, alone, emitted_to
 from specviz.record.trace import Alternatives, Candidate, Extra, Insight, Rival, Round, Trace
 
 JsonObject = dict[str, Any]
-_FORKED_TOKENS = 400  # that are shown of the run that was forked
+_FORKED_TOKENS = 400  # tokens shown of the run that was forked
 
 
 def prompt_texts(trace: Trace) -> list[str]:
@@ -24,7 +24,7 @@ def prompt_texts(trace: Trace) -> list[str]:
 
 
 def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
-    """The rounds from ``start`` on; ``adds`` where a token adds another text than its own."""
+    """Return the rounds from ``start`` on; ``adds`` is set if a token adds a text not its own."""
     items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
     for (index, place), text in _adds(trace).items():
         if index >= start:
@@ -34,7 +34,7 @@ def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
 
 
 def fork_items(trace: Trace) -> list[JsonObject]:
-    """Where the run left others, and what was overruled there."""
+    """Return where the run was forked from others, and what was overruled there."""
     return [_fork(each, trace) for each in trace.config.forks]
 
 
@@ -55,7 +55,7 @@ def _first_text(tops: Alternatives, pieces: Mapping[str, str]) -> str | None:
 
 
 def forked_text(trace: Trace, other: Trace) -> JsonObject:
-    """The text of the run that was forked, from the place of the fork on."""
+    """Return the text of the forked run, from the place of the fork on."""
     fork = trace.config.forks[-1]
     before = sum(len(entry.emitted) for entry in other.rounds[: fork.round]) + fork.place
     emitted = [token for _, token in emitted_tokens(other.rounds)]
@@ -78,9 +78,9 @@ def _adds(trace: Trace) -> dict[TokenIndex, str]:
 
 
 def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
-    """Both lanes as they were timed; None if the target alone was not.
+    """Return both timed lanes; None if the target alone was not timed.
 
-    ``is_open``: which is faster cannot be told.
+    ``is_open``: which lane is faster is undecided.
     """
     target = target_seconds(trace)
     if target is None:
@@ -89,7 +89,7 @@ def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
 
 
 def target_step(trace: Trace) -> float | None:
-    """The seconds of a step of the target alone by step costs, in the middle of the text."""
+    """Return the seconds of a target step by the step costs, in the middle of the text."""
     if trace.step_costs is None:
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
@@ -97,10 +97,9 @@ def target_step(trace: Trace) -> float | None:
 
 
 def lane_parts(trace: Trace) -> list[JsonObject]:
-    """The seconds of every round, divided into its parts.
+    """Return the seconds of every round, divided into its parts.
 
-    A round's length is that of its slice, where it was timed again. Its division comes from the
-    run that was watched.
+    A round that was timed again has the total of its slice; the division comes from the first run.
     """
     by_round = seconds_by_round(trace.baseline, trace.rounds)
     totals = [each.times.decode for each in trace.rounds] if by_round is None else by_round[1]
@@ -108,7 +107,7 @@ def lane_parts(trace: Trace) -> list[JsonObject]:
 
 
 def target_seconds(trace: Trace) -> list[float] | None:
-    """The seconds of every token of the target alone; None if it was not timed."""
+    """Return the seconds per token of the target alone; None if it was not timed."""
     by_round = seconds_by_round(trace.baseline, trace.rounds)
     if by_round is None:
         return None
@@ -164,7 +163,7 @@ def _rival(rival: Rival, pieces: Mapping[str, str]) -> JsonObject:
 
 
 def _known(facts: JsonObject) -> JsonObject:
-    """Those that the way of judging has."""
+    """Return the facts that the acceptance rule records."""
     return {name: value for name, value in facts.items() if value is not None}
 
 

@@ -1,9 +1,9 @@
-"""JavaScript files that import one another, joined into one script.
+"""Join JavaScript files that import one another into one script.
 
 A Streamlit component is one module, and a replay's policy allows one script. So every file becomes
-a function that is called at once and returns what the file exports; the names of two files cannot
-clash. The functions are in the order that the imports need. Files are named by their paths below a
-root folder, such as ``player/race.js``.
+a function that is called at once and returns the file's exports; names of different files cannot
+clash. The functions are in import order. Files are named by their paths below a root folder, such
+as ``player/race.js``.
 
 Only these statements are supported, at the start of a line; all others are refused::
 
@@ -25,14 +25,14 @@ _IMPORT = re.compile(r'^import \{([\w\s,]+)\} from "(\.{1,2}/[\w./]+)";$', re.MU
 _EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+)\b)", re.MULTILINE)
 _DEFAULT = re.compile(r"^export default function \(", re.MULTILINE)
 _DEFAULT_NAME = "default$"
-_OURS = re.compile(r"\$[a-z_]|default\$")  # how names begin that only a joined script may have
+_RESERVED = re.compile(r"\$[a-z_]|default\$")  # names reserved for the joined script
 _COMMENT = re.compile(r"^\s*(?://|/?\*).*$", re.MULTILINE)
-_UNKNOWN = re.compile(r"(?:^|[;{}])\s*(?:import|export)\b.*|\bimport\s*[.(].*", re.MULTILINE)
+_UNSUPPORTED = re.compile(r"(?:^|[;{}])\s*(?:import|export)\b.*|\bimport\s*[.(].*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptModule:
-    """One file, read."""
+    """A parsed file."""
 
     imports: Mapping[str, tuple[str, ...]]  # by the path of the file that exports them
     exports: tuple[str, ...]
@@ -41,33 +41,33 @@ class ScriptModule:
 
 
 def component_script(root: Path, entry: str) -> str:
-    """``entry`` and all it needs as one module, which exports the entry's default."""
+    """Return ``entry`` and its imports as one module that exports the entry's default."""
     modules = read_modules(root, entry)
     assert modules[entry].has_default, f"{entry} has no default export"
     return f"{_joined(modules)}export default {variable_of(entry)}.default;\n"
 
 
 def page_script(root: Path, entry: str) -> str:
-    """``entry`` and all it needs as one script that defines no global names."""
+    """Return ``entry`` and its imports as one script that defines no global names."""
     return f'(() => {{\n"use strict";\n{_joined(read_modules(root, entry))}}})();\n'
 
 
 def read_modules(root: Path, entry: str) -> dict[str, ScriptModule]:
-    """``entry`` and the files it needs, every file after those that it imports from."""
+    """Return ``entry`` and the files it imports, every file after those it imports from."""
     modules: dict[str, ScriptModule] = {}
     _visit(root, entry, modules, ())
     return modules
 
 
 def variable_of(path: str) -> str:
-    """The name that a joined script gives to what a file exports."""
+    """Return the joined script's name for the exports of a file."""
     return f"${path.removesuffix('.js').replace('/', '$')}"
 
 
 def _visit(
     root: Path, path: str, modules: dict[str, ScriptModule], importers: tuple[str, ...]
 ) -> None:
-    assert path not in importers, f"imports run in a circle: {' -> '.join((*importers, path))}"
+    assert path not in importers, f"circular imports: {' -> '.join((*importers, path))}"
     if path in modules:
         return
     module = _read(root, path)
@@ -82,7 +82,7 @@ def _read(root: Path, path: str) -> ScriptModule:
     assert _PATH.fullmatch(path), f"not the name of a script below the root: {path}"
     assert (root / path).is_file(), f"there is no script {path}"
     text = (root / path).read_text(encoding="utf-8")
-    assert not _OURS.search(text), f"{path} has a name that only a joined script may have"
+    assert not _RESERVED.search(text), f"{path} uses a name that is reserved for the joined script"
     imports: dict[str, tuple[str, ...]] = {}
     for names, target in _IMPORT.findall(text):
         imported = normpath(join(dirname(path), target))
@@ -93,13 +93,13 @@ def _read(root: Path, path: str) -> ScriptModule:
     assert len(set(exports)) == len(exports), f"{path} exports a name twice"
     has_default = _DEFAULT.search(body) is not None
     body = _DEFAULT.sub(f"function {_DEFAULT_NAME}(", _EXPORT.sub("", body))
-    unknown = _UNKNOWN.search(_COMMENT.sub("", body))
-    assert not unknown, f"{path} has an import or export that is not known: {unknown[0].strip()}"
+    unsupported = _UNSUPPORTED.search(_COMMENT.sub("", body))
+    assert not unsupported, f"{path} has an unsupported import or export: {unsupported[0].strip()}"
     return ScriptModule(imports=imports, exports=exports, has_default=has_default, body=body)
 
 
 def _names_in(listed: str) -> Iterator[str]:
-    """The names between the braces of an import, which may end with a comma."""
+    """Yield the names between the braces of an import, which may end with a comma."""
     for name in re.sub(r",\s*$", "", listed).split(","):
         assert name.strip().isidentifier(), f"not a name that can be imported: {name.strip()!r}"
         yield name.strip()

@@ -1,7 +1,7 @@
-"""The player's data for the answer of another engine, so far or to its end.
+"""The player's data for another engine's answer, running or complete.
 
-What the engine does not tell is absent: the texts of tokens it rejected, probabilities, draws, and
-what the time of a round was spent on. See assets/player/payload.d.ts.
+What the engine does not report is absent: rejected tokens, probabilities, draws, and how a round's
+time divides. See assets/player/payload.d.ts.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ def server_payload(
     link: RunLink | None = None,
     moment: Mapping[str, str] | None = None,
 ) -> JsonObject:
-    """Of the rounds of a growing answer those from ``start`` on. An answer that is over is sent
-    whole: engines tell more of its rounds at its end than while it comes."""
+    """Return the player's data, for a growing answer with the rounds from ``start`` on.
+
+    A finished answer is sent whole, because engines report more about its rounds at the end.
+    """
     first = start if growing else 0
     return {
         "run": _run(trace, status),
@@ -52,20 +54,22 @@ def server_payload(
 
 
 def server_payload_of(trace: ServerTrace, *, run_id: str, state: str, label: str) -> JsonObject:
-    """An answer that is complete."""
+    """Return the player's data for a complete answer."""
     return server_payload(trace, RunStatus(id=run_id, state=state, label=label))
 
 
 def server_parts(trace: ServerTrace) -> list[JsonObject]:
-    """The seconds of every round, undivided. The clock begins with the first piece: what came
-    before it is the prompt's."""
+    """Return the seconds of every round, undivided.
+
+    The clock starts at the first piece; the time before it belongs to the prompt.
+    """
     return [{"whole": _significant(seconds)} for seconds in _seconds(trace.rounds)]
 
 
 def round_item(trace: ServerTrace, index: int) -> JsonObject:
     entry = trace.rounds[index]
-    told = entry.drafted is not None and entry.accepted is not None
-    fates = _told_item(trace, entry) if told else {**_NO_FATES, "untold": _pieces(entry)}
+    reported = entry.drafted is not None and entry.accepted is not None
+    fates = _reported_item(trace, entry) if reported else {**_NO_FATES, "untold": _pieces(entry)}
     before = trace.rounds[index - 1].at if index else entry.at
     merged = {"merged": True} if entry.merged else {}
     return {
@@ -79,8 +83,8 @@ def round_item(trace: ServerTrace, index: int) -> JsonObject:
 _NO_FATES: JsonObject = {"candidates": [], "extra": None, "cut": None}
 
 
-def _told_item(trace: ServerTrace, entry: ServerRound) -> JsonObject:
-    """The accepted candidates are the first tokens of a round, its last is the extra one."""
+def _reported_item(trace: ServerTrace, entry: ServerRound) -> JsonObject:
+    """Return a round's candidates: the accepted ones come first, the extra token last."""
     drafted, accepted, cut = entry.drafted or 0, entry.accepted or 0, cut_of(trace, entry)
     candidates = [
         {"text": None, "verdict": _verdict(place, accepted), "logprob": None}
@@ -116,7 +120,7 @@ def _tokens(entry: ServerRound) -> list[JsonObject]:
 
 
 def _pieces(entry: ServerRound) -> list[JsonObject]:
-    """What came, by its tokens where they are told."""
+    """Return the received text, by tokens if the engine reports them."""
     if _is_divided(entry):
         return [{**token, "tokens": 1} for token in _tokens(entry)]
     text = "".join(entry.texts)
@@ -150,7 +154,7 @@ def _run(trace: ServerTrace, status: RunStatus) -> JsonObject:
         "forks": [],
         "engine": {
             "name": trace.info.title,
-            "silent": _silent(trace.info),
+            "silent": _not_reported(trace.info),
             "grounds": GROUNDS[trace.grounds],
             "speculates": trace.info.capabilities.speculates,
             "unit": "piece" if trace.grounds == "none" else "round",
@@ -159,20 +163,21 @@ def _run(trace: ServerTrace, status: RunStatus) -> JsonObject:
     }
 
 
-def _silent(info: ServerInfo) -> str:
-    """What the engine keeps to itself, whatever token it is."""
+def _not_reported(info: ServerInfo) -> str:
+    """Return what the engine does not report about any token."""
     if info.capabilities.speculates is False:
-        return f"{info.title} does not speculate here: every token is the target’s own."
+        return f"{info.title} does not speculate here: every token comes from the target."
     return (
-        f"{info.title} keeps to itself what draft and target gave it, the draw that decided, and "
-        "every token that it rejected."
+        f"{info.title} does not report the draft’s and the target’s probabilities, the draws, or "
+        "rejected tokens."
     )
 
 
 def _lanes(trace: ServerTrace) -> JsonObject | None:
-    """The target alone at its mean pace, where it was timed: its tokens have no times of their own.
+    """Return both lanes if the target alone was timed, its tokens at their mean pace.
 
-    Its clock begins with its first token, as that of the answer does."""
+    Its tokens have no individual times. Both clocks start at the first token.
+    """
     pace, tokens = pace_alone(trace.baseline), reported_tokens(trace)
     if pace is None or not tokens:
         return None
@@ -181,13 +186,13 @@ def _lanes(trace: ServerTrace) -> JsonObject | None:
         "open": True,
         "speculative": server_parts(trace),
         "target": [0.0, *[_significant(pace)] * (tokens - 1)],
-        "pace": f"target alone: at its mean pace in {count} other answers, "
+        "pace": f"target alone: mean pace of {count} other answers, "
         f"{RATE.shown(1 / pace)} tokens/s",
     }
 
 
 def _left_out(trace: ServerTrace) -> JsonObject:
-    """The charts that need what no engine tells."""
+    """Return the charts that need what the engine does not report, and the reason."""
     charts, why = (
         ["throughput", "acceptance", "roofline"],
         "step costs and both models’ probabilities",
@@ -199,14 +204,14 @@ def _left_out(trace: ServerTrace) -> JsonObject:
         charts.append("tokens")
     return {
         "charts": charts,
-        "why": f"Charts that need {why} are left out: {trace.info.title} does not tell them.",
+        "why": f"Charts that need {why} are left out: {trace.info.title} does not report them.",
     }
 
 
 def _edition(trace: ServerTrace) -> str:
-    """Differs where an engine has told more of the same rounds."""
-    told = repr([(each.num_tokens, each.drafted, each.accepted) for each in trace.rounds])
-    return blake2b(told.encode(), digest_size=8).hexdigest()
+    """Return a key that changes when the engine reports more about the same rounds."""
+    content = repr([(each.num_tokens, each.drafted, each.accepted) for each in trace.rounds])
+    return blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def _significant(value: float) -> float:

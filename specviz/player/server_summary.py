@@ -1,6 +1,6 @@
-"""What stands above the player of another engine's answer: a sentence, and the figures it told.
+"""The summary above the player for another engine's answer: a sentence and its reported figures.
 
-No speedup is claimed without a timing of the same model without speculation.
+No speedup is shown unless the same model was timed without speculation.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from specviz.record.server_run import GROUNDS, ServerBlock, ServerTrace
 
 JsonObject = dict[str, Any]
 _WHOLE = Quantity(digits=0)
-_NOT_TOLD = "the engine does not tell it"
-_NOT_TOLD_YET = "not told so far"
-_NO_CLAIM = "No speedup is claimed: the target alone was not timed beside it."
+_NOT_REPORTED = "not reported by the engine"
+_NOT_REPORTED_YET = "not reported yet"
+_NO_SPEEDUP = "No speedup: the target alone was not timed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +32,14 @@ class _Card:
     note: str = ""
 
     def as_json(self, *, growing: bool) -> JsonObject:
-        """Of an answer under way more may be told at its end."""
-        untold = _NOT_TOLD_YET if growing else _NOT_TOLD
+        """Return the card; a running answer may report more at its end."""
+        missing = _NOT_REPORTED_YET if growing else _NOT_REPORTED
         return {
             "id": self.id,
             "label": self.label,
             "value": self.value,
             "shown": self.quantity.shown(self.value),
-            "note": self.note if self.value is not None or self.note else untold,
+            "note": self.note if self.value is not None or self.note else missing,
             "help": self.help,
         }
 
@@ -47,7 +47,7 @@ class _Card:
 def server_summary(
     trace: ServerTrace, *, sentence: str | None = None, growing: bool = False
 ) -> JsonObject:
-    """``sentence`` takes the place of our own."""
+    """Return the summary; ``sentence`` replaces the default sentence."""
     figures = server_metrics(trace)
     return {
         "sentence": sentence or _sentence(trace, figures, growing=growing),
@@ -72,12 +72,12 @@ def _counted(count: int, name: str) -> str:
 
 
 def _because(trace: ServerTrace) -> str:
-    said = (speedup_words(trace) or _NO_CLAIM, GROUNDS[trace.grounds], *trace.notices)
-    return " ".join(said)
+    notes = (speedup_words(trace) or _NO_SPEEDUP, GROUNDS[trace.grounds], *trace.notices)
+    return " ".join(notes)
 
 
 def speedup_words(trace: ServerTrace) -> str | None:
-    """The speedup with its interval; None where no block was timed."""
+    """Return the speedup with its interval; None if no block was timed."""
     from specviz.servers.baseline import speedup_of
 
     found = speedup_of(trace.baseline) if trace.baseline else None
@@ -86,21 +86,21 @@ def speedup_words(trace: ServerTrace) -> str | None:
     count = _counted(len(trace.baseline), "block")
     if found.low is None or found.high is None:
         speed = f"{RATIO.bare(found.value)} times the target alone"
-        return f"{speed} (timed in {count}, so how sure that is cannot be said)."
-    said = verdict_words(
+        return f"{speed} ({count}, no confidence interval)."
+    verdict = verdict_words(
         found.value, found.low, found.high, f"on this prompt, in {count}", place=_place(trace)
     )
-    return f"{said}."
+    return f"{verdict}."
 
 
 def _place(trace: ServerTrace) -> str:
-    """Where it was timed: not on this machine, as far as anyone knows."""
+    """Return where it was timed, which need not be this machine."""
     alone = trace.baseline_address
     return "at this address" if alone in (None, trace.info.address) else "at these addresses"
 
 
 def pace_alone(blocks: tuple[ServerBlock, ...]) -> float | None:
-    """Seconds a token of the target alone, over all its answers."""
+    """Return the seconds per token of the target alone, over all its answers."""
     answers = [each for block in blocks for each in block.alone]
     tokens = sum(each.tokens for each in answers)
     return sum(each.seconds for each in answers) / tokens if tokens else None
@@ -125,14 +125,14 @@ def _headlines(m: ServerMetrics) -> Iterator[_Card]:
     yield _Card(
         id="tokens-per-second", label=titled(speed.label), value=m.tokens_per_second,
         quantity=RATE,
-        note="it came in one piece" if m.tokens_per_second is None else "as they came here",
-        help="Tokens after the first piece, over the seconds from the first piece to the last, by "
-        "the clock here: delays of the network count too.",
+        note="received in one piece" if m.tokens_per_second is None else "as received here",
+        help="Tokens after the first piece, divided by the time from the first piece to the last, "
+        "measured here: network delays included.",
     )  # fmt: skip
     yield _Card(
         id="ttft-ms", label="Time to first token",
         value=None if m.ttft is None else 1000 * m.ttft, quantity=MILLISECONDS,
-        help="From the request to the first piece: waiting, reading the prompt, the network.",
+        help="From the request to the first piece: queueing, prefill and network.",
         note="from the request",
     )  # fmt: skip
 
@@ -142,17 +142,17 @@ def _finer(trace: ServerTrace, m: ServerMetrics) -> Iterator[_Card]:
         yield _Card(
             id=f"alpha-{place + 1}", label=f"α at position {place + 1}", value=alpha,
             quantity=PROBABILITY, note="" if alpha is not None else "never reached",
-            help="Accepted at this position of a round, of what was accepted at the one before it; "
-            "the first of all rounds that drafted.",
+            help="Share of rounds accepted at this position, among those accepted at the previous "
+            "one; for position 1, among all rounds that drafted.",
         )  # fmt: skip
     yield _Card(
         id="gamma", label="γ", value=trace.info.gamma, quantity=_WHOLE,
-        help="Candidates drafted a round, where the engine says so.",
+        help="Candidates drafted per round, if the engine reports it.",
     )  # fmt: skip
     pace = pace_alone(trace.baseline)
     yield _Card(
         id="baseline-tokens-per-second", label="Target alone, tokens/s",
         value=None if pace is None else 1 / pace, quantity=RATE,
-        note="not timed" if pace is None else "in the mean of its answers",
-        help="Tokens a second without speculation, in other answers to the same prompt.",
+        note="not timed" if pace is None else "mean of its answers",
+        help="Tokens per second without speculation, in other answers to the same prompt.",
     )  # fmt: skip

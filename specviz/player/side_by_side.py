@@ -1,7 +1,7 @@
-"""Kept runs side by side, of our own engine and of others: a table, a race, and what may be said.
+"""Kept runs of our own and other engines side by side: a table, a race, and their caveats.
 
-Each was timed when it was made. What an engine does not tell is a dash, and a figure that none of
-them tells is left out. Nothing is claimed between them.
+Each run was timed when it was made, so no speedup is computed between runs. A figure that an engine
+does not report is a dash; a figure that none of them reports is left out.
 """
 
 from __future__ import annotations
@@ -21,22 +21,20 @@ from specviz.servers.baseline import speedup_of
 
 Row = tuple[str, tuple[str, ...]]  # a figure's name, and a cell of every run
 
-NOT_ONE = (
-    "Times of different machines and engines are not one measurement, and these runs did not take "
-    "turns: no speedup and no interval is claimed between them."
+NO_SPEEDUP_BETWEEN = (
+    "These runs were not timed in turn, and their machines and engines may differ: no speedup "
+    "between them is computed."
 )
-OTHER_PROMPTS = (
-    "They were not asked the same prompt, so words, acceptance and pace differ for that reason too."
-)
+PROMPTS_DIFFER = "The prompts differ, so text, acceptance and speed differ for that reason, too."
 LEGEND = (
-    "A dash: that engine does not tell it, or it was not measured. Tokens/s of specviz are of its "
-    "whole rounds; of another engine, of what came after the first piece, on a clock that runs "
-    "here. A speedup is over the run's own target alone, with its interval: each holds for its run."
+    "A dash: not reported by that engine, or not measured. Tokens/s: of specviz, over whole "
+    "rounds; of other engines, after the first piece, timed here. Each speedup, with its interval, "
+    "is over the run's own target alone."
 )
 
 
 def rows_beside(traces: Sequence[AnyTrace], figures: Sequence[Metrics | None]) -> tuple[Row, ...]:
-    """``figures``: of our own runs, None for an answer of another engine."""
+    """Return a row per figure; ``figures`` has None for an answer of another engine."""
     columns = [
         _of_answer(trace) if isinstance(trace, ServerTrace) else _of_run(trace, own)
         for trace, own in zip(traces, figures, strict=True)
@@ -45,8 +43,8 @@ def rows_beside(traces: Sequence[AnyTrace], figures: Sequence[Metrics | None]) -
     return tuple((name, cells) for name, cells in rows if set(cells) != {UNKNOWN})
 
 
-def told_apart(labels: Sequence[str]) -> list[str]:
-    """The same labels, numbered where several are alike."""
+def distinct_labels(labels: Sequence[str]) -> list[str]:
+    """Return the labels, with numbers appended to equal ones."""
     counts, seen = Counter(labels), Counter[str]()
     found: list[str] = []
     for label in labels:
@@ -56,15 +54,15 @@ def told_apart(labels: Sequence[str]) -> list[str]:
 
 
 def sentences(traces: Sequence[AnyTrace]) -> tuple[str, ...]:
-    """What is to be known before they are looked at."""
+    """Return the caveats to show above the runs."""
     prompts = {_prompt(each) for each in traces}
-    return (NOT_ONE, OTHER_PROMPTS) if len(prompts) > 1 else (NOT_ONE,)
+    return (NO_SPEEDUP_BETWEEN, PROMPTS_DIFFER) if len(prompts) > 1 else (NO_SPEEDUP_BETWEEN,)
 
 
 def beside_html(
     labels: Sequence[str], traces: Sequence[AnyTrace], figures: Sequence[Metrics | None]
 ) -> str:
-    """All of it as one file that opens anywhere."""
+    """Return the table and the race as one HTML file."""
     first, *rest = sentences(traces)
     rows = rows_beside(traces, figures)
     return comparison_replay_html(
@@ -77,7 +75,7 @@ def beside_html(
 
 _FIGURES = ("alpha_observed", "draft_acceptance_rate", "tau", "tokens_per_second", "ttft_ms")
 _NAMES = (
-    "Engine", "Model", "Where", "Candidates a round, γ", "Temperature", "Tokens", "Rounds",
+    "Engine", "Model", "Where", "Candidates per round, γ", "Temperature", "Tokens", "Rounds",
     *(titled(CATALOGUE[name].label) for name in _FIGURES), "Speedup over its own target alone",
 )  # fmt: skip
 
@@ -120,7 +118,7 @@ def _counts(*counts: int | None) -> Iterator[str]:
 
 
 def _shown(values: Iterable[float | None]) -> Iterator[str]:
-    """As the catalogue writes its figures."""
+    """Yield the values as the catalogue formats them."""
     for name, value in zip(_FIGURES, values, strict=True):
         yield CATALOGUE[name].quantity.shown(value)
 
@@ -130,7 +128,7 @@ def _speedup(value: float | None, low: float | None, high: float | None) -> str:
 
 
 def _prompt(trace: AnyTrace) -> object:
-    """What was asked; an answer to tokens that were given has no words."""
+    """Return the prompt: its text or, if it has none, its token ids."""
     if isinstance(trace, ServerTrace):
         return trace.prompt or trace.prompt_ids
     return trace.prompt.text or trace.prompt.token_ids

@@ -1,4 +1,4 @@
-"""A run's figures as the player shows them: the verdict in a sentence, four headlines, the others.
+"""A run's figures as the player shows them: a verdict sentence, four headlines, the others.
 
 Their names and definitions are in the catalogue, ``figures.catalogue``.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from specviz.figures.body_words import OwnSpeedup, body_sentences, cost_sentences
+from specviz.figures.body_words import SpeedupWithoutBody, body_sentences, cost_sentences
 from specviz.figures.catalogue import CATALOGUE, Figure, titled
 from specviz.figures.metrics import Metrics
 from specviz.figures.speedup_words import (
-    TOO_DISTURBED,
-    alarm,
-    is_unreported,
+    TOO_NOISY,
+    contradiction_warning,
+    is_too_wide,
     is_wide,
     shown_speedup,
     speedup_sentence,
@@ -32,11 +32,11 @@ FINER = (
     "speedup_end_to_end", "speedup_limit", "c", "v", "baseline_tokens_per_second", "ttft_ms",
     "wasted_share",
 )  # fmt: skip
-OF_ALPHA = (  # left out where candidates have no verdict of their own
+OF_ALPHA = (  # left out if candidates have no individual verdicts
     "alpha_observed", "alpha_expected", "alpha_interval_coins", "alpha_interval_prompt",
     "speedup_ideal", "speedup_forecast",
 )  # fmt: skip
-OF_MEMORY = (  # shown only where they are known
+OF_MEMORY = (  # shown only if known
     "parameters", "step_bytes", "bandwidth_share", "draft_bandwidth_share",
     "verify_bandwidth_share", "free_gamma",
 )  # fmt: skip
@@ -49,24 +49,27 @@ def summary(
     sentence: str | None = None,
     growing: bool = False,
     so_far: bool = False,
-    own_speedup: OwnSpeedup | None = None,
+    own_speedup: SpeedupWithoutBody | None = None,
 ) -> JsonObject:
-    """What stands above the player; ``sentence`` takes the verdict's place while there is none.
+    """Return the summary above the player.
 
-    ``growing``: something of the run is still to come. ``so_far``: its timing goes on.
-    ``own_speedup`` is that of the same pair without bodies, where the run has some.
+    Args:
+        sentence: Replaces the verdict while there is none.
+        growing: The run is not finished.
+        so_far: The target alone is still being timed.
+        own_speedup: The speedup of the same pair without bodies, if the run has some.
     """
     beside = {
         "speedup_observed": _speedup_note(metrics, own_speedup, growing=growing, so_far=so_far),
         "tokens_per_second": _rate_note(metrics),
     }
-    if is_unreported(metrics.speedup_low, metrics.speedup_high):
-        beside["speedup_interval"] = _untold_note(so_far=so_far)
+    if is_too_wide(metrics.speedup_low, metrics.speedup_high):
+        beside["speedup_interval"] = _unreported_note(so_far=so_far)
     return {
         "sentence": sentence or speedup_sentence(metrics, trace, so_far=so_far),
         "because": "" if sentence else _because(metrics, trace, so_far=so_far),
         "bodies": " ".join(_bodies(trace, metrics, own_speedup, growing=growing)),
-        "lamp": "" if growing else alarm(metrics),
+        "lamp": "" if growing else contradiction_warning(metrics),
         "figures": [
             _card(CATALOGUE[name], metrics, beside.get(name)) for name in _headlines(trace)
         ],
@@ -78,14 +81,14 @@ def summary(
 
 def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:
     timing = timing_sentence(metrics, trace, so_far=so_far)
-    said = (timing, why_sentence(metrics), *trace.notices)
-    return " ".join(each for each in said if each)
+    texts = (timing, why_sentence(metrics), *trace.notices)
+    return " ".join(each for each in texts if each)
 
 
 def _bodies(
-    trace: Trace, metrics: Metrics, own_speedup: OwnSpeedup | None, *, growing: bool
+    trace: Trace, metrics: Metrics, own_speedup: SpeedupWithoutBody | None, *, growing: bool
 ) -> tuple[str, ...]:
-    """While a run grows, what its bodies are; then also what they do to its speedup."""
+    """Describe the bodies; for a finished run, also their effect on the speedup."""
     if growing:
         return cost_sentences(trace.pair)
     return body_sentences(trace, metrics, own_speedup)
@@ -106,7 +109,7 @@ def _finer(trace: Trace, m: Metrics) -> tuple[str, ...]:
 
 
 def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
-    """A figure with its help; ``note`` replaces that of the catalogue."""
+    """Return a figure with its help; ``note`` replaces the catalogue's note."""
     ranges = _ranges(m)
     ranged = figure.id in ranges
     return {
@@ -120,7 +123,7 @@ def _card(figure: Figure, m: Metrics, note: str | None = None) -> JsonObject:
 
 
 def _ranges(m: Metrics) -> dict[str, tuple[float, float] | None]:
-    """The figures that are intervals."""
+    """Return the ends of the figures that are intervals."""
     coins, prompt = m.intervals.coins, m.intervals.prompt
     return {
         "alpha_interval_coins": (coins.low, coins.high) if coins else None,
@@ -136,39 +139,41 @@ def speedup_interval(m: Metrics) -> tuple[float, float] | None:
 
 
 def _range(figure: Figure, ends: tuple[float, float] | None) -> str:
-    if ends is None or (figure.id == "speedup_interval" and is_unreported(*ends)):
+    if ends is None or (figure.id == "speedup_interval" and is_too_wide(*ends)):
         return UNKNOWN
     return figure.quantity.between(*ends)
 
 
 def _shown(figure: Figure, m: Metrics) -> str:
-    """A speedup that is known only roughly is written as its interval, if that says anything."""
+    """Return a figure as text; an imprecise speedup is shown as its interval, or a dash."""
     ends = speedup_interval(m)
     if figure.id == "speedup_observed" and ends is not None and is_wide(*ends):
-        return UNKNOWN if is_unreported(*ends) else figure.quantity.between(*ends)
+        return UNKNOWN if is_too_wide(*ends) else figure.quantity.between(*ends)
     return figure.shown(m)
 
 
-def _untold_note(*, so_far: bool) -> str:
-    return "still being timed" if so_far else TOO_DISTURBED
+def _unreported_note(*, so_far: bool) -> str:
+    return "still being timed" if so_far else TOO_NOISY
 
 
-def _speedup_note(m: Metrics, own: OwnSpeedup | None, *, growing: bool, so_far: bool) -> str:
+def _speedup_note(
+    m: Metrics, own: SpeedupWithoutBody | None, *, growing: bool, so_far: bool
+) -> str:
     if m.speedup_observed is None:
         return "measured after the run" if growing else "not measured"
     ends = speedup_interval(m)
-    told = [] if ends is None or is_wide(*ends) else [RATIO.span(*ends)]
-    if ends is not None and is_unreported(*ends):
-        told = [_untold_note(so_far=so_far)]
+    notes = [] if ends is None or is_wide(*ends) else [RATIO.span(*ends)]
+    if ends is not None and is_too_wide(*ends):
+        notes = [_unreported_note(so_far=so_far)]
     if own is not None:
-        told.append(f"without a body {shown_speedup(own.value, own.low, own.high)}")
+        notes.append(f"without a body {shown_speedup(own.value, own.low, own.high)}")
     known = {"forecast": m.speedup_forecast, "ideal (v = 1)": m.speedup_ideal}
-    told += [f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None]
-    return " · ".join(told)
+    notes += [f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None]
+    return " · ".join(notes)
 
 
 def _rate_note(m: Metrics) -> str:
     alone, share = CATALOGUE["baseline_tokens_per_second"], CATALOGUE["bandwidth_share"]
-    reached = share.of(m)  # more than all of it is the caches'
+    reached = share.of(m)  # above 1, the caches served the reads
     read = "" if reached is None or reached > 1 else f", {share.shown(m)} of the bandwidth"
     return "" if alone.of(m) is None else f"target alone {alone.shown(m)}{read}"

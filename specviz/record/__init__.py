@@ -1,1 +1,1 @@
-"""What a run is: its trace, settings, pairs, prompts, rules and step costs. Values only."""
+"""The record of a run: trace, settings, pairs, prompts, rules and step costs. Values only."""

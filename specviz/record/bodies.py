@@ -1,8 +1,8 @@
-"""Bodies: sizes to which a model is grown without changing what it says.
+"""Bodies: sizes to which a model is enlarged without changing its output.
 
-A body is asked for by ``none``, by the name of a well-known model whose shape it takes, or by a
-number of parameters such as ``90M`` or ``1.2B``. Width, feed-forward units and layers are its own;
-vocabulary and width of a head stay the model's, so a name tells a shape and not a size.
+A body is named ``none``, by a well-known model whose shape it takes, or by a number of parameters
+such as ``90M`` or ``1.2B``. A body sets width, feed-forward units and layers; vocabulary and head
+width stay those of the model, so a name gives a shape and not a size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MIN_PARAMETERS, MAX_PARAMETERS = 10_000_000, 100_000_000_000
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([MB])", re.IGNORECASE)
 _UNITS = {"M": 1_000_000, "B": 1_000_000_000}
 _FEED_FORWARD_STEP = 64
-_WIDTH_OF_A_LAYER = 64  # columns: a model twice as deep is twice as wide
+_WIDTH_PER_LAYER = 64  # columns: a model twice as deep is twice as wide
 _FEED_FORWARD = 8 / 3  # of the width, as in Llama
 
 
@@ -41,24 +41,24 @@ class NamedBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """A Llama-shaped model as far as growing it is concerned."""
+    """The shape of a Llama-like model, as needed to enlarge it."""
 
     shape: Shape
     heads: int
     key_heads: int
     head_width: int
     vocabulary: int  # rows of the embedding
-    tied: bool  # one matrix is embedding and output
+    tied: bool  # embedding and output share one matrix
 
     @property
     def group_width(self) -> int:
-        """Columns of the query heads that share one key head; a width is so many of them."""
+        """Columns of the query heads that share a key head; a width is a multiple of it."""
         return self.head_width * self.heads // self.key_heads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyInfo:
-    """The body that a model of a run had; ``own_parameters`` are those of the model inside."""
+    """The body of a model in a run; ``own_parameters`` are those of the model without it."""
 
     name: str
     shape: Shape
@@ -93,33 +93,40 @@ NAMED_BODIES: dict[str, NamedBody] = {
 
 
 def body_name(text: str) -> str:
-    """What was asked for, as it is kept and compared. Raises ConfigError."""
+    """Return the normalized name of a body: ``1200m`` becomes ``1.2B``.
+
+    Raises:
+        ConfigError: The text is not a body, or out of range.
+    """
     typed = text.strip().lower()
     if typed == NO_BODY or typed in NAMED_BODIES:
         return typed
     size = _parameters(typed)
     if size is None:
         raise ConfigError(
-            f"{text[:40]!r} is no body.",
+            f"{text[:40]!r} is not a body.",
             remedy=f"Give a size such as 90M or 1.2B, {NO_BODY}, or {', '.join(NAMED_BODIES)}.",
         )
     if not MIN_PARAMETERS <= size <= MAX_PARAMETERS:
         raise ConfigError(
-            f"A body of {text.strip()} is out of reach.", remedy="Give a size from 10M to 100B."
+            f"A body of {text.strip()} is out of range.", remedy="Give a size from 10M to 100B."
         )
     unit = "M" if size < _UNITS["B"] else "B"
     return f"{size / _UNITS[unit]:.3f}".rstrip("0").rstrip(".") + unit
 
 
 def shape_of(body: str, model: ModelShape) -> Shape:
-    """The shape of a body for this model. Raises ConfigError where it is smaller than the model."""
+    """Return the shape of a body for this model.
+
+    Raises:
+        ConfigError: The body is smaller than the model.
+    """
     named, size = NAMED_BODIES.get(body), _parameters(body)
     if named is not None:
-        asked = named.shape
         shape = Shape(
-            width=_rounded_up(asked.width, model.group_width),
-            feed_forward=asked.feed_forward,
-            layers=asked.layers,
+            width=_rounded_up(named.shape.width, model.group_width),
+            feed_forward=named.shape.feed_forward,
+            layers=named.shape.layers,
         )
     else:
         assert size is not None, "a body is named, or is a size"
@@ -135,12 +142,12 @@ def shape_of(body: str, model: ModelShape) -> Shape:
 
 
 def heads_of(shape: Shape, model: ModelShape) -> int:
-    """Of the model grown to a shape: as many as fill its width, and at least its own."""
+    """Return the heads of the enlarged model: enough to fill its width, at least its own."""
     return max(model.heads, shape.width // model.head_width)
 
 
 def parameters_of(shape: Shape, model: ModelShape) -> int:
-    """Of the model grown to a shape: its matrices and norms, without biases."""
+    """Return the parameters of the enlarged model: matrices and norms, without biases."""
     width, heads = shape.width, heads_of(shape, model)
     key_heads = heads * model.key_heads // model.heads
     attention = 2 * width * (heads + key_heads) * model.head_width
@@ -156,10 +163,12 @@ def _parameters(text: str) -> int | None:
     return round(float(found[1]) * _UNITS[found[2].upper()])
 
 
-@functools.lru_cache(maxsize=256)  # a page asks for all that it offers, again and again
+@functools.lru_cache(maxsize=256)  # pages look up all offered sizes on every rerun
 def _shape_of_size(size: int, model: ModelShape) -> Shape:
-    """Proportions of the usual models; a width that is grown to the last bit is preferred."""
-    found = min(_candidates(size, model), key=lambda each: _strain(each, size, model), default=None)
+    """Return the shape nearest to a size with the usual proportions."""
+    found = min(
+        _candidates(size, model), key=lambda each: _penalty(each, size, model), default=None
+    )
     if found is None or parameters_of(found, model) > 1.25 * size:
         raise _too_small(f"{size:,} parameters", model)
     return found
@@ -178,12 +187,15 @@ def _candidates(size: int, model: ModelShape) -> Iterator[Shape]:
         yield Shape(width=width, feed_forward=feed_forward, layers=layers)
 
 
-def _strain(shape: Shape, size: int, model: ModelShape) -> float:
-    """How far a shape is from the size, and from the proportions that models have."""
-    off = abs(math.log(parameters_of(shape, model) / size))
-    odd = abs(math.log(shape.layers * _WIDTH_OF_A_LAYER / shape.width))
+def _penalty(shape: Shape, size: int, model: ModelShape) -> float:
+    """Return how far a shape is from the size and from the usual proportions.
+
+    Widths that are a power of 4 times the model's are preferred: they enlarge it bit-exactly.
+    """
+    size_error = abs(math.log(parameters_of(shape, model) / size))
+    proportion_error = abs(math.log(shape.layers * _WIDTH_PER_LAYER / shape.width))
     exact = math.log(shape.width / model.shape.width, 4).is_integer()
-    return 2 * off + 0.2 * odd + (0.0 if exact else 0.05)
+    return 2 * size_error + 0.2 * proportion_error + (0.0 if exact else 0.05)
 
 
 def _rounded_up(value: int, step: int) -> int:

@@ -1,7 +1,7 @@
-"""What a body would cost here, before it is grown; and the body that a page begins with.
+"""The expected cost of a body on this machine before it is built, and the default body of a page.
 
-A step of one token reads all weights once, so its time follows from the bandwidth at which this
-machine reads memory. It is an expectation, and is shown as one: what is measured replaces it.
+A step of one token reads all weights once, so its time follows from the memory bandwidth of this
+machine. It is shown as an estimate; measured values replace it.
 """
 
 from __future__ import annotations
@@ -14,22 +14,25 @@ from specviz.errors import ConfigError
 from specviz.record.bodies import NAMED_BODIES, NO_BODY, ModelShape, parameters_of, shape_of
 from specviz.record.pairs import memory_margin
 
-STEP_SHARE = 0.6  # of the bandwidth: what a step of one token reaches
-LONGEST_STEP = 0.06  # seconds, of a body that nobody asked for
-MEMORY_SHARE = 0.25  # of the free memory, for a body that nobody asked for
+STEP_SHARE = 0.6  # share of the bandwidth that a step of one token reaches
+LONGEST_STEP = 0.06  # seconds, for a default body
+MEMORY_SHARE = 0.25  # of the free memory, for a default body
 _OFFERED_SIZES = ("10M", "30M", "60M", "90M", "200M", "500M")
-_SIZES = ("90M", "60M", "30M")  # for machines that are too slow for every named body
+_FALLBACK_SIZES = ("90M", "60M", "30M")  # for machines too slow for every named body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyRoom:
-    """What this machine has for bodies of a pair; a model that cannot be grown has no shape."""
+    """The resources of this machine for bodies of a pair.
+
+    The shape of a model that cannot be enlarged is None.
+    """
 
     target: ModelShape | None
     draft: ModelShape | None
-    bandwidth: float  # bytes a second, read by a bare sum
-    memory_free: int | None  # bytes; None where nobody can say
-    itemsize: int  # bytes of a weight
+    bandwidth: float  # bytes per second, read by a plain sum
+    memory_free: int | None  # bytes; None if unknown
+    itemsize: int  # bytes per weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +43,18 @@ class BodyCost:
     step_seconds: float  # expected
 
     def fits(self, room: BodyRoom) -> bool | None:
-        """Whether there is memory to load and run it; None where nobody can say."""
+        """Return whether there is memory to load and run it; None if unknown."""
         if room.memory_free is None:
             return None
         return memory_margin(self.memory_bytes) <= room.memory_free
 
 
 def body_cost(body: str, model: ModelShape, room: BodyRoom) -> BodyCost:
-    """Of the model in a body, or of the model itself; ConfigError where the body is smaller."""
+    """Return the cost of a model in a body, or of the model itself for ``none``.
+
+    Raises:
+        ConfigError: The body is smaller than the model.
+    """
     shape = model.shape if body == NO_BODY else shape_of(body, model)
     parameters = parameters_of(shape, model)
     read = parameters if model.tied else parameters - model.vocabulary * shape.width
@@ -60,28 +67,28 @@ def body_cost(body: str, model: ModelShape, room: BodyRoom) -> BodyCost:
 
 
 def default_body(room: BodyRoom) -> str:
-    """For the target: the largest named body that steps fast enough and leaves memory free.
+    """Return the largest named body for the target that is fast enough and leaves memory free.
 
-    Where none does, the largest size of a few; ``none`` where even these are too slow, or where
-    the model cannot be grown to any.
+    Without one, return the largest such fallback size; ``none`` if these are too slow, too, or if
+    the model cannot be enlarged.
     """
-    named = dict(_light_enough(room, tuple(NAMED_BODIES)))
-    sizes = dict(_light_enough(room, _SIZES))
-    light = named or sizes
-    return max(light, key=lambda body: light[body].parameters, default=NO_BODY)
+    named = dict(_affordable(room, tuple(NAMED_BODIES)))
+    sizes = dict(_affordable(room, _FALLBACK_SIZES))
+    costs = named or sizes
+    return max(costs, key=lambda body: costs[body].parameters, default=NO_BODY)
 
 
-def _light_enough(room: BodyRoom, bodies: tuple[str, ...]) -> Iterator[tuple[str, BodyCost]]:
+def _affordable(room: BodyRoom, bodies: tuple[str, ...]) -> Iterator[tuple[str, BodyCost]]:
     if room.target is None or room.memory_free is None:
         return
     for body, cost in _larger_than(room.target, room, bodies):
-        light = cost.memory_bytes <= MEMORY_SHARE * room.memory_free
-        if light and cost.fits(room) and cost.step_seconds <= LONGEST_STEP:
+        small = cost.memory_bytes <= MEMORY_SHARE * room.memory_free
+        if small and cost.fits(room) and cost.step_seconds <= LONGEST_STEP:
             yield body, cost
 
 
 def body_choices(model: ModelShape, room: BodyRoom) -> tuple[tuple[str, BodyCost], ...]:
-    """The bodies that a page offers for a model, the smallest first; without those too small."""
+    """Return the bodies that a page offers for a model, smallest first."""
     costs = dict(_larger_than(model, room, (*_OFFERED_SIZES, *NAMED_BODIES)))
     return tuple(sorted(costs.items(), key=lambda each: each[1].parameters))
 

@@ -1,7 +1,7 @@
-"""The bug zoo: deliberate mistakes in speculative decoding, and what each one costs.
+"""The bug zoo: deliberate mistakes in speculative decoding, and what each one affects.
 
-They show that the audit can fail. A mistake that costs the law writes other text than the target;
-one that costs acceptance alone writes the right text more slowly, which no test of the text finds.
+They show that the audit can fail. Some change the output distribution. Others only lower
+acceptance: the text is right but slower, which no test of the text finds.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ from typing import Literal
 
 from specviz.errors import ConfigError
 
-Symptom = Literal["the law", "acceptance", "both"]
+Symptom = Literal["distribution", "acceptance", "both"]
 _COSTS: dict[Symptom, str] = {
-    "the law": "the law", "acceptance": "acceptance only", "both": "the law and acceptance",
-}  # fmt: skip
+    "distribution": "exactness",
+    "acceptance": "acceptance only",
+    "both": "exactness and acceptance",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """One mistake. ``distance`` was measured on the embedded pair at temperature 1: the mean total
-    variation between the law of an affected token and the target; None where there is none."""
+    """One mistake.
+
+    ``distance`` was measured on the embedded pair at temperature 1: the mean total variation
+    between the distribution of an affected token and the target; None if there is none.
+    """
 
     name: str
     does: str
@@ -34,70 +39,73 @@ class Break:
 
     @property
     def costs(self) -> str:
-        """The symptom in words."""
+        """What the mistake costs, as text."""
         return _COSTS[self.symptom]
 
 
 _ALL = (
     Break(
         name="recovered-from-target",
-        does="After a rejection, the token is drawn from the target's law, not from the residual.",
-        symptom="the law",
-        why="Accepted candidates already fill the part of the target's law that the draft covers. "
-        "The recovered token has to fill only what is left; drawn from the whole law, it makes "
-        "tokens too frequent that the draft likes too much. At temperature 0 the two are the same.",
+        does="After a rejection, the token is drawn from the target's distribution instead of the "
+        "residual.",
+        symptom="distribution",
+        why="Accepted candidates already cover the overlap of draft and target. The recovered "
+        "token must cover only the rest; drawn from the whole distribution, it makes tokens too "
+        "frequent that the draft overestimates. At temperature 0 there is no difference.",
         distance=0.126,
     ),
     Break(
         name="untrimmed-target-cache",
-        does="After a rejection, the target's cache keeps the candidates that did not stand.",
+        does="After a rejection, the target's cache keeps the rejected candidates.",
         symptom="both",
-        why="From then on the target reads a text with words in it that were never written. Its "
-        "laws are those of another text, and the draft, which reads the right one, agrees less.",
+        why="From then on the target reads tokens that are not in the text. Its distributions are "
+        "those of another text, and the draft, which reads the right one, agrees less.",
         distance=0.48,
     ),
     Break(
         name="untrimmed-draft-cache",
-        does="After a rejection, the draft's cache keeps the candidates that did not stand.",
+        does="After a rejection, the draft's cache keeps the rejected candidates.",
         symptom="acceptance",
-        why="The draft reads words that were never written, so it guesses worse. The ratio uses "
-        "the very law that was drawn from, however bad, so what is emitted keeps the target's law.",
+        why="The draft reads tokens that are not in the text, so its candidates are worse. The "
+        "ratio still uses the distribution they were drawn from, so the output is exact.",
     ),
     Break(
         name="draft-temperature",
         does="Candidates are drawn at half the run's temperature, while the ratio and the residual "
-        "use the draft's law at the run's own.",
-        symptom="the law",
-        why="The ratio must use the very law that was drawn from. A draft at another temperature "
-        "is exact if it does; here likely candidates come too often and are not held back for it. "
-        "Acceptance hardly moves, so it gives no hint. At temperature 0 there is no difference.",
+        "use the draft's distribution at the run's temperature.",
+        symptom="distribution",
+        why="The ratio must use the distribution that the candidate was drawn from. A draft at "
+        "another temperature is exact if it does; here likely candidates come too often and the "
+        "ratio does not correct for it. Acceptance hardly changes, so it gives no hint. At "
+        "temperature 0 there is no difference.",
         distance=0.196,
     ),
     Break(
         name="match",
-        does="The draft's likeliest token is the candidate, and stands with the target's "
+        does="The draft's likeliest token is the candidate, and is accepted with the target's "
         "probability of it.",
         symptom="acceptance",
-        why="This is another algorithm and no mistake: the candidate was drawn from a law that is "
-        "certain of it, the ratio uses this law, and so the text is exact. The chance to stand is "
-        "the target's probability of one token, not the overlap of both laws.",
+        why="This is another algorithm, not a mistake: the candidate comes from a one-hot "
+        "distribution, the ratio uses that distribution, and so the text is exact. The acceptance "
+        "probability is the target's probability of one token, not the overlap of draft and "
+        "target.",
     ),
     Break(
         name="reused-uniform",
-        does="The uniform that drew a candidate decides on it, too.",
-        symptom="the law",
-        why="Inverse sampling gives tokens with low numbers small uniforms and those with high "
-        "numbers large ones. A small uniform accepts, a large one rejects, so tokens with low "
-        "numbers become too frequent. Acceptance hardly moves, so it gives no hint. At temperature "
-        "0 no uniform matters.",
+        does="The uniform that drew a candidate also decides its verdict.",
+        symptom="distribution",
+        why="With inverse sampling, low token ids come from small uniforms and high ids from "
+        "large ones. A small uniform accepts, a large one rejects, so low token ids become too "
+        "frequent. Acceptance hardly changes, so it gives no hint. At temperature 0 uniforms have "
+        "no effect.",
         distance=0.108,
     ),
     Break(
         name="bonus-from-draft",
-        does="When every candidate stands, the bonus token is drawn from the draft's law.",
-        symptom="the law",
-        why="Nobody judges the bonus token, so it has to come from the target itself. It has the "
-        "draft's law here, which is off by the whole distance of the two models.",
+        does="If every candidate is accepted, the bonus token is drawn from the draft.",
+        symptom="distribution",
+        why="The bonus token is not verified, so it has to come from the target. Drawn from the "
+        "draft, it is off by the whole distance of the two models.",
         distance=0.32,
     ),
 )  # fmt: skip
@@ -105,7 +113,11 @@ BREAKS: dict[str, Break] = {each.name: each for each in _ALL}
 
 
 def break_named(name: str) -> Break:
-    """Raises ConfigError for a name that is not in the zoo."""
+    """Return the bug of this name.
+
+    Raises:
+        ConfigError: The name is not in the zoo.
+    """
     if name not in BREAKS:
-        raise ConfigError(f"{name!r} is no bug.", remedy=f"Choose one of {', '.join(BREAKS)}.")
+        raise ConfigError(f"{name!r} is not a bug.", remedy=f"Choose one of {', '.join(BREAKS)}.")
     return BREAKS[name]

@@ -1,9 +1,9 @@
-"""Who proposes candidates: one entry a way of drafting.
+"""The draft methods, one entry each.
 
-Whatever depends on the drafter asks here for what it is, not for its name. A new way is a name, one
-entry (the first that fits a pair is its default), and a class with its case in ``make_drafter`` of
-``engine/decoding/drafting.py``. A class of the user's own is named ``module:Class``; it comes from
-the command line or a file, never from a link.
+Code that depends on the drafter reads its entry, not its name. To add a method, add an entry (the
+first that fits a pair is its default) and a class with its case in ``make_drafter`` of
+``engine/decoding/drafting.py``. A custom class is named ``module:Class``; it comes from the command
+line or a file, never from a link.
 """
 
 from __future__ import annotations
@@ -19,18 +19,22 @@ _NUMBER = re.compile(r"[1-9]\d{0,3}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftMethod:
-    """``fills_rounds``: it drafts γ candidates where there is room, so formulas for one γ hold."""
+    """A draft method.
+
+    ``fills_rounds``: it drafts γ candidates if the length limit allows, so formulas for one γ
+    apply.
+    """
 
     name: str
     words: str
     short: str
     does: str
     needs_draft: bool  # the pair's draft model proposes
-    has_steps: bool  # each candidate costs a step of some model
+    has_steps: bool  # each candidate costs a step of a model
     fills_rounds: bool
     takes_number: bool = False
-    takes_texts: bool = False  # besides the run's own
-    own: bool = False
+    takes_texts: bool = False  # can use texts besides the run's own
+    own: bool = False  # a custom class
 
 
 _METHODS = (
@@ -47,7 +51,7 @@ _METHODS = (
         name="prompt-lookup",
         words="prompt lookup",
         short="lookup",
-        does="prompt lookup, which needs no model: it copies what followed the same words earlier "
+        does="prompt lookup, which needs no model: it copies what followed the same tokens earlier "
         "in the text",
         needs_draft=False,
         has_steps=False,
@@ -57,8 +61,8 @@ _METHODS = (
         name="suffix",
         words="suffix lookup",
         short="suffix",
-        does="suffix lookup, which copies what mostly followed the longest run of the same words, "
-        "the longer the surer",
+        does="suffix lookup, which copies what most often followed the longest matching suffix, "
+        "and more of it the longer the match",
         needs_draft=False,
         has_steps=False,
         fills_rounds=False,
@@ -77,9 +81,9 @@ _METHODS = (
 )
 _OWN_METHOD = DraftMethod(
     name="own",
-    words="drafter of your own",
-    short="own drafter",
-    does="a class of your own, MODULE:CLASS",
+    words="custom drafter",
+    short="custom",
+    does="a custom class, MODULE:CLASS",
     needs_draft=False,
     has_steps=False,
     fills_rounds=False,
@@ -91,7 +95,7 @@ DRAFTERS_IN_WORDS = "; or ".join(method.does for method in (*_METHODS, _OWN_METH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenDrafter:
-    """A drafter as it was named: how it drafts, and with how many layers."""
+    """A chosen drafter: its method and, for early exit, its number of layers."""
 
     method: DraftMethod
     number: int = 0
@@ -104,7 +108,11 @@ class ChosenDrafter:
 
 
 def chosen_drafter(name: str) -> ChosenDrafter:
-    """Raises ConfigError for a name that means nothing."""
+    """Return the drafter of this name.
+
+    Raises:
+        ConfigError: The name is unknown.
+    """
     plain, colon, number = name.partition(":")
     method = DRAFT_METHODS.get(plain)
     if method is not None and not method.takes_number and not colon:
@@ -120,16 +128,16 @@ def chosen_drafter(name: str) -> ChosenDrafter:
 
 
 def drafter_names() -> list[str]:
-    """As they are typed."""
+    """Return the names as a user types them."""
     return [f"{each.name}:N" if each.takes_number else each.name for each in _METHODS]
 
 
 def first_method(*, has_draft: bool) -> DraftMethod:
-    """What a pair is run with unless somebody chooses."""
+    """Return the default method of a pair."""
     return next(each for each in _METHODS if has_draft or not each.needs_draft)
 
 
 def methods_for(*, has_draft: bool) -> list[str]:
-    """Of those that need no number."""
+    """Return the methods that fit a pair, without those that take a number."""
     fitting = (each for each in _METHODS if has_draft or not each.needs_draft)
     return [each.name for each in fitting if not each.takes_number]

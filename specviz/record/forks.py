@@ -1,7 +1,7 @@
-"""Forks: where a run leaves another of the same settings, as a verdict of it is overruled.
+"""Forks: runs that continue another run after one of its verdicts was overruled.
 
-As a text a fork is ``ROUND:PLACE:TOKEN=DRAW`` or, at temperature 0, ``ROUND:PLACE:TOKEN>INSTEAD``;
-several are joined by ``+``. There rounds and places count from 1, as on the pages.
+As text a fork is ``ROUND:PLACE:TOKEN=DRAW`` or, at temperature 0, ``ROUND:PLACE:TOKEN>INSTEAD``;
+several are joined by ``+``. In text, rounds and places count from 1, as on the pages.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from specviz.errors import ConfigError
 from specviz.record.limits import MAX_GAMMA
 
 MAX_FORKS = 100
-_UNIFORM = 2**24  # uniforms are multiples of its inverse
+_UNIFORM = 2**24  # uniforms are multiples of 1 / _UNIFORM
 _TEXT = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})(?:=(\d?\.?\d{1,30}(?:e-\d\d?)?)|>(\d{1,9}))")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """A decision that is overruled: the verdict on the candidate at a place of a round.
+    """An overruled verdict on the candidate at a place of a round.
 
-    ``uniform`` takes the place of the draw that the seed gives. At temperature 0 under the lossless
-    rule no draw decides: there ``instead`` takes the place of the target's likeliest token.
+    ``uniform`` replaces the draw from the seed. At temperature 0 under the lossless rule there is
+    no draw: ``instead`` replaces the target's likeliest token.
     """
 
     round: int
     place: int
-    token_id: int  # of the candidate, by which it is seen that this is the run that was forked
+    token_id: int  # the candidate; identifies the forked run
     uniform: float | None = None
     instead: int | None = None
-    of: str | None = None  # the id under which the other run is kept
+    of: str | None = None  # the id of the stored forked run
 
     def __post_init__(self) -> None:
         if (self.uniform is None) == (self.instead is None):
-            _refuse("A fork overrules either a draw or a token.")
+            _refuse("A fork needs either a draw or a token.")
         if not 0 <= self.place < MAX_GAMMA or min(self.round, self.token_id) < 0:
-            _refuse("A fork is at a place that no run has.")
+            _refuse("A fork has an impossible round, place or token.")
         if self.instead is not None and self.instead < 0:
-            _refuse("A fork names a token that no vocabulary has.")
+            _refuse("A fork has a negative token id.")
         if self.uniform is not None and not 0 <= self.uniform < 1:
-            _refuse(f"A fork has the draw {self.uniform}, which is not from 0 to below 1.")
+            _refuse(f"A fork has the draw {self.uniform}; draws are at least 0 and below 1.")
 
     @property
     def at(self) -> tuple[int, int]:
@@ -55,12 +55,12 @@ class Fork:
 
 
 def followed_by(forks: Sequence[Fork], fork: Fork) -> tuple[Fork, ...]:
-    """The forks of a run that leaves one with these; later ones were in a text that is left."""
+    """Return the forks of a run that forks a run with ``forks``; later forks no longer apply."""
     return (*(each for each in forks if each.at < fork.at), fork)
 
 
 def possible_draw(uniform: float) -> float:
-    """The nearest draw that a seed could have given."""
+    """Return the nearest draw that a seed can produce."""
     return min(_UNIFORM - 1, max(0, round(uniform * _UNIFORM))) / _UNIFORM
 
 
@@ -69,21 +69,32 @@ def forks_text(forks: Sequence[Fork]) -> str:
 
 
 def parse_forks(text: str) -> tuple[Fork, ...]:
-    """Raises ConfigError for what ``forks_text`` does not write."""
+    """Parse the text of `forks_text`.
+
+    Raises:
+        ConfigError: The text is not a list of forks.
+    """
     return tuple(_parsed(part) for part in text.split("+")) if text else ()
 
 
 def check_forks(forks: Sequence[Fork], *, by_draws: bool) -> None:
-    """Raises ConfigError for forks that no run can have; ``by_draws``: draws decide in it."""
+    """Check the forks of one run.
+
+    Args:
+        by_draws: Whether draws decide the verdicts of the run.
+
+    Raises:
+        ConfigError: No run can have these forks.
+    """
     if len(forks) > MAX_FORKS:
-        _refuse(f"A run has {len(forks)} forks; {MAX_FORKS} are the most.")
+        _refuse(f"A run has {len(forks)} forks; the maximum is {MAX_FORKS}.")
     if any(left.at >= right.at for left, right in pairwise(forks)):
         _refuse("The forks of a run are not in the order of its rounds.")
     if any((each.uniform is not None) != by_draws for each in forks):
         _refuse(
-            "A fork gives a token where draws decide."
+            "A fork has a token, but draws decide in this run."
             if by_draws
-            else "A fork gives a draw, and at temperature 0 none decides."
+            else "A fork has a draw, but no draw decides at temperature 0."
         )
 
 
@@ -95,10 +106,10 @@ def _text(fork: Fork) -> str:
 def _parsed(part: str) -> Fork:
     found = _TEXT.fullmatch(part.strip())
     if found is None:
-        _refuse(f"{part[:60]!r} is no fork.")
+        _refuse(f"{part[:60]!r} is not a fork.")
     number, place, token, uniform, instead = found.groups()
     if uniform is not None and not float(uniform) < 1:
-        _refuse(f"{part[:60]!r} is no fork: draws are below 1.")
+        _refuse(f"{part[:60]!r} is not a fork: draws are below 1.")
     return Fork(
         round=int(number) - 1,
         place=int(place) - 1,

@@ -1,7 +1,7 @@
 """The range of every setting of a run, for checks, controls and help texts.
 
-A run may have any setting within ``LIMITS``; the command line offers them all. The controls of
-the pages offer the same, narrowed by ``CONTROLS``, and by ``COMPARED`` for lanes side by side.
+``LIMITS`` are the ranges of a run and of the command line. The controls of the pages use
+``CONTROLS``, and ``COMPARED`` for lanes side by side.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 MAX_GAMMA = 64
 MAX_DRAFTED = 1024  # candidates in one round of another engine
-TIMING_SECONDS = 20.0  # at most, for timing the target alone along a run
+TIMING_SECONDS = 20.0  # at most, to time the target alone along a run
 COMPARED_TIMING_SECONDS = 5.0  # the same for each run of a comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Both ends belong to it. They are whole for a setting that is a whole number."""
+    """A closed range. Its ends are whole for integer settings."""
 
     low: float
     high: float
@@ -43,7 +43,7 @@ LIMITS = {
     "gamma": Range(1, MAX_GAMMA),
     "temperature": Range(0.0, 100.0),
     "top_k": Range(0, 10_000_000),  # more than any vocabulary
-    "top_p": Range(0.0, 1.0),  # 0 itself is refused: it would leave no token
+    "top_p": Range(0.0, 1.0),  # 0 itself is an error: it would leave no token
     "max_new_tokens": Range(1, 1_000_000),
     "seed": Range(0, 2**63 - 1),
     "epsilon": Range(0.0, 1.0),
@@ -58,5 +58,5 @@ CONTROLS = LIMITS | {
     "seed": Range(0, 2**31),
 }
 COMPARED = CONTROLS | {
-    "max_new_tokens": Range(8, 512),  # what the race of four lanes shows well
+    "max_new_tokens": Range(8, 512),  # the race of four lanes is readable up to this
 }

@@ -1,8 +1,7 @@
-"""How numbers are written: one ``Quantity`` for a sort of number, wherever it is shown.
+"""Number formats: one ``Quantity`` for each kind of number, wherever it is shown.
 
-Digits are fixed, so that a column of numbers can be read down. A ratio is "1.43×" where there
-is little room and "1.43 times" in a sentence. Bytes are decimal: a kilobyte has 1000 of them.
-What is not known is a dash.
+Digits are fixed, so that columns of numbers align. A ratio is "1.43×" in tables and "1.43 times" in
+sentences. Bytes are decimal: a kilobyte has 1000. Unknown values are a dash.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ __all__ = [
     "COUNT",
     "GAMMA",
     "MILLISECONDS",
-    "MILLISECONDS_A_TOKEN",
+    "MILLISECONDS_PER_TOKEN",
     "PERCENT",
     "PROBABILITY",
     "RATE",
@@ -29,41 +28,41 @@ __all__ = [
 
 UNKNOWN = "–"
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
-_THREE_DIGITS = 999.5  # from here on a fourth would be written
+_THREE_DIGITS = 999.5  # from here on a number would round to four digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """A sort of number: its digits after the point, and the unit that follows them."""
+    """A kind of number: its digits after the point and its unit."""
 
     digits: int
     unit: str = ""
-    factor: float = 1.0  # from the value to the number that is written
-    share: bool = False  # lies from 0 to 1; the ends of an interval are cut to that
+    factor: float = 1.0  # from the value to the shown number
+    share: bool = False  # from 0 to 1; the ends of an interval are clipped to that
 
     def bare(self, value: float) -> str:
-        """The number without its unit."""
+        """Return the number without its unit."""
         return f"{self.factor * value:.{self.digits}f}"
 
     def shown(self, value: float | None) -> str:
         return UNKNOWN if value is None else f"{self.bare(value)}{self.unit}"
 
     def signed(self, value: float | None) -> str:
-        """A difference, with its sign."""
+        """Return a difference with its sign."""
         if value is None:
             return UNKNOWN
         return f"{self.factor * value:+.{self.digits}f}{self.unit}".replace("-", "−")
 
     def span(self, low: float, high: float) -> str:
-        """A range, without its unit."""
+        """Return a range without its unit."""
         return f"{self._end(low)}–{self._end(high)}"
 
     def between(self, low: float, high: float) -> str:
-        """A range; its unit stands once, at its end."""
+        """Return a range with its unit at the end."""
         return f"{self.span(low, high)}{self.unit}"
 
     def spread(self, value: float | None, low: float | None, high: float | None) -> str:
-        """A value with its range, unless there is none or all three look the same."""
+        """Return a value with its range, if there is one and not all three look the same."""
         if value is None or low is None or high is None:
             return self.shown(value)
         if self._end(low) == self._end(high) == self.bare(value):
@@ -71,16 +70,16 @@ class Quantity:
         return f"{self.shown(value)} ({self.span(low, high)})"
 
     def hover(self, place: str = "y") -> str:
-        """For a chart's hover text: the value that stands at ``place``."""
+        """Return the Plotly format of the value at ``place`` for hover text."""
         if self.factor == 100:
             return f"%{{{place}:.{self.digits}%}}"
-        assert self.factor == 1, "charts draw such a quantity as it is written"
+        assert self.factor == 1, "charts draw unscaled values"
         return f"%{{{place}:.{self.digits}f}}{self.unit}"
 
     @property
     def column(self) -> str:
-        """For a column of a table on a page."""
-        assert self.factor == 1, "a column shows values as they are"
+        """The printf format of a table column on a page."""
+        assert self.factor == 1, "columns show unscaled values"
         return f"%.{self.digits}f{self.unit}"
 
     def _end(self, value: float) -> str:
@@ -89,7 +88,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Size(Quantity):
-    """Bytes, in three digits of the unit that fits them."""
+    """Bytes, as three digits of the fitting unit."""
 
     def bare(self, value: float) -> str:
         size = float(value)
@@ -113,11 +112,11 @@ PROBABILITY = Quantity(digits=3, share=True)
 RATIO = Quantity(digits=2, unit="×")
 COST = Quantity(digits=3)  # of a draft step, in target steps
 STEPS = Quantity(digits=2)  # of a round or a verification, in target steps
-TOKENS = Quantity(digits=2)  # tokens a round
+TOKENS = Quantity(digits=2)  # tokens per round
 GAMMA = Quantity(digits=0)
-RATE = Quantity(digits=1)  # tokens a second
+RATE = Quantity(digits=1)  # tokens per second
 MILLISECONDS = Quantity(digits=1, unit=" ms")
-MILLISECONDS_A_TOKEN = Quantity(digits=2, unit=" ms")
+MILLISECONDS_PER_TOKEN = Quantity(digits=2, unit=" ms")
 PERCENT = Quantity(digits=1, unit=" %", factor=100)
 WHOLE_PERCENT = Quantity(digits=0, unit=" %", factor=100)
 SIZE = _Size(digits=3)
@@ -125,5 +124,5 @@ COUNT = _Count(digits=2)  # of parameters
 
 
 def times(value: float) -> str:
-    """A ratio in a sentence."""
+    """Return a ratio for a sentence."""
     return f"{RATIO.bare(value)} times"

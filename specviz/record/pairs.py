@@ -1,4 +1,4 @@
-"""Pairs as they are asked for and as they are found to be, before any weights are read."""
+"""Pairs as requested, and what is known about them before any weights are read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 GRAPHED = "graphed"
 STEPS = ("auto", "library", "lean", GRAPHED)
 MAX_THREADS = 256
-LIBRARY = "library"  # the kept runs, as texts for suffix lookup
+LIBRARY = "library"  # the stored runs, as texts for suffix lookup
 _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
 
 Activity = Literal["looking", "downloading", "loading", "growing", "measuring"]
@@ -37,11 +37,11 @@ def is_address(place: str | None) -> bool:
 class PairSpec:
     """What to load: an embedded pair by ``name``, or two models by Hub id or folder.
 
-    A device, number type, step or thread count that no machine has is refused here, before any
-    library is loaded; whether this machine has the device is found out later. The bodies are
-    kept as they are compared: ``1200m`` is ``1.2B``. With ``shared_vocabulary`` the tokenizers may
-    differ: the draft proposes the tokens that both have. ``suffix_texts``: where texts for suffix
-    lookup come from, ``LIBRARY`` or a text file; empty for none.
+    An invalid device, dtype, step or thread count raises here, before any library is loaded;
+    loading checks whether this machine has the device. Bodies are normalized: ``1200m`` is
+    ``1.2B``. With ``shared_vocabulary`` the tokenizers may differ: the draft proposes the tokens
+    that both have. ``suffix_texts``: where texts for suffix lookup come from, ``LIBRARY`` or a text
+    file; empty for none.
     """
 
     name: str | None = None
@@ -61,7 +61,7 @@ class PairSpec:
             object.__setattr__(self, side, body_name(getattr(self, side)))
         if not (isinstance(self.device, str) and _DEVICE.fullmatch(self.device)):
             raise ConfigError(
-                f"{self.device!r} is no device.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."
+                f"{self.device!r} is not a device.", remedy="Choose auto, cpu, cuda, cuda:1 or mps."
             )
         if not isinstance(self.shared_vocabulary, bool):
             raise ConfigError(
@@ -82,22 +82,22 @@ class PairSpec:
 
     @property
     def models(self) -> tuple[str | None, str | None]:
-        """The same for two ways to name the same models."""
+        """Target and draft, the same for specs that name the same models differently."""
         return (self.name or DEFAULT_PAIR, None) if self.embedded else (self.target, self.draft)
 
     @property
     def target_place(self) -> str:
-        """Where the target is found, even that of an embedded pair: two with one are comparable."""
+        """Where the target is, even in an embedded pair: pairs with one target are comparable."""
         return self.target or str(pairs_folder() / (self.name or DEFAULT_PAIR) / "target")
 
     @property
     def has_draft(self) -> bool:
-        """A target without a draft is run with the prompt-lookup drafter."""
+        """Whether there is a draft model; a target without one runs with prompt lookup."""
         return self.embedded or self.draft is not None
 
     @property
     def served(self) -> bool:
-        """Whether one of its models is behind an address, and not loaded here."""
+        """Whether a server at an address has one of the models, so that it is not loaded here."""
         return any(is_address(each) for each in (self.target, self.draft))
 
     @property
@@ -105,7 +105,7 @@ class PairSpec:
         return (self.target_body, self.draft_body) != (NO_BODY, NO_BODY)
 
     @property
-    def as_it_is(self) -> PairSpec:
+    def without_bodies(self) -> PairSpec:
         """The pair without bodies."""
         return replace(self, target_body=NO_BODY, draft_body=NO_BODY)
 
@@ -118,7 +118,7 @@ class PairSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What is being done to make a pair ready; bytes where they are known."""
+    """The progress of loading a pair; bytes if known."""
 
     activity: Activity
     text: str
@@ -131,24 +131,24 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")
 
 
-ProgressCallback = Callable[[Progress], None]  # raises to stop what is being done
+ProgressCallback = Callable[[Progress], None]  # raises to stop the work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCheck:
-    """One model as its small files describe it."""
+    """One model as its configuration files describe it."""
 
     name: str
     family: str
     parameters: int
-    bytes_to_fetch: int  # 0 where the weights are already on this machine
+    bytes_to_fetch: int  # 0 if the weights are already on this machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """Which weights a pair has now, and on what it would run; None for weights not here yet.
+    """Which weights of a pair are present, and where it would run; None for missing weights.
 
-    ``others``: where several machines would make the runs, what else it would run on.
+    ``others``: the further environments if several machines would share the runs.
     """
 
     target_sha256: str | None
@@ -159,20 +159,20 @@ class Presence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCheck:
-    """Whether a pair can work, from configurations and tokenizers alone."""
+    """Whether a pair can run, from configurations and tokenizers alone."""
 
     target: ModelCheck
     draft: ModelCheck | None
     vocabulary: int
-    shared_tokens: int | None = None  # of two vocabularies; None where it is one
-    memory_needed: int  # bytes, weights of both in the number type that would be used
-    memory_free: int | None  # None where nobody can say
+    shared_tokens: int | None = None  # of two vocabularies; None if they are the same
+    memory_needed: int  # bytes, weights of both in the dtype that would be used
+    memory_free: int | None  # None if unknown
     notices: tuple[str, ...] = ()
-    present: Presence | None = None  # where it was asked for
+    present: Presence | None = None  # if requested
 
     @property
     def size_ratio(self) -> float | None:
-        """How many times smaller the draft is."""
+        """The parameters of the target over those of the draft."""
         if self.draft is None:
             return None
         return self.target.parameters / self.draft.parameters
@@ -195,29 +195,29 @@ class KnownPair:
 
 
 def memory_margin(needed: int) -> int:
-    """Bytes that should be free to load and run models whose weights need this many."""
+    """Return the bytes that should be free to load and run models with weights of this size."""
     return needed * 13 // 10 + 2**30
 
 
 def pairs_folder() -> Path:
-    """Where the embedded pairs lie: folders with ``target`` and ``draft``."""
+    """Return the folder of the embedded pairs, each with ``target`` and ``draft``."""
     return ASSETS / "pairs"
 
 
 def known_pairs() -> tuple[KnownPair, ...]:
-    """Pairs that are known to share a tokenizer, by family and size."""
+    """Return pairs that are known to share a tokenizer, by family and size."""
     return tuple(KnownPair(**entry) for entry in json.loads(_KNOWN.read_text(encoding="utf-8")))
 
 
 def spec_of(pair: PairInfo) -> PairSpec:
-    """How a pair is asked for that a run was made with."""
+    """Return the spec that loads the pair of a run."""
     draft = pair.draft
     spec = PairSpec(
         target_body=_body(pair.target),
         draft_body=_body(draft) if draft else NO_BODY,
         shared_vocabulary=pair.shared_tokens is not None,
     )
-    if pair.target.name == f"{pair.name}/target":  # how an embedded pair names its models
+    if pair.target.name == f"{pair.name}/target":  # the names in an embedded pair
         return replace(spec, name=pair.name)
     return replace(spec, target=pair.target.name, draft=draft.name if draft else None)
 

@@ -1,8 +1,8 @@
-"""Prompts: the presets by kind, since acceptance depends on the kind, and suites of prompts.
+"""Prompts: presets by kind, since acceptance depends on the kind, and suites of prompts.
 
-A suite is what lanes are compared on: the presets, or a JSONL file of one's own. A line of such a
-file is an object with ``prompt`` and, if results are to be told apart by it, ``kind``. A file is
-read whole, or refused with the line that is wrong; nothing in its texts is ever run.
+Lanes are compared on a suite: the presets, or the user's JSONL file. Each line is an object with
+``prompt`` and, to group the results, an optional ``kind``. A file with an invalid line is rejected
+with the number of that line. Texts of a file are never executed.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Preset:
 
 
 def read_presets() -> tuple[Preset, ...]:
-    """The presets shipped with the project, grouped by kind in the order to show them."""
+    """Return the shipped presets, grouped by kind in display order."""
     path = ASSETS / "prompts.json"
     rows: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
     return tuple(Preset(**row) for row in rows)
 
 
 def kind_of(text: str) -> str | None:
-    """The kind of a preset's prompt; None for any other text."""
+    """Return the kind of a preset's prompt; None for any other text."""
     return next((preset.kind for preset in read_presets() if preset.text == text), None)
 
 
@@ -53,12 +53,19 @@ def preset_suite() -> tuple[SuiteItem, ...]:
 
 
 def read_suite(text: str, source: str) -> tuple[SuiteItem, ...]:
-    """``source`` is what the errors call the text. Empty lines are passed over."""
+    """Parse a suite in JSONL; empty lines are skipped.
+
+    Args:
+        source: Name of the text in error messages.
+
+    Raises:
+        ConfigError: The suite is too large, or a line is invalid.
+    """
     if len(text.encode(errors="surrogatepass")) > MAX_SUITE_BYTES:
         raise ConfigError(
             f"{source} is larger than {SIZE.shown(MAX_SUITE_BYTES)}.", remedy="Give fewer prompts."
         )
-    # Not splitlines: a prompt may hold the other line ends of Unicode as they are.
+    # Not splitlines: a prompt may contain other Unicode line ends.
     lines = text.removeprefix("\ufeff").split("\n")
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not 1 <= len(numbered) <= MAX_ITEMS:
@@ -70,7 +77,7 @@ def read_suite(text: str, source: str) -> tuple[SuiteItem, ...]:
 
 def _item(line: str, where: str) -> SuiteItem:
     try:
-        record = json.loads(line, object_pairs_hook=_no_name_twice)
+        record = json.loads(line, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError):
         _refuse(where, "is not JSON")
     if not isinstance(record, dict):
@@ -83,10 +90,10 @@ def _item(line: str, where: str) -> SuiteItem:
     return SuiteItem(prompt=prompt, kind=kind)
 
 
-def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
-        raise ValueError("a name comes twice")
+        raise ValueError("duplicate key")
     return record
 
 
@@ -97,14 +104,14 @@ def _prompt(prompt: object, where: str) -> str:
         _refuse(where, f"has a prompt of more than {MAX_PROMPT:,} characters")
     try:
         prompt.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, from an escape
+    except UnicodeEncodeError:  # a lone surrogate from an escape
         _refuse(where, "has a prompt that is not Unicode text")
     return prompt
 
 
 def _check_kind(kind: object, where: str) -> None:
     if not isinstance(kind, str) or not kind.strip() or not kind.isprintable():
-        _refuse(where, "has a kind that is no printable text")
+        _refuse(where, "has a kind that is not printable text")
     if len(kind) > MAX_KIND:
         _refuse(where, f"has a kind of more than {MAX_KIND} characters")
 

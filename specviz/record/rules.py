@@ -1,7 +1,7 @@
-"""How candidates are judged: one entry a rule.
+"""The acceptance rules, one entry each.
 
-Whatever depends on the rule asks here for what it is, not for its name. A new rule is a name, one
-entry, and a body with its case in ``make_judge`` of ``engine/decoding/judges.py``.
+Code that depends on the rule reads its entry, not its name. To add a rule, add a name, an entry,
+and a judge with its case in ``make_judge`` of ``engine/decoding/judges.py``.
 """
 
 from __future__ import annotations
@@ -15,21 +15,24 @@ Deciding = Literal["odds", "together", "equal", "threshold"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """``deciding``: what a candidate's fate hangs on. *odds*: min(1, target/draft), candidate by
-    candidate; *together*: one decision on all of them; *equal*: whether the target says the same
-    token; *threshold*: its target probability alone. ``takes``: settings that only it looks at."""
+    """An acceptance rule.
+
+    ``deciding``: what decides a verdict. *odds*: min(1, target/draft) for each candidate;
+    *together*: one decision for all candidates; *equal*: whether the target samples the same
+    token; *threshold*: the target probability alone. ``takes``: settings that only this rule uses.
+    """
 
     name: RuleName
     words: str
     does: str
-    exact: bool  # the text has the target's law
+    exact: bool  # the text has the target's distribution
     deciding: Deciding
     several: bool = False  # also judges several drafts and trees
     takes: tuple[str, ...] = ()
 
     @property
     def one_by_one(self) -> bool:
-        """Whether each candidate has a verdict of its own, so that an α means something."""
+        """Whether each candidate has a verdict of its own, so that α is defined."""
         return self.deciding != "together"
 
 
@@ -37,7 +40,7 @@ _RULES = (
     Rule(
         name="lossless",
         words="token by token",
-        does="accepts each candidate with the chance min(1, target/draft)",
+        does="accepts each candidate with probability min(1, target/draft)",
         exact=True,
         deciding="odds",
         several=True,
@@ -45,23 +48,23 @@ _RULES = (
     Rule(
         name="block",
         words="block verification",
-        does="judges all candidates of a round together; exact, and never fewer are accepted",
+        does="judges all candidates of a round together; exact, and on average accepts no fewer",
         exact=True,
         deciding="together",
     ),
     Rule(
         name="coupled",
         words="coupled by shared noise",
-        does="gives draft and target the same noise and accepts where they say the same; exact, "
-        "and the text depends on the seed and the target alone",
+        does="gives draft and target the same noise and accepts where both choose the same token; "
+        "exact, and the text depends on the seed and the target alone",
         exact=True,
         deciding="equal",
     ),
     Rule(
         name="match",
         words="sample and match",
-        does="lets the draft propose its likeliest token, draws the target's own and accepts where "
-        "they are the same; exact, as several servers do it",
+        does="proposes the draft's likeliest token, samples the target's and accepts where they "
+        "are the same; exact, and used by several servers",
         exact=True,
         deciding="equal",
     ),
@@ -76,8 +79,8 @@ _RULES = (
     Rule(
         name="typical",
         words="typical acceptance",
-        does="accepts what the target finds likely enough, from ε and its entropy (Medusa's); "
-        "lossy",
+        does="accepts tokens that are likely enough for the target, from ε and its entropy (as in "
+        "Medusa); lossy",
         exact=False,
         deciding="threshold",
         takes=("epsilon",),

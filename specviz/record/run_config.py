@@ -1,4 +1,4 @@
-"""The settings of a run, and which of them go together."""
+"""The settings of a run and their valid combinations."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class RunConfig:
     """The settings of a run. ``top_k`` 0 and ``top_p`` 1 mean off; temperature 0 is greedy.
 
     ``num_drafts`` chains are drafted side by side, or a tree of ``branching``, whose depth then
-    takes the place of ``gamma``. ``replacement``: drafts side by side may begin with the same
-    token; the children of a tree's node never are the same.
+    replaces ``gamma``. ``replacement``: drafts side by side may begin with the same token; the
+    children of a tree node always differ.
     """
 
     gamma: int = 5
@@ -58,11 +58,11 @@ class RunConfig:
         _one_of("residual", self.residual, get_args(ResidualName))
         if any(not text for text in self.stop):
             raise ConfigError("A stop string is empty.", remedy="Give at least one character.")
-        if any(not _is_whole(text) for text in self.stop):
+        if any(not _is_utf8(text) for text in self.stop):
             raise ConfigError("A stop string is not UTF-8.", remedy="Give it in UTF-8.")
         check_shape(self.branching, MAX_GAMMA)
         parse_stopping(self.draft_until)
-        _check_together(self)
+        _check_combination(self)
         check_forks(self.forks, by_draws=not (self.greedy and self.exact))
 
     @property
@@ -83,18 +83,20 @@ class RunConfig:
 
     @property
     def exact(self) -> bool:
-        """Whether the text has the target's law."""
+        """Whether the text has the target's distribution."""
         return self.judging.exact
 
     @property
     def by_odds(self) -> bool:
-        """Whether each candidate of one chain stands with min(1, target/draft), the target's law
-        kept: what the odds along a text and forecasts are about."""
+        """Whether each candidate of one chain is accepted with min(1, target/draft), exactly.
+
+        Odds along a text and forecasts assume this.
+        """
         return self.rule == "lossless" and self.is_chain
 
     @property
     def shape(self) -> Shape:
-        """Children of a node, depth by depth."""
+        """Children per node, depth by depth."""
         return self.branching or (self.num_drafts, *(1 for _ in range(self.gamma - 1)))
 
     @property
@@ -103,49 +105,48 @@ class RunConfig:
 
     @property
     def depth(self) -> int:
-        """The most candidates of a round that can stand."""
+        """The most candidates of a round that can be accepted."""
         return len(self.branching) or self.gamma
 
     @property
     def most_candidates(self) -> int:
-        """Of one round."""
+        """The most candidates of a round."""
         return num_nodes(self.shape)
 
     @property
     def without_alpha(self) -> str:
-        """Why accepted over tested means nothing: in words, empty where it does."""
+        """Why accepted / tested is undefined, as text; empty if it is defined."""
         if not self.judging.one_by_one:
-            return f"by {self.judging.words} no candidate has a verdict of its own"
-        return "" if self.is_chain else "several candidates stand for one place"
+            return f"with {self.judging.words} candidates have no verdicts of their own"
+        return "" if self.is_chain else "a place has several candidates"
 
     @property
     def has_alpha(self) -> bool:
-        """Whether accepted over tested means something: one candidate a place, each with a verdict
-        of its own."""
+        """Whether accepted / tested is defined: one candidate per place, each with a verdict."""
         return not self.without_alpha
 
     @property
     def fixed_length(self) -> bool:
-        """Whether every round drafts the same, where there is room."""
+        """Whether every round drafts equally many candidates if the length limit allows."""
         return self.draft_until == "count" and self.draft_method.fills_rounds
 
     @property
     def has_ideal(self) -> bool:
-        """Whether the textbook's speedup, from α and c alone, can be said of it."""
+        """Whether the textbook speedup, from α and c alone, applies."""
         by_odds = self.judging.deciding == "odds" and not self.draft_method.own
         return self.is_chain and by_odds and self.draft_until == "count"
 
     @property
     def formulas_hold(self) -> bool:
-        """Whether rounds are one chain of fixed γ, each candidate with odds of its own."""
+        """Whether rounds are one chain of fixed γ and each candidate has its own odds."""
         return self.is_chain and self.fixed_length and self.judging.deciding == "odds"
 
 
-def _check_together(config: RunConfig) -> None:
-    """Raises ConfigError for settings that contradict each other."""
+def _check_combination(config: RunConfig) -> None:
+    """Raise ConfigError for settings that contradict each other."""
     several, method, until = not config.is_chain, config.draft_method, config.until
     if config.branching and config.num_drafts > 1:
-        _refuse("num_drafts and branching are two ways to draft several tokens.", "Give one.")
+        _refuse("num_drafts and branching exclude each other.", "Give one of them.")
     if several and not config.judging.several:
         _refuse(
             f"rule={config.rule} judges one chain.",
@@ -153,21 +154,27 @@ def _check_together(config: RunConfig) -> None:
         )
     if several and not (method.needs_draft and config.draft_until == "count"):
         _refuse(
-            "Several drafts and trees come from the draft model, γ deep.",
+            "Several drafts and trees need drafter=model and draft_until=count.",
             "Leave out drafter and draft_until, or draft one chain.",
         )
     if until.stopping.name != "count" and not (method.has_steps or method.own):
         _refuse(
-            f"draft_until={config.draft_until} does not go with {method.words}.",
-            "It needs drafter=model or early-exit:N.",
+            f"draft_until={config.draft_until} does not work with {method.words}.",
+            "Use drafter=model or early-exit:N.",
         )
     if not until.stopping.measured and not config.judging.one_by_one:
-        _refuse("The oracle needs a verdict on each candidate.", f"Not rule={config.rule}.")
+        _refuse(
+            "The oracle needs a verdict on each candidate.",
+            f"Use another rule than {config.rule}.",
+        )
     if config.rule == "typical" and config.epsilon == 0.0:
-        _refuse("rule=typical has no epsilon.", "Give one above 0; Medusa's is 0.09.")
+        _refuse("rule=typical needs epsilon.", "Give one above 0; Medusa's is 0.09.")
     chain_by_odds = config.is_chain and config.judging.deciding == "odds"
     if config.forks and not (chain_by_odds and until.stopping.measured):
-        _refuse("Only a chain that is judged by odds can be forked.", "Leave out the fork.")
+        _refuse(
+            "Only a chain judged by odds, without the oracle, can be forked.",
+            "Leave out the fork.",
+        )
 
 
 def _refuse(culprit: str, remedy: str) -> Never:
@@ -175,40 +182,39 @@ def _refuse(culprit: str, remedy: str) -> Never:
 
 
 def refuse_without_effect(config: RunConfig, whose: str) -> None:
-    """Raises ConfigError where something was set that nothing looks at."""
-    for name, usual in (("epsilon", 0.0), ("residual", "leftover")):
-        if getattr(config, name) != usual and name not in config.judging.takes:
+    """Raise ConfigError for a setting that has no effect."""
+    for name, default in (("epsilon", 0.0), ("residual", "leftover")):
+        if getattr(config, name) != default and name not in config.judging.takes:
             rules = " or ".join(rule.name for rule in RULES.values() if name in rule.takes)
-            _refuse(f"{whose} has {name}, which acts only on rule={rules}.", "Leave it out.")
+            _refuse(f"{whose} has {name}, which only affects rule={rules}.", "Leave it out.")
     if not config.replacement and config.num_drafts == 1:
-        _refuse(f"{whose} has replacement, which acts only on several drafts.", "Leave it out.")
+        _refuse(f"{whose} has replacement, which only affects several drafts.", "Leave it out.")
 
 
 def refuse_own_drafter(config: RunConfig) -> None:
-    """Raises ConfigError for a drafter that is imported by name: neither a link nor a page may
-    choose what is run on this machine."""
+    """Raise ConfigError for a custom drafter: links and pages must not choose code to run here."""
     if config.draft_method.own:
         _refuse(
-            "A drafter of your own is not run from a page.",
-            "Use python -m specviz run, which keeps the run for the pages.",
+            "Pages do not run custom drafters.",
+            "Use python -m specviz run, which stores the run for the pages.",
         )
 
 
 def method_words(config: RunConfig) -> tuple[str, ...]:
-    """How a run speculates, where it is not the usual way; a few words each."""
-    words = [] if config.rule == "lossless" else [config.judging.words]
+    """Return how a run's method differs from the default, as short labels."""
+    labels = [] if config.rule == "lossless" else [config.judging.words]
     if config.branching:
-        words.append(f"tree {shape_text(config.branching)}")
+        labels.append(f"tree {shape_text(config.branching)}")
     if config.num_drafts > 1:
-        kind = "" if config.replacement else ", none twice"
-        words.append(f"{config.num_drafts} drafts{kind}")
+        kind = "" if config.replacement else " without replacement"
+        labels.append(f"{config.num_drafts} drafts{kind}")
     if config.draft_until != "count":
-        words.append(config.draft_until)
-    return tuple(words)
+        labels.append(config.draft_until)
+    return tuple(labels)
 
 
-def _is_whole(text: str) -> bool:
-    """Whether it has no lone surrogates, which bytes that are no UTF-8 become."""
+def _is_utf8(text: str) -> bool:
+    """Return whether the text has no lone surrogates, as bytes outside UTF-8 become."""
     return not any("\ud800" <= each <= "\udfff" for each in text)
 
 

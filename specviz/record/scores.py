@@ -1,8 +1,8 @@
-"""What both models say of a text that is known: one value at each of its tokens.
+"""Scores of a known text by both models: one value for each token.
 
-The odds at a token x are the chance that x was an accepted candidate, given that the target wrote
-the text: token by token min(1, draft(x) / target(x)), under another rule what that says. They are
-of the law that the text was written under, its temperature, top-k and top-p, and of no other.
+The odds of a token x are the probability that x was an accepted candidate, given that the target
+wrote the text: min(1, draft(x) / target(x)) token by token, and different under other rules. They
+hold only for the temperature, top-k and top-p that the text was sampled with.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from specviz.record.trace import Prompt, RunConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
-    """The processors that both models pass through before anything is drawn."""
+class SamplingParams:
+    """The sampling parameters of both models."""
 
     temperature: float
     top_k: int = 0
     top_p: float = 1.0
 
     @staticmethod
-    def of(config: RunConfig) -> Law:
-        return Law(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p)
+    def of(config: RunConfig) -> SamplingParams:
+        return SamplingParams(
+            temperature=config.temperature, top_k=config.top_k, top_p=config.top_p
+        )
 
     def put_into(self, config: RunConfig) -> RunConfig:
         return replace(config, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
@@ -31,13 +33,15 @@ class Law:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextScores:
-    """``overlaps``: sum min(draft, target), acceptance before the token is drawn.
+    """The scores of a text, one value per token.
 
-    ``first_odds``: those of a token with which a round begins, where several drafts begin it.
-    ``sureness``: the draft's chance of the token, at temperature 0 that at 1; empty if unknown.
-    Entropies are in nats. ``matches``: the token is the draft's likeliest; ``agrees``: both models
-    have the same likeliest token. Where the law forbids the token, its odds are 0. Where laws were
-    listed in part, overlaps lie between ``overlap_bounds``, and they and the entropies are empty.
+    ``overlaps``: sum min(draft, target), the acceptance probability before the token is drawn.
+    ``first_odds``: odds of a token that begins a round, if a round has several drafts.
+    ``sureness``: the draft's probability of the token, at temperature 0 the one at 1; empty if
+    unknown. Entropies are in nats. ``matches``: the token is the draft's likeliest. ``agrees``:
+    both models have the same likeliest token. A token that top-k or top-p excludes has odds 0. If
+    only part of the distributions is known, overlaps lie within ``overlap_bounds``, and
+    ``overlaps`` and the entropies are empty.
     """
 
     odds: tuple[float, ...]
@@ -53,15 +57,15 @@ class TextScores:
 
     @property
     def impossible_at(self) -> int | None:
-        """The first token that the target never writes under this law."""
+        """The first token with target probability 0 under these sampling parameters."""
         return next((at for at, prob in enumerate(self.text_probs) if prob == 0.0), None)
 
     def as_written(self) -> TextScores:
-        """Of words that the target wrote under this law, none of which is impossible.
+        """Return the scores of a text that the target wrote, without impossible tokens.
 
-        A pass over the whole text adds up in another order than steps do, so with few bits it may
-        choose otherwise at a near tie. A token that it forbids gets the smallest probability, and
-        odds of 1 if it is the draft's likeliest, as at temperature 0; else of 0.
+        A pass over the whole text sums in another order than single steps, so in low precision it
+        may choose another token at a near tie. A token that it excludes gets the smallest
+        probability, and odds of 1 if it is the draft's likeliest, as at temperature 0, else of 0.
         """
         if self.impossible_at is None:
             return self
@@ -79,8 +83,7 @@ class TextScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRounds:
-    """The rounds of a drafter that copies, along a text that is known: nothing in them is left to
-    chance.
+    """The rounds of a drafter that copies, along a known text, where they are certain.
 
     Cut rounds are left out, as everywhere.
     """
@@ -93,22 +96,22 @@ class CopiedRounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredText:
-    """A text with what the pair makes of it under one law.
+    """A text with its scores under one set of sampling parameters.
 
-    ``ends``: by an end-of-text token, not at a limit. ``own``: the target wrote it under this law;
-    odds along any other text are of that text, not of a run. ``scores`` is None where no model
-    drafts, ``copied`` empty where one does.
+    ``ends``: by an end-of-text token, not at a limit. ``own``: the target wrote it with these
+    parameters; odds along other texts do not apply to a run. ``scores`` is None if no model drafts,
+    ``copied`` is empty if one does.
     """
 
     prompt: Prompt
-    law: Law
+    sampling: SamplingParams
     token_ids: tuple[int, ...]
     token_texts: tuple[str, ...]
     ends: bool
     own: bool
     scores: TextScores | None
     copied: tuple[CopiedRounds, ...] = ()
-    doubt: str = ""  # why its words may not have the target's law, although a server wrote them
+    doubt: str = ""  # why a server's text may not have the target's distribution
     pieces: dict[str, str] = field(default_factory=dict[str, str])  # as in ``Trace.pieces``
 
     @property

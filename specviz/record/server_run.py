@@ -1,7 +1,7 @@
-"""A run of somebody's serving engine, as values: only what that engine told, or what follows.
+"""The record of a serving engine's answer: only what the engine reports, or what follows from it.
 
-An engine tells far less than our own loop. What it keeps to itself is None, never guessed. A round
-that is counted from something else says from what (``grounds``).
+An engine reports far less than our own loop. Unreported values are None, never guessed.
+``grounds`` names what rounds were counted from.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ ENGINES: dict[EngineName, str] = {
     "lmstudio": "LM Studio",
     "openai": "OpenAI-compatible server",
 }
-# What makes a piece of an answer a round.
+# What makes a chunk of an answer a round.
 Grounds = Literal[
-    "told",  # the engine tells accepted and drafted of every step
+    "told",  # the engine reports accepted and drafted for every step
     "counted",  # its running totals change at every round
-    "chunks",  # it sends one chunk a round; nothing else checks that
-    "checked chunks",  # the same, and their number agrees with the totals it tells
-    "none",  # it tells no rounds: pieces of text as they came
+    "chunks",  # it sends one chunk per round, which nothing confirms
+    "checked chunks",  # the same, and their number agrees with its totals
+    "none",  # it reports no rounds: chunks of text as received
 ]
 GROUNDS: dict[Grounds, str] = {
-    "told": "The engine tells of every step how many candidates it drafted and accepted.",
+    "told": "The engine reports drafted and accepted candidates for every step.",
     "counted": "Rounds are counted from the engine's running totals of this answer.",
-    "chunks": "Every piece of the answer is taken for a round; the engine tells nothing to check "
-    "that by, and pieces merge when the reader is slow.",
-    "checked chunks": "Every piece of the answer is a round: their number agrees with the "
-    "engine's own totals.",
-    "none": "This engine tells no rounds: the pieces are those in which the text came.",
+    "chunks": "Every chunk of the answer counts as a round. The engine reports nothing to confirm "
+    "it, and chunks merge if they are read slowly.",
+    "checked chunks": "Every chunk of the answer is a round: their number agrees with the "
+    "engine's totals.",
+    "none": "This engine reports no rounds: chunks of text are shown as received.",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What an engine can tell. False means that nobody knows it to."""
+    """What an engine can report. False means that no such report is known."""
 
     token_ids: bool = False
-    rounds: bool = False  # accepted and drafted of every round, or what they follow from
+    rounds: bool = False  # accepted and drafted of every round, or values that imply them
     totals: bool = False  # accepted and drafted of a request
     counters: bool = False  # of everything that it serves
     prompt_laws: bool = False  # log-probabilities of the tokens of a prompt
-    speculates: bool | None = None  # None: it does not say
-    can_switch_off: bool = False  # a request can be answered without speculation
+    speculates: bool | None = None  # None: not reported
+    can_switch_off: bool = False  # a request can turn speculation off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo:
-    """Which engine answers at an address. The address holds neither key nor password."""
+    """The engine at an address. The address contains neither key nor password."""
 
     address: str
     engine: EngineName
     version: str | None
     model: str
-    gamma: int | None  # candidates a round, where it says
+    gamma: int | None  # candidates per round, if reported
     capabilities: Capabilities
 
     @property
@@ -72,7 +72,7 @@ class ServerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What was asked of an engine besides the prompt."""
+    """The settings of a request besides the prompt."""
 
     max_new_tokens: int = 128
     temperature: float = 0.0
@@ -85,22 +85,22 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRound:
-    """Tokens that came together. ``drafted`` and ``accepted`` are the engine's own numbers."""
+    """Tokens that arrived together. ``drafted`` and ``accepted`` are the engine's own numbers."""
 
     index: int
-    texts: tuple[str, ...]  # of the tokens; one text of all where the engine does not divide it
-    token_ids: tuple[int, ...] = ()  # empty where it does not tell them
-    num_tokens: int  # 0 where it does not tell how many
-    at: float  # seconds from the request to their coming
+    texts: tuple[str, ...]  # of the tokens; one text for all if the engine does not split it
+    token_ids: tuple[int, ...] = ()  # empty if not reported
+    num_tokens: int  # 0 if not reported
+    at: float  # seconds from the request to their arrival
     drafted: int | None = None
     accepted: int | None = None
-    merged: bool = False  # came in one piece with the round before
+    merged: bool = False  # arrived in one chunk with the round before
     logprobs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTotals:
-    """An engine's own totals of one answer."""
+    """The engine's totals of one answer."""
 
     rounds: int | None = None
     drafted: int | None = None
@@ -110,7 +110,7 @@ class ServerTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedAnswer:
-    """One answer of a comparison with the target alone: decoding only, after the first token."""
+    """The decoding time of one answer, after its first token."""
 
     tokens: int
     seconds: float
@@ -126,8 +126,11 @@ class ServerBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTrace:
-    """A whole answer. Tokens that came with no drafts, as the first one after the prompt, are
-    among the rounds with ``drafted`` None. ``prompt`` is empty if ids were given."""
+    """A whole answer.
+
+    Tokens without a draft, such as the first one after the prompt, are rounds with ``drafted``
+    None. ``prompt`` is empty if token ids were sent.
+    """
 
     info: ServerInfo
     settings: ServerSettings
@@ -159,19 +162,19 @@ AnyTrace = Trace | ServerTrace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """An engine's counters of everything that it served, at one moment."""
+    """An engine's counters of everything it has served, at one moment."""
 
-    at: float  # seconds, of a clock that only goes forward; of a log its own times
+    at: float  # seconds of a monotonic clock; of a log, its own times
     drafts: float | None = None
     drafted: float | None = None
     accepted: float | None = None
     accepted_at: tuple[float, ...] = ()  # by position
     generated: float | None = None  # tokens
-    notices: tuple[str, ...] = ()  # what was left out of it, and why
+    notices: tuple[str, ...] = ()  # what was left out, and why
 
 
 def alpha_by_position(accepted_at: Sequence[float], drafts: float) -> tuple[float | None, ...]:
-    """Accepted at a position, of what was accepted at the one before it; the first of drafts."""
+    """Return accepted at each position over accepted at the one before; the first over drafts."""
     before = [drafts, *accepted_at]
     return tuple(
         each / base if base > 0 else None for each, base in zip(accepted_at, before, strict=False)

@@ -1,7 +1,7 @@
 """The shape of a round's candidates: a chain, several chains from one place, or a tree.
 
-A shape is how many children each node has, depth by depth: γ ones are a chain, M and then ones
-are M drafts side by side. As a text it is ``3x2x1``. Nodes are numbered depth by depth, from 0.
+A shape lists the children per node, depth by depth: γ ones are a chain, M followed by ones are M
+drafts side by side. Its text is ``3x2x1``. Nodes are numbered depth by depth, from 0.
 """
 
 from __future__ import annotations
@@ -24,18 +24,24 @@ def shape_text(shape: Shape) -> str:
 
 
 def parse_shape(text: str) -> Shape:
-    """Raises ConfigError for what ``shape_text`` does not write. Nothing is no tree."""
+    """Parse the text of `shape_text`; empty text is no tree.
+
+    Raises:
+        ConfigError: The text is not a tree.
+    """
     if not text:
         return ()
     if not _TEXT.fullmatch(text):
-        raise ConfigError(f"{text[:40]!r} is no tree.", remedy="Write it like 3x2x1x1.")
+        raise ConfigError(f"{text[:40]!r} is not a tree.", remedy="Write it like 3x2x1x1.")
     return tuple(map(int, text.split("x")))
 
 
 def check_shape(shape: Shape, most_deep: int) -> None:
-    """Raises ConfigError for a tree that no run can draft."""
+    """Raise ConfigError for a tree that no run can draft."""
     if any(isinstance(each, bool) or not isinstance(each, int) for each in shape):
-        raise ConfigError("A tree's branching is no whole number.", remedy="Write it like 3x2x1.")
+        raise ConfigError(
+            "A tree's branching is not a whole number.", remedy="Write it like 3x2x1."
+        )
     if not all(1 <= each <= MAX_BRANCHES for each in shape):
         raise ConfigError(
             f"A tree has a branching of {next(n for n in shape if not 1 <= n <= MAX_BRANCHES)}.",

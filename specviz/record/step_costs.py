@@ -1,17 +1,20 @@
-"""What the steps of both models take, in seconds: what every c, v and forecast rests on."""
+"""The seconds that steps of both models take; every c, v and forecast comes from them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-ENOUGH_SAMPLES = 6  # for a median that a few odd ones do not move
-NOISE_LIMIT = 0.05  # step costs whose steps drift by more are measured again at the next rest
+ENOUGH_SAMPLES = 6  # for a median that a few outliers do not move
+NOISE_LIMIT = 0.05  # step costs that drift by more are measured again at the next idle time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeCosts:
-    """Seconds of rounds of one tree, or of drafts side by side, by context: a whole draft phase,
-    and the target's pass over the pending token and all nodes. Errors as in ``StepCosts``."""
+    """The seconds of rounds of one tree, or of drafts side by side, by context.
+
+    ``draft`` is a whole draft phase; ``verify`` is the target's pass over the pending token and all
+    nodes. Errors are as in ``StepCosts``.
+    """
 
     shape: tuple[int, ...]
     draft: tuple[float, ...]
@@ -22,11 +25,13 @@ class ShapeCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassBytes:
-    """What a pass of a model reads, however many tokens it is fed: its weights once, and the keys
-    and values of its whole context."""
+    """The bytes that a pass reads, regardless of how many tokens it is fed.
 
-    weights: int  # of an embedding that is not also the output, one row
-    cache: int  # of each token of the context
+    It reads the weights once, and the keys and values of the whole context.
+    """
+
+    weights: int  # an embedding that is not also the output counts with one row
+    cache: int  # per token of the context
 
     def at(self, context: float) -> float:
         return self.weights + self.cache * context
@@ -34,12 +39,12 @@ class PassBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCosts:
-    """Seconds a step, measured before any run is judged; rows by tokens fed, by context.
+    """Seconds per step, by tokens fed and by context.
 
-    ``draft[n - 1][i]`` feeds n tokens (1 or 2) at ``contexts[i]``: to the draft, or to the target's
-    first layers for a drafter that leaves it early; ``draft`` is empty for one that is no model.
-    These are the first steps of a round, made when the processor's caches hold what the target
-    used; ``draft_next[i]`` is a later step, fed one token.
+    ``draft[n - 1][i]`` is the first draft step of a round, fed n tokens (1 or 2) at
+    ``contexts[i]``, while the processor's caches still hold the target's data. ``draft_next[i]`` is
+    a later step, fed one token. For early exit, these are steps of the target's first layers;
+    ``draft`` is empty if no model drafts.
     ``target[n - 1][i]`` feeds n tokens (1 to 17): one is a plain step, more is a verification.
     """
 
@@ -47,17 +52,17 @@ class StepCosts:
     draft: tuple[tuple[float, ...], ...]
     target: tuple[tuple[float, ...], ...]
     draft_next: tuple[float, ...] = ()
-    drift: float = 0.0  # of plain steps within the measurement: slowest part over fastest, less 1
-    # If the time ran out: the samples of the cost that has fewest; 0 means a first step or none.
+    drift: float = 0.0  # of plain steps within the measurement: slowest part / fastest - 1
+    # If time ran out: the fewest samples of any cost; 0 means a first step or none.
     samples: int | None = None
-    interpolated: tuple[int, ...] = ()  # tokens whose verification is taken from its neighbours'
-    bandwidth: float | None = None  # bytes a second that a bare sum read just before
-    # Half the 95 % interval of each cost, as a share of it, at the context where it is widest: of
-    # first steps fed one and two tokens and of later ones; of the target by tokens fed.
+    interpolated: tuple[int, ...] = ()  # numbers of tokens whose verification is interpolated
+    bandwidth: float | None = None  # bytes per second that a plain sum read just before
+    # Half the 95 % interval of each cost, as a share, at the context where it is widest. Draft:
+    # first steps fed one and two tokens, then later steps. Target: by tokens fed.
     draft_errors: tuple[float, ...] = ()
     target_errors: tuple[float, ...] = ()
-    shape: ShapeCosts | None = None  # of the run's own rounds, where they are no chain
-    # None where it differs from token to token, as with experts; of the draft also without one.
+    shape: ShapeCosts | None = None  # of the run's rounds, unless they are chains
+    # None if the bytes differ from token to token, as with experts, or without a draft.
     draft_reads: PassBytes | None = None
     target_reads: PassBytes | None = None
 
@@ -67,7 +72,7 @@ class StepCosts:
 
     @property
     def whole(self) -> bool:
-        """Whether there was time for all of it."""
+        """Whether there was time to measure everything."""
         return self.samples is None and not self.interpolated
 
     @property
@@ -78,7 +83,11 @@ class StepCosts:
         return _interpolate(self.contexts, self.draft[tokens - 1], context)
 
     def draft_phase(self, context: float, gamma: int, catch_up_share: float = 0.0) -> float:
-        """A whole draft phase; ``catch_up_share`` of the first steps are fed two tokens."""
+        """Return the seconds of a draft phase.
+
+        Args:
+            catch_up_share: The share of first steps that are fed two tokens.
+        """
         first = self.draft_step(context)
         if catch_up_share:
             first += catch_up_share * (self.draft_step(context, 2) - first)
@@ -87,7 +96,7 @@ class StepCosts:
         return first + (gamma - 1) * _interpolate(self.contexts, self.draft_next, context)
 
     def shape_phases(self, context: float) -> tuple[float, float]:
-        """Drafting and verifying a round of the table's own shape; nothing is extrapolated."""
+        """Return drafting and verification of a round of the table's shape."""
         assert self.shape is not None
         drafting = _interpolate(self.contexts, self.shape.draft, context)
         return drafting, _interpolate(self.contexts, self.shape.verify, context)
@@ -96,7 +105,10 @@ class StepCosts:
         return _interpolate(self.contexts, self.target[0], context)
 
     def verify(self, context: float, tokens: int) -> float:
-        """Beyond the table, along the line through its 9th and its last row."""
+        """Return the seconds to verify ``tokens`` tokens.
+
+        Beyond the table, extrapolate the line through its 9th and its last row.
+        """
         rows = len(self.target)
         if tokens <= rows:
             return _interpolate(self.contexts, self.target[tokens - 1], context)
@@ -106,7 +118,7 @@ class StepCosts:
 
 
 def _interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
-    """Piecewise linear, flat beyond the ends."""
+    """Interpolate linearly between points, flat beyond the ends."""
     if x <= xs[0]:
         return ys[0]
     for left, right, low, high in zip(xs, xs[1:], ys, ys[1:], strict=False):

@@ -1,6 +1,6 @@
-"""When drafting ends: after γ candidates, or before that for a reason.
+"""Stopping criteria of drafting: after γ candidates, or earlier.
 
-As a text a reason is its name, and its number behind a colon where it takes one:
+The text of a criterion is its name, followed by a colon and a number if it takes one:
 ``confidence:0.4``.
 """
 
@@ -16,7 +16,10 @@ Reason = Literal["count", "confidence", "cost", "oracle"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
-    """``measured``: a run's times are its own; the oracle knows what nobody can."""
+    """A stopping criterion.
+
+    ``measured``: the times of its runs are real; the oracle's are not, as it knows the verdicts.
+    """
 
     name: Reason
     words: str
@@ -30,19 +33,19 @@ _STOPPINGS = (
     Stopping(
         name="confidence",
         words="until unsure",
-        does="ends after a candidate that the draft gives less than θ, which is still judged",
+        does="stops after a candidate to which the draft gives less than θ; that one is still "
+        "verified",
         takes_number=True,
     ),
     Stopping(
         name="cost",
         words="while it pays",
-        does="goes on while some number of further candidates, up to γ, is expected to be worth "
-        "its cost",
+        does="goes on while further candidates, up to γ, are expected to be worth their cost",
     ),
     Stopping(
         name="oracle",
         words="oracle",
-        does="knows the verdicts and drafts nothing that is rejected: a bound, never a speed",
+        does="knows the verdicts and drafts only accepted candidates: a bound, not a real speed",
         measured=False,
     ),
 )
@@ -59,7 +62,11 @@ class DraftUntil:
 
 
 def parse_stopping(text: str) -> DraftUntil:
-    """Raises ConfigError for an unknown reason, or a number where none belongs."""
+    """Parse the text of a criterion.
+
+    Raises:
+        ConfigError: The criterion is unknown, or its number is missing, unexpected or out of range.
+    """
     name, colon, number = text.partition(":")
     stopping = STOPPINGS.get(name)
     if stopping is None or bool(colon) != stopping.takes_number:

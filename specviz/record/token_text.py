@@ -1,7 +1,7 @@
-"""What tokens add to a text, where a character may be split over several of them.
+"""The text that each token adds, where a character may be split over several tokens.
 
-``pieces``, as in ``Trace.pieces``, holds the bytes of the tokens that are no whole characters. A
-split character is shown at the last of its tokens; those before it add nothing.
+``pieces``, as in ``Trace.pieces``, has the bytes of tokens that are not whole characters. A split
+character is shown at the last of its tokens; those before it add nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from specviz.record.trace import Candidate, Extra, Round
 
-# The round's index, then the candidate's in it; the extra token follows the last candidate.
+# Index of the round and of the candidate in it; the extra token follows the last candidate.
 TokenIndex = tuple[int, int]
 _NO_CHARACTER = "\ufffd"
 _STRAY = re.compile("[\udc80-\udcff]+")
 
 
 def emitted_tokens(rounds: Iterable[Round]) -> Iterator[tuple[TokenIndex, Candidate | Extra]]:
-    """The tokens that the text is made of."""
+    """Yield the tokens of the text."""
     for index, entry in enumerate(rounds):
         for place, candidate in enumerate(entry.candidates):
             if candidate.verdict == "accepted":
@@ -29,7 +29,7 @@ def emitted_tokens(rounds: Iterable[Round]) -> Iterator[tuple[TokenIndex, Candid
 
 
 def alone(token_id: int, text: str, pieces: Mapping[str, str]) -> str:
-    """The text of a token by itself; bytes that make no character are shown as ``⟨c3⟩``."""
+    """Return the text of a single token; bytes that form no character are shown as ``⟨c3⟩``."""
     piece = pieces.get(str(token_id))
     if piece is None:
         return text
@@ -44,9 +44,13 @@ def _hex(stray: str) -> str:
 def added_texts(
     token_ids: Iterable[int], texts: Iterable[str], pieces: Mapping[str, str], whole: str = ""
 ) -> list[str]:
-    """What each token adds to the text; ``whole`` is that text, used if no bytes are known."""
+    """Return what each token adds to the text.
+
+    Args:
+        whole: The text itself, used if no bytes are known.
+    """
     if not pieces:
-        return _read_off(list(texts), whole)
+        return _found_in_text(list(texts), whole)
     decoder = getincrementaldecoder("utf-8")(errors="replace")
     return [
         _decoded(decoder, text, pieces.get(str(token_id)))
@@ -60,29 +64,29 @@ def _decoded(decoder: IncrementalDecoder, text: str, piece: str | None) -> str:
     return decoder.decode(b"", final=True) + text if text else ""
 
 
-def _read_off(texts: Sequence[str], whole: str) -> list[str]:
-    """What split tokens add lies between the whole tokens that are found in the text."""
-    found, position, waiting = list(texts), 0, list[int]()
+def _found_in_text(texts: Sequence[str], whole: str) -> list[str]:
+    """Return what tokens add, taking that of split tokens from between the tokens around them."""
+    found, position, pending = list(texts), 0, list[int]()
     for i, text in enumerate(texts):
         if _NO_CHARACTER in text:
-            waiting.append(i)
+            pending.append(i)
             continue
-        start = whole.find(text, position) if waiting else position
-        if not whole.startswith(text, start) or start - position > _most(texts, waiting):
+        start = whole.find(text, position) if pending else position
+        if not whole.startswith(text, start) or start - position > _max_length(texts, pending):
             return found
-        _give_to_last(found, waiting, whole[position:start])
+        _give_to_last(found, pending, whole[position:start])
         position = start + len(text)
-    if len(whole) - position <= _most(texts, waiting):
-        _give_to_last(found, waiting, whole[position:])
+    if len(whole) - position <= _max_length(texts, pending):
+        _give_to_last(found, pending, whole[position:])
     return found
 
 
-def _most(texts: Sequence[str], waiting: Sequence[int]) -> int:
-    return sum(len(texts[i]) for i in waiting)
+def _max_length(texts: Sequence[str], pending: Sequence[int]) -> int:
+    return sum(len(texts[i]) for i in pending)
 
 
-def _give_to_last(found: list[str], waiting: list[int], text: str) -> None:
-    """The last of the tokens takes what all of them add."""
-    for i in waiting:
-        found[i] = text if i == waiting[-1] else ""
-    waiting.clear()
+def _give_to_last(found: list[str], pending: list[int], text: str) -> None:
+    """Give the text of all pending tokens to the last of them."""
+    for i in pending:
+        found[i] = text if i == pending[-1] else ""
+    pending.clear()

@@ -1,34 +1,35 @@
-"""The values that every layer speaks: a run's settings, its rounds, its whole record.
+"""The trace of a run: its settings, its rounds and everything recorded about it.
 
 Glossary
 --------
 draft, target     the two models
 round             one draft phase, one target pass, the verdicts
-candidate         a drafted token; its verdict is *accepted*, *rejected* (the first that
-                  fails; beside others each that fails), *cut* (judged together with those that
-                  stand, and behind the last of them) or *discarded* (never tested: behind one that
-                  failed, beside one that stands, or after the end)
-fork              a run that goes on from an overruled verdict of another run
+candidate         a drafted token; its verdict is *accepted*, *rejected* (failed its test: the
+                  first of a chain, or any of several siblings), *cut* (judged together with the
+                  accepted ones, and after the last of them) or *discarded* (never tested: after a
+                  rejected one, a sibling of an accepted one, or after the end)
+fork              a run that continues from an overruled verdict of another run
 recovered         the token sampled from max(0, target - draft) after a rejection
 bonus             the extra token from the target when every candidate was accepted
-gamma             candidates drafted a round
+gamma             candidates drafted per round
 uniform           the number in [0, 1) that decided a verdict or a draw
 odds              min(1, target/draft) at a drafted token
 expected          the acceptance before the token was drawn: sum of min(draft, target), under
 acceptance        the over-acceptance rule of min(draft, target + epsilon)
 overlap           sum of min(draft, target) whatever the rule; 1 - overlap is the distance (total
                   variation) of draft and target
-bias              distance of the law of the token emitted at a tested position from the target
-tau               tokens emitted a round, over whole rounds
-cut round         a round that the end of the text, a stop string or a limit kept short;
+bias              distance between the distribution of the token emitted at a tested position and
+                  the target
+tau               tokens emitted per round, over whole rounds
+cut round         a round shortened by the end of the text, a stop string or a limit;
                   tau, token counts and times leave it out together
 
 Judged by odds, a candidate is accepted exactly if ``uniform * draft_prob < target_prob`` (the
 over-acceptance rule adds epsilon on the right), on the recorded values, in double precision.
 Uniforms are multiples of 2**-24, so the product is exact and a verdict can be replayed by hand.
-Beside others that failed, both probabilities are of the laws that were left after them. By block
-verification the last candidate with ``uniform < coin`` and all before it stand. Where the target's
-own word decides, ``rival`` is that word: a candidate stands if it is the same token.
+After rejected siblings, both probabilities are of the distributions that remain after them. Block
+verification accepts the last candidate with ``uniform < coin`` and all before it. If the target's
+own token decides, ``rival`` is that token: a candidate is accepted if it is the same.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ MAX_PASSES = 2  # of a lane along a slice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternatives:
-    """The likeliest tokens of one distribution, most likely first."""
+    """The most likely tokens of a distribution, most likely first."""
 
     token_ids: tuple[int, ...]
     texts: tuple[str, ...]
@@ -61,10 +62,10 @@ class Alternatives:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insight:
-    """What both models thought at one position.
+    """The distributions of both models at one position.
 
-    At temperature 0 the run itself uses one-hots, which explain nothing: then these are
-    the distributions at temperature 1, before top-k and top-p.
+    At temperature 0 the run itself uses one-hot distributions, which explain nothing: then these
+    are the distributions at temperature 1, before top-k and top-p.
     """
 
     draft_prob: float  # of the candidate
@@ -78,18 +79,18 @@ class Insight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """The token that the target said by itself in a candidate's place."""
+    """The token that the target itself sampled in a candidate's place."""
 
     token_id: int
     text: str
     target_prob: float
     noise: float | None = None  # its exponential, where both models share the noise
-    margin: float | None = None  # by how much its second would have come later, as a share
+    margin: float | None = None  # how much later its runner-up would have arrived, as a share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A drafted token and all that decided its fate."""
+    """A drafted token and everything that decided its verdict."""
 
     token_id: int
     text: str
@@ -99,15 +100,15 @@ class Candidate:
     uniform: float
     expected_acceptance: float
     insight: Insight | None = None  # None with the record off
-    # For a lossy rule only: by the lossless one they are the expected acceptance and 0.
+    # For lossy rules only: under lossless ones they are the expected acceptance and 0.
     overlap: float | None = None
     bias: float | None = None
-    overruled: float | None = None  # the seed's draw, where a fork put another in its place
+    overruled: float | None = None  # the seed's draw, if a fork replaced it
     parent: int | None = None  # in a tree, the candidate before it; -1 for the text; else None
-    joint: float | None = None  # by block verification: the weight p_i up to here
-    coin: float | None = None  # ... and what its uniform is held against
-    noise: float | None = None  # its exponential, where both models share the noise
-    rival: Rival | None = None  # what the target said itself, where that decides
+    joint: float | None = None  # block verification: the weight p_i up to here
+    coin: float | None = None  # block verification: the threshold of its uniform
+    noise: float | None = None  # its exponential, if both models share the noise
+    rival: Rival | None = None  # the target's own token, if that decides
 
     @property
     def odds(self) -> float:
@@ -120,7 +121,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
-    """The token after the accepted run: from the residual, or from the target itself."""
+    """The token after the accepted candidates: from the residual, or from the target itself."""
 
     token_id: int
     text: str
@@ -128,12 +129,12 @@ class Extra:
     target_prob: float
     draft_prob: float | None  # the draft proposes nothing at a bonus position
     uniform: float
-    noise: float | None = None  # its exponential, where both models share the noise
+    noise: float | None = None  # its exponential, if both models share the noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTimes:
-    """Wall-clock seconds of one round. ``record`` is the price of watching, kept apart."""
+    """Wall-clock seconds of one round. ``record`` is the cost of recording, kept apart."""
 
     draft: float
     verify: float
@@ -147,7 +148,7 @@ class RoundTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One draft phase, one target pass, the verdicts, and what they emitted."""
+    """One draft phase, one target pass, the verdicts, and the emitted tokens."""
 
     index: int
     context_length: int  # tokens before the round, prompt included
@@ -181,12 +182,12 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """One model of the pair, named so that a run can be repeated."""
+    """One model of the pair, identified so that a run can be repeated."""
 
     name: str
     family: str
-    parameters: int  # of what ran: with a body, those of the grown model
-    weights_sha256: str  # of the model's files, whatever body it has
+    parameters: int  # of what ran: with a body, those of the enlarged model
+    weights_sha256: str  # of the model's files, regardless of its body
     step: Literal["library", "lean", "graphed"]
     body: BodyInfo | None = None
 
@@ -195,10 +196,10 @@ class ModelInfo:
 class PairInfo:
     name: str
     target: ModelInfo
-    draft: ModelInfo | None  # None for a drafter that is no model
+    draft: ModelInfo | None  # None if no model drafts
     vocabulary: int
-    shared_tokens: int | None = None  # that the draft has, too, where its vocabulary is another
-    texts_sha256: str | None = None  # of the texts that were handed in for suffix lookup
+    shared_tokens: int | None = None  # tokens that the draft has, too, if its vocabulary differs
+    texts_sha256: str | None = None  # of the texts given for suffix lookup
 
     @property
     def has_bodies(self) -> bool:
@@ -208,8 +209,11 @@ class PairInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Where a run was measured. ``place`` tells the devices apart that shared out the runs of a
-    plan, without naming them; empty where one machine makes them all."""
+    """Where a run was measured.
+
+    ``place`` distinguishes the devices that share the runs of a plan, without naming them; empty if
+    one machine makes all runs.
+    """
 
     device: str
     device_name: str
@@ -225,7 +229,7 @@ class Prompt:
     text: str
     token_ids: tuple[int, ...]
     token_texts: tuple[str, ...]
-    kind: str | None = None  # of the preset, where the prompt is one
+    kind: str | None = None  # of the preset, if the prompt is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +242,7 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """A speedup foretold: from step costs, and acceptance on other texts of the kind."""
+    """A predicted speedup, from step costs and the acceptance on other texts of the kind."""
 
     speedup: float
     tau: float
@@ -248,8 +252,10 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """Both lanes timed along the same rounds, from ``first`` to before ``last``, in the order
-    target alone, speculative, speculative, target alone: the seconds of each pass."""
+    """The seconds of each pass of both lanes along rounds ``first`` to ``last`` (exclusive).
+
+    The order is target alone, speculative, speculative, target alone.
+    """
 
     first: int
     last: int
@@ -259,16 +265,16 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What could be seen of the machine while it timed. None where it does not tell."""
+    """The state of the machine during timing. Values that it does not report are None."""
 
-    others: float | None = None  # of all its processors' time, what other processes took
-    clock: float | None = None  # mean clock over the highest
+    others: float | None = None  # share of all processors' time used by other processes
+    clock: float | None = None  # mean clock / maximum clock
     on_battery: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The target alone and the run again, along slices of the same words, in the order timed."""
+    """The target alone and the run, timed along slices of the same tokens."""
 
     slices: tuple[Slice, ...]
     prefill: float  # of the target alone
@@ -277,8 +283,10 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftingCosts:
-    """What ``draft_until=cost`` decided by: costs in steps of the target alone. ``verify[n - 1]``
-    is of n tokens."""
+    """The costs that ``draft_until=cost`` uses, in target steps.
+
+    ``verify[n - 1]`` is a verification of n tokens.
+    """
 
     draft_first: float
     draft_next: float
@@ -287,7 +295,7 @@ class DraftingCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """A whole run: what was asked, where it ran, every round, and what it is held against."""
+    """A whole run: its settings, where it ran, every round, and its baseline."""
 
     config: RunConfig
     pair: PairInfo
@@ -302,11 +310,11 @@ class Trace:
     forecast: Forecast | None = None
     baseline: Baseline | None = None
     notices: tuple[str, ...] = field(default=())
-    # The bytes, as hex, of tokens that are no whole characters, by token id: of the run's tokens,
-    # or of the whole vocabulary if the run did not end by itself.
+    # Bytes in hex, by token id, of tokens that are not whole characters: of the run's tokens, or of
+    # the whole vocabulary if the run was stopped.
     pieces: dict[str, str] = field(default_factory=dict[str, str])
-    # min(1, draft/target) at every token of the text, each model having read it as it stands; of a
-    # run that ended by itself, by the lossless rule, with a draft model and without a fork.
+    # min(1, draft/target) at every token of the text, scored along that text. Only of runs that
+    # were not stopped, under the lossless rule, with a draft model and without a fork.
     odds: tuple[float, ...] = ()
     drafting_costs: DraftingCosts | None = None
 

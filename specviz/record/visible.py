@@ -1,17 +1,18 @@
-"""Text with nothing hidden in it: characters that cannot be seen, or that turn the order of
-others, are shown as escapes. For whatever a model, a file or a link says.
+"""Show invisible characters, and those that change the order of others, as escapes.
+
+Use it for all text from models, files and links.
 """
 
 from __future__ import annotations
 
 import unicodedata
 
-INVISIBLE = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # of no width, and in no category below
+INVISIBLE = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # without width, in no category below
 UNSAFE_CATEGORIES = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
 
 
 def visible(char: str) -> str:
-    """The character, or its escape."""
+    """Return the character, or its escape."""
     if unicodedata.category(char) not in UNSAFE_CATEGORIES and char not in INVISIBLE:
         return char
     code = ord(char)

@@ -15,14 +15,14 @@ from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import ServerInfo, ServerSettings, ServerTotals
 
 _CHARACTERS_A_TOKEN = 1000
-_CHARACTERS = 10_000  # besides those of the tokens, for what engines add around an answer
+_CHARACTERS = 10_000  # in addition, for what engines send around the tokens
 _EVENTS_A_TOKEN = 8
 _EVENTS = 10_000
 
 
 @dataclass(slots=True)
 class Account:
-    """What one answer has come to so far."""
+    """The counts of one answer so far."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -30,7 +30,7 @@ class Account:
     drafted: int = 0
     accepted: int = 0
     tokens: int = 0  # as the engine counts them
-    came: int = 0  # as they were counted here
+    received: int = 0  # tokens, as they were counted here
     characters: int = 0
     events: int = 0
 
@@ -40,10 +40,10 @@ class Account:
             raise self._wrong(f"has sent {self.events:,} events for one answer")
 
     def add(self, tokens: int, text: str) -> None:
-        """Count what one event brought."""
-        self.came += tokens
+        """Add the tokens and the text of one event."""
+        self.received += tokens
         self.characters += len(text)
-        self._check_asked(self.came)
+        self._check_requested(self.received)
         most = _CHARACTERS + _CHARACTERS_A_TOKEN * self.settings.max_new_tokens
         if self.characters > most:
             raise self._wrong(f"has sent more than {most:,} characters for one answer")
@@ -56,12 +56,12 @@ class Account:
         accepted: int | None = None,
         tokens: int | None = None,
     ) -> None:
-        """Take new totals; those that the engine does not report now stay as they were."""
+        """Take new totals; those that the engine does not report this time are kept."""
         self.rounds = self._grown("rounds", self.rounds, rounds)
         self.drafted = self._grown("drafted candidates", self.drafted, drafted)
         self.accepted = self._grown("accepted candidates", self.accepted, accepted)
         self.tokens = self._grown("tokens", self.tokens, tokens)
-        self._check_asked(self.tokens)
+        self._check_requested(self.tokens)
         most = self.settings.max_new_tokens
         if self.rounds > most:
             raise self._wrong(f"reports {self.rounds:,} rounds for {most:,} tokens")
@@ -69,7 +69,7 @@ class Account:
             raise self._wrong(f"reports {self.drafted:,} candidates for {most:,} tokens")
 
     def check_accepted(self) -> None:
-        """After totals that belong together have all been taken."""
+        """Check accepted against drafted, once all totals that belong together are taken."""
         if self.accepted > self.drafted:
             raise self._wrong(
                 f"reports {self.accepted:,} accepted of {self.drafted:,} drafted candidates"
@@ -86,7 +86,7 @@ class Account:
             raise self._wrong(f"reports {total:,} {what} candidates, and {sum(counts):,} by step")
 
     def check_same(self, what: str, before: Sequence[object], now: Sequence[object]) -> None:
-        """What an engine repeats must be what it sent before."""
+        """Raise if an engine repeats something different from what it sent before."""
         if now[: len(before)] != before:
             raise self._wrong(f"changes {what} that it has sent")
 
@@ -105,10 +105,10 @@ class Account:
             raise self._wrong(f"reports {now:,} {what} after {before:,}")
         return before if now is None else now
 
-    def _check_asked(self, tokens: int) -> None:
+    def _check_requested(self, tokens: int) -> None:
         if tokens > self.settings.max_new_tokens:
             raise self._wrong(
-                f"reports {tokens:,} tokens, and {self.settings.max_new_tokens:,} were asked for"
+                f"reports {tokens:,} tokens; {self.settings.max_new_tokens:,} were requested"
             )
 
     def _wrong(self, what: str) -> ServerError:

@@ -36,13 +36,13 @@ def is_local(address: str) -> bool:
 
 
 def checked_address(address: str, *, allow_remote: bool) -> str:
-    """As it is used and kept: with its scheme, without a slash or ``/v1`` at its end."""
+    """Return the address as it is used and stored: with scheme, without final slash or ``/v1``."""
     parts = _parts(address)
     if not allow_remote and not is_local(address):
-        readers = "" if parts.scheme == "https" else ", in the clear for all on the way"
+        clear = "" if parts.scheme == "https" else ", unencrypted"
         raise ServerError(
-            f"{parts.netloc} is another machine, and prompts would go there{readers}.",
-            remedy="Allow it expressly, as with --allow-remote.",
+            f"{parts.netloc} is another machine; prompts would be sent there{clear}.",
+            remedy="Allow it explicitly, for example with --allow-remote.",
         )
     path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{path}"
@@ -58,7 +58,7 @@ def key_for(name: KeyName, address: str) -> str | None:
 
 
 def withheld_key(name: KeyName, address: str) -> str:
-    """Say in one sentence why a key that is set does not go to this address; empty otherwise."""
+    """Return why a key that is set is not sent to this address, or "" if it is."""
     if _key(name) is None or key_for(name, address) is not None:
         return ""
     where = _parts(address).netloc
@@ -86,7 +86,7 @@ def _check_entry(name: KeyName, entry: str) -> None:
         _parts(entry)
     except ServerError:
         raise ServerError(
-            f"An entry of {name}_FOR is no address.",
+            f"An entry of {name}_FOR is not an address.",
             remedy="Give addresses, HOST, HOST:PORT or *.DOMAIN, separated by commas.",
         ) from None
 
@@ -124,12 +124,12 @@ def _parts(address: str) -> SplitResult:
         text = f"http://{text}"
     parts = _split(text)
     if parts.username is not None or parts.password is not None:
-        raise _holds_a_secret("a name or password before its @")
+        raise _contains_secret("a name or password before its @")
     if parts.query or parts.fragment:
-        raise _holds_a_secret("something after its path, as keys are given")
+        raise _contains_secret("text after its path, where keys are often given")
     if not _usable(text, parts):
         raise ServerError(
-            f"{text!r} is no address of an engine.", remedy="Give one like http://127.0.0.1:8000."
+            f"{text!r} is not an engine address.", remedy="Give one like http://127.0.0.1:8000."
         )
     return parts
 
@@ -137,10 +137,10 @@ def _parts(address: str) -> SplitResult:
 def _split(text: str) -> SplitResult:
     try:
         parts = urlsplit(text)
-        _ = parts.port  # raises where it is no number
+        _ = parts.port  # raises if it is not a number
     except ValueError:
         raise ServerError(
-            "What was given is no address of an engine.",
+            "The given text is not an engine address.",
             remedy="Give one like http://127.0.0.1:8000.",
         ) from None
     return parts
@@ -153,13 +153,13 @@ def _usable(text: str, parts: SplitResult) -> bool:
 
 
 def _climbs(path: str) -> bool:
-    """Return whether the path leads out of itself, so that a key bound to it would go elsewhere."""
+    """Return whether the path has dot segments, by which a key bound to it could go elsewhere."""
     plain = unquote(unquote(path)).replace("\\", "/")
     return any(each in (".", "..") for each in plain.split("/"))
 
 
-def _holds_a_secret(what: str) -> ServerError:
+def _contains_secret(what: str) -> ServerError:
     return ServerError(
-        f"The address holds {what}: it would be kept and shown with every run.",
-        remedy=f"Leave it out; a key is read from {SERVER_KEY} in the environment.",
+        f"The address contains {what}: it would be stored and shown with every run.",
+        remedy=f"Remove it; set the key in the environment variable {SERVER_KEY}.",
     )

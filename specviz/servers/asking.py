@@ -1,7 +1,7 @@
-"""Ask an engine: an answer is an iterator over its rounds as they land.
+"""Send a prompt to an engine: the answer is an iterator over its rounds as they arrive.
 
-A thread of its own reads the stream, so a busy reader neither distorts the times nor makes pieces
-merge. Every failure in that thread, also an unexpected one, reaches the iterator.
+A separate thread reads the stream, so a busy consumer neither distorts times nor makes chunks
+merge. Every failure in that thread, even an unexpected one, reaches the iterator.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from specviz.servers.events import EventStream
 from specviz.servers.failures import other_engine, unreadable
 from specviz.servers.pieces import Outcome, Prompt, Reading, Request
 
-_BROKE_OFF = "The engine ended the stream before the answer was done."
-_SECONDS_A_TOKEN = 2.0  # that a slow engine may take, beyond the usual limit
+_BROKE_OFF = "The engine ended the stream before the answer was complete."
+_SECONDS_A_TOKEN = 2.0  # that a slow engine may take, in addition to the usual limit
 
 
 def ask(
@@ -55,9 +55,9 @@ def ask(
 
 
 class Answer(Iterator[ServerRound]):
-    """One answer under way. Everything but ``__next__`` may be called from any thread.
+    """An answer in progress. Everything but ``__next__`` may be called from any thread.
 
-    A failure raises ``ServerError`` once, in place of the next round; earlier rounds stay in the
+    A failure raises ``ServerError`` once, instead of the next round; earlier rounds remain in the
     trace.
     """
 
@@ -73,10 +73,10 @@ class Answer(Iterator[ServerRound]):
         self._info, self._prompt, self._settings = info, prompt, settings
         self._connection, self._request, self._reading = connection, request, reading
         self._lock = Lock()
-        self._landed: SimpleQueue[ServerRound | ServerError | None] = SimpleQueue()
+        self._received: SimpleQueue[ServerRound | ServerError | None] = SimpleQueue()
         self._error: ServerError | None = None
         self._over = self._read_all = False
-        self._waiting: list[ServerRound] = []  # until it is sure that they hold no part of the key
+        self._waiting: list[ServerRound] = []  # they may contain the beginning of the key
         self._created = datetime.now(UTC).isoformat(timespec="seconds")
         self._began = time.perf_counter()
         Thread(target=self._read, name="answer", daemon=True).start()
@@ -84,21 +84,21 @@ class Answer(Iterator[ServerRound]):
     def __next__(self) -> ServerRound:
         if self._over:
             raise StopIteration
-        landed = self._landed.get()
-        if isinstance(landed, ServerRound):
-            return landed
+        received = self._received.get()
+        if isinstance(received, ServerRound):
+            return received
         self._over = True
-        if landed is not None:
-            raise landed
+        if received is not None:
+            raise received
         raise StopIteration
 
     def stop(self) -> None:
-        """End the answer at once: earlier rounds stay, its finish is ``stopped``."""
+        """End the answer at once. Earlier rounds remain; its finish is ``stopped``."""
         self._connection.stop()
-        self._landed.put(None)
+        self._received.put(None)
 
     def trace(self) -> ServerTrace:
-        """Return what came so far; once it is over, reconciled with the engine's own totals."""
+        """Return the answer so far; after its end, reconciled with the engine's own totals."""
         over, found = self._read_all, self._outcome()
         error = self._error
         rounds = self._connection.remover.from_rounds(found.rounds, over=over)
@@ -123,13 +123,13 @@ class Answer(Iterator[ServerRound]):
         try:
             self._take_all()
             with self._lock:
-                held = self._reading.close()
-            self._land(held, over=True)
-            self._outcome()  # if it cannot be made, the failure is found before the end
+                rest = self._reading.close()
+            self._deliver(rest, over=True)
+            self._outcome()  # a failure must be found before the end
         except ServerError as error:
             if not self._connection.stopped:
                 self._error = self._error or self._explained(error)
-        except Exception as error:  # whatever an engine sends, its reader must end
+        except Exception as error:  # the iterator must end whatever an engine sends
             self._error = unreadable(self._connection.address, error)
         finally:
             self._end()
@@ -141,7 +141,7 @@ class Answer(Iterator[ServerRound]):
         return error
 
     def _outcome(self) -> Outcome:
-        """Return what the reading has found; nothing if that fails, which ends the answer."""
+        """Return the outcome so far, or an empty one if that fails, which ends the answer."""
         with self._lock:
             try:
                 return self._reading.outcome()
@@ -150,31 +150,29 @@ class Answer(Iterator[ServerRound]):
                 return Outcome(rounds=(), grounds="none")
 
     def _end(self) -> None:
-        """Land what an answer that broke off had left, then the failure or None."""
+        """Deliver the remaining rounds of an answer that broke off, then the failure or None."""
         with suppress(Exception), self._lock:
-            self._land(self._reading.close(), over=True)
+            self._deliver(self._reading.close(), over=True)
         self._read_all = True
-        self._landed.put(self._error)
+        self._received.put(self._error)
 
     def _take_all(self) -> None:
         lines = self._connection.lines(self._request.path, self._request.body)
         stream = EventStream(self._connection, lines)
         for event, at in stream:
             with self._lock:
-                landed = self._reading.take(event, at - self._began)
-            self._land(landed, over=False)
+                rounds = self._reading.take(event, at - self._began)
+            self._deliver(rounds, over=False)
         found = self._outcome()
         if found.finish is None and not (stream.done and found.rounds):
-            raise ServerError(
-                f"{self._connection.address}: {_BROKE_OFF}", remedy="Look into its log."
-            )
+            raise ServerError(f"{self._connection.address}: {_BROKE_OFF}", remedy="Check its log.")
 
-    def _land(self, rounds: Sequence[ServerRound], *, over: bool) -> None:
+    def _deliver(self, rounds: Sequence[ServerRound], *, over: bool) -> None:
         self._waiting += rounds
         ready = self._connection.remover.from_rounds(self._waiting, over=over)
         del self._waiting[: len(ready)]
         for each in ready:
-            self._landed.put(each)
+            self._received.put(each)
 
 
 def _limits_for(settings: ServerSettings) -> Limits:
@@ -185,6 +183,6 @@ def _check_switch(info: ServerInfo) -> None:
     capabilities = info.capabilities
     if capabilities.speculates is not False and not capabilities.can_switch_off:
         raise ServerError(
-            f"{ENGINES[info.engine]} cannot answer a single request without speculation.",
-            remedy="Start it once more without a draft and give that address for the target alone.",
+            f"{ENGINES[info.engine]} cannot turn speculation off for a single request.",
+            remedy="Start a second one without a draft and give its address for the target alone.",
         )

@@ -1,8 +1,7 @@
-"""An engine with speculation against the target alone: the same prompt in the order A B B A.
+"""Time an engine with speculation against the target alone: the same prompt in the order A B B A.
 
-A is the target alone, B speculates; so a machine that grows slower by and by does so for both. Only
-decoding is timed: from the first piece of an answer to its last. One answer of each goes before and
-is thrown away: it fills caches.
+A is the target alone and B speculates, so a slow drift of the machine affects both. Only decoding
+is timed, from the first chunk of an answer to the last. One untimed answer of each fills caches.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Ask = Callable[[], Answer]
 def blocks_against(
     ask_speculative: Ask, ask_alone: Ask, *, blocks: int, warm_up: bool = True
 ) -> Iterator[ServerBlock]:
-    """Answers are asked for one after the other; whoever stops reading stops the one under way."""
+    """Time the answers one after the other; closing the iterator stops the current one."""
     if warm_up:
         _timed(ask_alone)
         _timed(ask_speculative)
@@ -33,8 +32,10 @@ def blocks_against(
 
 
 def speedup_of(blocks: Sequence[ServerBlock], confidence: float = CONFIDENCE) -> Ratio | None:
-    """Seconds a token alone over those with speculation, from one log-ratio a block; the interval
-    is of the timing. None without a block."""
+    """Return the speedup from one log-ratio per block, or None without a block.
+
+    The interval covers the timing only.
+    """
     logs: dict[PromptRepeat, float] = {
         (0, place): _log_ratio(block) for place, block in enumerate(blocks)
     }
@@ -43,7 +44,10 @@ def speedup_of(blocks: Sequence[ServerBlock], confidence: float = CONFIDENCE) ->
 
 
 def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
-    """Of all blocks: over the prompts where there are several; None without a block."""
+    """Return the speedup over all blocks, or None without a block.
+
+    The interval covers prompts where there are several, else the timing.
+    """
     timed = [each.baseline for each in traces if each.baseline]
     if len(timed) == 1:
         return speedup_of(timed[0])
@@ -56,22 +60,22 @@ def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
 
 
 def timed_answer(trace: ServerTrace) -> TimedAnswer:
-    """What came after the first piece, and how long that took."""
+    """Return the tokens after the first chunk and their seconds."""
     rounds = trace.rounds
     tokens = sum(each.num_tokens for each in rounds[1:])
     if rounds and not all(each.num_tokens for each in rounds):
-        tokens = (trace.totals.tokens or 0) - 1  # a first piece of unknown size is taken for one
+        tokens = (trace.totals.tokens or 0) - 1  # a first chunk of unknown size counts as one
         if 0 < tokens < len(rounds) - 1:
             raise ServerError(
-                f"{trace.info.address} sends {len(rounds)} pieces and counts {tokens + 1} tokens: "
-                "its count cannot be that of this answer.",
+                f"{trace.info.address} sent {len(rounds)} chunks but counts {tokens + 1} tokens: "
+                "its count does not match this answer.",
                 remedy="Time an engine that counts all tokens it sends.",
             )
     seconds = rounds[-1].at - rounds[0].at if rounds else 0.0
     if tokens < 1 or seconds <= 0:
         raise ServerError(
-            f"An answer of {trace.info.address} is too short to be timed, or came in one piece.",
-            remedy="Ask for more tokens, with a prompt that is not answered at once.",
+            f"An answer of {trace.info.address} is too short to be timed, or came in one chunk.",
+            remedy="Ask for more tokens, with a prompt that needs a longer answer.",
         )
     return TimedAnswer(tokens=tokens, seconds=seconds)
 
@@ -91,5 +95,5 @@ def _log_ratio(block: ServerBlock) -> float:
 
 
 def _pace(answers: Sequence[TimedAnswer]) -> float:
-    """Seconds a token."""
+    """Return the seconds per token."""
     return sum(each.seconds for each in answers) / sum(each.tokens for each in answers)

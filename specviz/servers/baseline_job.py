@@ -1,4 +1,4 @@
-"""The timing of an answer against the target alone, as work that any page may watch and stop."""
+"""The background job that times an answer against the target alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.servers.address import BASELINE_KEY, SERVER_KEY
 from specviz.servers.asking import Answer, ask
 from specviz.servers.baseline import blocks_against, speedup_of
 
-AGAINST = "servers"  # its name as a work
+BASELINE_JOB = "servers"  # its name in the job queue
 BLOCKS = 5
 _OF_A_BLOCK = 4
 _WARM_UP = 2
@@ -24,9 +24,11 @@ MOST_ANSWERS = BLOCKS * _OF_A_BLOCK + _WARM_UP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
-    """What is timed: the answer, whom to ask for it again, and who answers for the target alone;
-    None: the same server, which can do without speculation."""
+class BaselineRequest:
+    """The answer to time. ``alone``: the server of the target alone.
+
+    If it is None, the answer's own server turns speculation off.
+    """
 
     trace: ServerTrace
     alone: ServerInfo | None
@@ -38,22 +40,22 @@ class Against:
 
 
 class BaselineJob(Job):
-    """``blocks`` grows; ``answer_id`` is what its page calls the answer."""
+    """Adds to ``blocks`` while it runs; ``answer_id`` is the page's id of the answer."""
 
-    def __init__(self, against: Against, answer_id: str) -> None:
-        self._asking = _Asking()
+    def __init__(self, against: BaselineRequest, answer_id: str) -> None:
+        self._answers = _AnswerMaker()
         label = f"Timing {against.trace.info.model} against the target alone"
-        super().__init__(self._asking, name=AGAINST, label=label)
+        super().__init__(self._answers, name=BASELINE_JOB, label=label)
         self.against, self.answer_id = against, answer_id
         self.blocks: tuple[ServerBlock, ...] = ()
 
     @property
     def progress(self) -> tuple[int, int]:
-        return min(self._asking.asked, MOST_ANSWERS), MOST_ANSWERS
+        return min(self._answers.begun, MOST_ANSWERS), MOST_ANSWERS
 
     @property
     def doing(self) -> str:
-        return "waiting for its turn" if self._state == "waiting" else self._asking.doing
+        return "waiting for its turn" if self._state == "waiting" else self._answers.doing
 
     @property
     def speedup(self) -> Ratio | None:
@@ -66,45 +68,45 @@ class BaselineJob(Job):
                 self._check_stop()
                 self.blocks = (*self.blocks, block)
         except ServerError:
-            self._check_stop()  # what was stopped is too short to be timed
+            self._check_stop()  # a stopped answer is too short to be timed
             raise
 
     def _speculative(self) -> Answer:
-        told = self.against
+        request = self.against
         self._check_stop()
-        return self._asking.begin(
+        return self._answers.begin(
             ask(
-                told.trace.info, told.trace.prompt, told.trace.settings, key=SERVER_KEY,
-                allow_remote=told.allow_remote,
+                request.trace.info, request.trace.prompt, request.trace.settings, key=SERVER_KEY,
+                allow_remote=request.allow_remote,
             ),
-            f"with speculation at {told.trace.info.address}",
+            f"with speculation at {request.trace.info.address}",
         )  # fmt: skip
 
     def _alone(self) -> Answer:
-        told = self.against
+        request, trace = self.against, self.against.trace
         self._check_stop()
-        info = told.alone or told.trace.info
-        return self._asking.begin(
+        info = request.alone or trace.info
+        return self._answers.begin(
             ask(
-                info, told.trace.prompt, told.trace.settings, allow_remote=told.allow_remote,
-                key=BASELINE_KEY if told.alone else SERVER_KEY,
-                speculate=told.alone is not None,
+                info, trace.prompt, trace.settings, allow_remote=request.allow_remote,
+                key=BASELINE_KEY if request.alone else SERVER_KEY,
+                speculate=request.alone is not None,
             ),
             f"the target alone at {info.address}",
         )  # fmt: skip
 
 
-class _Asking:
-    """A maker that makes no runs: it holds the answer under way, so that it can be stopped."""
+class _AnswerMaker:
+    """A maker without runs: it keeps the current answer, so that it can be stopped."""
 
     def __init__(self) -> None:
-        self.doing, self.asked = "", 0
+        self.doing, self.begun = "", 0
         self._answer: Answer | None = None
         self._stopped = False
 
     def begin(self, answer: Answer, doing: str) -> Answer:
         self._answer, self.doing = answer, doing
-        self.asked += 1
+        self.begun += 1
         if self._stopped:
             answer.stop()
             raise StoppedError
@@ -128,4 +130,4 @@ class _Asking:
 
 
 def _refuse(spec: PairSpec) -> Never:
-    raise ConfigError(f"{spec.label} is no server.", remedy="Give the address of one.")
+    raise ConfigError(f"{spec.label} is not a server.", remedy="Give the address of one.")

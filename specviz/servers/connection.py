@@ -1,8 +1,8 @@
-"""HTTP to one engine: JSON pages and streams of events, within limits of size and time.
+"""HTTP to one engine: JSON pages and event streams, within limits of size and time.
 
-Redirects are not followed, nor proxies or netrc from the environment: requests go to the address
-that was given and nowhere else. Every failure is one ``ServerError``. The key never appears in what
-this module returns or raises, not even where an engine sends it back.
+Redirects are not followed, and proxies and netrc are ignored, so requests go to the given address
+only. Every failure is a ``ServerError``. The key never appears in what this module returns or
+raises, even if an engine sends it back.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from specviz.servers.foreign_json import KeyRemover, decoded
 
 MAX_LINE = 10**6  # bytes
 MAX_BODY = 64 * 10**6  # of an answer
-MAX_PAGE = 16 * 10**6  # of a page that is read without a question
+MAX_PAGE = 16 * 10**6  # of a page that is read with GET
 MAX_LINES = 10**6  # of one stream
-_LONGEST_ERROR = 10_000  # bytes that are read of an error's body
+_LONGEST_ERROR = 10_000  # bytes read of an error's body
 _NO_SUCH_PAGE = (404, 405, 501)
 
 
@@ -36,7 +36,7 @@ class Limits:
     """Seconds."""
 
     connect: float = 5.0
-    between: float = 180.0  # two pieces, and before the first one: a long prompt takes minutes
+    between: float = 180.0  # two chunks, and before the first one: a long prompt takes minutes
     total: float = 900.0
 
 
@@ -46,7 +46,7 @@ QUICK = Limits(between=10.0, total=20.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """``at``: of ``time.perf_counter``, when its last piece came."""
+    """A line of a stream. ``at``: ``time.perf_counter`` when its last bytes arrived."""
 
     text: str
     at: float
@@ -55,7 +55,7 @@ class Line:
 class Connection:
     """Requests to one address, one at a time. ``stop`` may be called from any thread.
 
-    ``seconds``: for all requests together, besides the limits of each.
+    ``seconds``: limit for all requests together, in addition to the limits of each.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Connection:
         self.remover = KeyRemover(self._key)
         self._limits = limits
         self._until = time.monotonic() + seconds
-        self.lacks_page = False  # whether it has answered that there is no such page
+        self.lacks_page = False  # it has answered that there is no such page
         self._stopped, self._late = Event(), Event()
         self._socket: socket.socket | None = None
 
@@ -105,28 +105,31 @@ class Connection:
             return self.parsed(self._text(response, path))
 
     def lines(self, path: str, body: Mapping[str, Any]) -> Iterator[Line]:
-        """Yield the lines of a streamed answer as they come, not yet decoded."""
+        """Yield the lines of a streamed answer as they arrive, not yet decoded."""
         with self._open("POST", path, body) as response:
             self._check(response)
             yield from self._split(self._pieces(response, path))
 
     def parsed(self, text: str) -> Any:
-        """Decode what has to be JSON."""
+        """Decode text that has to be JSON."""
         return self._decoded(text, self.remover)
 
     def parsed_event(self, text: str) -> Any:
-        """Decode an event. The key stays in it: it is removed from whole rounds, where it is found
-        even if it is split, together with the ids of its tokens."""
+        """Decode an event without removing the key.
+
+        It is removed from whole rounds, together with token ids, where it is found even if it is
+        split over several events.
+        """
         return self._decoded(text, KeyRemover(None))
 
     def _decoded(self, text: str, remover: KeyRemover) -> Any:
         try:
             return decoded(text, remover)
         except ValueError:
-            raise broken(self.address, "answers with something that is no JSON") from None
+            raise broken(self.address, "sends an answer that is not JSON") from None
 
     def stop(self) -> None:
-        """End the request under way at once; the thread that waits for it gets an error."""
+        """End the current request at once; the thread that waits for it gets an error."""
         self._stopped.set()
         self._hang_up()
 
@@ -177,17 +180,17 @@ class Connection:
         request.extensions = {**request.extensions, "trace": self._note}
 
     def _note(self, event: str, info: Mapping[str, Any]) -> None:
-        """Keeps the socket, so that another thread can hang up."""
+        """Remember the socket, so that another thread can hang up."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             self._socket = info["return_value"].get_extra_info("socket")
             if self._stopped.is_set() or self._late.is_set():
                 self._hang_up()
 
     def _hang_up(self) -> None:
-        if (held := self._socket) is not None:
+        if (current := self._socket) is not None:
             with suppress(OSError):
-                # Of the plain socket: one that is encrypted would say goodbye first.
-                socket.socket.shutdown(held, socket.SHUT_RDWR)
+                # The method of the plain socket: that of an SSL socket would say goodbye first.
+                socket.socket.shutdown(current, socket.SHUT_RDWR)
 
     def _run_late(self) -> None:
         self._late.set()
@@ -196,26 +199,26 @@ class Connection:
     def _check(self, response: httpx2.Response) -> None:
         if not response.is_success:
             self.lacks_page = response.status_code in _NO_SUCH_PAGE
-            said = self._first_part(response)
-            raise answered(self.address, response, said, self.remover, self._key_problem())
+            body = self._first_part(response)
+            raise answered(self.address, response, body, self.remover, self._key_problem())
 
     def _key_problem(self) -> tuple[str, str]:
-        """What is wrong with the key if the engine refuses it, and what to do."""
+        """Return what is wrong with the key if the engine refuses it, and the remedy."""
         name = self._key_name
         if self._key is not None:
             return f"refuses the key in {name}", f"Set {name} to a key that it accepts."
         if withheld := withheld_key(name, self.address):
-            return f"asks for a key. {withheld}", f"Set {name}_FOR={self.address} if it is its key."
+            return f"asks for a key. {withheld}", f"Set {name}_FOR={self.address} to send this key."
         return "asks for a key", f"Set {name} to it, and {name}_FOR={self.address}."
 
     def _first_part(self, response: httpx2.Response) -> str:
         """Read the beginning of an error's body."""
-        said = b""
+        body = b""
         for piece in response.iter_raw():
-            said += piece
-            if len(said) > _LONGEST_ERROR:
-                return self.remover.from_cut(said[:_LONGEST_ERROR].decode(errors="replace"))
-        return said.decode(errors="replace")
+            body += piece
+            if len(body) > _LONGEST_ERROR:
+                return self.remover.from_cut(body[:_LONGEST_ERROR].decode(errors="replace"))
+        return body.decode(errors="replace")
 
     def _text(self, response: httpx2.Response, path: str) -> str:
         return b"".join(self._pieces(response, path)).decode(errors="replace")
@@ -231,7 +234,7 @@ class Connection:
 
     def _pieces(self, response: httpx2.Response, path: str) -> Iterator[bytes]:
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise broken(self.address, f"sends {path} compressed, which was not asked for")
+            raise broken(self.address, f"sends {path} compressed, which was not requested")
         size, most = 0, MAX_PAGE if response.request.method == "GET" else MAX_BODY
         for piece in response.iter_raw():
             size += len(piece)
@@ -246,7 +249,7 @@ class Connection:
             raise self._explained(None)
 
     def _split(self, pieces: Iterator[bytes]) -> Iterator[Line]:
-        held, count = bytearray(), 0
+        line, count = bytearray(), 0
         for piece in pieces:
             at = time.perf_counter()
             *ends, rest = piece.split(b"\n")
@@ -254,14 +257,14 @@ class Connection:
             if count > MAX_LINES:
                 raise broken(self.address, f"sends more than {MAX_LINES:,} lines")
             for end in ends:
-                held += end
-                yield Line(text=self._bounded(held).decode(errors="replace").rstrip("\r"), at=at)
+                line += end
+                yield Line(text=self._bounded(line).decode(errors="replace").rstrip("\r"), at=at)
                 self._check_time()
-                held = bytearray()
-            held += rest
-            self._bounded(held)
-        if held:
-            yield Line(text=held.decode(errors="replace"), at=time.perf_counter())
+                line = bytearray()
+            line += rest
+            self._bounded(line)
+        if line:
+            yield Line(text=line.decode(errors="replace"), at=time.perf_counter())
 
     def _bounded(self, line: bytearray) -> bytearray:
         if len(line) > MAX_LINE:
@@ -272,6 +275,6 @@ class Connection:
         if self._stopped.is_set():
             return ServerError(f"The answer of {self.address} was stopped.", remedy="Ask again.")
         if self._late.is_set():
-            return broken(self.address, f"is not done after {self._limits.total:g} s")
+            return broken(self.address, f"did not finish within {self._limits.total:g} s")
         limits = self._limits
         return unreachable(self.address, error, limits.connect, limits.between, self.remover)

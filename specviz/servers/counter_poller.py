@@ -1,7 +1,7 @@
-"""Reads an engine's counters once a second for as long as a page shows them.
+"""Read an engine's counters once a second while a page shows them.
 
-There is one poller for each address, shared by all tabs. Its result is a value: ``Seen``. No rate
-is computed across a counter that went back.
+All tabs share one poller per address. Its result is a ``CounterHistory``. No rate is computed
+across a counter that went back.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from specviz.errors import ServerError, SpecvizError
 from specviz.record.server_run import Counters
 from specviz.servers.counters import Rates, rates, went_back
 
-EVERY = 1.0  # seconds between two looks
-MEAN_OF = 10.0  # seconds that a point is the mean of
-RECENT = 60.0  # seconds of the figures that stand for now
-KEPT = 300  # points
-_UNSEEN = 5.0  # seconds after which nobody looks any more
+POLL_SECONDS = 1.0  # between two readings
+AVERAGE_SECONDS = 10.0  # over which a point is averaged
+RECENT_SECONDS = 60.0  # over which the current figures are computed
+MAX_POINTS = 300
+_UNSEEN = 5.0  # seconds without a look after which polling ends
 _AFTER_FAILURE = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """``at``: seconds since the first. ``anew``: the engine was started anew before it."""
+    """``at``: seconds since the first. ``restarted``: the engine was restarted before it."""
 
     at: float
     rates: Rates | None
-    anew: bool = False
+    restarted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """Points from number ``first`` on; what was counted at last, and in the last minute."""
+class CounterHistory:
+    """The points from number ``first`` on, the last counters, and the rates of the last minute."""
 
     first: int = 0
     points: tuple[Point, ...] = ()
     last: Counters | None = None
     recent: Rates | None = None
-    anew: int = 0  # how often the engine was started anew meanwhile
+    restarts: int = 0  # of the engine, since polling began
     error: SpecvizError | None = None
 
     @property
@@ -51,23 +51,23 @@ class Seen:
 
 
 class CounterPoller:
-    """Safe to use from any thread. Its own thread ends when nobody has looked for a while."""
+    """Safe to use from any thread. Its own thread ends some seconds after the last ``look``."""
 
     def __init__(
-        self, read: Callable[[], Counters], *, every: float = EVERY, unseen: float = _UNSEEN
+        self, read: Callable[[], Counters], *, every: float = POLL_SECONDS, unseen: float = _UNSEEN
     ) -> None:
         self._read, self._every, self._unseen = read, every, unseen
         self._lock, self._first_read = Lock(), Event()
-        self._samples: deque[Counters] = deque(maxlen=KEPT)
-        self._points: deque[Point] = deque(maxlen=KEPT)
+        self._samples: deque[Counters] = deque(maxlen=MAX_POINTS)
+        self._points: deque[Point] = deque(maxlen=MAX_POINTS)
         self._began: float | None = None
-        self._dropped = self._anew = 0
+        self._dropped = self._restarts = 0
         self._error: SpecvizError | None = None
         self._looked_at = 0.0
         self._thread: Thread | None = None
 
-    def look(self, wait: float = 0.0) -> Seen:
-        """What is known now; ``wait`` so long for the first reading."""
+    def look(self, wait: float = 0.0) -> CounterHistory:
+        """Return the history so far; wait up to ``wait`` seconds for the first reading."""
         with self._lock:
             self._looked_at = time.monotonic()
             if self._thread is None:
@@ -75,12 +75,12 @@ class CounterPoller:
                 self._thread.start()
         self._first_read.wait(wait)
         with self._lock:
-            return Seen(
+            return CounterHistory(
                 first=self._dropped,
                 points=tuple(self._points),
                 last=self._samples[-1] if self._samples else None,
-                recent=_over(self._samples, RECENT),
-                anew=self._anew,
+                recent=_over(self._samples, RECENT_SECONDS),
+                restarts=self._restarts,
                 error=self._error,
             )
 
@@ -90,7 +90,7 @@ class CounterPoller:
             try:
                 self._take(self._read())
                 pause = self._every
-            except Exception as error:  # the page must learn of it
+            except Exception as error:  # the page must show it
                 with self._lock:
                     self._error = _explained(error)
                 pause = max(self._every, _AFTER_FAILURE)
@@ -107,16 +107,17 @@ class CounterPoller:
     def _take(self, found: Counters) -> None:
         with self._lock:
             self._error = None
-            anew = bool(self._samples) and went_back(self._samples[-1], found)
-            if anew:
+            restarted = bool(self._samples) and went_back(self._samples[-1], found)
+            if restarted:
                 self._samples.clear()
-                self._anew += 1
+                self._restarts += 1
             if self._began is None:
                 self._began = found.at
             self._samples.append(found)
             self._dropped += len(self._points) == self._points.maxlen
-            told = _over(self._samples, MEAN_OF)
-            self._points.append(Point(at=found.at - self._began, rates=told, anew=anew))
+            mean = _over(self._samples, AVERAGE_SECONDS)
+            point = Point(at=found.at - self._began, rates=mean, restarted=restarted)
+            self._points.append(point)
 
 
 def _explained(error: Exception) -> SpecvizError:
@@ -124,28 +125,28 @@ def _explained(error: Exception) -> SpecvizError:
         return error
     return ServerError(
         f"The engine's counters cannot be read ({type(error).__name__}).",
-        remedy="Look at its page /metrics.",
+        remedy="Check its page /metrics.",
     )
 
 
 def points_of(found: Sequence[Counters]) -> tuple[Point, ...]:
-    """Of counters that were saved, such as those of a log: each since the one before."""
+    """Return the points of saved counters, such as those of a log; each since the one before."""
     made = [Point(at=0.0, rates=None)] if found else []
     for before, after in itertools.pairwise(found):
-        told = rates(before, after)
-        made.append(Point(at=after.at - found[0].at, rates=told, anew=told is None))
+        known = rates(before, after)
+        made.append(Point(at=after.at - found[0].at, rates=known, restarted=known is None))
     return tuple(made)
 
 
-def seen_of(found: Sequence[Counters]) -> Seen:
-    """Counters that were saved, as if they had been looked at."""
+def history_of(found: Sequence[Counters]) -> CounterHistory:
+    """Return the history of saved counters."""
     last = found[-1] if found else None
     recent = rates(found[0], found[-1]) if len(found) > 1 else None
-    return Seen(points=points_of(found), last=last, recent=recent)
+    return CounterHistory(points=points_of(found), last=last, recent=recent)
 
 
 def _over(samples: Sequence[Counters], seconds: float) -> Rates | None:
-    """From the sample that lies that long before the last one, or from the first."""
+    """Return the rates over the last ``seconds``, or since the first sample."""
     if len(samples) < 2:
         return None
     last = samples[-1]

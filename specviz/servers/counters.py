@@ -1,8 +1,7 @@
-"""What engines count of everything that they serve, and the rates between two moments.
+"""The counters of engines over all requests, and the rates between two readings.
 
-Samples of several replicas are summed. A counter has one name in each engine; a value that no
-counter can have is left out, with a notice. SGLang counts verifications and tokens; of drafts it
-gives only averages, which are no counters.
+Samples of several replicas are summed. Impossible values are left out, with a notice. SGLang counts
+verifications and tokens; for drafts it has only averages, which are not counters.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Rates:
 
     seconds: float
     alpha_by_position: tuple[float | None, ...] = ()
-    accepted_length: float | None = None  # tokens a round, the bonus or recovered one included
+    accepted_length: float | None = None  # tokens per round, including the bonus or recovered one
     draft_acceptance_rate: float | None = None  # accepted / drafted
     drafted_per_second: float | None = None
     accepted_per_second: float | None = None
@@ -71,7 +70,7 @@ def read_counters(
     connection = Connection(info.address, key=key, allow_remote=allow_remote)
     page = connection.get_text("/metrics")
     if page is None:
-        raise broken(connection.address, "has no page /metrics")
+        raise broken(connection.address, "has no /metrics page")
     engine = info.engine if info.engine in _NAMES else None
     return _counters(samples_of(page), engine, at=time.monotonic(), source=connection.address)
 
@@ -82,7 +81,7 @@ def counters_of_dump(text: str) -> Counters:
 
 
 def rates(before: Counters, after: Counters) -> Rates | None:
-    """Return None if a counter went back: the engine was restarted in between."""
+    """Return the rates between two readings, or None if the engine was restarted in between."""
     if went_back(before, after):
         return None
     seconds = after.at - before.at
@@ -116,24 +115,24 @@ def went_back(before: Counters, after: Counters) -> bool:
         old, new = getattr(before, each.name), getattr(after, each.name)
         if old is not None and (new is None or new < old):
             return True
-    held = (*after.accepted_at, *(0.0 for _ in before.accepted_at[len(after.accepted_at) :]))
-    return any(new < old for new, old in zip(held, before.accepted_at, strict=False))
+    padded = (*after.accepted_at, *(0.0 for _ in before.accepted_at[len(after.accepted_at) :]))
+    return any(new < old for new, old in zip(padded, before.accepted_at, strict=False))
 
 
 def _counters(
     samples: Sequence[Sample], engine: EngineName | None, *, at: float, source: str
 ) -> Counters:
-    """``engine``: whose counters to read; None: those of the first engine that has some."""
+    """Return the counters of an engine, or of the first one with any if it is None."""
     present: list[EngineName] = [name for name in _NAMES if any(_of_engine(samples, name))]
     chosen = engine or next(iter(present), None)
     if chosen not in present:
         raise ServerError(
-            f"{source} holds none of the counters of vLLM, llama.cpp or SGLang.",
+            f"{source} has no counters of vLLM, llama.cpp or SGLang.",
             remedy="Start the engine with its metrics on.",
         )
     notices = [
-        f"Counters of {ENGINES[name]} are on the same page and left out: several engines may share "
-        "this address."
+        f"Ignored counters of {ENGINES[name]} on the same page: several engines may share this "
+        "address."
         for name in present
         if name != chosen
     ]
@@ -155,7 +154,7 @@ def _sums(
         series = _series(samples, name)
         total = sum(series.values())
         if any(not 0 <= value <= _LARGEST for value in series.values()) or total > _LARGEST:
-            notices.append(f"{name} has values that no counter can have and is left out.")
+            notices.append(f"Ignored {name}: it has impossible values.")
         elif kind == _AT:
             for (place, _), value in series.items():
                 if place is not None:
@@ -174,19 +173,19 @@ def _series(samples: Sequence[Sample], name: str) -> dict[tuple[int | None, str]
 
 
 def _consistent(found: Counters) -> Counters:
-    """Leave out candidates that are more than the rounds can draft, or accepted but not drafted."""
+    """Leave out counters that contradict each other."""
     notices = list(found.notices)
     accepted, drafted = found.accepted, found.drafted
     most = _LARGEST if found.drafts is None else MAX_DRAFTED * found.drafts
     if max(accepted or 0.0, drafted or 0.0) > most:
-        notices.append("More candidates are counted than the rounds can have drafted: left out.")
+        notices.append("Ignored candidate counters: more than the rounds can have drafted.")
         return replace(found, drafted=None, accepted=None, accepted_at=(), notices=tuple(notices))
     if accepted is not None and drafted is not None and accepted > drafted:
-        notices.append("More candidates are counted as accepted than as drafted: left out.")
+        notices.append("Ignored the accepted counter: it exceeds the drafted one.")
         return replace(found, accepted=None, accepted_at=(), notices=tuple(notices))
     ceiling = [found.drafts if found.drafts is not None else _LARGEST, *found.accepted_at]
     if any(value > before for value, before in zip(found.accepted_at, ceiling, strict=False)):
-        notices.append("More candidates are counted at a position than before it: left out.")
+        notices.append("Ignored counters by position: one exceeds the position before it.")
         return replace(found, accepted_at=(), notices=tuple(notices))
     return found
 

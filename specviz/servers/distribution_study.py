@@ -1,4 +1,4 @@
-"""The study of one model's laws along a text, for a draft that is loaded here."""
+"""Studies that read the distributions along a text and the tokens of a locally loaded model."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionStudy:
-    """Yields a law at every token of the text. ``top``: how many tokens are listed; None: all."""
+    """Yields the distribution at every token of the text.
+
+    ``top``: number of tokens to list; None for all.
+    """
 
     prompt_ids: tuple[int, ...]
     text_ids: tuple[int, ...]
     top: int | None
-    label: str = "reading the draft's laws"
+    label: str = "reading the draft's distributions"
 
     def find(self, pair: Pair) -> Iterator[ListedDistribution]:
         from specviz.engine.decoding.scoring import distributions_along
 
         if (largest := max(self.prompt_ids + self.text_ids, default=0)) >= pair.vocabulary:
             raise ServerError(
-                f"The text has token {largest}, and the draft has {pair.vocabulary:,} tokens.",
+                f"The text has token id {largest}; the draft has {pair.vocabulary:,} tokens.",
                 remedy="Choose a draft with the target's tokenizer.",
             )
         count = pair.vocabulary if self.top is None else min(self.top, pair.vocabulary)
@@ -44,7 +47,7 @@ class DistributionStudy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenStudy:
-    """Yields the token ids of a text, then the text of every token that the model knows."""
+    """Yields the token ids of a text, then the text of every token of the vocabulary."""
 
     text: str
     label: str = "reading the draft's tokens"
@@ -57,7 +60,7 @@ class TokenStudy:
 
 
 def alone(place: str, like: PairSpec) -> PairSpec:
-    """The pair that is one model and nothing else."""
+    """Return a pair of one model alone, with the other settings of ``like``."""
     return PairSpec(
         target=place, device=like.device, dtype=like.dtype, step=like.step, threads=like.threads
     )

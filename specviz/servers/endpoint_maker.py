@@ -1,8 +1,8 @@
-"""Answers the study of texts from serving engines: a target behind an address, and any draft.
+"""Score texts with a target behind an address and any draft.
 
-What a surface needs is the target's text and two log-probabilities of each of its tokens. Both come
-over HTTP, so a draft can be judged that the server does not even run. Times of steps do not: they
-are given, or the surface is of accepted lengths alone.
+A surface needs the target's text and two log-probabilities per token. Both come over HTTP, so a
+draft can be scored that the server does not run. Step times do not come over HTTP: without given
+ones, the surface has only accepted lengths.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from specviz.errors import ConfigError, ServerError, TheoryError
 from specviz.measure.run_makers import MadeRun, RunMaker, RunOrder, StoppedError, Study
 from specviz.record.pairs import PairCheck, PairSpec, is_address
 from specviz.record.prompts import SuiteItem
-from specviz.record.scores import Law, ScoredText, TextScores
+from specviz.record.scores import SamplingParams, ScoredText, TextScores
 from specviz.record.server_run import ServerSettings
 from specviz.record.trace import Prompt, RunConfig
 from specviz.servers.address import DRAFT_KEY, SERVER_KEY, KeyName
@@ -33,13 +33,13 @@ from specviz.theory.listed_distributions import (
 )
 from specviz.tune.text_study import PairFound, TextStudy
 
-_CERTAIN = 1000.0  # evidence that a law of its own reaches once in a thousand texts
-_NEAR_TIES = 0.05  # of the tokens, that sums in another order may turn
-_LISTED = 20  # at least, for bounds of the expected acceptance; as many as vLLM lists by itself
+_CERTAIN = 1000.0  # evidence that the true distribution reaches once in a thousand texts
+_NEAR_TIES = 0.05  # share of tokens that summing in another order may change
+_LISTED = 20  # at least, for bounds of the expected acceptance; vLLM's default
 
 
 class EndpointMaker:
-    """A maker that makes no runs. ``inner`` loads drafts that are no server's."""
+    """A maker without runs. ``inner`` loads drafts that no server has."""
 
     doing = ""
 
@@ -51,8 +51,10 @@ class EndpointMaker:
     ) -> None:
         self._inner, self._allow_remote = inner, allow_remote
         self._stopped = False
-        self._under_way: list[Connection | Answer] = []  # what a stop ends at once
-        self._written: dict[tuple[str, Law, tuple[int, ...]], tuple[tuple[int, ...], bool]] = {}
+        self._open: list[Connection | Answer] = []  # a stop ends them at once
+        self._written: dict[
+            tuple[str, SamplingParams, tuple[int, ...]], tuple[tuple[int, ...], bool]
+        ] = {}
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
         del prompts, chat
@@ -67,17 +69,17 @@ class EndpointMaker:
             return
         if not is_address(spec.target):
             raise ConfigError(
-                "The draft is behind an address, and the target is not.",
+                "The draft is behind an address, but the target is not.",
                 remedy="Give the target's address too.",
             )
         with self._stoppable():
             target = self._model(spec.target, spec, SERVER_KEY)
             draft = self._model(spec.draft, spec, DRAFT_KEY)
         yield PairFound(info=None, memory_bytes=None)
-        for law in study.laws:
+        for sampling in study.samplings:
             for item in study.items:
                 with self._stoppable():
-                    found = self._scored(study, law, item, target, draft)
+                    found = self._scored(study, sampling, item, target, draft)
                 yield found
 
     @contextmanager
@@ -87,13 +89,13 @@ class EndpointMaker:
         try:
             yield
         except ServerError:
-            if self._stopped:  # which is why the request under way failed
+            if self._stopped:  # the stop made the request fail
                 raise StoppedError from None
             raise
 
     def stop(self) -> None:
         self._stopped = True
-        for each in self._under_way:
+        for each in self._open:
             each.stop()
         self._inner.stop()
 
@@ -110,25 +112,25 @@ class EndpointMaker:
         return served_model(info, connection)
 
     def _begin(self, request: Connection | Answer) -> None:
-        self._under_way.append(request)
+        self._open.append(request)
         if self._stopped:
             request.stop()
 
     def _scored(
         self,
         study: TextStudy,
-        law: Law,
+        sampling: SamplingParams,
         item: SuiteItem,
         target: TokenModel,
         draft: TokenModel,
     ) -> ScoredText:
-        filters = Filters(law.temperature, law.top_k, law.top_p)
+        filters = Filters(sampling.temperature, sampling.top_k, sampling.top_p)
         prompt_ids = _agreed_tokens(target, draft, item.prompt)
         if study.text is not None:
             whole = _agreed_tokens(target, draft, item.prompt + study.text)
             prompt_ids, text_ids, ends = _divided(prompt_ids, whole, bool(item.prompt))
         else:
-            text_ids, ends = self._own_words(study, law, prompt_ids, target)
+            text_ids, ends = self._target_text(study, sampling, prompt_ids, target)
         rows = list(_rows(target, draft, prompt_ids, text_ids, filters))
         texts = target.texts_of((*prompt_ids, *text_ids))
         return ScoredText(
@@ -138,7 +140,7 @@ class EndpointMaker:
                 kind=item.kind,
                 token_texts=texts[: len(prompt_ids)],
             ),
-            law=law,
+            sampling=sampling,
             token_ids=text_ids,
             token_texts=texts[len(prompt_ids) :],
             ends=ends,
@@ -147,28 +149,37 @@ class EndpointMaker:
             doubt=_doubt(rows) if study.text is None else "",
         )
 
-    def _own_words(
-        self, study: TextStudy, law: Law, prompt_ids: tuple[int, ...], target: TokenModel
+    def _target_text(
+        self,
+        study: TextStudy,
+        sampling: SamplingParams,
+        prompt_ids: tuple[int, ...],
+        target: TokenModel,
     ) -> tuple[tuple[int, ...], bool]:
-        """The target's own words, the same for all drafts, and whether they end by themselves."""
-        key = target.label, law, prompt_ids
+        """Return the target's text, the same for all drafts, and whether it ends with EOS."""
+        key = target.label, sampling, prompt_ids
         if key not in self._written:
-            self._written[key] = self._ask(study.config, law, prompt_ids, target)
+            self._written[key] = self._ask(study.config, sampling, prompt_ids, target)
         return self._written[key]
 
     def _ask(
-        self, config: RunConfig, law: Law, prompt_ids: tuple[int, ...], target: TokenModel
+        self,
+        config: RunConfig,
+        sampling: SamplingParams,
+        prompt_ids: tuple[int, ...],
+        target: TokenModel,
     ) -> tuple[tuple[int, ...], bool]:
         assert target.info is not None
         settings = ServerSettings(
-            max_new_tokens=config.max_new_tokens, temperature=law.temperature, top_k=law.top_k,
-            top_p=law.top_p, seed=config.seed, ignore_eos=config.ignore_eos,
+            max_new_tokens=config.max_new_tokens, temperature=sampling.temperature,
+            top_k=sampling.top_k, top_p=sampling.top_p, seed=config.seed,
+            ignore_eos=config.ignore_eos,
         )  # fmt: skip
         answer = ask(target.info, prompt_ids, settings, allow_remote=self._allow_remote)
         self._begin(answer)
         for _ in answer:
             pass
-        self._under_way.remove(answer)
+        self._open.remove(answer)
         if self._stopped:
             raise StoppedError
         trace = answer.trace()
@@ -182,19 +193,19 @@ class EndpointMaker:
 
 def _refuse_runs(spec: PairSpec) -> Never:
     raise ConfigError(
-        f"{spec.label} is a server, and runs are made here.",
+        f"{spec.label} is a server, but runs need locally loaded models.",
         remedy="Watch a server's own runs with `python -m specviz attach`.",
     )
 
 
 def _agreed_tokens(target: TokenModel, draft: TokenModel, text: str) -> tuple[int, ...]:
-    """The tokens of a text, which both must divide alike."""
+    """Return the tokens of a text, which both models must tokenize alike."""
     if not text:
         return ()
     found = target.tokens(text)
     if found != draft.tokens(text):
         raise ServerError(
-            f"{target.label} and {draft.label} divide the text into other tokens.",
+            f"{target.label} and {draft.label} tokenize the text differently.",
             remedy="Choose a draft with the target's tokenizer.",
         )
     return found
@@ -203,12 +214,12 @@ def _agreed_tokens(target: TokenModel, draft: TokenModel, text: str) -> tuple[in
 def _divided(
     prompt_ids: tuple[int, ...], whole: tuple[int, ...], has_prompt: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
-    """Prompt and text; without a prompt the first token, which nothing comes before, is it."""
+    """Split tokens into prompt and text; without a prompt, the first token is the prompt."""
     first = len(prompt_ids) if has_prompt else 1
     if len(whole) <= first:
         raise ConfigError(
-            "The text has a single token, which has nothing before it.",
-            remedy="Give a longer text, or a prompt before it.",
+            "The text has a single token and no prompt before it.",
+            remedy="Give a longer text, or a prompt.",
         )
     return whole[:first], whole[first:], False
 
@@ -223,21 +234,21 @@ def _rows(
     top = needed(filters)
     if top is not None:
         top = max(top, _LISTED)
-    laws = (each.laws(prompt_ids, text_ids, top) for each in (target, draft))
+    both = (each.distributions(prompt_ids, text_ids, top) for each in (target, draft))
     try:
-        for token, of_target, of_draft in zip(text_ids, *laws, strict=True):
-            yield score(of_target, of_draft, token, filters)
+        for token, target_probs, draft_probs in zip(text_ids, *both, strict=True):
+            yield score(target_probs, draft_probs, token, filters)
     except TheoryError as error:
         raise ServerError(error.culprit, remedy=error.remedy) from None
     _check_tables(target, draft)
 
 
 def _check_tables(target: TokenModel, draft: TokenModel) -> None:
-    """An id must stand for the same token at both ends."""
+    """Raise if an id is a different token in the two models."""
     known, others = target.token_texts(), draft.token_texts()
     for token in known.keys() & others.keys():
         one, other = known[token], others[token]
-        # An engine writes bytes that are no whole character as it likes.
+        # Engines spell incomplete characters differently.
         if one != other and "\ufffd" not in one + other:
             raise ServerError(
                 f"Token {token} is {one!r} for {target.label} and {other!r} for {draft.label}.",
@@ -263,7 +274,7 @@ def _scores(rows: Sequence[ListedScore], *, own: bool) -> TextScores:
 
 
 def _doubt(rows: Sequence[ListedScore]) -> str:
-    """Whether words that came as the target's own can be its."""
+    """Return why the text cannot follow the target's distribution, or "" if it can."""
     found = sum(each.likely for each in rows)
     expected = sum(each.mass for each in rows)
     impossible = sum(each.target_prob == 0.0 for each in rows)
@@ -271,11 +282,11 @@ def _doubt(rows: Sequence[ListedScore]) -> str:
         return ""
     if impossible:
         return (
-            f"The server's words are not its target's: {impossible} of {len(rows)} tokens are "
-            "impossible under this law."
+            "The server's text does not follow its target's distribution: "
+            f"{impossible} of {len(rows)} tokens are impossible with these sampling settings."
         )
     return (
-        f"The server's words are not its target's: {found} of {len(rows)} tokens are among the "
-        f"likeliest, where {expected:.0f} are expected under this law. Its speculation is wrong at "
-        "this temperature, and odds along these words say little."
+        "The server's text does not follow its target's distribution: "
+        f"{found} of {len(rows)} tokens are among the likeliest, {expected:.0f} are expected. Its "
+        "speculation is wrong at this temperature, so acceptance along this text says little."
     )

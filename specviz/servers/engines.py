@@ -1,4 +1,4 @@
-"""The engines that are known, each with what it takes to ask it: one table."""
+"""The table of supported engines and their adapters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.servers.pieces import Listed, Prompt, Reading, Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """``known_from``: the version that was run here, or what was read instead of running it."""
+    """An engine's adapter. ``known_from``: the tested version, or the source if never run."""
 
     name: EngineName
     run_here: bool
@@ -35,7 +35,7 @@ def _any_other(connection: Connection, listed: Listed) -> ServerInfo:
     )
 
 
-# In the order in which they are looked for; the last takes any.
+# In the order in which they are tried; the last matches any server.
 ENGINES = (
     Engine(
         name="vllm",
@@ -76,7 +76,7 @@ ENGINES = (
     Engine(
         name="openai",
         run_here=True,
-        known_from="what they have in common",
+        known_from="common features",
         recognised=_any_other,
         request=openai.request,
         reading=openai.TextReading,

@@ -1,4 +1,4 @@
-"""The events of a stream, as ``text/event-stream`` carries them: one JSON object a line."""
+"""Parse the events of a ``text/event-stream``: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _FIELDS = ("event:", "id:", "retry:", ":")
 
 
 class EventStream:
-    """Events with the time at which each came. An event that reports an error raises it.
+    """Events with their arrival times. An event that reports an error raises it.
 
-    ``done``: whether the stream said that it was over.
+    ``done``: whether the stream sent its end mark.
     """
 
     def __init__(self, connection: Connection, lines: Iterable[Line]) -> None:
@@ -28,7 +28,7 @@ class EventStream:
             name, _, data = line.text.partition(":")
             if name not in ("data", "error"):
                 raise broken(
-                    self._connection.address, "answers with something that is no stream of events"
+                    self._connection.address, "sends an answer that is not an event stream"
                 )
             if data.strip() == "[DONE]":
                 self.done = True
@@ -38,7 +38,7 @@ class EventStream:
     def _event(self, name: str, data: str) -> Event:
         event = self._connection.parsed_event(data)
         if not isinstance(event, dict):
-            raise broken(self._connection.address, "sends an event that is no object")
+            raise broken(self._connection.address, "sends an event that is not a JSON object")
         if name == "error" or event.get("error"):
             raise refused(self._connection.address, event, self._connection.remover)
         return event

@@ -1,6 +1,6 @@
-"""Failures between the dashboard and an engine, as errors with a culprit and a remedy.
+"""Failures of an engine or its connection, as errors with a culprit and a remedy.
 
-The key is removed from an engine's words after they are decoded and before they are cut.
+The key is removed from an engine's message after it is decoded and before it is cut.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from specviz.errors import ServerError
 from specviz.servers.foreign_json import KeyRemover, decoded
 
 _NUMBER = re.compile(r"^\[(Errno )?[^\]]*\] ")
-_LOOK = "Look into its log."
-_ELSEWHERE = "Check that the address is that of a serving engine."
-_DEEPEST = 8  # objects and encoded strings one within the other
+_CHECK_LOG = "Check its log."
+_CHECK_ADDRESS = "Check that a serving engine runs at this address."
+_DEEPEST = 8  # nested objects and encoded strings
 
 
 def broken(address: str, what: str) -> ServerError:
     """Describe an engine that does not follow the protocol."""
-    return ServerError(f"{address} {what}.", remedy=_ELSEWHERE)
+    return ServerError(f"{address} {what}.", remedy=_CHECK_ADDRESS)
 
 
-def refused(address: str, said: Any, remover: KeyRemover) -> ServerError:
+def refused(address: str, body: Any, remover: KeyRemover) -> ServerError:
     """Describe an engine that understood the request and reports an error."""
-    return ServerError(f"{address} answers: {message_of(said, remover)}", remedy=_LOOK)
+    return ServerError(f"{address} answers: {message_of(body, remover)}", remedy=_CHECK_LOG)
 
 
 def unreadable(address: str, error: Exception) -> ServerError:
-    """Describe an answer that broke its reader."""
+    """Describe an answer on which its reader failed."""
     return ServerError(
         f"{address} sends an answer that cannot be read ({type(error).__name__}).",
-        remedy=_ELSEWHERE,
+        remedy=_CHECK_ADDRESS,
     )
 
 
 def other_engine(error: ServerError, title: str) -> ServerError:
-    """Describe an address without a page which the engine recognised there always has."""
+    """Describe an address without a page that the engine recognised there always has."""
     return ServerError(
-        f"{error.culprit.rstrip('.')}, although {title} was recognised there: several engines may "
+        f"{error.culprit.rstrip('.')}, although {title} was recognised there. Several engines may "
         "share this address.",
         remedy="Give the address of a single engine.",
     )
@@ -52,17 +52,17 @@ def other_engine(error: ServerError, title: str) -> ServerError:
 def answered(
     address: str,
     response: httpx2.Response,
-    said: str,
+    body: str,
     remover: KeyRemover,
     key_problem: tuple[str, str],
 ) -> ServerError:
-    """Describe a status that is no success. ``key_problem``: what to say of a refused key."""
+    """Describe an HTTP error status. ``key_problem``: culprit and remedy for a refused key."""
     status = response.status_code
     if response.is_redirect or 300 <= status < 400:
         return ServerError(
             f"{address} redirects to {_place(response.headers.get('location', ''), remover)}, "
             "which is not followed.",
-            remedy="Give that address itself if you trust it.",
+            remedy="Give that address directly if you trust it.",
         )
     if status in (401, 403):
         what, remedy = key_problem
@@ -70,20 +70,20 @@ def answered(
             f"{address} answers {status}: it {what}".rstrip(".") + ".", remedy=remedy
         )
     return ServerError(
-        f"{address} answers {status}: {message_of(said, remover)}".rstrip(": "), remedy=_LOOK
+        f"{address} answers {status}: {message_of(body, remover)}".rstrip(": "), remedy=_CHECK_LOG
     )
 
 
 def unreachable(
     address: str, error: Exception | None, connect: float, between: float, remover: KeyRemover
 ) -> ServerError:
-    if failure := _of_encryption(error):
+    if failure := _encryption_failure(error):
         return ServerError(
             f"{address} cannot be trusted: {failure}.",
-            remedy="Give its certificate to this machine, or check that it speaks https.",
+            remedy="Install its certificate on this machine, or check that it serves https.",
         )
     if isinstance(error, httpx2.ConnectTimeout):
-        return _not_reached(address, f"nothing answers within {connect:g} s")
+        return _not_reached(address, f"no answer within {connect:g} s")
     if isinstance(error, httpx2.TimeoutException):
         return broken(address, f"has sent nothing for {between:g} s")
     if isinstance(error, httpx2.ConnectError):
@@ -93,22 +93,22 @@ def unreachable(
     return broken(address, f"broke off ({_reason(error, remover)})")
 
 
-def message_of(said: Any, remover: KeyRemover) -> str:
-    """Return the words of an engine's error in one line, whichever of the usual shapes it has."""
-    return _one_line(remover.from_error(_words(said, remover, _DEEPEST)))
+def message_of(body: Any, remover: KeyRemover) -> str:
+    """Return the message of an engine's error in one line, from any of the usual forms."""
+    return _one_line(remover.from_error(_message(body, remover, _DEEPEST)))
 
 
-def _words(said: Any, remover: KeyRemover, depth: int) -> str:
-    if isinstance(said, str):
+def _message(body: Any, remover: KeyRemover, depth: int) -> str:
+    if isinstance(body, str):
         try:
-            return _words(decoded(said, remover), remover, depth - 1) if depth else said
+            return _message(decoded(body, remover), remover, depth - 1) if depth else body
         except ValueError:
-            return said
-    if isinstance(said, dict):
+            return body
+    if isinstance(body, dict):
         for name in ("error", "message", "detail"):
-            if said.get(name):
-                return _words(said[name], remover, depth - 1) if depth else ""
-    return json.dumps(said, ensure_ascii=False) if said else ""
+            if body.get(name):
+                return _message(body[name], remover, depth - 1) if depth else ""
+    return json.dumps(body, ensure_ascii=False) if body else ""
 
 
 def _not_reached(address: str, why: str) -> ServerError:
@@ -117,7 +117,7 @@ def _not_reached(address: str, why: str) -> ServerError:
     )
 
 
-def _of_encryption(error: BaseException | None) -> str | None:
+def _encryption_failure(error: BaseException | None) -> str | None:
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return error.verify_message.rstrip(".").lower()
@@ -128,12 +128,12 @@ def _of_encryption(error: BaseException | None) -> str | None:
 
 
 def _reason(error: BaseException | None, remover: KeyRemover) -> str:
-    said = _NUMBER.sub("", _one_line(remover.from_error(str(error)))).rstrip(".")
-    return said[:1].lower() + said[1:] or type(error).__name__
+    text = _NUMBER.sub("", _one_line(remover.from_error(str(error)))).rstrip(".")
+    return text[:1].lower() + text[1:] or type(error).__name__
 
 
 def _place(location: str, remover: KeyRemover) -> str:
-    """Return where a redirect leads, without the parts that may be secret."""
+    """Return the target of a redirect, without parts that may be secret."""
     try:
         parts = urlsplit(location)
         host = parts.hostname or ""

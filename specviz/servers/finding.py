@@ -1,4 +1,4 @@
-"""Find out which engine answers at an address, by what it answers."""
+"""Recognise the engine at an address by its answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.servers.pieces import Listed, inside
 
 _MOST_NAMED = 5
 _MOST_MODELS = 1000
-_PAGES = 3  # that may each take as long as a page is given; together they are nine
+_PAGES = 3  # of the nine, that may take the whole time limit of a page
 
 
 def find_server(
@@ -28,12 +28,12 @@ def find_server(
     limits: Limits = QUICK,
     begin: Callable[[Connection], None] | None = None,
 ) -> ServerInfo:
-    """Return what answers at an address.
+    """Return the engine and model at an address.
 
     Args:
-        model: Which of several models; None: the first.
-        key: The environment variable of the bearer key, which has to be bound to this address.
-        begin: Is given the connection before its first request, so that it can be stopped.
+        model: One of several models; None for the first.
+        key: The environment variable of the bearer key, which must be bound to this address.
+        begin: Called with the connection before its first request, so that it can be stopped.
     """
     connection = Connection(
         address, key=key, allow_remote=allow_remote, limits=limits, seconds=_PAGES * limits.total
@@ -61,7 +61,7 @@ def find_models(
     key: KeyName = SERVER_KEY,
     limits: Limits = QUICK,
 ) -> tuple[str, ...]:
-    """Return the names of the models that it serves; at least one."""
+    """Return the names of the models at an address; at least one."""
     connection = Connection(address, key=key, allow_remote=allow_remote, limits=limits)
     return tuple(each.model for each in _models(connection))
 
@@ -70,7 +70,7 @@ def _models(connection: Connection) -> tuple[Listed, ...]:
     listed = inside(connection.get("/v1/models"), "data")
     rows = map(_row, listed[:_MOST_MODELS]) if isinstance(listed, list) else ()
     if not (found := tuple(row for row in rows if row is not None)):
-        raise broken(connection.address, "has no list of models under /v1/models")
+        raise broken(connection.address, "has no list of models at /v1/models")
     return found
 
 

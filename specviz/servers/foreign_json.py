@@ -1,8 +1,8 @@
-"""JSON from an engine, reduced to values that the rest of the program can rely on.
+"""Decode JSON from an engine to values that the rest of the program can rely on.
 
-Numbers are finite and fit into 64 bits, text holds no lone surrogates, and the key that was sent to
-the engine is removed after decoding, so an escaped key is found, too. What cannot be used becomes
-None, which readers already handle as a missing value.
+Numbers are finite and fit into 64 bits, text has no lone surrogates, and the key that was sent to
+the engine is removed after decoding, so an escaped key is found, too. Unusable values become None,
+which readers treat as missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_NAME = 200
 _LONGEST_READ = 10_000  # characters of a name
 _REMOVED = "[key]"
 _QUOTED = "\"'\\/"  # JSON and Python may write a backslash before these
-_LONGEST_ESCAPE = 12  # characters that an escape of one character usually has at most
+_LONGEST_ESCAPE = 12  # characters of the usual escapes of one character
 _BEGUN = re.compile(r"\\+(?:u[0-9a-f]{0,3})?|%[0-9a-f]{0,3}|&(?:\#x?[0-9a-f]{0,6})?", re.IGNORECASE)
 _RUN_BEGINS = r"(?<!\\)"  # of backslashes
 _MOST_VALUES = 4_000_000  # of one text, each of which takes about 60 bytes
@@ -35,9 +35,8 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 class KeyRemover:
     """Removes one bearer key from everything that its engine sends back.
 
-    It also finds a key in the other case, or whose characters are written as escapes of JSON, of
-    addresses or of HTML. A key of fewer than 8 characters could appear by chance; it is removed
-    from errors only.
+    It also finds a key in the other case, or written with escapes of JSON, URLs or HTML. A key of
+    fewer than 8 characters could appear by chance; it is removed from errors only.
     """
 
     key: str | None
@@ -66,8 +65,7 @@ class KeyRemover:
     def from_rounds(self, rounds: Sequence[ServerRound], *, over: bool) -> tuple[ServerRound, ...]:
         """Return the rounds without the key, even where it is split over several of them.
 
-        Unless the answer is over, rounds at the end that may be the beginning of the key are held
-        back: the result is shorter by them.
+        Unless the answer is over, rounds at the end that may begin the key are left out.
         """
         if not self._long or not rounds:
             return tuple(rounds)
@@ -96,7 +94,7 @@ class KeyRemover:
         )
 
     def from_cut(self, text: str) -> str:
-        """Return a text that was cut, without a beginning of the key at its end."""
+        """Return a truncated text without a beginning of the key at its end."""
         if self.key is None:
             return text
         return text[: _unfinished(text, self.key, self._spans(text))]
@@ -114,7 +112,7 @@ def decoded(text: str, remover: KeyRemover) -> Any:
     """Decode JSON.
 
     Raises:
-        ValueError: It is no JSON, nested too deeply, or has too many values for the memory.
+        ValueError: It is not JSON, nested too deeply, or has too many values for the memory.
     """
     if text.count(",") + text.count("[") + text.count("{") > _MOST_VALUES:
         raise ValueError("too many values")
@@ -163,15 +161,15 @@ def _spelled(key: str) -> re.Pattern[str]:
 
 
 def _character(each: str) -> str:
-    """Match one character; JSON may write a backslash before some of those that need none."""
+    """Match one character; JSON may put a backslash before some that need none."""
     plain = rf"\\*{re.escape(each)}" if each in _QUOTED else re.escape(each)
     return f"(?:{plain}|{_escapes(each)})"
 
 
 def _escapes(each: str, *, run: str = "") -> str:
-    """Match the escapes of one character: of JSON, of addresses, of HTML.
+    """Match the JSON, URL and HTML escapes of one character.
 
-    ``run``: what has to be true before a run of backslashes.
+    ``run``: a pattern that must match before a run of backslashes.
     """
     code = ord(each)
     return rf"(?:{run}\\++u{code:04x}|%(?:25)*{code:02x}|&\#(?:0*{code}|x0*{code:x});)"
@@ -187,14 +185,14 @@ def _end(ends: Sequence[int], count: int) -> int:
 
 
 def _unfinished(text: str, key: str, spans: Sequence[tuple[int, int]]) -> int:
-    """Where the end of the text begins that may become the key; its length if none may."""
+    """Return the start of an end of the text that may become the key, else its length."""
     earliest = max(spans[-1][1] if spans else 0, len(text) - _LONGEST_ESCAPE * len(key))
     starts = (place for place in range(earliest, len(text)) if _may_become(key, text, place))
     return next(starts, len(text))
 
 
 def _may_become(key: str, text: str, place: int) -> bool:
-    """Return whether all of the text from this place on is a beginning of the key."""
+    """Return whether the text from this index to its end is a beginning of the key."""
     for each in key:
         if place == len(text):
             return True
@@ -205,7 +203,7 @@ def _may_become(key: str, text: str, place: int) -> bool:
 
 
 def _without_spans(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
-    """Return what is left of each text without these spans of all; None where nothing changes."""
+    """Remove spans of the joined texts from each text; None where nothing changes."""
     found, begin, first = list[str | None](), 0, 0
     for text in texts:
         end = begin + len(text)

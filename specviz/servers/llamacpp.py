@@ -1,6 +1,6 @@
-"""llama.cpp's server: a piece is a token, and the running totals of the answer show its round.
+"""The adapter of llama.cpp's server: each event is a token, and running totals show its round.
 
-All tokens of a round come with the same totals of drafted and accepted candidates. A round gives
+All tokens of a round come with the same totals of drafted and accepted candidates. A round emits
 its accepted candidates and one more token; a token beyond these had no drafts. llama.cpp holds back
 the text of an incomplete character together with its token's id, but counts the token. A chat has
 no ids: the list of tokens that llama.cpp sends on request omits the drafted ones.
@@ -30,10 +30,10 @@ from specviz.servers.prometheus import largest_position, samples_of
 _BY_POSITION = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
 _FINISH: dict[str, Finish] = {"eos": "eos", "word": "stop", "limit": "length"}
 _HELD_BACK = (
-    "llama.cpp held back text of half a character and the ids of its tokens with it: rounds with "
-    "such tokens have no ids."
+    "llama.cpp held back incomplete characters together with their token ids: rounds with such "
+    "tokens have no ids."
 )
-_NO_IDS = "llama.cpp tells no ids of the tokens of a chat."
+_NO_IDS = "llama.cpp does not report the token ids of a chat."
 
 
 def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
@@ -41,8 +41,8 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
     if inside(props, "default_generation_settings") is None:
         return None
     slots = connection.look("/slots")
-    told = [inside(each, "speculative") for each in slots] if isinstance(slots, list) else []
-    speculates = any(each is True for each in told) if told else None
+    flags = [inside(each, "speculative") for each in slots] if isinstance(slots, list) else []
+    speculates = any(each is True for each in flags) if flags else None
     version = inside(props, "build_info")
     samples = samples_of(connection.look_text("/metrics") or "")
     return ServerInfo(
@@ -62,7 +62,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
 
 
 def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
-    """Samplers that other engines do not have are left out, so that the law is what was asked."""
+    """Build a request with only the given filters, so that the distribution is as requested."""
     body: dict[str, Any] = {
         "stream": True,
         "timings_per_token": True,
@@ -76,16 +76,16 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
         "ignore_eos": settings.ignore_eos,
     }
     if settings.chat:
-        told = {"max_tokens": settings.max_new_tokens, "messages": openai.messages(prompt)}
+        chat = {"max_tokens": settings.max_new_tokens, "messages": openai.messages(prompt)}
         usage = {"stream_options": {"include_usage": True}, "model": info.model}
-        return Request(path=openai.CHAT, body={**body, **told, **usage})
-    told = {"n_predict": settings.max_new_tokens, "prompt": openai.as_json(prompt)}
-    return Request(path="/completion", body={**body, **told})
+        return Request(path=openai.CHAT, body={**body, **chat, **usage})
+    plain = {"n_predict": settings.max_new_tokens, "prompt": openai.as_json(prompt)}
+    return Request(path="/completion", body={**body, **plain})
 
 
 @dataclass(slots=True)
 class _OpenRound:
-    """``wanted``: tokens that it gives if nothing cuts it."""
+    """A round whose tokens are still arriving. ``missing``: tokens left unless it is cut."""
 
     drafted: int
     accepted: int
@@ -101,6 +101,8 @@ class _OpenRound:
 
 @dataclass(slots=True)
 class CountedReading:
+    """Rounds from the running totals of an answer."""
+
     info: ServerInfo
     settings: ServerSettings
     rounds: list[ServerRound] = field(default_factory=list[ServerRound])
@@ -127,7 +129,7 @@ class CountedReading:
         return self.rounds[before:]
 
     def _check(self, event: Event) -> None:
-        """Take the totals: from here on every count is one that an answer can have."""
+        """Take the totals and check that an answer can have them."""
         timings, account = event.get("timings"), self.account
         account.add_event()
         account.add(0, _text(event))
@@ -153,13 +155,13 @@ class CountedReading:
         if isinstance(reason := inside(_first(event.get("choices")), "finish_reason"), str):
             self.finish = openai.finish_of(reason)
 
-    def _begin_round(self, came: int, at: float) -> None:
+    def _begin_round(self, num_tokens: int, at: float) -> None:
         """Begin a round if the totals have grown. Tokens held back belong to the round before."""
         drafted, accepted = self.account.drafted, self.account.accepted
         if drafted == self.drafted:
             return
         if self.open is not None:
-            held = min(self.open.missing, came - 1)
+            held = min(self.open.missing, num_tokens - 1)
             self.open.num_tokens += held
             self.tokens += held
             self.open.at = at
@@ -167,36 +169,36 @@ class CountedReading:
         self.open = _OpenRound(drafted=drafted - self.drafted, accepted=accepted - self.accepted)
         self.drafted, self.accepted = drafted, accepted
 
-    def _add(self, came: int, event: Event, at: float) -> None:
+    def _add(self, num_tokens: int, event: Event, at: float) -> None:
         """Add tokens to the open round; all but the last were held back and have no text."""
-        while came > 0:
+        while num_tokens > 0:
             if self.open is None:
                 self.open = _OpenRound(drafted=0, accepted=0)
-            part = min(came, self.open.missing)
+            part = min(num_tokens, self.open.missing)
             self.open.num_tokens += part
             self.open.at = at
-            came -= part
-            if came == 0:
+            num_tokens -= part
+            if num_tokens == 0:
                 self.open.texts.append(_text(event))
                 self.open.token_ids += wholes(event.get("tokens"))
             if self.open.missing == 0:
                 self._close()
 
     def _close(self) -> None:
-        held, self.open = self.open, None
-        if held is None or held.num_tokens == 0:
+        ended, self.open = self.open, None
+        if ended is None or ended.num_tokens == 0:
             return
-        known = len(held.token_ids) == held.num_tokens
-        divided = len(held.texts) == held.num_tokens
+        known = len(ended.token_ids) == ended.num_tokens
+        by_token = len(ended.texts) == ended.num_tokens
         self.rounds.append(
             ServerRound(
                 index=len(self.rounds),
-                texts=tuple(held.texts) if divided else ("".join(held.texts),),
-                token_ids=tuple(held.token_ids) if known else (),
-                num_tokens=held.num_tokens,
-                at=held.at,
-                drafted=held.drafted or None,
-                accepted=held.accepted if held.drafted else None,
+                texts=tuple(ended.texts) if by_token else ("".join(ended.texts),),
+                token_ids=tuple(ended.token_ids) if known else (),
+                num_tokens=ended.num_tokens,
+                at=ended.at,
+                drafted=ended.drafted or None,
+                accepted=ended.accepted if ended.drafted else None,
             )
         )
 
@@ -218,10 +220,10 @@ class CountedReading:
         )
 
     def _notices(self) -> tuple[str, ...]:
-        told = [bool(each.token_ids) for each in self.rounds]
-        if any(told):
-            return () if all(told) else (_HELD_BACK,)
-        return (_NO_IDS,) if self.settings.chat and told else ()
+        with_ids = [bool(each.token_ids) for each in self.rounds]
+        if any(with_ids):
+            return () if all(with_ids) else (_HELD_BACK,)
+        return (_NO_IDS,) if self.settings.chat and with_ids else ()
 
     def _totals(self) -> ServerTotals:
         if not self.drafted:

@@ -1,7 +1,7 @@
-"""LM Studio: pieces of text, and totals of drafted and accepted tokens in its statistics.
+"""The adapter of LM Studio: text chunks, and totals of drafted and accepted tokens.
 
-By its documentation (REST API v0) and not run here. It drafts only with a draft model that is set
-in the program or for the model; a request of ours names none.
+Written from its documentation (REST API v0), never run here. It drafts only with a draft model
+configured in LM Studio; our requests do not name one.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class StatisticsReading:
+    """Text chunks with the totals of LM Studio's statistics."""
+
     info: ServerInfo
     settings: ServerSettings
     pieces: openai.Pieces = field(init=False)

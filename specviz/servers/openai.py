@@ -1,7 +1,7 @@
-"""Any server with OpenAI's interface: pieces of text as they come, and no rounds.
+"""The adapter of any server with OpenAI's interface: text chunks without rounds.
 
-Few servers report how many tokens a piece holds; most report the number of all tokens at the end.
-The adapters of the other engines read the same events and find more in them.
+Few servers report the number of tokens in a chunk; most report the total at the end. The adapters
+of other engines read the same events and extract more from them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from specviz.servers.pieces import (
 )
 
 NO_TOTALS = ServerTotals()
-_BAD_LOGPROBS = "Some log-probabilities were no numbers of at most 0 and are left out."
+_BAD_LOGPROBS = "Ignored log-probabilities that are not numbers of at most 0."
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
 def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
-    """Use only fields that all servers know: some refuse a request with an unknown one."""
+    """Build a request from common fields only, since some servers refuse unknown ones."""
     body: dict[str, Any] = {
         "model": info.model,
         "max_tokens": settings.max_new_tokens,
@@ -55,7 +55,7 @@ def as_json(prompt: Prompt) -> str | list[int]:
 def messages(prompt: Prompt) -> list[dict[str, str]]:
     if not isinstance(prompt, str):
         raise ServerError(
-            "A chat takes text, and the prompt is a list of token ids.",
+            "A chat needs text, but the prompt is a list of token ids.",
             remedy="Give text, or ask for a completion.",
         )
     return [{"role": "user", "content": prompt}]
@@ -63,17 +63,17 @@ def messages(prompt: Prompt) -> list[dict[str, str]]:
 
 @dataclass(slots=True)
 class Pieces:
-    """The pieces of an answer's first choice, and what its events say about the whole."""
+    """The chunks of an answer's first choice, and what its events report about the whole."""
 
     account: Account
     pieces: list[Piece] = field(default_factory=list)
     finish: Finish | None = None
     prompt_tokens: int | None = None
-    tokens: int | None = None  # in all, as the engine counts them
-    bad_logprobs: bool = False  # some were no numbers, or above 0
+    tokens: int | None = None  # in total, as the engine counts them
+    bad_logprobs: bool = False  # some were not numbers, or above 0
 
     def take(self, event: Event, at: float) -> Piece | None:
-        """Return the new piece; None if the event brought none or joins the piece before."""
+        """Return the new chunk; None if the event has none or extends the previous chunk."""
         self.account.add_event()
         self._take_usage(event.get("usage"))
         choices = event.get("choices")
@@ -124,7 +124,7 @@ class Pieces:
 
 @dataclass(slots=True)
 class TextReading:
-    """Pieces, and nothing else."""
+    """Text chunks without rounds."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -147,7 +147,7 @@ class TextReading:
 
 
 def text_outcome(pieces: Pieces, totals: ServerTotals = NO_TOTALS) -> Outcome:
-    """Return pieces that are no rounds. If there are as many as tokens, each is a token."""
+    """Return chunks that are not rounds. If there are as many as tokens, each is a token."""
     found = pieces.pieces
     if pieces.tokens == len(found) and not any(piece.num_tokens for piece in found):
         found = [replace(piece, num_tokens=1) for piece in found]
@@ -164,7 +164,7 @@ def text_outcome(pieces: Pieces, totals: ServerTotals = NO_TOTALS) -> Outcome:
 
 
 def finish_of(reason: str, stop_reason: Any = None) -> Finish:
-    """Engines report ``stop`` both for the end of the text and for a stop word."""
+    """Map a finish reason; engines report ``stop`` for both EOS and a stop string."""
     if reason == "length":
         return "length"
     if reason in ("stop", "eos"):
@@ -183,15 +183,18 @@ def _text(choice: Mapping[str, Any]) -> str:
 
 
 def text_of_delta(delta: Any) -> str:
-    """Return the words of a chat. Some engines send the same reasoning under two names."""
-    said = inside(delta, "reasoning_content")
-    thought = said if isinstance(said, str) else inside(delta, "reasoning")
-    return "".join(each for each in (thought, inside(delta, "content")) if isinstance(each, str))
+    """Return the text of a chat delta. Some engines send the same reasoning under two names."""
+    reasoning = inside(delta, "reasoning_content")
+    if not isinstance(reasoning, str):
+        reasoning = inside(delta, "reasoning")
+    return "".join(each for each in (reasoning, inside(delta, "content")) if isinstance(each, str))
 
 
 def _shown(texts: Sequence[str], text: str) -> tuple[str, ...]:
-    """Return what each token adds to the text: nothing for one that is listed but not shown, such
-    as the end of the text. Empty if the text does not consist of them."""
+    """Return what each token adds to the text, or nothing if the text does not consist of them.
+
+    A token that is listed but not part of the text, such as EOS, adds "".
+    """
     shown, place = list[str](), 0
     for each in texts:
         shown.append(each if text.startswith(each, place) else "")
@@ -200,7 +203,7 @@ def _shown(texts: Sequence[str], text: str) -> tuple[str, ...]:
 
 
 def _reported_tokens(reported: Any) -> tuple[tuple[str, ...], Any]:
-    """Return the texts and log-probabilities by token, of a completion or of a chat."""
+    """Return the texts and log-probabilities by token of a completion or a chat."""
     if isinstance(content := inside(reported, "content"), list):
         texts = [inside(each, "token") for each in content]
         values = [inside(each, "logprob") for each in content]
@@ -212,7 +215,7 @@ def _reported_tokens(reported: Any) -> tuple[tuple[str, ...], Any]:
 
 
 def _logprobs(values: Any, count: int) -> tuple[float, ...] | None:
-    """Empty where none were sent; None if one of them cannot be a log-probability."""
+    """Return the values; empty if none were sent, None if one is not a log-probability."""
     if not isinstance(values, list) or not values:
         return ()
     found = [logprob(each) for each in values]

@@ -1,4 +1,4 @@
-"""What an engine's adapter makes: a request, and the rounds of the events that answer it."""
+"""What an engine's adapter makes: a request, and rounds from the events of the answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A model in a server's list, and whom the list says it is owned by."""
+    """A model in a server's list, and its owner according to the list."""
 
     model: str
     owner: str | None
@@ -30,7 +30,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What is known of an answer so far. ``finish`` is None while it is under way."""
+    """The state of an answer so far. ``finish`` is None while it is in progress."""
 
     rounds: tuple[ServerRound, ...]
     grounds: Grounds
@@ -44,11 +44,11 @@ class Reading(Protocol):
     """Reads the events of one answer. One thread at a time may call it."""
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
-        """The rounds that are complete with this event, as far as they are known by then."""
+        """Return the rounds that this event completes, as far as they are known by then."""
         ...
 
     def close(self) -> Sequence[ServerRound]:
-        """No event follows: what was held back."""
+        """Return the rounds held back; no event follows."""
         ...
 
     def outcome(self) -> Outcome: ...
@@ -56,17 +56,17 @@ class Reading(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """One event's part of the text. ``num_tokens`` is 0 where the engine does not tell it."""
+    """One chunk of the text, from one event. ``num_tokens`` is 0 if it is not reported."""
 
     text: str
     at: float
     num_tokens: int = 0
     token_ids: tuple[int, ...] = ()
-    texts: tuple[str, ...] = ()  # of its tokens, where they are told and make up the text
+    texts: tuple[str, ...] = ()  # of its tokens, if they are reported and make up the text
     logprobs: tuple[float, ...] = ()
 
     def cut(self, sizes: Sequence[int]) -> list[Piece]:
-        """Into parts of so many tokens; a text that is not told by token stays with the first."""
+        """Split into parts of these numbers of tokens; text without tokens goes to the first."""
         parts, start = list[Piece](), 0
         for size in sizes:
             end = start + size
@@ -101,15 +101,15 @@ class Piece:
 
 
 def whole(value: Any) -> int | None:
-    """A count as engines send it; None of anything else."""
+    """Return a count as engines send it, or None for anything else."""
     good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
     return value if good else None
 
 
 def logprob(value: Any) -> float | None:
-    """Return a log-probability as engines send it; None of anything else.
+    """Return a log-probability as engines send it, or None for anything else.
 
-    The logarithm of a float32 probability may end a hair above 0; some engines write -9999 for
+    The logarithm of a float32 probability may be slightly above 0; some engines send -9999 for
     minus infinity.
     """
     good = isinstance(value, int | float) and not isinstance(value, bool)
@@ -117,14 +117,14 @@ def logprob(value: Any) -> float | None:
 
 
 def wholes(values: Any) -> tuple[int, ...]:
-    """A list of counts; empty where it is none."""
+    """Return a list of counts, or nothing if it is not one."""
     if not isinstance(values, list) or any(whole(each) is None for each in values):
         return ()
     return tuple(values)
 
 
 def inside(value: Any, *names: str) -> Any:
-    """What is found under these names one within the other; None where one is missing."""
+    """Return the value under nested names, or None if one is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value

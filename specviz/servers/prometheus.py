@@ -1,6 +1,6 @@
-"""Samples of a page of metrics in Prometheus's text format. Other lines are left out.
+"""Parse the samples of a page in Prometheus's text format. Other lines are ignored.
 
-The time is linear in the page: no line is long, and no pattern reads a part of it twice.
+The time is linear in the page: lines are bounded, and no pattern backtracks over them.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def samples_of(text: str) -> tuple[Sample, ...]:
 
 
 def position_of(sample: Sample) -> int | None:
-    """Return a sample's position in a round; None if it has none that can be."""
-    held = sample.labels.get("position", "")
-    if not (held.isascii() and held.isdecimal()) or len(held) > _LONGEST_POSITION:
+    """Return a sample's position in a round, or None if it has no valid one."""
+    text = sample.labels.get("position", "")
+    if not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_POSITION:
         return None
-    return int(held) if int(held) < MAX_DRAFTED else None
+    return int(text) if int(text) < MAX_DRAFTED else None
 
 
 def largest_position(samples: Sequence[Sample], name: str) -> int | None:
-    """Return how many positions are counted under this name; None without any."""
-    held = (position_of(each) for each in samples if each.name == name)
-    return max((each + 1 for each in held if each is not None), default=None)
+    """Return the number of positions counted under this name, or None without any."""
+    positions = (position_of(each) for each in samples if each.name == name)
+    return max((each + 1 for each in positions if each is not None), default=None)
 
 
 def _sample(line: str) -> Sample | None:

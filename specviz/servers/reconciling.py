@@ -1,8 +1,8 @@
-"""Pieces of an answer and the steps that an engine tells of: which steps are in which piece.
+"""Match the chunks of an answer with the steps that an engine reports.
 
-A step gives its accepted candidates and one token more. Steps without drafts give one token and are
-not told of, such as the first one after the prompt and those near the limit. A piece holds whole
-steps; the last step of all may have been cut.
+A step emits its accepted candidates and one more token. Steps without drafts emit one token and are
+not reported, such as the first one after the prompt and those near the limit. A chunk contains
+whole steps; the very last step may have been cut.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_TRIES = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The engine's own numbers."""
+    """A step with drafts, as the engine reports it."""
 
     drafted: int
     accepted: int
@@ -28,21 +28,21 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Tokens of one step, ``None`` for one without drafts."""
+    """The tokens of one step; ``step`` is None for one without drafts."""
 
     num_tokens: int
     step: Step | None
 
 
 def rounds_of(pieces: Sequence[Piece], steps: Sequence[Step]) -> tuple[ServerRound, ...] | None:
-    """None if the steps do not fit the pieces."""
+    """Return the chunks split into rounds, or None if the steps do not match them."""
     parts = aligned([piece.num_tokens for piece in pieces], steps)
     if parts is None:
         return None
     rounds = list[ServerRound]()
-    for piece, held in zip(pieces, parts, strict=True):
-        cut = piece.cut([part.num_tokens for part in held]) if len(held) > 1 else [piece]
-        for place, (small, part) in enumerate(zip(cut, held, strict=True)):
+    for piece, own in zip(pieces, parts, strict=True):
+        cut = piece.cut([part.num_tokens for part in own]) if len(own) > 1 else [piece]
+        for place, (small, part) in enumerate(zip(cut, own, strict=True)):
             step = part.step
             rounds.append(
                 small.as_round(
@@ -56,8 +56,11 @@ def rounds_of(pieces: Sequence[Piece], steps: Sequence[Step]) -> tuple[ServerRou
 
 
 def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | None:
-    """For every piece the steps in it. Where several ways fit, steps without drafts are the first
-    token of all and then as late as they can be."""
+    """Return the steps in every chunk, or None if they do not match.
+
+    Of several alignments, the one is chosen in which steps without drafts are the very first token
+    and then as late as possible.
+    """
     if not all(sizes):
         return None
     search = _Search(sizes, steps)
@@ -66,7 +69,7 @@ def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | N
 
 
 class _Search:
-    """A walk over the tokens. A state: how many tokens and how many told steps lie behind."""
+    """A search over the tokens. A state is the number of tokens and reported steps so far."""
 
     def __init__(self, sizes: Sequence[int], steps: Sequence[Step]) -> None:
         self._steps = steps
@@ -78,30 +81,30 @@ class _Search:
         tokens = [step.accepted + 1 for step in steps]
         left = list(accumulate(reversed(tokens), initial=0))[::-1]
         may_be_cut = tokens[-1] - 1 if tokens else 0
-        # The fewest tokens that the steps from each on give.
+        # The fewest tokens of the steps from each one on.
         self._needs = [max(0, each - may_be_cut) for each in left]
 
     def found(self) -> list[Part] | None:
-        """Depth first; the way that is preferred is tried first."""
+        """Search depth first, the preferred step first."""
         before: dict[tuple[int, int], tuple[tuple[int, int], Part] | None] = {}
         tries: list[tuple[tuple[int, int], tuple[tuple[int, int], Part] | None]] = [((0, 0), None)]
         goal = (self._total, len(self._steps))
         while tries and len(before) < _MOST_TRIES:
-            state, came = tries.pop()
+            state, previous = tries.pop()
             if state in before:
                 continue
-            before[state] = came
+            before[state] = previous
             if state == goal:
-                return _walked(before, state)
+                return _path_to(before, state)
             tries += [(after, (state, part)) for after, part in self._next(*state)]
         return None
 
     def _next(self, token: int, step: int) -> list[tuple[tuple[int, int], Part]]:
-        """The preferred one last."""
+        """Return the possible next states, the preferred one last."""
         if token >= self._total:
             return []
-        ways = [*self._without_drafts(token, step), *self._with_drafts(token, step)]
-        return ways[::-1] if token == 0 else ways
+        options = [*self._without_drafts(token, step), *self._with_drafts(token, step)]
+        return options[::-1] if token == 0 else options
 
     def _without_drafts(self, token: int, step: int) -> list[tuple[tuple[int, int], Part]]:
         if self._total - token - 1 < self._needs[step]:
@@ -111,31 +114,31 @@ class _Search:
     def _with_drafts(self, token: int, step: int) -> list[tuple[tuple[int, int], Part]]:
         if step >= len(self._steps):
             return []
-        told, end = self._steps[step], self._end_of[token]
-        after = token + told.accepted + 1
+        reported, end = self._steps[step], self._end_of[token]
+        after = token + reported.accepted + 1
         if after > end:
             if end != self._total or step != len(self._steps) - 1:
                 return []
             after = end
-        return [((after, step + 1), Part(num_tokens=after - token, step=told))]
+        return [((after, step + 1), Part(num_tokens=after - token, step=reported))]
 
     def by_piece(self, path: Sequence[Part]) -> list[list[Part]]:
-        held, token, parts = list[list[Part]](), 0, iter(path)
+        found, token, parts = list[list[Part]](), 0, iter(path)
         for end in self._ends:
-            held.append([])
+            found.append([])
             while token < end:
                 part = next(parts)
-                held[-1].append(part)
+                found[-1].append(part)
                 token += part.num_tokens
-        return held
+        return found
 
 
-def _walked(
+def _path_to(
     before: dict[tuple[int, int], tuple[tuple[int, int], Part] | None], state: tuple[int, int]
 ) -> list[Part]:
     path = list[Part]()
-    while (came := before[state]) is not None:
-        state, part = came
+    while (previous := before[state]) is not None:
+        state, part = previous
         path.append(part)
     return path[::-1]
 
@@ -143,10 +146,10 @@ def _walked(
 def checked_rounds(
     rounds: Sequence[ServerRound], totals: ServerTotals, gamma: int | None
 ) -> tuple[ServerRound, ...] | None:
-    """Pieces taken for rounds, if an engine's totals agree; those at the end that can only be steps
-    without drafts are so. None if they do not agree.
+    """Return chunks as rounds if the engine's totals agree with that, else None.
 
-    The candidates that were accepted and then cut are of the last round.
+    Chunks at the end that can only be steps without drafts become such. Candidates that were
+    accepted and then cut belong to the last round.
     """
     if totals.rounds is None or totals.accepted is None:
         return None

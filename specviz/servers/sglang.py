@@ -1,6 +1,6 @@
-"""SGLang: a piece is a step at stream interval 1, and its totals at the end say whether it was.
+"""The adapter of SGLang: at stream interval 1 a chunk is a step, which the final totals check.
 
-Read in its sources (0.5.23) and not run here. Names differ between versions; all are looked for.
+Written from its sources (0.5.23), never run here. Names differ between versions; all are tried.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from specviz.servers.pieces import (
 from specviz.servers.reconciling import checked_rounds
 
 _FINISH: dict[str, Finish] = {"length": "length", "abort": "stopped"}
-_DISAGREE = "The pieces are not the steps that SGLang counts: pieces may have merged on the way."
+_DISAGREE = "The chunks do not match the steps that SGLang counts: chunks may have merged."
 _ACCEPTED = ("spec_num_correct_drafts", "spec_accept_token_num")
 _DRAFTED = ("spec_num_proposed_drafts", "spec_draft_token_num")
 
 
 def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
-    told = connection.look("/server_info") or connection.look("/get_server_info")
-    if not isinstance(told, dict) or "internal_states" not in told:
+    page = connection.look("/server_info") or connection.look("/get_server_info")
+    if not isinstance(page, dict) or "internal_states" not in page:
         return None
-    version, method = told.get("version"), told.get("speculative_algorithm")
-    drafts = whole(told.get("speculative_num_draft_tokens"))
+    version, method = page.get("version"), page.get("speculative_algorithm")
+    drafts = whole(page.get("speculative_num_draft_tokens"))
     drafts = drafts if drafts and drafts <= MAX_DRAFTED else None
-    speculates = method is not None if "speculative_algorithm" in told else None
+    speculates = method is not None if "speculative_algorithm" in page else None
     return ServerInfo(
         address=connection.address,
         engine="sglang",
@@ -82,7 +82,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class GenerateReading:
-    """Events hold the whole text and all ids so far, or only what is new, as the server is set."""
+    """Rounds from events with all text and ids so far or only the new ones, as configured."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -110,7 +110,7 @@ class GenerateReading:
         return (self._round(piece, len(self.pieces) - 1),)
 
     def _join(self, text: str) -> None:
-        """Text that was held back belongs to the tokens before it."""
+        """Add text that was held back to the tokens before it."""
         if text and self.pieces:
             last = self.pieces[-1]
             self.pieces[-1] = replace(last, text=last.text + text)
@@ -119,26 +119,29 @@ class GenerateReading:
         ids, text = wholes(event.get("output_ids")), event.get("text")
         count = whole(self.meta.get("completion_tokens"))
         so_far = count is not None and len(ids) in (0, count)
-        words = self._new_words(text if isinstance(text, str) else "", so_far, bool(ids))
+        added = self._new_text(text if isinstance(text, str) else "", so_far, bool(ids))
         if so_far and ids:
             self.account.check_same("tokens", self.ids, list(ids))
         new = ids[len(self.ids) :] if so_far else ids
         size = len(new) if ids or count is None else max(0, count - self.tokens)
-        self.account.add(size, words)
-        self.text += words
+        self.account.add(size, added)
+        self.text += added
         self.ids += new
         self.tokens += size
-        return Piece(text=words, at=at, num_tokens=size, token_ids=new)
+        return Piece(text=added, at=at, num_tokens=size, token_ids=new)
 
-    def _new_words(self, words: str, so_far: bool, has_ids: bool) -> str:
-        """Without ids, as older versions send events, only the text shows whether it is whole."""
-        if so_far and words.startswith(self.text):
-            return words[len(self.text) :]
+    def _new_text(self, text: str, so_far: bool, has_ids: bool) -> str:
+        """Return what an event adds to the text.
+
+        Events of older versions have no ids; there only the text shows whether it is all of it.
+        """
+        if so_far and text.startswith(self.text):
+            return text[len(self.text) :]
         if so_far and has_ids and self.tokens:
-            if self.text.startswith(words):  # trimmed at its end, as a word that ends the text is
+            if self.text.startswith(text):  # SGLang trims a stop string from the end
                 return ""
-            self.account.check_same("text", self.text, words)
-        return words
+            self.account.check_same("text", self.text, text)
+        return text
 
     def _round(self, piece: Piece, index: int) -> ServerRound:
         if self.info.capabilities.speculates is not True:
@@ -182,10 +185,10 @@ def _any_of(meta: dict[str, Any], names: Sequence[str]) -> int | None:
     return next((each for name in names if (each := whole(meta.get(name))) is not None), None)
 
 
-def _finish(told: Any) -> Finish | None:
-    """A word ends an answer where the engine names text that it met; else its end token does."""
-    kind = inside(told, "type")
+def _finish(reason: Any) -> Finish | None:
+    """Map a finish reason; a matched text means a stop string, anything else EOS."""
+    kind = inside(reason, "type")
     if not isinstance(kind, str):
         return None
-    matched = inside(told, "matched")
+    matched = inside(reason, "matched")
     return _FINISH.get(kind, "stop" if isinstance(matched, str) else "eos")

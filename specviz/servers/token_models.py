@@ -1,8 +1,8 @@
 """What scoring needs from a model: the tokens of a text, and distributions along a known text.
 
-A model is served by an engine or loaded here. Texts are sent as token ids, with nothing added.
-Distributions are raw: at temperature 1 without filters, whatever a request says. Every number from
-an engine is checked before it is used.
+A model is served by an engine or loaded locally. Texts are sent as token ids, with nothing added.
+Distributions are raw: at temperature 1 without filters. Every number from an engine is checked
+before it is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specviz.servers.distribution_study import DistributionStudy, TokenStudy
 from specviz.servers.pieces import whole, wholes
 from specviz.theory.listed_distributions import ListedDistribution, is_raw
 
-_WINDOW_ENTRIES = 2**16  # of whole laws in one answer
+_WINDOW_ENTRIES = 2**16  # of whole distributions in one answer
 _MOST_WINDOW = 16  # positions
 _LOWEST = -1e6  # of log-probabilities; its exponential is 0
 _LONGEST_ID = 9  # digits
@@ -29,7 +29,7 @@ _TOKENS, _TOKENS_A_BYTE = 16, 4  # at most; a tokenizer may spell a character ou
 
 
 class TokenModel(Protocol):
-    """``label`` names it in messages; ``info`` is of an engine that serves it."""
+    """``label`` names it in messages; ``info`` describes the engine that serves it."""
 
     @property
     def label(self) -> str: ...
@@ -39,14 +39,14 @@ class TokenModel(Protocol):
 
     def tokens(self, text: str) -> tuple[int, ...]: ...
 
-    def laws(
+    def distributions(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
     ) -> Iterator[ListedDistribution]:
-        """One for every token of the text; ``top`` tokens are listed, or all if it is None."""
+        """Yield one for every token of the text, with ``top`` tokens or all if it is None."""
         ...
 
     def token_texts(self) -> Mapping[int, str]:
-        """Of the tokens whose text is known by now."""
+        """Return the texts of the tokens known so far."""
         ...
 
     def texts_of(self, ids: Sequence[int]) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ class TokenModel(Protocol):
 
 
 class _ServedModel:
-    """What engines have in common: where they answer, and how they divide a text."""
+    """What engines have in common: an address and a tokenizer."""
 
     def __init__(self, info: ServerInfo, connection: Connection) -> None:
         self.label = f"{info.model} at {info.address}"
@@ -63,35 +63,37 @@ class _ServedModel:
         self._texts: dict[int, str] = {}
 
     def tokens(self, text: str) -> tuple[int, ...]:
-        asked = {"model": self._model, "prompt": text, "add_special_tokens": False}
-        reported = _fields(self._connection.post("/tokenize", asked)).get("tokens")
+        request = {"model": self._model, "prompt": text, "add_special_tokens": False}
+        reported = _fields(self._connection.post("/tokenize", request)).get("tokens")
         found = wholes(reported)
         if not found and reported != []:
-            raise _no_laws(self.label, "does not report the tokens of a text")
+            raise _no_distributions(self.label, "does not report the tokens of a text")
         if len(found) > _TOKENS + _TOKENS_A_BYTE * len(text.encode()):
-            raise _no_laws(self.label, f"divides a short text into {len(found):,} tokens")
+            raise _no_distributions(
+                self.label, f"tokenizes a short text into {len(found):,} tokens"
+            )
         return found
 
     def token_texts(self) -> Mapping[int, str]:
         return self._texts
 
     def texts_of(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """The key is removed even if it is split over tokens."""
+        """Return the texts without the key, even if it is split over tokens."""
         found = [self._texts.get(each, "") for each in ids]
         return self._connection.remover.from_tokens(found)
 
     def _id(self, text: str) -> int:
         if not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_ID:
-            raise _no_laws(self.label, "lists tokens that have no id")
+            raise _no_distributions(self.label, "lists tokens that have no id")
         return int(text)
 
 
 class VllmModel(_ServedModel):
-    def laws(
+    def distributions(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
     ) -> Iterator[ListedDistribution]:
         if top is None:
-            self._listed_rows(prompt_ids, text_ids, 1)  # which says what the tokens are
+            self._listed_rows(prompt_ids, text_ids, 1)  # to learn the texts of the tokens
             yield from self._whole(prompt_ids, text_ids)
             return
         rows = self._listed_rows(prompt_ids, text_ids, top)
@@ -106,11 +108,11 @@ class VllmModel(_ServedModel):
     def _listed_rows(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int
     ) -> list[dict[int, Mapping[str, Any]]]:
-        """Return what is reported of every token; nothing of the first, which follows nothing."""
+        """Return the listed tokens at every position; none at the first, which has no context."""
         ids = [*prompt_ids, *text_ids]
         found = self._ask([ids], prompt_logprobs=top)[0].get("prompt_logprobs")
         if not isinstance(found, list) or len(cast("list[object]", found)) != len(ids):
-            raise _no_laws(self.label, "gives no log-probabilities of a prompt")
+            raise _no_distributions(self.label, "gives no log-probabilities of a prompt")
         rows = [
             {self._id(token): _fields(each) for token, each in _fields(row).items()}
             for row in cast("list[object]", found)
@@ -122,8 +124,11 @@ class VllmModel(_ServedModel):
     def _whole(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int]
     ) -> Iterator[ListedDistribution]:
-        """Windows of a few positions, each the next token after its own prefix: laws of a large
-        vocabulary at thousands of positions would be gigabytes."""
+        """Yield whole distributions, read in windows of a few positions.
+
+        Each position is a request for the next token after its prefix. All positions at once would
+        be gigabytes for a large vocabulary.
+        """
         ids, place, window = [*prompt_ids, *text_ids], 0, 1
         while place < len(text_ids):
             first = len(prompt_ids) + place
@@ -132,34 +137,34 @@ class VllmModel(_ServedModel):
             for token, choice in zip(
                 text_ids[place:], self._ask(prefixes, logprobs=-1), strict=False
             ):
-                law = self._next_law(choice, token)
-                window = max(1, min(_MOST_WINDOW, _WINDOW_ENTRIES // len(law.token_ids)))
-                yield law
+                found = self._next_distribution(choice, token)
+                window = max(1, min(_MOST_WINDOW, _WINDOW_ENTRIES // len(found.token_ids)))
+                yield found
             place += count
 
-    def _next_law(self, choice: Mapping[str, Any], token: int) -> ListedDistribution:
+    def _next_distribution(self, choice: Mapping[str, Any], token: int) -> ListedDistribution:
         tops = _fields(choice.get("logprobs")).get("top_logprobs")
         if not isinstance(tops, list) or not tops:
-            raise _no_laws(self.label, "gives no whole laws")
+            raise _no_distributions(self.label, "does not return whole distributions")
         listed = {
             self._id(name.removeprefix("token_id:")): _number(each, self.label)
             for name, each in _fields(cast("list[object]", tops)[0]).items()
         }
         if token not in listed:
-            raise _no_laws(self.label, f"has no token {token}")
+            raise _no_distributions(self.label, f"has no token {token}")
         return _raw(_listed(listed, listed[token], self.label, whole=True), self.label)
 
     def _ask(self, prompts: list[list[int]], **wanted: int) -> list[Mapping[str, Any]]:
-        asked = {
+        request = {
             "model": self._model, "prompt": prompts, "max_tokens": 1, "temperature": 1.0,
             "add_special_tokens": False, "return_tokens_as_token_ids": True, **wanted,
         }  # fmt: skip
-        answer = _fields(self._connection.post("/v1/completions", asked))
+        answer = _fields(self._connection.post("/v1/completions", request))
         found = answer.get("choices")
         choices = [_fields(each) for each in found] if isinstance(found, list) else []
         places = [whole(each.get("index")) for each in choices]
         if sorted(place for place in places if place is not None) != list(range(len(prompts))):
-            raise _no_laws(self.label, "did not answer every prompt")
+            raise _no_distributions(self.label, "did not answer every prompt")
         return [choices[places.index(place)] for place in range(len(prompts))]
 
     def _learn(self, listed: Mapping[int, Mapping[str, Any]]) -> None:
@@ -170,13 +175,13 @@ class VllmModel(_ServedModel):
 
 
 class SglangModel(_ServedModel):
-    """From its documented answers; not run here."""
+    """Written from SGLang's documentation, never run here."""
 
-    def laws(
+    def distributions(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
     ) -> Iterator[ListedDistribution]:
         if top is None:
-            raise _no_laws(self.label, "lists the likeliest tokens only")
+            raise _no_distributions(self.label, "lists the likeliest tokens only")
         answer = self._connection.post(
             "/generate",
             {
@@ -188,19 +193,19 @@ class SglangModel(_ServedModel):
                 "top_logprobs_num": max(1, top),
             },
         )
-        told = _fields(_fields(answer).get("meta_info"))
-        own, tops = told.get("input_token_logprobs"), told.get("input_top_logprobs")
+        meta = _fields(_fields(answer).get("meta_info"))
+        own, tops = meta.get("input_token_logprobs"), meta.get("input_top_logprobs")
         if not isinstance(own, list) or not isinstance(tops, list) or len(own) < len(text_ids):
-            raise _no_laws(self.label, "gives no log-probabilities of a prompt")
+            raise _no_distributions(self.label, "gives no log-probabilities of a prompt")
         own, tops = own[-len(text_ids) :], tops[-len(text_ids) :]
         if len(own) != len(tops):
-            raise _no_laws(self.label, "gives no log-probabilities of a prompt")
+            raise _no_distributions(self.label, "gives no log-probabilities of a prompt")
         for expected, entry, row in zip(text_ids, own, tops, strict=True):
             value, found, _ = self._entry(entry)
             if found != expected:
-                raise _no_laws(self.label, f"reports token {found} in place of {expected}")
+                raise _no_distributions(self.label, f"reports token {found} instead of {expected}")
             entries = [self._entry(each) for each in row] if isinstance(row, list) else []
-            listed = {token: of_token for of_token, token, _ in entries}
+            listed = {token: logprob for logprob, token, _ in entries}
             yield _raw(_listed(listed, value, self.label), self.label)
 
     def _entry(self, entry: object) -> tuple[float, int, str]:
@@ -210,11 +215,11 @@ class SglangModel(_ServedModel):
                 self._texts[token] = text or ""
                 return _number(value, self.label), token, text or ""
             case _:
-                raise _no_laws(self.label, "lists tokens in an unknown form")
+                raise _no_distributions(self.label, "lists tokens in an unknown form")
 
 
 class LocalModel:
-    """A model that is loaded here, by whoever makes runs."""
+    """A locally loaded model, which the maker of runs loads."""
 
     def __init__(self, spec: PairSpec, maker: RunMaker) -> None:
         self.label, self.info = spec.label, None
@@ -232,26 +237,31 @@ class LocalModel:
     def texts_of(self, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(self._texts.get(each, "") for each in ids)
 
-    def laws(
+    def distributions(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
     ) -> Iterator[ListedDistribution]:
         count = None if top is None else max(1, top)
         study = DistributionStudy(prompt_ids=tuple(prompt_ids), text_ids=tuple(text_ids), top=count)
-        for law in self._maker.find(self._spec, study):
-            assert isinstance(law, ListedDistribution)
-            yield law
+        for found in self._maker.find(self._spec, study):
+            assert isinstance(found, ListedDistribution)
+            yield found
 
 
 def served_model(info: ServerInfo, connection: Connection) -> TokenModel:
-    """Raises ServerError for an engine that tells no laws of a prompt."""
+    """Return the model of an engine.
+
+    Raises:
+        ServerError: The engine does not return distributions along a known text.
+    """
     match info.engine:
         case "vllm":
             return VllmModel(info, connection)
         case "sglang":
             return SglangModel(info, connection)
         case _:
-            raise _no_laws(
-                f"{info.model} at {info.address}", "gives no laws of a text that is known"
+            raise _no_distributions(
+                f"{info.model} at {info.address}",
+                "does not return distributions along a known text",
             )
 
 
@@ -259,7 +269,7 @@ def _listed(
     logprobs: Mapping[int, float], own: float, label: str, *, whole: bool = False
 ) -> ListedDistribution:
     if not logprobs:
-        raise _no_laws(label, "lists no tokens")
+        raise _no_distributions(label, "lists no tokens")
     ranked = sorted(logprobs.items(), key=lambda each: -each[1])
     ids, values = zip(*ranked, strict=True)
     return ListedDistribution(
@@ -267,13 +277,13 @@ def _listed(
     )
 
 
-def _raw(law: ListedDistribution, label: str) -> ListedDistribution:
-    if not is_raw(law):
+def _raw(listed: ListedDistribution, label: str) -> ListedDistribution:
+    if not is_raw(listed):
         raise ServerError(
-            f"{label} gives numbers that are no raw log-probabilities.",
+            f"{label} returns values that are not raw log-probabilities.",
             remedy="Start it with --logprobs-mode raw_logprobs.",
         )
-    return law
+    return listed
 
 
 def _fields(value: object) -> Mapping[str, Any]:
@@ -283,12 +293,12 @@ def _fields(value: object) -> Mapping[str, Any]:
 def _number(value: object, label: str) -> float:
     """Return a log-probability; ``_raw`` refuses those above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _no_laws(label, "gives log-probabilities that are no numbers")
+        raise _no_distributions(label, "returns log-probabilities that are not numbers")
     return max(_LOWEST, float(value))  # two of them must have a finite difference
 
 
-def _no_laws(label: str, what: str) -> ServerError:
+def _no_distributions(label: str, what: str) -> ServerError:
     return ServerError(
         f"{label} {what}.",
-        remedy="Scoring needs vLLM or SGLang at both ends, or a draft that is loaded here.",
+        remedy="Scoring needs vLLM or SGLang for both models, or a locally loaded draft.",
     )

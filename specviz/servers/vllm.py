@@ -1,10 +1,9 @@
-"""vLLM: a piece with token ids is a step of its engine, which tells of every step at the end.
+"""The adapter of vLLM: a chunk with token ids is a step of its engine.
 
-Pieces merge when the reader lags, or by the server's stream interval; what the engine tells of its
-steps divides them again. It tells so only if it was started with
+Chunks merge when the reader lags, or by the server's stream interval; the engine's report at the
+end splits them again. vLLM sends it only if it was started with
 ``--per-request-spec-decode-metrics``: ``detailed`` for every step, ``summary`` for totals. It
-counts the accepted candidates of its last step before it cuts them at the end of the text or the
-limit.
+counts the accepted candidates of its last step before it cuts them at EOS or the limit.
 """
 
 from __future__ import annotations
@@ -42,12 +41,10 @@ from specviz.servers.reconciling import Step, checked_rounds, rounds_of
 
 _DRAFTS = "vllm:spec_decode_num_drafts_total"
 _BY_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-_TELL_MORE = (
-    "vLLM tells of its steps if it is started with --per-request-spec-decode-metrics detailed."
+_NO_REPORT = (
+    "vLLM reports its steps if it is started with --per-request-spec-decode-metrics detailed."
 )
-_DISAGREE = (
-    "The pieces are not the steps that vLLM counts: it tells of fewer or other ones than came."
-)
+_DISAGREE = "The chunks do not match the steps that vLLM counts."
 
 
 def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
@@ -74,7 +71,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
 
 
 def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
-    """``logprobs`` also divides the text of a piece by its tokens."""
+    """Build a request; ``logprobs`` also splits the text of a chunk by token."""
     plain = openai.request(info, prompt, settings)
     body = {
         **plain.body,
@@ -90,33 +87,33 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class StepReading:
-    """Pieces that are steps, checked by what the engine tells of them when it is done."""
+    """Chunks as steps, checked with the engine's report at the end."""
 
     info: ServerInfo
     settings: ServerSettings
     pieces: openai.Pieces = field(init=False)
-    told: dict[str, Any] | None = None
+    report: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         self.pieces = openai.Pieces(Account(self.info, self.settings))
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
-        told = inside(event, "metrics", "speculative_decoding")
-        if isinstance(told, dict):
-            self._check(told)
-            self.told = told
+        report = inside(event, "metrics", "speculative_decoding")
+        if isinstance(report, dict):
+            self._check(report)
+            self.report = report
         piece = self.pieces.take(event, at)
         if piece is None:
             return ()
         index = len(self.pieces.pieces) - 1
-        return (_taken_for_a_round(piece, index, self._speculates),)
+        return (_as_step(piece, index, self._speculates),)
 
     def close(self) -> Sequence[ServerRound]:
         return ()
 
-    def _check(self, told: dict[str, Any]) -> None:
-        account, steps = self.pieces.account, _steps(told)
-        totals = account.checked(_totals(told))
+    def _check(self, report: dict[str, Any]) -> None:
+        account, steps = self.pieces.account, _steps(report)
+        totals = account.checked(_totals(report))
         for step in steps or ():
             account.check_round(step.drafted, step.accepted)
         if steps is not None:
@@ -128,16 +125,16 @@ class StepReading:
         return self.info.capabilities.speculates is True
 
     def outcome(self) -> Outcome:
-        found = _divided(self.pieces, self.told) if self.told is not None else None
+        found = _split_by_report(self.pieces, self.report) if self.report is not None else None
         if found is not None:
             return found
         if not self._speculates or not all(each.num_tokens for each in self.pieces.pieces):
             return openai.text_outcome(self.pieces)
-        return _chunks(self.pieces, self.told)
+        return _chunks(self.pieces, self.report)
 
 
-def _taken_for_a_round(piece: Piece, index: int, speculates: bool) -> ServerRound:
-    """As long as nothing else is told, a piece is a step; the first one follows the prompt."""
+def _as_step(piece: Piece, index: int, speculates: bool) -> ServerRound:
+    """Return a chunk as one step, which is assumed without a report; the first has no drafts."""
     if not speculates or not piece.num_tokens:
         return piece.as_round(index, drafted=None, accepted=None)
     if (index == 0 and piece.num_tokens == 1) or piece.num_tokens > MAX_DRAFTED + 1:
@@ -145,13 +142,13 @@ def _taken_for_a_round(piece: Piece, index: int, speculates: bool) -> ServerRoun
     return piece.as_round(index, drafted=None, accepted=piece.num_tokens - 1)
 
 
-def _divided(pieces: openai.Pieces, told: dict[str, Any]) -> Outcome | None:
-    """None if it told no steps, or such as the pieces cannot be made of."""
-    steps = _steps(told)
+def _split_by_report(pieces: openai.Pieces, report: dict[str, Any]) -> Outcome | None:
+    """Return the reported steps, or None if there are none or they do not match the chunks."""
+    steps = _steps(report)
     rounds = None if steps is None else rounds_of(pieces.pieces, steps)
     if rounds is None:
         return None
-    return _outcome(pieces, rounds, "told", _totals(told))
+    return _outcome(pieces, rounds, "told", _totals(report))
 
 
 def _outcome(
@@ -171,32 +168,33 @@ def _outcome(
     )
 
 
-def _steps(told: dict[str, Any]) -> list[Step] | None:
-    """None without an account of every step; an answer without any drafts has an empty one."""
-    accepted, drafted = wholes(told.get("per_step_accepted")), wholes(told.get("per_step_drafted"))
-    if len(accepted) != len(drafted) or len(accepted) != whole(told.get("num_spec_steps")):
+def _steps(report: dict[str, Any]) -> list[Step] | None:
+    """Return the reported steps, empty for an answer without drafts, or None without a report."""
+    accepted = wholes(report.get("per_step_accepted"))
+    drafted = wholes(report.get("per_step_drafted"))
+    if len(accepted) != len(drafted) or len(accepted) != whole(report.get("num_spec_steps")):
         return None
     pairs = zip(drafted, accepted, strict=True)
-    return [Step(drafted=each, accepted=ours) for each, ours in pairs]
+    return [Step(drafted=each, accepted=count) for each, count in pairs]
 
 
-def _totals(told: dict[str, Any]) -> ServerTotals:
+def _totals(report: dict[str, Any]) -> ServerTotals:
     return ServerTotals(
-        rounds=whole(told.get("num_spec_steps")),
-        drafted=whole(told.get("num_draft_tokens")),
-        accepted=whole(told.get("num_accepted_draft_tokens")),
+        rounds=whole(report.get("num_spec_steps")),
+        drafted=whole(report.get("num_draft_tokens")),
+        accepted=whole(report.get("num_accepted_draft_tokens")),
     )
 
 
-def _chunks(pieces: openai.Pieces, told: dict[str, Any] | None) -> Outcome:
-    """Every piece taken for a round."""
+def _chunks(pieces: openai.Pieces, report: dict[str, Any] | None) -> Outcome:
+    """Return every chunk as a round."""
     found = pieces.pieces
-    rounds = tuple(_taken_for_a_round(piece, place, True) for place, piece in enumerate(found))
-    if told is None:
-        notices = () if pieces.finish is None else (_TELL_MORE,)
+    rounds = tuple(_as_step(piece, place, True) for place, piece in enumerate(found))
+    if report is None:
+        notices = () if pieces.finish is None else (_NO_REPORT,)
         return _outcome(pieces, rounds, "chunks", ServerTotals(), notices)
-    totals = _totals(told)
-    checked = checked_rounds(rounds, totals, whole(told.get("num_spec_tokens")))
+    totals = _totals(report)
+    checked = checked_rounds(rounds, totals, whole(report.get("num_spec_tokens")))
     if checked is None:
         return _outcome(pieces, rounds, "chunks", totals, (_DISAGREE,))
     return _outcome(pieces, checked, "checked chunks", totals)

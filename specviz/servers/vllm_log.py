@@ -1,8 +1,8 @@
-"""vLLM's log lines about speculation, each of which counts what came since the one before.
+"""Read counters from vLLM's log lines about speculation, each of which counts since the last one.
 
 A line gives accepted and drafted tokens as whole numbers, tokens per round with two digits and the
 share accepted at each position with three. The number of drafts follows from these and is whole;
-the count accepted at a position is as exact as its three digits. Lines with impossible figures are
+the count accepted at a position is as exact as its three digits. Lines with impossible values are
 skipped.
 """
 
@@ -33,10 +33,10 @@ _LONGEST = 5000  # characters of a line
 
 
 def counters_of_log(text: str) -> tuple[Counters, ...]:
-    """Each line added to those before it; the first is of the moment before the first line.
+    """Return the running sums of the log lines; the first is for the time before the first line.
 
-    Times are those of the log, which names no year, in seconds; without them seconds follow from
-    drafted tokens and their rate.
+    Times are from the log, which has no year, in seconds. Without them, seconds follow from drafted
+    tokens and their rate.
     """
     sums = Counters(at=0.0, drafts=0.0, drafted=0.0, accepted=0.0)
     found = list[Counters]()
@@ -50,7 +50,7 @@ def counters_of_log(text: str) -> tuple[Counters, ...]:
 
 
 def _lines(text: str) -> Iterator[tuple[Counters, float | None]]:
-    """What a line counts, with its seconds as ``at``, and when it was written."""
+    """Yield the counts of each line, with its duration as ``at``, and its time."""
     for line in text.splitlines():
         head, mark, tail = line[:_LONGEST].partition(_MARK)
         match = _LINE.match(tail) if mark else None
@@ -74,8 +74,10 @@ def _counted(match: re.Match[str]) -> Counters:
 
 
 def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
-    """As many as fit the mean length, 1 + accepted / drafts in two digits; of these the number
-    nearest to that of drafts of full length."""
+    """Return the number of drafts that fits the mean length, 1 + accepted / drafts.
+
+    The length has two digits; of several numbers, the one nearest to that of full-length drafts.
+    """
     full = max(1, math.ceil(drafted / positions))
     if accepted == 0 or not length > 1.005:  # also where it is nan
         return full
@@ -84,7 +86,7 @@ def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
 
 
 def _clock(head: str) -> float | None:
-    """Seconds since the year began, if it is a leap year; None without a time."""
+    """Return seconds since the beginning of a leap year, or None without a time."""
     match = _TIME.search(head)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""JSON into any frozen dataclass, by its type hints."""
+"""Build any frozen dataclass from parsed JSON, by its type hints."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from typing import Any, Literal, TypeVar, cast
 from specviz.errors import ConfigError
 from specviz.store.trace_checks import problem_of, too_long
 
-_LARGEST = 1e15  # nothing a run measures comes near; beyond it sums could overflow
+_LARGEST = 1e15  # far above anything measured; larger values could overflow in sums
 
 T = TypeVar("T")
 
 
 class MisfitError(Exception):
-    """A value that does not fit its type: where, and how."""
+    """A value that does not fit its type."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where or 'it'} {problem}")
 
 
 def fit_to_type(value: object, kind: type[T]) -> T:
+    """Return the parsed JSON ``value`` as ``kind``; raises MisfitError where it does not fit."""
     return cast("T", _fit(value, kind, ""))
 
 
@@ -47,7 +48,7 @@ def _fit_dataclass(value: object, kind: type[object], where: str) -> object:
     given = _expect_object(value, where)
     wanted = _hints(kind)
     if unknown := sorted(given.keys() - wanted.keys()):
-        raise MisfitError(where, f"has a field {short(unknown[0])} that is not known")
+        raise MisfitError(where, f"has an unknown field {short(unknown[0])}")
     if missing := sorted(_required(kind) - given.keys()):
         raise MisfitError(where, f"lacks the field {missing[0]!r}")
     if longest := too_long(kind, given):
@@ -103,7 +104,7 @@ def _fit_tuple(value: object, kind: Any, where: str) -> object:
 
 
 def _fit_dict(value: object, kind: Any, where: str) -> object:
-    _, each_kind = typing.get_args(kind)  # JSON's keys are texts
+    _, each_kind = typing.get_args(kind)  # JSON keys are strings
     given = _expect_object(value, where)
     return {
         _whole_text(key, where): _fit(each, each_kind, f"{where}[{short(key)}]")
@@ -129,15 +130,16 @@ def _fit_scalar(value: object, kind: Any, where: str) -> object:
 
 
 def _whole_text(text: str, where: str) -> str:
-    """JSON can escape half of a character, which no page, file or database takes."""
+    """Return the text; raises MisfitError for lone surrogates, which JSON can escape but no page,
+    file or database accepts."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise MisfitError(where, "is not a whole text") from None
+        raise MisfitError(where, "has a lone surrogate") from None
     return text
 
 
-_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _limit(kind: type) -> float:
@@ -145,6 +147,7 @@ def _limit(kind: type) -> float:
 
 
 def short(value: object) -> str:
+    """Return a value as error messages show it, at most 40 characters long."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     text = json.dumps(value) if isinstance(value, str | bool | None) else repr(value)

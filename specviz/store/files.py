@@ -1,8 +1,7 @@
-"""JSON text and files: read whole with limits, written whole or not at all.
+"""JSON text and files: size-limited reads and atomic writes.
 
-What cannot be read is a ``TraceError`` that names the text and the remedy. Files are written
-beside their place and moved into it, so that another process sees the old or the new one and
-never half.
+A text that cannot be read raises a ``TraceError`` with the source and a remedy. Files are written
+to a temporary file and renamed, so other processes see the old or the new file, never half of one.
 """
 
 from __future__ import annotations
@@ -29,12 +28,13 @@ def fields_of(value: Any) -> dict[str, object]:
 def to_json(
     record: Mapping[str, Any], parts: Callable[[Any], dict[str, object]] = fields_of
 ) -> str:
-    """``parts``: what is written of a dataclass."""
+    """Return the record as one line of JSON; ``parts`` returns the fields of a dataclass."""
     return json.dumps(record, allow_nan=False, separators=(",", ":"), default=parts) + "\n"
 
 
 def write_file(path: Path, text: str) -> None:
-    path = Path(os.path.realpath(path))  # a link keeps pointing where it did
+    """Write the file atomically and flush it to disk."""
+    path = Path(os.path.realpath(path))  # a symbolic link stays a link
     beside = path.parent / f".specviz-{uuid.uuid4().hex}.tmp"
     try:
         with beside.open("x", encoding="utf-8") as file:
@@ -47,10 +47,11 @@ def write_file(path: Path, text: str) -> None:
 
 
 def read_file(path: Path) -> str:
+    """Return the text of a file of at most ``MAX_BYTES``; raises TraceError for anything else."""
     if path.is_dir():
-        refuse(f"{path} is a folder.", "Name the trace file in it.")
+        refuse(f"{path} is a folder.", "Give the path of a trace file in it.")
     if not path.exists():
-        refuse(f"{path} does not exist.", "Check the name, or write it: run ... --out FILE.")
+        refuse(f"{path} does not exist.", "Check the path, or create it: run ... --out FILE.")
     if not path.is_file():
         refuse(f"{path} is not a file.", "Choose a file written by specviz.")
     if path.stat().st_size > MAX_BYTES:
@@ -59,6 +60,7 @@ def read_file(path: Path) -> str:
 
 
 def parsed(text: str, source: str) -> object:
+    """Return the parsed JSON; raises TraceError, which calls the text ``source``."""
     if not text.strip():
         raise damaged(source, "it is empty")
     try:
@@ -69,10 +71,10 @@ def parsed(text: str, source: str) -> object:
         raise damaged(source, str(misfit)) from None
     except json.JSONDecodeError as error:
         if text.lstrip().startswith("{") and _ends_early(error, text):
-            raise damaged(source, "it ends in the middle") from None
+            raise damaged(source, "it is cut off") from None
         refuse(f"{source} is not JSON (line {error.lineno}, column {error.colno}).")
     except ValueError:  # an integer of thousands of digits
-        raise damaged(source, "a number is too long") from None
+        raise damaged(source, "a number has too many digits") from None
 
 
 def no_number(constant: str) -> Never:
@@ -85,7 +87,7 @@ def _ends_early(error: json.JSONDecodeError, text: str) -> bool:
 
 def damaged(source: str, problem: str) -> TraceError:
     return TraceError(
-        f"{source} is damaged: {problem}.", remedy="Save the run again, or take another copy."
+        f"{source} is damaged: {problem}.", remedy="Save the run again, or use another copy."
     )
 
 

@@ -1,6 +1,6 @@
-"""Small values kept between runs, and the folder they lie in.
+"""Small values stored between runs, one JSON file each in the data folder.
 
-A value that cannot be read counts as not there.
+A value that cannot be read counts as missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def save_value(kind: str, key: str, value: Any) -> bool:
-    """Keep a dataclass value. False where the folder cannot be written: it is then not kept."""
+    """Store a dataclass value; return False if the folder cannot be written."""
     text = to_json({"schema": SCHEMA, "kind": kind, "key": key, "value": value})
     try:
         path = _value_path(kind, key)
@@ -36,7 +36,7 @@ def save_value(kind: str, key: str, value: Any) -> bool:
 
 
 def load_value(kind: str, key: str, value_type: type[T]) -> T | None:
-    """The value last kept under this key; None if there is none or it cannot be read."""
+    """Return the value last stored under this key; None if it is missing or cannot be read."""
     try:
         path = _value_path(kind, key)
         record: object = json.loads(read_file(path), parse_constant=no_number)
@@ -51,14 +51,14 @@ def load_value(kind: str, key: str, value_type: type[T]) -> T | None:
 
 
 def change_value(kind: str, key: str, value_type: type[T], change: Callable[[T | None], T]) -> bool:
-    """Replace the value by what ``change`` makes of it; False where it cannot be kept.
+    """Replace the value by ``change(value)``; return False if it cannot be stored.
 
-    Other threads and processes that change it meanwhile wait, so no change is lost.
+    A lock makes other threads and processes wait, so no change is lost.
     """
     try:
         path = _value_path(kind, key).with_suffix(".lock")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path):  # it ends with the process that holds it
+        with FileLock(path):  # released when its process ends, however it ends
             return save_value(kind, key, change(load_value(kind, key, value_type)))
     except (OSError, RuntimeError):
         return False

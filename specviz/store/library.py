@@ -1,8 +1,8 @@
-"""The run library: all runs in one SQLite file, the columns of lists apart from the traces.
+"""The run library: all runs in one SQLite file.
 
-Lists read no trace. Once ``add`` has returned, a run survives a power cut; before that, nothing
-of it is there. Safe from any thread and beside other processes: each call
-has a connection of its own. What cannot be done is a ``StoreError`` with its remedy.
+List columns are stored apart from the traces, so lists read no trace. ``add`` is atomic and
+durable: once it returns, the run survives a power cut. Safe across threads and processes, because
+each call opens its own connection. Failures raise a ``StoreError`` with a remedy.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _COLUMNS = tuple(each.name for each in fields(RunSummary))
 
 
 class Library:
-    """``path`` is the file; by default it lies in the data folder."""
+    """All stored runs; ``path`` is the database file, by default in the data folder."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path if path is not None else _home() / "runs.db"
+        self.path = path if path is not None else _default_folder() / "runs.db"
 
     # Runs
 
@@ -65,11 +65,14 @@ class Library:
         job: tuple[int, int, int] | None = None,
         memory_bytes: int | None = None,
     ) -> str:
-        """Add a run; it is durable when this returns its id.
+        """Add a run and return its id; the run is durable then.
 
-        ``comparison`` is the key of one that was begun, ``job`` its lane, item and repeat. A run
-        that is there already under ``run_id`` stays and is completed with what is given: the same
+        If ``run_id`` exists already, that run stays and takes over the fields given here: the same
         run may be added twice, in either order.
+
+        Args:
+            comparison: Key of a comparison added by ``begin_comparison``.
+            job: Lane, item and repeat within that comparison.
         """
         made = NewRun(
             trace=trace,
@@ -83,7 +86,7 @@ class Library:
         return self.add_together([made])[0]
 
     def add_together(self, runs: Sequence[NewRun]) -> tuple[str, ...]:
-        """Add all of them or none; they are durable when this returns their ids."""
+        """Add all runs or none and return their ids; the runs are durable then."""
         rows = [(_values(run), packed(run.trace)) for run in runs]
         with self._writing() as db:
             for values, body in rows:
@@ -91,17 +94,17 @@ class Library:
         return tuple(values["id"] for values, _ in rows)
 
     def add_unless_there(self, run: NewRun) -> tuple[str, bool]:
-        """Add a run whose trace the library does not have; its id, and whether it was there.
+        """Add a run unless the library has its trace; return its id and whether it existed.
 
-        A deleted run with this trace is restored. Of two processes that add the same trace at the
-        same time, one finds the run of the other.
+        A deleted run with this trace is restored. If two processes add the same trace at once, one
+        adds it and the other finds it.
         """
         values, body = _values(run), packed(run.trace)
         with self._writing() as db:
-            there = _copy_of(db, body)
-            if there is not None:
-                db.execute("UPDATE runs SET deleted_at = NULL WHERE id = ?", (there,))
-                return there, True
+            existing = _copy_of(db, body)
+            if existing is not None:
+                db.execute("UPDATE runs SET deleted_at = NULL WHERE id = ?", (existing,))
+                return existing, True
             _add(db, values, body)
         return values["id"], False
 
@@ -118,7 +121,7 @@ class Library:
             return int(db.execute(f"SELECT count(*) FROM runs {condition}", values).fetchone()[0])
 
     def row(self, run_id: str) -> RunRow:
-        """Raises StoreError if there is no such run, or it was deleted."""
+        """Return a run without its trace; raises StoreError if it is missing or deleted."""
         with self._reading() as db:
             found = db.execute(
                 select_run("WHERE id = ? AND deleted_at IS NULL"), (storable(run_id),)
@@ -128,23 +131,27 @@ class Library:
         return row_of(found)
 
     def facets(self) -> Facets:
-        """What there is to filter by, among the runs that are not deleted."""
+        """Return the values to filter by, of the runs that are not deleted."""
         with self._reading() as db:
             return facet_values(db)
 
     def open(self, run_id: str) -> Trace:
-        """The whole run, also a deleted one; no other is read. Raises StoreError for the answer of
-        another engine, which lacks what most of our pages and commands look at."""
+        """Return the trace of a run, also of a deleted one.
+
+        Raises:
+            StoreError: The run is missing, damaged, or an answer of another engine, which lacks
+                the fields that most pages and commands need.
+        """
         found = self.open_any(run_id)
         if isinstance(found, ServerTrace):
             raise StoreError(
-                f"The kept run is an answer of another engine ({found.info.title}).",
+                f"The stored run is an answer of another engine ({found.info.title}).",
                 remedy="Choose a run that specviz decoded itself.",
             )
         return found
 
     def open_any(self, run_id: str) -> AnyTrace:
-        """The whole run, whoever made it."""
+        """Return the trace of a run or the answer of another engine, also of a deleted one."""
         with self._reading() as db:
             found = db.execute(
                 "SELECT body FROM traces JOIN runs USING (run) WHERE id = ?",
@@ -152,11 +159,14 @@ class Library:
             ).fetchone()
         if found is None:
             raise _no_run(run_id)
-        return run_from_json(unpacked(found[0]), source="The kept run")
+        return run_from_json(unpacked(found[0]), source="The stored run")
 
     def texts_by(self, target_sha256: str, limit: int) -> list[list[int]]:
-        """The tokens of prompt and text of those of the newest own runs that have this target, the
-        newest last. Traces are not checked; one that is damaged is left out."""
+        """Return the prompt and output tokens of recent runs of this target, newest last.
+
+        Only the ``limit`` newest runs of our own engine are searched. Traces are not validated;
+        damaged ones are skipped.
+        """
         with self._reading() as db:
             found = db.execute(
                 "SELECT body FROM traces JOIN runs USING (run) WHERE engine IS NULL "
@@ -174,7 +184,7 @@ class Library:
         tags: Iterable[str] | None = None,
         note: str | None = None,
     ) -> None:
-        """What a person writes to a run, all of it or none; None leaves what is there."""
+        """Set the given fields of a run, all or none; None leaves a field unchanged."""
         texts = {"name": name and _name(name), "note": note and _note(note)}
         wanted = None if tags is None else _tags(tags)
         with self._writing() as db:
@@ -189,7 +199,7 @@ class Library:
             _index_words(db, [run])
 
     def delete(self, run_ids: Sequence[str]) -> None:
-        """Out of every list, but kept until it is purged, so that it can be restored."""
+        """Hide runs from all lists; they can be restored until they are purged."""
         with self._writing() as db:
             db.executemany(
                 "UPDATE runs SET deleted_at = ? WHERE id = ? AND deleted_at IS NULL",
@@ -204,7 +214,7 @@ class Library:
             )
 
     def purge(self, older_than_days: float) -> int:
-        """Remove for good what was deleted that long ago; how many runs that were."""
+        """Remove runs deleted that long ago for good; return how many."""
         with self._writing() as db:
             gone = db.execute(
                 "DELETE FROM runs WHERE deleted_at <= ?", (time.time() - older_than_days * _DAY,)
@@ -212,10 +222,10 @@ class Library:
             return gone.rowcount
 
     def complete_older(self, seconds: float) -> int:
-        """Work out what rows of an older schema lack, newest first; how many are left.
+        """Fill in columns that an older schema lacked, newest rows first; return how many remain.
 
-        At least one is read, then as many as the time allows. Each is read once: the value of a
-        run whose trace is damaged stays unknown.
+        Reads at least one trace, then as many as the time allows, each only once: a damaged trace
+        leaves its values unknown.
         """
         deadline = time.monotonic() + seconds
         with self._reading() as db:
@@ -229,7 +239,7 @@ class Library:
     # Comparisons
 
     def begin_comparison(self, key: str, plan_json: str, title: str) -> None:
-        """Add a comparison; one that is there already stays as it is."""
+        """Add a comparison; an existing one is left unchanged."""
         with self._writing() as db:
             db.execute(
                 "INSERT OR IGNORE INTO comparisons (key, title, plan_json, created) "
@@ -238,7 +248,7 @@ class Library:
             )
 
     def comparison_jobs(self, key: str) -> dict[tuple[int, int, int], str]:
-        """The runs of a comparison by (lane, item, repeat); of two, the one kept last."""
+        """Return the run ids of a comparison by (lane, item, repeat); the last stored one wins."""
         with self._reading() as db:
             found = db.execute(
                 "SELECT lane, item, repeat, id FROM runs WHERE comparison = ? "
@@ -248,16 +258,16 @@ class Library:
         return {(lane, item, repeat): run_id for lane, item, repeat, run_id in found}
 
     def comparisons(self) -> tuple[ComparisonRow, ...]:
-        """Newest first."""
+        """Return all comparisons, newest first."""
         return self._comparisons("", ())
 
     def comparison(self, key: str) -> ComparisonRow:
-        """Raises StoreError if there is no such comparison."""
+        """Return one comparison; raises StoreError if it does not exist."""
         for found in self._comparisons("WHERE key = ?", (storable(key),)):
             return found
         raise StoreError(
             f"There is no comparison {short(key)} in the library.",
-            remedy="Choose one that Compare has under Kept.",
+            remedy="Choose one from Kept on the Compare page.",
         )
 
     def _comparisons(self, condition: str, values: tuple[str, ...]) -> tuple[ComparisonRow, ...]:
@@ -283,13 +293,13 @@ class Library:
             with contextlib.closing(connect(self.path)) as db:
                 yield db
         except sqlite3.IntegrityError:
-            raise  # a bug of ours: an id twice, or a comparison that was not begun
+            raise  # our bug: a duplicate id, or a comparison that was not begun
         except (sqlite3.Error, OSError) as error:
             raise store_error(error, self.path) from error
 
     @contextlib.contextmanager
     def _writing(self) -> Generator[sqlite3.Connection]:
-        """One transaction: all of it or none."""
+        """Open a connection in one transaction, rolled back on any error."""
         with self._reading() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -314,12 +324,12 @@ def _no_run(run_id: str) -> StoreError:
     )
 
 
-def _home() -> Path:
+def _default_folder() -> Path:
     try:
         return data_folder()
     except RuntimeError:
         raise StoreError(
-            "There is no home folder for the run library.", remedy="Set SPECVIZ_HOME to a folder."
+            "The run library has no home folder.", remedy="Set SPECVIZ_HOME to a folder."
         ) from None
 
 
@@ -344,7 +354,7 @@ def _add(db: sqlite3.Connection, values: dict[str, Any], body: bytes) -> None:
 
 
 def _copy_of(db: sqlite3.Connection, body: bytes) -> str | None:
-    """The run, also a deleted one, that has this very trace."""
+    """Return the id of the run with exactly this trace, also of a deleted one."""
     found = db.execute(
         "SELECT id FROM runs JOIN traces USING (run) WHERE trace_bytes = ? AND body = ?",
         (len(body), body),
@@ -354,10 +364,10 @@ def _copy_of(db: sqlite3.Connection, body: bytes) -> str | None:
 
 def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
     given = {n: storable(each) if isinstance(each, str) else each for n, each in values.items()}
-    holes = ", ".join(f":{name}" for name in given)
+    placeholders = ", ".join(f":{name}" for name in given)
     later = ", ".join(f"{each} = coalesce(excluded.{each}, {each})" for each in _GIVEN_LATER)
     added = db.execute(
-        f"INSERT INTO runs ({', '.join(given)}) VALUES ({holes}) ON CONFLICT (id) DO UPDATE "
+        f"INSERT INTO runs ({', '.join(given)}) VALUES ({placeholders}) ON CONFLICT (id) DO UPDATE "
         f"SET {later}, name = iif(excluded.name = '', name, excluded.name) RETURNING run",
         given,
     )
@@ -365,7 +375,7 @@ def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
 
 
 def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Write the text that a search looks in, case folded: SQLite folds ASCII alone."""
+    """Update the searched text, case-folded here because SQLite folds only ASCII."""
     for run in runs:
         texts = db.execute(
             "SELECT name, note, prompt_head, text_head FROM runs WHERE run = ?", (run,)
@@ -392,8 +402,8 @@ def _tags(tags: Iterable[str]) -> list[str]:
     wanted = sorted({storable(" ".join(tag.split())) for tag in tags} - {""})
     if len(wanted) > MAX_TAGS or any(len(tag) > MAX_TAG for tag in wanted):
         raise StoreError(
-            "There are too many tags, or too long ones.",
-            remedy=f"Use at most {MAX_TAGS} of at most {MAX_TAG} characters.",
+            "Too many tags, or too long ones.",
+            remedy=f"Use at most {MAX_TAGS} tags of at most {MAX_TAG} characters.",
         )
     return wanted
 

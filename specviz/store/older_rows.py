@@ -1,9 +1,8 @@
-"""Rows that an older schema wrote lack the observed alpha: it is read from their traces, once.
+"""Fill in the observed alpha of rows that an older schema wrote, from their traces.
 
-Opening a trace takes far longer than counting its verdicts, and a library may hold thousands. So
-they are counted in the text, which is as ``trace_to_json`` wrote it: what was packed has a
-checksum. No token's text can pass for a verdict: within a text of JSON, a quotation mark stands
-behind a backslash.
+Parsing a trace takes far longer than counting its verdicts, and a library may hold thousands. So
+the verdicts are counted in the JSON text, which a checksum proves unchanged since
+``trace_to_json`` wrote it. Token texts cannot match: JSON escapes their quotation marks.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ OlderAlpha = tuple[int, float | None]
 
 
 def older_alphas(db: sqlite3.Connection, deadline: float) -> list[OlderAlpha]:
-    """Rows not yet read, the newest first, until the clock says the time; at least one if any."""
+    """Return alphas of unread rows, newest first, until ``deadline``; at least one if any."""
     found: list[OlderAlpha] = []
     for (run,) in db.execute(_UNREAD):
         found.append((run, _alpha_of(db, run)))
@@ -41,7 +40,7 @@ def count_older(db: sqlite3.Connection) -> int:
 
 
 def _alpha_of(db: sqlite3.Connection, run: int) -> float | None:
-    """None where nothing was tested, and where the trace is damaged or missing."""
+    """Return α, or None if nothing was tested or the trace is damaged or missing."""
     body = _body_of(db, run)
     if not isinstance(body, bytes):
         return None

@@ -1,4 +1,4 @@
-"""Traces as the run library keeps them: their JSON, compressed."""
+"""Traces as the run library stores them: compressed JSON."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from specviz.store.traces import trace_to_json
 
 
 def packed(trace: AnyTrace) -> bytes:
+    """Return the compressed trace; raises StoreError if it exceeds ``MAX_BYTES``."""
     text = trace_to_json(trace)
-    if len(text) > MAX_BYTES:  # it could be kept, but never opened again
+    if len(text) > MAX_BYTES:  # it could be stored, but not opened again
         raise StoreError(
             f"The run is too long for the library: over {SIZE.shown(MAX_BYTES)}.",
-            remedy="Make a shorter one, or one that does not record what both models thought.",
+            remedy="Generate fewer tokens, or do not record both models' probabilities.",
         )
     return zlib.compress(text.encode("ascii"), level=3)
 
 
 def unpacked(body: bytes) -> str:
-    """The text of a trace, within the limit that it was saved under."""
+    """Return the JSON of a trace; raises StoreError if damaged or over ``MAX_BYTES``."""
     unpacking = zlib.decompressobj()
     with contextlib.suppress(zlib.error):
         text = unpacking.decompress(body, MAX_BYTES + 1)
         if unpacking.eof:
             return text.decode("ascii", "replace")
     raise StoreError(
-        "The kept run is damaged.", remedy="Delete this run; it harms no other of the library."
+        "The stored run is damaged.", remedy="Delete this run; no other run is affected."
     )

@@ -1,4 +1,4 @@
-"""The run library's questions as SQL, and its rows as values. Values are always bound."""
+"""SQL for the run library's queries, and rows as values. Values are always bound parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = (*_SUMMARY, "id", "name", "note", "comparison", "lane", "item", "repea
 _TEXTS = ("created", "pair", "device", "prompt_head", "text_head", "finish", "id", "name", "note")
 _NUMBERS = ("temperature", "trace_bytes")
 _MAYBE_TEXTS = ("kind", "drafter", "rule", "comparison", "fork", "bodies", "engine")
-# Each sort key's column is written here, so that no text of a caller becomes SQL.
+# Columns are listed here so that no text from a caller becomes SQL.
 _SORTED: dict[SortKey, str] = {
     "created": "created",
     "name": "name COLLATE NOCASE",
@@ -41,13 +41,13 @@ _KINDS: dict[str, type | UnionType] = {
     **dict.fromkeys(_MAYBE_TEXTS, str | None),
 }
 
-_LARGEST = 2**63 - 1  # of SQLite's integers
+_LARGEST = 2**63 - 1  # largest SQLite integer
 
 Condition = tuple[str, list[Any]]
 
 
 def where_clause(query: Query) -> Condition:
-    """A WHERE clause and what it binds."""
+    """Return a WHERE clause and the values to bind."""
     parts = [_deleted(query), *_searched(query), *_tagged(query)]
     parts += _among("pair", query.pairs) + _among("rule", query.rules)
     parts += _among("finish", query.finishes) + _among("drafter", query.drafters)
@@ -61,13 +61,13 @@ def where_clause(query: Query) -> Condition:
 
 
 def select_runs(condition: str, query: Query) -> str:
-    """Unknown values come last in either direction; equal ones newest first."""
-    key, way = _SORTED[query.sort], "DESC" if query.descending else "ASC"
+    """Return the SELECT; unknown values sort last in either direction, ties newest first."""
+    key, direction = _SORTED[query.sort], "DESC" if query.descending else "ASC"
     limit = -1 if query.limit is None else min(query.limit, _LARGEST)
     offset = min(query.offset, _LARGEST)
     return (
         f"SELECT {', '.join(COLUMNS)}, {_TAGS} FROM runs {condition} "
-        f"ORDER BY {key} {way} NULLS LAST, run DESC LIMIT {limit} OFFSET {offset}"
+        f"ORDER BY {key} {direction} NULLS LAST, run DESC LIMIT {limit} OFFSET {offset}"
     )
 
 
@@ -76,12 +76,12 @@ def select_run(condition: str) -> str:
 
 
 def row_of(found: Sequence[Any]) -> RunRow:
-    """Refuses a value of the wrong type: SQLite keeps any type in any column."""
+    """Return a row; raises StoreError for wrong types, since SQLite stores any type anywhere."""
     given = dict(zip(COLUMNS, found, strict=False))
     if not all(isinstance(given[each], kinds) for each, kinds in _KINDS.items()):
         raise StoreError(
-            "A run of the library is damaged: its columns do not hold what was written.",
-            remedy="Move the library away, or take it back from a copy.",
+            "A run of the library is damaged: a column has a value of the wrong type.",
+            remedy="Move the library away, or restore it from a backup.",
         )
     job = (given["lane"], given["item"], given["repeat"])
     return RunRow(
@@ -132,7 +132,7 @@ def storable(text: str) -> str:
 
 
 def _bindable(value: Any) -> Any:
-    """Return a value that SQLite can hold; no row equals one that it cannot hold."""
+    """Return a value SQLite can bind; too large integers become infinity, which no row equals."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, int) and abs(value) > _LARGEST:

@@ -1,4 +1,4 @@
-"""The values of the run library: a run's columns, what to look for, and what is found."""
+"""Value types of the run library: a run's columns, queries and their results."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ SortKey = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """What a list shows of a run, so that it need not open the trace.
+    """The columns that lists show of a run without opening its trace.
 
-    Of the answer of another engine, what that engine keeps to itself is None.
+    For answers of other engines, fields that the engine does not report are None.
     """
 
     created: str  # ISO 8601, UTC
-    pair: str  # of another engine, its model
-    device: str  # empty where another engine ran
-    kind: str | None  # None: own words
+    pair: str  # for another engine, its model
+    device: str  # empty for another engine
+    kind: str | None  # None: a prompt of the user
     prompt_head: str
     text_head: str
     gamma: int | None
@@ -32,26 +32,26 @@ class RunSummary:
     rule: str | None
     finish: str
     tokens: int | None
-    alpha_observed: float | None  # None also for an older run that is still to be read
+    alpha_observed: float | None  # None also for an older row not yet filled in
     alpha_expected: float | None
     tau: float | None
     tokens_per_second: float | None
     speedup: float | None  # observed
-    # Its interval; None also for a run that was kept before there was one.
+    # Interval of the observed speedup; None also for runs stored before it existed.
     speedup_low: float | None = None
     speedup_high: float | None = None
-    # Along its own words, from their odds and the step costs; None for a run that lacks either.
+    # From the odds along its own text and the step costs; None if either is missing.
     speedup_expected: float | None = None
-    fork: str | None = None  # where the run left another, in words
-    bodies: str | None = None  # in words; None for a run that was kept before they were
-    engine: str | None = None  # None for our own
-    seed: int | None = None  # None for a run that was kept before it was
+    fork: str | None = None  # where the run was forked, as text
+    bodies: str | None = None  # as text; None for runs stored before bodies existed
+    engine: str | None = None  # None for our own engine
+    seed: int | None = None  # None for runs stored before it was a column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run to be added: ``comparison`` is the key of one that was begun, ``job`` its lane, item
-    and repeat in it. Without an id it gets one."""
+    """A run to add. ``comparison`` is the key of an existing comparison, ``job`` the lane, item and
+    repeat within it. A missing id is generated."""
 
     trace: AnyTrace
     summary: RunSummary
@@ -72,32 +72,32 @@ class RunRow:
     tags: tuple[str, ...]
     summary: RunSummary
     comparison: str | None
-    job: tuple[int, int, int] | None  # lane, item, repeat of that comparison
+    job: tuple[int, int, int] | None  # lane, item, repeat in that comparison
     memory_bytes: int | None
-    trace_bytes: int  # as kept, compressed
+    trace_bytes: int  # compressed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Which runs, in which order. An empty tuple lets everything through.
+    """Filter and order of a list of runs. An empty tuple filters nothing.
 
-    Every word of ``search`` must occur in the name, the note, the tags, the prompt's head or
-    the text's head, in either case.
+    Every word of ``search`` must occur in the name, the note, the tags, or the first characters of
+    the prompt or the text; case is ignored.
     """
 
     search: str = ""
     pairs: tuple[str, ...] = ()
     kinds: tuple[str | None, ...] = ()
-    tags: tuple[str, ...] = ()  # all of them
+    tags: tuple[str, ...] = ()  # a run must have all of them
     rules: tuple[str, ...] = ()
     finishes: tuple[str, ...] = ()
     drafters: tuple[str, ...] = ()
     bodies: tuple[str, ...] = ()
     gammas: tuple[int, ...] = ()
     temperatures: tuple[float, ...] = ()
-    engines: tuple[str | None, ...] = ()  # None: our own
+    engines: tuple[str | None, ...] = ()  # None: our own engine
     comparison: str | None = None
-    deleted: bool = False  # the runs that were deleted and can be restored
+    deleted: bool = False  # only deleted runs that can be restored
     sort: SortKey = "created"
     descending: bool = True
     offset: int = 0
@@ -106,7 +106,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facets:
-    """What there is to filter by."""
+    """The values that occur in each filterable column."""
 
     pairs: tuple[str, ...] = ()
     kinds: tuple[str | None, ...] = ()
@@ -122,7 +122,7 @@ class Facets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
-    """A comparison that was begun, and how many of its jobs are kept."""
+    """A comparison, and how many of its runs are stored."""
 
     key: str
     title: str

@@ -1,4 +1,4 @@
-"""Saving runs to the library: the columns of lists are worked out from the trace, once."""
+"""Save runs to the library, with the list columns computed once from the trace."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.record.trace import Trace
 from specviz.store import Library, RunSummary
 
-_HEAD = 400  # characters of the prompt and of the text that a search looks in
-_LABEL = 200  # characters of a name in a list, whoever wrote the trace
+_HEAD = 400  # searchable characters of the prompt and of the text
+_LABEL = 200  # characters of a name in a list; traces may come from elsewhere
 
 
 def summary_of(trace: AnyTrace, figures: Metrics | None = None) -> RunSummary:
-    """``figures`` of the trace, where they are known already."""
+    """Return the list columns; ``figures`` are the trace's, if already computed."""
     if isinstance(trace, ServerTrace):
         return _summary_of_answer(trace)
     return _summary_of_run(trace, figures)
 
 
 def _summary_of_answer(trace: ServerTrace) -> RunSummary:
-    """What an engine does not tell stays unknown: the rule, the drafter, where it ran, and α, which
-    it does not call so."""
+    """Return the columns of another engine's answer.
+
+    Engines report no rule, drafter or device. Their "acceptance rate" is not our α, so α is None.
+    """
     figures, info = server_metrics(trace), trace.info
     return RunSummary(
         created=trace.created[:_LABEL],
@@ -89,7 +91,7 @@ def save_run(
     memory_bytes: int | None = None,
     figures: Metrics | None = None,
 ) -> str:
-    """Add a run to the library; its id. It is durable when this returns."""
+    """Add a run to the library and return its id; the run is durable then."""
     return library.add(
         trace,
         summary_of(trace, figures),

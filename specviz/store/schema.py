@@ -1,7 +1,7 @@
-"""The run library's file: opening it, its schema, migrations, and its errors in plain words.
+"""The run library's file: opening, schema, migrations and error messages.
 
-A file of a newer schema, or of another program, is refused before anything is written, so
-nothing in it changes. Each migration is one transaction with its version number.
+A file with a newer schema, or of another program, is refused before anything is written to it.
+Each migration and its version number are committed in one transaction.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from specviz.errors import StoreError
 
 BUSY_SECONDS = 10.0
-_SAFE = "What was kept before is still there."
-_ELSEWHERE = "Check its permissions, or set SPECVIZ_HOME to a folder of yours."
+_SAFE = "Runs stored before are safe."
+_ELSEWHERE = "Check its permissions, or set SPECVIZ_HOME to a writable folder."
 
 _FIRST = """
 CREATE TABLE runs (
@@ -75,7 +75,7 @@ ALTER TABLE runs ADD COLUMN speedup_low REAL;
 ALTER TABLE runs ADD COLUMN speedup_high REAL
 """
 
-# Only expected acceptance was kept. The traces of the rows that are there are read bit by bit.
+# Earlier schemas stored only expected acceptance. ``older_rows`` fills in existing rows over time.
 _OBSERVED_ALPHA = """
 ALTER TABLE runs RENAME COLUMN alpha TO alpha_expected;
 ALTER TABLE runs ADD COLUMN alpha_observed REAL;
@@ -93,7 +93,7 @@ _BODIES = """
 ALTER TABLE runs ADD COLUMN bodies TEXT
 """
 
-# Another engine need not tell its settings, so these columns may be empty from now on.
+# Other engines may not report these settings, so the columns become nullable.
 _ENGINES = "ALTER TABLE runs ADD COLUMN engine TEXT;" + ";".join(
     f"""
 ALTER TABLE runs ADD COLUMN maybe_{name} {kind};
@@ -121,12 +121,12 @@ MIGRATIONS = (
     _BODIES,
     _ENGINES,
     _SEEDS,
-)  # the schema's version is how many of them were made
+)  # the schema version is the number of applied migrations
 VERSION = len(MIGRATIONS)
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection of the present schema. Raises StoreError, or sqlite3's and the system's own."""
+    """Return a connection at the current schema; raises StoreError, sqlite3.Error or OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _check_file(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
@@ -140,7 +140,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = FULL")  # what was committed outlives a power cut
+    connection.execute("PRAGMA synchronous = FULL")  # commits survive a power cut
     version = _version(connection)
     _check_version(version, path)
     if version < VERSION:
@@ -150,10 +150,10 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """Before a connection that may write, and that would move a log into its file.
+    """Refuse a newer schema before opening a connection that could checkpoint its log.
 
-    SQLite itself reads, never we: closing any descriptor of a file drops all the locks that the
-    process has on it, those of its other connections too.
+    Only SQLite may read the file: closing any other descriptor of it would drop all POSIX locks of
+    this process on it, including those of its other connections.
     """
     if not path.exists():
         return
@@ -168,7 +168,7 @@ def _check_file(path: Path) -> None:
 
 
 def _version_in_log(path: Path) -> int:
-    """The newest version may stand in the log alone; this connection may not write."""
+    """Return the version, which may be only in the log, through a read-only connection."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
     try:
@@ -193,7 +193,7 @@ def _check_version(version: int, path: Path) -> None:
 def _check_ours(connection: sqlite3.Connection, version: int, path: Path) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if version < 0 or (version == 0 and tables):
-        # Another process may have made the tables since the version was read.
+        # Another process may have created the tables since the version was read.
         if _version(connection) > 0:
             return
         raise StoreError(
@@ -204,7 +204,7 @@ def _check_ours(connection: sqlite3.Connection, version: int, path: Path) -> Non
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Where two processes make the file at once, SQLite answers "busy" without waiting."""
+    """Switch to WAL; retries, as SQLite fails at once if two processes create the file."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -230,35 +230,35 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def store_error(error: sqlite3.Error | OSError, path: Path) -> StoreError:
-    """What SQLite or the system says of the file, in the user's words."""
+    """Return an error of SQLite or the system as a StoreError with a remedy."""
     if isinstance(error, sqlite3.Error):
-        # Errors of the Python module itself have no code, nor has what is no database at all.
-        culprit, remedy = _words_of(getattr(error, "sqlite_errorname", ""), error)
+        # Errors of the Python module itself, and of files that are no database, have no name.
+        culprit, remedy = _message_of(getattr(error, "sqlite_errorname", ""), error)
     else:
         culprit, remedy = _unusable(error.strerror or type(error).__name__)
     return StoreError(culprit, remedy=remedy, path=path)
 
 
-def _words_of(name: str, error: sqlite3.Error) -> tuple[str, str]:
-    """The culprit and the remedy for an error of SQLite."""
+def _message_of(name: str, error: sqlite3.Error) -> tuple[str, str]:
+    """Return the culprit and the remedy for an error of SQLite."""
     if name.startswith("SQLITE_FULL"):
-        return "There is no room left for the run library.", f"Free some. {_SAFE}"
+        return "The disk has no space left for the run library.", f"Free some. {_SAFE}"
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return (
-            "The run library is held by another program.",
-            f"End that program, then retry. {_SAFE}",
+            "The run library is locked by another program.",
+            f"Close that program, then retry. {_SAFE}",
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
         return "The run library cannot be written.", _ELSEWHERE
     if name.startswith("SQLITE_IOERR"):
         return (
-            "The disk of the run library does not answer, or is full.",
+            "The disk of the run library fails or is full.",
             f"Check the disk. {_SAFE}",
         )
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA")):
         return (
-            "The run library is damaged, or another kind of file.",
-            "Move it away: a new one is made. Runs saved as files are not in it.",
+            "The run library is damaged or not a run library.",
+            "Move it away; a new one is created. Runs saved as files are not affected.",
         )
     return _unusable(str(error))
 

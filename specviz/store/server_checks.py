@@ -1,4 +1,4 @@
-"""Checks of an answer of another engine that types cannot make: counts, times, order."""
+"""Checks beyond types for an answer of another engine: counts, times, order."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from specviz.record.server_run import (
     TimedAnswer,
 )
 
-MAX_PIECE = 100_000  # tokens that came together
-_ROUNDING = 1e-5  # a logarithm of a float32 probability may end a hair above 0
+MAX_PIECE = 100_000  # tokens in one chunk
+_ROUNDING = 1e-5  # log of a float32 probability may round to just above 0
 
 
 def _counts(drafted: int | None, accepted: int | None) -> str | None:
@@ -30,7 +30,7 @@ def _counts(drafted: int | None, accepted: int | None) -> str | None:
 
 def _round(made: ServerRound) -> str | None:
     if made.at < 0:
-        return "came before it was asked for"
+        return "arrived before its request"
     if max(made.drafted or 0, made.accepted or 0) > MAX_DRAFTED:
         return "has more candidates than an engine drafts"
     return _tokens(made) or _counts(made.drafted, made.accepted)
@@ -38,7 +38,7 @@ def _round(made: ServerRound) -> str | None:
 
 def _tokens(made: ServerRound) -> str | None:
     if not 0 <= made.num_tokens <= MAX_PIECE:
-        return "has no possible number of tokens"
+        return "has an impossible number of tokens"
     if len(made.texts) not in (0, 1, made.num_tokens):
         return "has texts that do not fit its tokens"
     if any(len(each) not in (0, made.num_tokens) for each in (made.token_ids, made.logprobs)):

@@ -1,4 +1,4 @@
-"""Runs as tables for other programs: a row a run, or a row a round of many runs."""
+"""Runs as tables for other programs: one row per run, or one row per round of many runs."""
 # pyright: standard, reportUnknownMemberType=false
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from specviz.store import RunRow
 
 
 def runs_frame(rows: Sequence[RunRow]) -> pd.DataFrame:
-    """A row a run, in the order given: its light columns, and what a person wrote to it."""
+    """Return one row per run, in the given order: summary columns, name, tags and note."""
     return pd.DataFrame.from_records([_run(row) for row in rows])
 
 
 def rounds_of_runs(runs: Iterable[tuple[str, AnyTrace]]) -> pd.DataFrame:
-    """Every round of the runs, by the run's id. One trace at a time is held."""
+    """Return every round of the runs, with the run's id; only one trace is in memory at a time."""
     frames = [_rounds(trace).assign(run=run_id) for run_id, trace in runs]
     if not frames:
         return pd.DataFrame({"run": []})

@@ -1,4 +1,4 @@
-"""Text files that the user names, read with a limit."""
+"""Size-limited reading of text files that the user names."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from specviz.record.numbers import SIZE
 
 
 def read_text(path: Path, option: str, limit: int) -> str:
-    """A file of the user's, never more of it than the limit."""
+    """Return a UTF-8 file of at most ``limit`` bytes; raises ConfigError otherwise."""
     try:
         with path.open("rb") as file:
             content = file.read(limit + 1)
         if len(content) > limit:
             raise ConfigError(
-                f"{option}: {path} is larger than {SIZE.shown(limit)}.", remedy="Give less."
+                f"{option}: {path} is larger than {SIZE.shown(limit)}.",
+                remedy="Give a smaller file.",
             )
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -23,5 +24,5 @@ def read_text(path: Path, option: str, limit: int) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(
-            f"{option}: {path} cannot be read: {reason}.", remedy="Check its name."
+            f"{option}: {path} cannot be read: {reason}.", remedy="Check its path."
         ) from None

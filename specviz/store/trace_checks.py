@@ -1,4 +1,4 @@
-"""Checks of a trace's parts that types cannot make: lengths, ranges, order."""
+"""Checks beyond types for the parts of a trace: lengths, ranges, order."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from specviz.record.trace import (
 from specviz.store.server_checks import MAX_PIECE, SERVER_CHECKS
 
 _HEX = re.compile("([0-9a-f]{2})+")
-_ROUNDING = 1e-5  # a float32 probability may end a hair above 1
+_ROUNDING = 1e-5  # a float32 probability may round to just above 1
 
 
 def too_long(kind: type, fields: Mapping[str, object]) -> str | None:
-    """The field whose list is longer than any trace has; found before the list is read."""
+    """Return the first field whose list exceeds its limit, before its entries are parsed."""
     for name, most in _LONGEST.get(kind, {}).items():
         entries = fields.get(name)
         if isinstance(entries, list) and len(cast("list[object]", entries)) > most:
@@ -43,6 +43,7 @@ def too_long(kind: type, fields: Mapping[str, object]) -> str | None:
 
 
 def problem_of(made: object) -> str | None:
+    """Return what is wrong with a part of a trace, or None."""
     check = _CHECKS.get(type(made))
     return check(made) if check else None
 
@@ -55,11 +56,11 @@ def _alternatives(made: Alternatives) -> str | None:
 
 def _candidate(made: Candidate) -> str | None:
     if made.draft_prob <= 0:
-        return "was drafted at a probability that is not above 0"
+        return "has a draft probability not above 0"
     chances = [made.draft_prob, made.target_prob, made.uniform, made.expected_acceptance]
     maybe = (made.overlap, made.bias, made.overruled)
     chances += [each for each in maybe if each is not None]
-    return _outside("chances", chances)
+    return _outside("probabilities", chances)
 
 
 def _outside(name: str, chances: Iterable[float]) -> str | None:
@@ -81,23 +82,23 @@ def _step_costs(made: StepCosts) -> str | None:
     if made.bandwidth is not None and made.bandwidth <= 0:
         return "has a bandwidth not above 0"
     if made.samples is not None and made.samples < 0:
-        return "rests on fewer than no samples"
+        return "has fewer than 0 samples"
     if not all(1 < tokens <= len(made.target) for tokens in made.interpolated):
-        return "has a cost between neighbours outside the table"
+        return "has an interpolated cost outside the table"
     return None if all(cost > 0 for row in rows for cost in row) else "has a cost not above 0"
 
 
 def _shape_costs(made: ShapeCosts) -> str | None:
     check_shape(made.shape, MAX_GAMMA)
     if not made.shape:
-        return "is of no shape"
+        return "has an empty shape"
     return (
         None if all(cost > 0 for cost in (*made.draft, *made.verify)) else "has a cost not above 0"
     )
 
 
 def _pass_bytes(made: PassBytes) -> str | None:
-    return None if made.weights > 0 and made.cache >= 0 else "has a size below what is possible"
+    return None if made.weights > 0 and made.cache >= 0 else "has an impossible size"
 
 
 def _body(made: BodyInfo) -> str | None:
@@ -120,7 +121,7 @@ def _trace(made: Trace) -> str | None:
             return "has a timed slice that does not fit its rounds"
         if not any(entry.emitted for entry in timed):
             return "has a timed slice without tokens"
-    if not all(_is_there(fork, made.rounds) for fork in made.config.forks):
+    if not all(_matches(fork, made.rounds) for fork in made.config.forks):
         return "has a fork that does not fit its rounds"
     if not all(_HEX.fullmatch(piece) for piece in made.pieces.values()):
         return "has pieces that are not bytes in hex"
@@ -129,8 +130,8 @@ def _trace(made: Trace) -> str | None:
     return _outside("odds", made.odds)
 
 
-def _is_there(fork: Fork, rounds: Sequence[Round]) -> bool:
-    """A run that was stopped may not have come so far."""
+def _matches(fork: Fork, rounds: Sequence[Round]) -> bool:
+    """Whether the fork fits the rounds; a stopped run may end before it."""
     if fork.round >= len(rounds):
         return True
     candidates = rounds[fork.round].candidates

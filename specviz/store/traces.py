@@ -1,8 +1,8 @@
 """Traces as versioned JSON.
 
-A trace comes back equal to the one written, every float exactly. What cannot be read is a
-``TraceError`` that names the file, the place in it and the remedy; nothing is guessed and
-nothing skipped. A file with the field ``server`` holds the answer of another engine.
+A trace round-trips exactly, every float included. Unreadable files raise a ``TraceError`` with the
+file, the field and a remedy; nothing is guessed or skipped. A file with the field ``server`` holds
+the answer of another engine.
 """
 
 from __future__ import annotations
@@ -28,19 +28,18 @@ from specviz.store.dataclass_json import MisfitError, fit_to_type, short
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 from specviz.store.old_blocks import baseline_of_blocks
 
-# 1 had no pieces, 2 no step costs cut short, 3 no bodies, 4 no timing in slices and no errors of
-# step costs, 5 no forks, 6 no odds of the text, 7 no place of one of several devices and
-# no answers of other engines, 8 no pairs of two vocabularies and
-# one way to speculate, 9 no bytes that a pass reads and no
-# graphed steps; the lowest that will do is written.
+# Each trace is written with the lowest schema that can hold it. Schema 2 added pieces; 3, partial
+# step costs; 4, bodies; 5, timing in slices and errors of step costs; 6, forks; 7, odds along the
+# text; 8, the place of one of several devices and answers of other engines; 9, pairs with two
+# vocabularies and more methods; 10, bytes read per pass and graphed steps.
 SCHEMA = 10
-_PIECES, _CUT_SHORT, _BODIES, _SLICES, _FORKS, _ODDS, _PLACES, _WAYS = 2, 3, 4, 5, 6, 7, 8, 9
+_PIECES, _PARTIAL, _BODIES, _SLICES, _FORKS, _ODDS, _PLACES, _METHODS = 2, 3, 4, 5, 6, 7, 8, 9
 KIND = "specviz.trace"
 _SERVER = "server"
 
 
 def trace_to_json(trace: AnyTrace) -> str:
-    """What a schema had no place for is left out, which a trace of that schema does without."""
+    """Return the trace as JSON of the lowest schema that holds it, without later fields."""
     if isinstance(trace, ServerTrace):
         return to_json({"schema": _PLACES, "kind": KIND, _SERVER: trace})
     fields, schema, costs = fields_of(trace), _lowest_schema(trace), trace.step_costs
@@ -54,7 +53,7 @@ def trace_to_json(trace: AnyTrace) -> str:
     if costs is not None:
         left_out = () if costs.shape else ("shape",)
         fields["step_costs"] = _older(costs, *_costs_after(schema), *left_out)
-    if schema < _WAYS:
+    if schema < _METHODS:
         del fields["drafting_costs"]
     return to_json({"schema": schema, "kind": KIND, **fields}, _known_in(schema))
 
@@ -64,24 +63,24 @@ def _lowest_schema(trace: Trace) -> int:
     needed = {
         SCHEMA: pair.target.step not in _OLDER_STEPS
         or (costs is not None and (costs.draft_reads, costs.target_reads) != (None, None)),
-        _WAYS: pair.shared_tokens is not None
+        _METHODS: pair.shared_tokens is not None
         or pair.texts_sha256 is not None
-        or _has_a_way(trace)
+        or _uses_newer_method(trace)
         or (costs is not None and costs.shape is not None),
         _PLACES: bool(trace.environment.place),
         _ODDS: bool(trace.odds),
         _FORKS: bool(trace.config.forks),
         _SLICES: trace.baseline is not None or (costs is not None and bool(costs.target_errors)),
         _BODIES: pair.has_bodies or (costs is not None and costs.bandwidth is not None),
-        _CUT_SHORT: costs is not None and not costs.whole,
+        _PARTIAL: costs is not None and not costs.whole,
         _PIECES: bool(trace.pieces),
     }
     return next((schema for schema, is_needed in needed.items() if is_needed), 1)
 
 
 def _costs_after(schema: int) -> Iterator[str]:
-    """Fields of step costs that the schema did not know."""
-    if schema < _CUT_SHORT:
+    """Yield the fields of step costs that came after the schema."""
+    if schema < _PARTIAL:
         yield from ("samples", "interpolated")
     if schema < _BODIES:
         yield "bandwidth"
@@ -92,7 +91,7 @@ def _costs_after(schema: int) -> Iterator[str]:
 
 
 def _pair_in(schema: int, pair: PairInfo) -> dict[str, object]:
-    later = ("shared_tokens", "texts_sha256") if schema < _WAYS else ()
+    later = ("shared_tokens", "texts_sha256") if schema < _METHODS else ()
     fields = _older(pair, *later, *(() if pair.texts_sha256 else ("texts_sha256",)))
     for role, model in (("target", pair.target), ("draft", pair.draft)):
         if model is not None and schema < _BODIES:
@@ -100,32 +99,32 @@ def _pair_in(schema: int, pair: PairInfo) -> dict[str, object]:
     return fields
 
 
-_OF_WAYS: dict[type, tuple[str, ...]] = {
+_METHOD_FIELDS: dict[type, tuple[str, ...]] = {
     RunConfig: ("draft_until", "num_drafts", "replacement", "branching"),
     Candidate: ("parent", "joint", "coin", "noise", "rival"),
     Extra: ("noise",),
 }
-_OF_FORKS: dict[type, tuple[str, ...]] = {RunConfig: ("forks",), Candidate: ("overruled",)}
+_FORK_FIELDS: dict[type, tuple[str, ...]] = {RunConfig: ("forks",), Candidate: ("overruled",)}
 _OLDER_RULES = ("lossless", "over-accept")
 _OLDER_STEPS = ("library", "lean")
 _OLDER_DRAFTERS = ("model", "prompt-lookup")
 
 
-def _has_a_way(trace: Trace) -> bool:
-    """Whether it speculates in a way that no schema before had a place for."""
+def _uses_newer_method(trace: Trace) -> bool:
+    """Whether the run uses a speculation method that needs schema ``_METHODS``."""
     config, usual = trace.config, RunConfig()
     return (
         config.rule not in _OLDER_RULES
         or config.drafter not in _OLDER_DRAFTERS
-        or any(getattr(config, name) != getattr(usual, name) for name in _OF_WAYS[RunConfig])
+        or any(getattr(config, name) != getattr(usual, name) for name in _METHOD_FIELDS[RunConfig])
     )
 
 
 def _known_in(schema: int) -> Callable[[object], dict[str, object]]:
-    """What is written of a value, by what the schema had a place for."""
+    """Return a function that returns the fields of a value which the schema knows."""
     later: list[dict[type, tuple[str, ...]]] = []
-    later += [_OF_WAYS] if schema < _WAYS else []
-    later += [_OF_FORKS] if schema < _FORKS else []
+    later += [_METHOD_FIELDS] if schema < _METHODS else []
+    later += [_FORK_FIELDS] if schema < _FORKS else []
 
     def written(value: object) -> dict[str, object]:
         fields = fields_of(value)
@@ -137,12 +136,12 @@ def _known_in(schema: int) -> Callable[[object], dict[str, object]]:
 
 
 def _older(value: StepCosts | ModelInfo | PairInfo | Environment, *later: str) -> dict[str, object]:
-    """Without the fields that came later."""
+    """Return the fields of a value without those that came later."""
     return {name: each for name, each in fields_of(value).items() if name not in later}
 
 
 def trace_from_json(text: str, source: str = "The trace") -> Trace:
-    """``source`` is what the errors call the text."""
+    """Return the trace; errors call the text ``source``."""
     return as_trace(run_from_json(text, source), source)
 
 
@@ -151,7 +150,7 @@ def run_from_json(text: str, source: str = "The trace") -> AnyTrace:
 
 
 def as_trace(trace: AnyTrace, source: str = "The run") -> Trace:
-    """For what needs the rounds as our own engine records them; raises TraceError."""
+    """Return a trace of our own engine; raises TraceError for an answer of another engine."""
     if isinstance(trace, ServerTrace):
         refuse(
             f"{source} is an answer of another engine ({trace.info.title}).",
@@ -161,7 +160,7 @@ def as_trace(trace: AnyTrace, source: str = "The run") -> Trace:
 
 
 def run_from_record(record: object, source: str = "The trace") -> AnyTrace:
-    """From JSON that is parsed already."""
+    """Return the run in parsed JSON; raises TraceError."""
     if not isinstance(record, dict) or cast("dict[str, object]", record).get("kind") != KIND:
         refuse(f"{source} is not a specviz trace.")
     fields = cast("dict[str, object]", record)
@@ -170,12 +169,12 @@ def run_from_record(record: object, source: str = "The trace") -> AnyTrace:
     try:
         if fields["schema"] == _PLACES and values.keys() == {_SERVER}:
             return fit_to_type(values[_SERVER], ServerTrace)
-        return _fitted(values)
+        return _own_trace(values)
     except MisfitError as misfit:
         raise damaged(source, str(misfit)) from None
 
 
-def _fitted(values: dict[str, object]) -> Trace:
+def _own_trace(values: dict[str, object]) -> Trace:
     timed = values.get("baseline")
     if not isinstance(timed, dict) or "blocks" not in timed:
         return fit_to_type(values, Trace)
@@ -184,16 +183,16 @@ def _fitted(values: dict[str, object]) -> Trace:
 
 
 def save_trace(trace: AnyTrace, path: str | Path) -> None:
-    """Whole or not at all. An older file of that name is replaced."""
+    """Write the trace atomically; an existing file is replaced. Raises TraceError."""
     text = trace_to_json(trace)
     path = Path(path)
     try:
         if path.exists() and not path.is_file():
-            refuse(f"{path} is not a file.", "Name a file to write the trace to.")
+            refuse(f"{path} is not a file.", "Give the path of a file to write.")
         write_file(path, text)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        refuse(f"{path} cannot be written: {reason}.", "Choose a folder that exists and is yours.")
+        refuse(f"{path} cannot be written: {reason}.", "Choose an existing, writable folder.")
 
 
 def load_trace(path: str | Path) -> Trace:
@@ -208,7 +207,7 @@ def load_run(path: str | Path) -> AnyTrace:
         refuse(f"{path} is not JSON.")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        refuse(f"{path} cannot be read: {reason}.", "Check its name and its permissions.")
+        refuse(f"{path} cannot be read: {reason}.", "Check its path and permissions.")
     return run_from_json(text, source=str(path))
 
 
@@ -217,4 +216,4 @@ def _check_schema(schema: object, source: str) -> None:
         culprit = f"{source} has schema {short(schema)}: it was written by a newer specviz."
         raise TraceError(culprit, remedy=f"Update specviz (this one reads up to {SCHEMA}).")
     if type(schema) is not int or schema < 1:
-        refuse(f"{source} has no schema that specviz ever wrote ({short(schema)}).")
+        refuse(f"{source} has an unknown schema ({short(schema)}).")

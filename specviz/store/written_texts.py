@@ -1,4 +1,4 @@
-"""What a kept run wrote, without the whole of its trace."""
+"""The tokens of a stored run, without validating its whole trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specviz.store.packing import unpacked
 
 
 def text_by(target_sha256: str, body: bytes) -> list[int]:
-    """The tokens of its prompt and its text; none if another target wrote it, or nobody can say."""
+    """Return the prompt and output tokens; empty for another target or an unreadable trace."""
     try:
         trace: Any = json.loads(unpacked(body))
         if trace["pair"]["target"]["weights_sha256"] != target_sha256:

@@ -1,4 +1,4 @@
-"""Draws from many laws in constant time (Walker 1977; Vose 1991): one uniform number each."""
+"""Constant-time sampling from many distributions (Walker 1977; Vose 1991), one uniform per draw."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ Uniforms = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AliasTable:
-    """Every law as ``size`` boxes of equal width; at most two tokens share a box."""
+    """Each distribution as ``size`` bins of equal width, each shared by at most two tokens."""
 
     size: int
-    share: Uniforms  # [num_laws * size], the part of the box that is its own token's
-    other: Indices  # [num_laws * size], the token that has the rest of the box
+    share: Uniforms  # [num_distributions * size], the bin's share of its own token
+    other: Indices  # [num_distributions * size], the token that fills the rest of the bin
 
-    def draw(self, laws: Indices, rng: np.random.Generator) -> Indices:
-        """A token from each of the laws, which are named by their index."""
-        place = rng.random(len(laws), dtype=np.float32)
+    def draw(self, rows: Indices, rng: np.random.Generator) -> Indices:
+        """Draw one token from each of the distributions at the indices ``rows``."""
+        place = rng.random(len(rows), dtype=np.float32)
         place *= self.size
         box = place.astype(np.intp)
         place -= box
-        flat = laws * self.size
+        flat = rows * self.size
         flat += box
         return np.where(place < self.share.take(flat), box, self.other.take(flat))
 
 
-def alias_table(laws: NDArray[np.float64]) -> AliasTable:
-    """The table of the laws ``[num_laws, size]``; the emptiest box is filled by the fullest."""
-    size = laws.shape[-1]
-    level = laws * size
-    rows = np.arange(len(laws))
-    share, other = np.ones(laws.shape), np.zeros(laws.shape, np.intp)
-    open_ = np.ones(laws.shape, np.bool_)
+def alias_table(probs: NDArray[np.float64]) -> AliasTable:
+    """Build the table of ``probs`` ``[num_distributions, size]``.
+
+    The fullest bin fills the emptiest.
+    """
+    size = probs.shape[-1]
+    level = probs * size
+    rows = np.arange(len(probs))
+    share, other = np.ones(probs.shape), np.zeros(probs.shape, np.intp)
+    open_ = np.ones(probs.shape, np.bool_)
     for _ in range(size):
         low = np.where(open_, level, np.inf).argmin(axis=1)
         high = np.where(open_, level, -np.inf).argmax(axis=1)

@@ -1,12 +1,12 @@
-"""What the rounds along a known text come to, exactly (derived here, checked by enumeration).
+"""Exact expected rounds along a known text (derived here, checked by enumeration).
 
-``odds`` holds min(1, draft / target) at every token of the text: given the text, the chance that
-this token was an accepted candidate, independent from token to token. So the number of candidates
-that the present round has accepted is a Markov chain along the text.
+``odds`` holds min(1, draft / target) at every token of the text: given the text, the probability
+that this token was an accepted candidate, independent from token to token. The number of
+candidates accepted so far in the current round is therefore a Markov chain along the text.
 
-Other ways to speculate have other chances (``theory.own_odds``). Where the first candidate of a
-round has another chance than one behind it, there are two columns: [num_tokens, 2]. A round that
-drafts nothing behind a token is one whose next candidate has the chance 0.
+Other methods have other odds (``theory.own_odds``). Where a round's first candidate has different
+odds from later ones, there are two columns: [num_tokens, 2]. Odds of 0 at the next candidate
+represent a round that drafts nothing after a token.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Walk:
 
 
 def rounds_along(odds: ArrayLike, gamma: int, *, ends: bool = False) -> Walk:
-    """`walks_along` for one gamma."""
+    """Return `walks_along` for one gamma."""
     return walks_along(odds, (gamma,), ends=ends)[0]
 
 
 def walks_along(odds: ArrayLike, gammas: Sequence[int], *, ends: bool = False) -> tuple[Walk, ...]:
-    """What the whole rounds along a text come to, for each gamma.
+    """Return the expected whole rounds along a text, for each gamma.
 
-    Rounds that the end of the text cuts short are left out, as they are in a run. Where a limit
-    ended the text, these are all that begin with less than gamma + 1 tokens ahead. Where it
-    ``ends`` by itself, a round is cut only if its candidates go beyond the end.
+    Rounds cut short by the end of the text are left out, as in a run. If a limit ended the text,
+    these are all rounds that begin with fewer than gamma + 1 tokens left. If the text ``ends`` by
+    itself, a round is cut only if its candidates extend past the end.
     """
     chances, most = _checked(odds, gammas)
     starts = _starts(chances, gammas, most)
@@ -50,7 +50,7 @@ def walks_along(odds: ArrayLike, gammas: Sequence[int], *, ends: bool = False) -
 
 
 def _walk(starts: Floats, reached: Floats, gamma: int, *, ends: bool) -> Walk:
-    whole = max(0, len(starts) - gamma)  # rounds that begin before this have gamma + 1 tokens ahead
+    whole = max(0, len(starts) - gamma)  # rounds starting earlier have gamma + 1 tokens left
     begun, survived = starts[:whole], reached[:whole, : gamma + 1]
     rounds, bonuses = float(begun.sum()), float(begun @ survived[:, gamma])
     tokens = float(begun @ survived.sum(axis=1))
@@ -65,12 +65,12 @@ def _walk(starts: Floats, reached: Floats, gamma: int, *, ends: bool) -> Walk:
 
 
 def _starts(chances: Floats, gammas: Sequence[int], most: int) -> Floats:
-    """The chance that a round begins after so many tokens: [gammas, tokens]."""
+    """Return the probability that a round begins after so many tokens: [gammas, tokens]."""
     drafted = np.arange(most + 1) < np.asarray(gammas)[:, None]  # [gammas, accepted so far]
     state = np.zeros(drafted.shape)
     state[:, 0] = 1.0
     starts = np.empty((len(gammas), len(chances)))
-    column = np.minimum(np.arange(most + 1), 1)  # of the chances, by accepted so far
+    column = np.minimum(np.arange(most + 1), 1)  # of ``chances``, by accepted so far
     for place, chance in enumerate(chances):
         starts[:, place] = state[:, 0]
         accepted = np.where(drafted, chance[column] * state, 0.0)
@@ -81,7 +81,7 @@ def _starts(chances: Floats, gammas: Sequence[int], most: int) -> Floats:
 
 
 def _reached(chances: Floats, most: int) -> Floats:
-    """The chance that so many tokens from a place on are accepted in a row: [tokens, most + 1]."""
+    """Return the probability that a run of so many tokens is accepted: [tokens, most + 1]."""
     first, later = chances.T
     ahead = np.concatenate((later, np.zeros(max(1, most))))
     windows = np.lib.stride_tricks.sliding_window_view(ahead, max(1, most))[: len(chances), :most]
@@ -92,14 +92,16 @@ def _reached(chances: Floats, most: int) -> Floats:
 
 
 def starts_along(odds: ArrayLike, gammas: Sequence[int]) -> Floats:
-    """The chance that a round begins with each token of the text: [gammas, tokens]."""
+    """Return the probability that a round begins at each token of the text: [gammas, tokens]."""
     chances, most = _checked(odds, gammas)
     return _starts(chances, gammas, most)
 
 
 def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
-    """Of the rounds with gamma + 1 tokens ahead, the share in which so many candidates or more are
-    accepted, from 1 to gamma: shares of all rounds, so that they never rise."""
+    """Return the shares of rounds that accept at least 1, …, gamma candidates.
+
+    Over the rounds with gamma + 1 tokens left. The shares never increase.
+    """
     chances, most = _checked(odds, (gamma,))
     begun = _starts(chances, (gamma,), most)[0][: max(0, len(chances) - gamma)]
     if not begun.sum():
@@ -109,7 +111,7 @@ def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
 
 
 def rejections_along(odds: ArrayLike, gamma: int) -> tuple[float, float]:
-    """Mean and variance of the rejections of a run that wrote this text, cut rounds included."""
+    """Return mean and variance of rejections in runs that emit this text, cut rounds included."""
     chances, _ = _checked(odds, (gamma,))
     first, second = np.zeros(gamma + 1), np.zeros(gamma + 1)  # moments, by accepted so far
     column = np.minimum(np.arange(gamma), 1)
@@ -128,8 +130,8 @@ def _checked(odds: ArrayLike, gammas: Sequence[int]) -> tuple[Floats, int]:
         chances = np.stack((chances, chances), axis=1)
     if chances.size and not (chances.min() >= 0.0 and chances.max() <= 1.0):
         raise TheoryError(
-            "A chance of acceptance is below 0, above 1 or no number.", remedy="Give 0 to 1."
+            "An acceptance probability is not between 0 and 1.", remedy="Give values from 0 to 1."
         )
     if not gammas or min(gammas) < 0:
-        raise TheoryError("γ is missing or negative.", remedy="Give whole numbers from 0.")
+        raise TheoryError("γ is missing or negative.", remedy="Give whole numbers of at least 0.")
     return chances, max(gammas)

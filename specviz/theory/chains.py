@@ -1,7 +1,7 @@
-"""Two Markov chains over a few tokens: a draft and a target small enough for exact answers.
+"""A draft and a target as Markov chains over a few tokens, small enough for exact answers.
 
-The next token depends on the last one and on its place in the text, nothing else; that is
-enough for acceptance to differ from token to token, and little enough to sum over.
+The next token depends only on the previous token and its position in the text. Acceptance can
+then differ from token to token, and sums over all texts stay feasible.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from specviz.errors import TheoryError
 from specviz.theory.tradeoff import SUM_SLACK, Chances, distribution_pair
 
 Floats = NDArray[np.float64]
-_DOUBLE = 1e-12  # rounding of float64 sums, which is left as it is
+_DOUBLE = 1e-12  # rounding of float64 sums, not normalised away
 _NAMES = {
     "draft_kernels": "The draft's kernels",
     "target_kernels": "The target's kernels",
-    "start": "The prompt's law",
+    "start": "The prompt's distribution",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chains:
-    """A draft and a target chain. Token n comes from ``kernels[n, token n - 1]``.
+    """A draft and a target chain. Token n is drawn from ``kernels[n, token n - 1]``.
 
-    Small errors of rounding, as of float32, are divided out of each row.
-    The token before the first is the prompt's last: it follows ``start`` and is not generated.
+    Float32 rounding errors are removed by normalising each row. The token before the first is the
+    prompt's last: it follows ``start`` and is not generated.
     """
 
     draft_kernels: Floats  # [horizon, size, size], rows by the token before
@@ -45,11 +45,11 @@ class Chains:
         if self.target_kernels.shape != shape or self.start.shape != shape[1:2]:
             raise TheoryError(
                 f"The draft has kernels of shape {shape}, the target {self.target_kernels.shape}, "
-                f"the prompt's law {self.start.shape}.",
-                remedy="Use the same tokens and the same horizon for all three.",
+                f"the prompt's distribution {self.start.shape}.",
+                remedy="Use the same vocabulary and the same horizon for all three.",
             )
         for field, name in _NAMES.items():
-            object.__setattr__(self, field, _laws(name, getattr(self, field)))
+            object.__setattr__(self, field, _checked_rows(name, getattr(self, field)))
 
     @property
     def horizon(self) -> int:
@@ -62,24 +62,24 @@ class Chains:
         return self.draft_kernels.shape[1]
 
 
-def _laws(name: str, values: Floats) -> Floats:
+def _checked_rows(name: str, values: Floats) -> Floats:
     if not np.all(np.isfinite(values)) or bool(np.any(values < 0.0)):
         raise TheoryError(
-            f"{name}: some chances are negative or no numbers.",
-            remedy="Give chances from 0 to 1.",
+            f"{name}: some probabilities are negative or not numbers.",
+            remedy="Give values from 0 to 1.",
         )
     sums = values.sum(axis=-1).ravel()
     worst = float(sums[np.argmax(np.abs(sums - 1.0))])
     if abs(worst - 1.0) > SUM_SLACK:
         raise TheoryError(
-            f"{name}: some chances sum to {worst:.9g} instead of 1.",
+            f"{name}: some probabilities sum to {worst:.9g} instead of 1.",
             remedy="Divide each row by its sum.",
         )
     return values if abs(worst - 1.0) <= _DOUBLE else _normalised(values)
 
 
 def steady_chains(draft: ArrayLike, target: ArrayLike, horizon: int) -> Chains:
-    """The same two kernels ``[size, size]`` at every step, after a uniform prompt."""
+    """Return chains with the same kernels ``[size, size]`` at every step and a uniform prompt."""
     _check_range("The horizon", horizon, 1, 100_000)
     one: Floats = np.asarray(draft, np.float64)
     other: Floats = np.asarray(target, np.float64)
@@ -91,26 +91,26 @@ def steady_chains(draft: ArrayLike, target: ArrayLike, horizon: int) -> Chains:
 
 
 def context_free_chains(draft: Chances, target: Chances, horizon: int) -> Chains:
-    """The same two laws ``[size]`` whatever came before: tokens independent of each other."""
+    """Return chains of independent tokens, all drawn from the same distributions ``[size]``."""
     one, other = distribution_pair(draft, target)
     size = one.shape[0]
     return steady_chains(np.tile(one, (size, 1)), np.tile(other, (size, 1)), horizon)
 
 
 def random_chains(seed: int, size: int, horizon: int, stickiness: float = 0.0) -> Chains:
-    """Rows of uniform numbers, normalised, anew at every step, after a uniform prompt.
+    """Return chains with random rows, drawn again at every step, and a uniform prompt.
 
-    This is the family of Yin et al. 2024, figure 2 (7 tokens, horizon 50); their generator is
-    not published, so seed 10 is typical of theirs, not the same. ``stickiness`` makes
-    acceptance cluster. It splits the tokens into an easy half and a hard one; that share of
-    all the mass that would cross between them stays, and after easy tokens the draft moves
-    that share of the way to the target. At 0 it changes nothing.
+    This is the family of Yin et al. 2024, figure 2 (7 tokens, horizon 50); their generator is not
+    published, so seed 10 is typical of theirs, not identical. ``stickiness`` makes acceptance
+    cluster. It splits the tokens into an easy half and a hard half; that share of the probability
+    mass that would cross between the halves stays, and after easy tokens the draft moves by that
+    share towards the target. At 0 it changes nothing.
     """
     _check_range("The seed", seed, 0, 2**32 - 1)
     _check_range("The number of tokens", size, 1, 1_000)
     _check_range("The horizon", horizon, 1, 100_000)
     _check_range("The stickiness", stickiness, 0.0, 1.0)
-    source = np.random.RandomState(seed)  # the legacy generator, so that a seed stays a chain
+    source = np.random.RandomState(seed)  # the legacy generator keeps seeds reproducible
     draft = _normalised(source.rand(horizon, size, size))
     target = _normalised(source.rand(horizon, size, size))
     if stickiness > 0.0:

@@ -1,9 +1,9 @@
-"""Tokens a round where acceptance clusters: easy and hard stretches of a text.
+"""Tokens per round where acceptance clusters into easy and hard stretches of a text.
 
-The state of the text, easy or hard, is a Markov chain over its tokens; a candidate is
-accepted with the chance of its state. With one mean acceptance, how the states follow each
-other changes the tokens a round at any finite gamma, and changes nothing at an infinite one:
-the expected rejections of Yin et al. 2024, theorem 1, know only the mean.
+The state of the text, easy or hard, is a Markov chain over its tokens; a candidate is accepted
+with the probability of its state. At equal mean acceptance, the clustering changes the tokens per
+round at any finite gamma, but not at an infinite one: the expected rejections of Yin et al. 2024,
+theorem 1, depend only on the mean.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from specviz.theory.speed import expected_tokens
 class StickyText:
     """Acceptance on easy and on hard tokens, the share of easy ones, and how they cluster.
 
-    ``stickiness`` is the correlation of neighbouring tokens' states: 0 mixes them freely, at 1
-    a state never changes.
+    ``stickiness`` is the correlation of neighbouring tokens' states: at 0 they are independent, at
+    1 the state never changes.
     """
 
     easy: float
@@ -39,7 +39,7 @@ class StickyText:
 
     @property
     def mean_alpha(self) -> float:
-        """The token average: what accepted / tested tends to as gamma grows."""
+        """The mean over tokens: the limit of accepted / tested as gamma grows."""
         return self.easy_share * self.easy + (1.0 - self.easy_share) * self.hard
 
     @property
@@ -49,13 +49,13 @@ class StickyText:
 
 
 def tokens_per_round(text: StickyText, gamma: float) -> float:
-    """Exact tokens a round in the long run; ``gamma`` may be `math.inf`.
+    """Return the exact long-run tokens per round; ``gamma`` may be `math.inf`.
 
-    Tokens from either state at a round's start, weighted by how often rounds start there
-    (derived here; without end, Yin et al. 2024, theorem 1).
+    Averages over the state at a round's start, weighted by how often rounds start in it (derived
+    here; for infinite gamma, Yin et al. 2024, theorem 1).
     """
     if gamma == math.inf:
-        # Rounds then end at rejections alone, and a token is rejected with 1 - mean.
+        # Rounds end only at rejections, and a token is rejected with probability 1 - mean.
         return 1.0 / (1.0 - text.mean_alpha) if text.mean_alpha < 1.0 else math.inf
     if text.stickiness == 1.0 or text.easy_share in {0.0, 1.0}:
         return unmixed_tokens(text, gamma)
@@ -65,7 +65,7 @@ def tokens_per_round(text: StickyText, gamma: float) -> float:
 
 
 def unmixed_tokens(text: StickyText, gamma: float) -> float:
-    """The limit of stretches without end: rounds add up, so tokens a round are a harmonic mean."""
+    """Return the limit of infinitely long stretches: a harmonic mean, since rounds add up."""
     return 1.0 / (
         text.easy_share / expected_tokens(text.easy, int(gamma))
         + (1.0 - text.easy_share) / expected_tokens(text.hard, int(gamma))
@@ -73,7 +73,7 @@ def unmixed_tokens(text: StickyText, gamma: float) -> float:
 
 
 def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
-    """If whole rounds were easy or hard in these shares: above the formula at the mean (Jensen)."""
+    """Return the mean if whole rounds were easy or hard: above the formula at the mean (Jensen)."""
     return text.easy_share * expected_tokens(text.easy, gamma) + (
         1.0 - text.easy_share
     ) * expected_tokens(text.hard, gamma)
@@ -82,9 +82,11 @@ def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
 def _one_round(
     text: StickyText, gamma: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # [2], [2, 2]
-    """Tokens of a round by its first token's state, and the law of the next round's state."""
+    """Return tokens by the first token's state, and the next round's state distribution."""
     chances, changes = np.array([text.easy, text.hard]), text.changes
-    alive = np.eye(2)  # row: the start; column: the state here, all before accepted
+    alive = np.eye(
+        2
+    )  # row: state at the start; column: state here, with all candidates so far accepted
     tokens, starts = np.zeros(2), np.zeros((2, 2))
     for _ in range(gamma):
         tokens += alive.sum(axis=1)

@@ -1,9 +1,10 @@
-"""Rules by which the target's own word decides: a candidate stands if it is the same token.
+"""Token-matching verification: a candidate is accepted if the target samples the same token.
 
-A coupling is the joint law of both words at a place, ``[size, size]``: the draft's, the target's.
-The target's is emitted, so a coupling is exact if its columns sum to the target's law. *match*: the
-draft proposes its likeliest token (llama.cpp). *coupled*: each says the token whose exponential
-over its chance is least, with the same exponentials (Daliri et al. 2024).
+A coupling is the joint distribution of both tokens at a position, ``[size, size]``: the draft's,
+the target's. The target's token is emitted, so a coupling is exact if its columns sum to the
+target's distribution. *match*: the draft proposes its likeliest token (llama.cpp). *coupled*: each
+model picks the token whose exponential variate over its probability is least, with the same
+variates for both (Daliri et al. 2024).
 """
 
 from __future__ import annotations
@@ -13,77 +14,77 @@ from collections.abc import Callable
 
 import numpy as np
 
-from specviz.theory.rounds import Judged, Judging
-from specviz.theory.tradeoff import Chances, Law, distribution_pair, total_variation
+from specviz.theory.rounds import PositionOutcome, PositionRule
+from specviz.theory.tradeoff import Chances, Distribution, distribution_pair, total_variation
 
-Coupling = Callable[[Chances, Chances], Law]
+Coupling = Callable[[Chances, Chances], Distribution]
 
 
-def match(draft: Chances, target: Chances) -> Law:
-    """The draft's word is fixed; the first of the likeliest where several are."""
-    drafted, wanted = distribution_pair(draft, target)
-    joint = np.zeros((drafted.size, drafted.size))
-    joint[int(drafted.argmax())] = wanted
+def match(draft: Chances, target: Chances) -> Distribution:
+    """Couple the draft's likeliest token (the first in a tie) with the target's sample."""
+    draft_probs, target_probs = distribution_pair(draft, target)
+    joint = np.zeros((draft_probs.size, draft_probs.size))
+    joint[int(draft_probs.argmax())] = target_probs
     return joint
 
 
-def coupled(draft: Chances, target: Chances) -> Law:
-    """By integrals over the two exponentials that win, piece by piece (worked out here)."""
-    drafted, wanted = distribution_pair(draft, target)
-    joint = np.zeros((drafted.size, drafted.size))
-    for said in np.flatnonzero(drafted).tolist():
-        for own in np.flatnonzero(wanted).tolist():
-            joint[said, own] = (
-                1.0 / _waiting(drafted, wanted, said)
-                if said == own
-                else _apart(drafted, wanted, said, own)
+def coupled(draft: Chances, target: Chances) -> Distribution:
+    """Compute the coupling by piecewise integrals over both minimal exponentials (derived here)."""
+    draft_probs, target_probs = distribution_pair(draft, target)
+    joint = np.zeros((draft_probs.size, draft_probs.size))
+    for draft_token in np.flatnonzero(draft_probs).tolist():
+        for target_token in np.flatnonzero(target_probs).tolist():
+            joint[draft_token, target_token] = (
+                1.0 / _waiting(draft_probs, target_probs, draft_token)
+                if draft_token == target_token
+                else _apart(draft_probs, target_probs, draft_token, target_token)
             )
     return joint
 
 
 def coupled_acceptance(draft: Chances, target: Chances) -> float:
-    """Σ_v 1 / Σ_w max(p_w/p_v, q_w/q_v): Daliri et al. 2024."""
-    drafted, wanted = distribution_pair(draft, target)
-    both = np.flatnonzero((drafted > 0.0) & (wanted > 0.0)).tolist()
-    return sum(1.0 / _waiting(drafted, wanted, token) for token in both)
+    """Return Σ_v 1 / Σ_w max(p_w/p_v, q_w/q_v), the acceptance probability: Daliri et al. 2024."""
+    draft_probs, target_probs = distribution_pair(draft, target)
+    both = np.flatnonzero((draft_probs > 0.0) & (target_probs > 0.0)).tolist()
+    return sum(1.0 / _waiting(draft_probs, target_probs, token) for token in both)
 
 
 def coupled_floor(draft: Chances, target: Chances) -> float:
-    """(1 − TV) / (1 + TV): the acceptance is never below it (Daliri et al. 2024)."""
+    """Return (1 − TV) / (1 + TV), a lower bound of the acceptance (Daliri et al. 2024)."""
     distance = total_variation(draft, target)
     return (1.0 - distance) / (1.0 + distance)
 
 
-def equal_words(coupling: Coupling) -> Judging:
-    """As a rule of a chain."""
+def token_matching_rule(coupling: Coupling) -> PositionRule:
+    """Return the verification rule of a coupling."""
 
-    def judged(draft: Chances, target: Chances) -> Judged:
+    def decide(draft: Chances, target: Chances) -> PositionOutcome:
         joint = coupling(draft, target)
-        stands = joint.diagonal().copy()
-        return Judged(stands=stands, instead=(joint - np.diag(stands)).sum(axis=0))
+        accepted = joint.diagonal().copy()
+        return PositionOutcome(accepted=accepted, recovered=(joint - np.diag(accepted)).sum(axis=0))
 
-    return judged
+    return decide
 
 
-def _waiting(draft: Law, target: Law, token: int) -> float:
-    """Σ_w max(p_w/p_v, q_w/q_v), v the token: one over the chance that both say it."""
+def _waiting(draft: Distribution, target: Distribution, token: int) -> float:
+    """Return Σ_w max(p_w/p_v, q_w/q_v), v the token: 1 / P(both models choose v)."""
     return float(np.maximum(draft / draft[token], target / target[token]).sum())
 
 
-def _apart(draft: Law, target: Law, said: int, own: int) -> float:
-    """P(the draft says one token, the target another).
+def _apart(draft: Distribution, target: Distribution, draft_token: int, target_token: int) -> float:
+    """Return P(the draft chooses one token, the target another).
 
     With s the ratio of their exponentials, the others must come after max(p_u/p_v, s q_u/q_w):
-    the integral of 1 / (a + b s)² over the s between which both win, a and b changing where one of
+    the integral of 1 / (a + b s)² over the s for which both win, where a and b change where one of
     the others does.
     """
-    low = draft[own] / draft[said]
-    high = target[own] / target[said] if target[said] > 0.0 else np.inf
+    low = draft[target_token] / draft[draft_token]
+    high = target[target_token] / target[draft_token] if target[draft_token] > 0.0 else np.inf
     if low >= high:
         return 0.0
     others = np.ones(draft.size, bool)
-    others[[said, own]] = False
-    early, late = draft[others] / draft[said], target[others] / target[own]
+    others[[draft_token, target_token]] = False
+    early, late = draft[others] / draft[draft_token], target[others] / target[target_token]
     turns = early[late > 0.0] / late[late > 0.0]
     ends = [low, *np.sort(turns[(turns > low) & (turns < high)]).tolist(), high]
     total = 0.0

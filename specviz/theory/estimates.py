@@ -1,7 +1,7 @@
-"""What counts of a run say about alpha, and how surely.
+"""Estimates of alpha from a run's counts, with confidence intervals.
 
-Accepted over *tested* estimates alpha; accepted over *drafted*, the rate that serving
-engines report, does not: discarded candidates were drafted and never tested.
+Accepted over *tested* estimates alpha. Accepted over *drafted*, the rate that serving engines
+report, does not: discarded candidates were drafted but never tested.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ _NORMAL_95 = 1.959964
 
 
 def alpha_from_tested(accepted: int, tested: int) -> float:
-    """The maximum-likelihood estimate of alpha: each tested candidate is one coin.
+    """Return the maximum-likelihood alpha: each tested candidate is one Bernoulli trial.
 
-    Of the capped geometric law of Leviathan et al. 2023, section 3.1 (worked out here).
+    For the capped geometric distribution of Leviathan et al. 2023, section 3.1 (derived here).
     """
     _check_counts(accepted, tested)
     return accepted / tested
 
 
 def drafted_share(alpha: float, gamma: int) -> float:
-    """What accepted / drafted tends to: (tau - 1) / gamma, below alpha for gamma above 1.
+    """Return the limit of accepted / drafted, (tau - 1) / gamma: below alpha for gamma above 1.
 
-    tau is Leviathan et al. 2023, eq. 1; worked out here.
+    tau is Leviathan et al. 2023, eq. 1; derived here.
     """
     assert gamma >= 1, gamma
     return expected_accepted(alpha, gamma) / gamma
 
 
 def alpha_from_drafted(share: float, gamma: int) -> float:
-    """The alpha that an accepted / drafted of ``share`` implies: `drafted_share` inverted.
+    """Return the alpha at which accepted / drafted is ``share``: the inverse of `drafted_share`.
 
-    By bisection, for it rises with alpha (worked out here).
+    By bisection, since it increases with alpha (derived here).
     """
     if not 0.0 <= share <= 1.0:
         raise ConfigError(
-            f"Accepted / drafted is {share:g}.", remedy="Give a share between 0 and 1."
+            f"Accepted / drafted is {share:g}.", remedy="Give a value between 0 and 1."
         )
     alpha = least_reaching(lambda alpha: drafted_share(alpha, gamma), share)
-    assert alpha is not None  # at alpha 1 the share is 1
+    assert alpha is not None  # the share at alpha 1 is 1
     return alpha
 
 
 def wilson_interval(accepted: int, tested: int, z: float = _NORMAL_95) -> tuple[float, float]:
-    """Wilson's score interval for a share of independent coins (Wilson 1927); 95 % by default."""
+    """Return Wilson's score interval for a share of independent trials (Wilson 1927)."""
     _check_counts(accepted, tested)
     share, weight = accepted / tested, z * z / tested
     middle = (share + weight / 2) / (1 + weight)
@@ -56,7 +56,7 @@ def wilson_interval(accepted: int, tested: int, z: float = _NORMAL_95) -> tuple[
 
 
 def hoeffding_half_width(tested: int, confidence: float = 0.95) -> float:
-    """Half the width that holds whatever the law of the coins (Hoeffding 1963)."""
+    """Return the half-width that holds for any distribution of the trials (Hoeffding 1963)."""
     assert tested >= 1, tested
     assert 0.0 < confidence < 1.0, confidence
     return math.sqrt(math.log(2 / (1 - confidence)) / (2 * tested))
@@ -64,9 +64,9 @@ def hoeffding_half_width(tested: int, confidence: float = 0.95) -> float:
 
 def _check_counts(accepted: int, tested: int) -> None:
     if tested < 1:
-        raise ConfigError("No candidate was tested.", remedy="Run with a gamma of at least 1.")
+        raise ConfigError("No candidate was tested.", remedy="Run with γ of at least 1.")
     if not 0 <= accepted <= tested:
         raise ConfigError(
             f"{accepted} of {tested} tested candidates accepted.",
-            remedy="Count accepted ones among the tested ones.",
+            remedy="Give an accepted count from 0 to the tested count.",
         )

@@ -1,22 +1,24 @@
-"""An anytime-valid test of the law of emitted tokens.
+"""An anytime-valid test of the distribution of emitted tokens.
 
-Null: each emitted token x_t, given everything decided before it, has the law target_t. Before x_t
-is seen, a bet names a set A_t of tokens and a stake; its wealth is multiplied by
+Null hypothesis: each emitted token x_t, given everything decided before it, has the distribution
+target_t. Before x_t is seen, a bet names a set A_t of tokens and a stake; its wealth is multiplied
+by
 
     1 + stake * (1[x_t in A_t] - target_t(A_t)),
 
-which is positive, since stakes lie within (-1, 1), and has mean 1 under the null. So the wealth
-of a bet is a nonnegative martingale that begins at 1, and so is the mean E over many bets. By
-Ville's inequality E ever reaches 1/level with a chance of at most the level, however often one
+which is positive, since stakes lie within (-1, 1), and has mean 1 under the null. The wealth of a
+bet is therefore a nonnegative martingale that begins at 1, and so is the mean E over many bets. By
+Ville's inequality E ever reaches 1/level with probability at most the level, however often one
 looks and whenever one stops; min(1, 1 / max E) is a p-value at any time.
 
 The bets are all combinations of a set, a kind of place and a stake, for and against the set. One
-more bets everything on the tokens that the target forbids: it has nothing to lose, and at the
-first such token its wealth is infinite. At temperature 0 this is the only bet, since all others
-abstain where the target is certain of its own token.
+more bets everything on tokens that the target forbids: it cannot lose, and at the first such token
+its wealth is infinite. At temperature 0 it is the only active bet, since all others abstain where
+the target is certain of its token.
 
-A place may depend on earlier verdicts: that is sound for rules that judge a token at a time. After
-a verdict is seen, its token no longer has the target's law, so no bet uses the verdict itself.
+A place may depend on earlier verdicts: that is sound for rules that verify one token at a time.
+After a verdict is seen, its token no longer has the target's distribution, so no bet uses the
+verdict itself.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ Place = Literal["start", "after an acceptance", "after a rejection", "bonus"]
 
 STAKES = (-0.8, -0.3, -0.1, 0.1, 0.3, 0.8)
 GROUPS = ("everywhere", "after an acceptance", "after a rejection", "bonus")
-_CERTAIN = 1e-6  # a set is not bet on where its chance is so near to 0 or 1
+_CERTAIN = 1e-6  # no bet on a set whose probability is this close to 0 or 1
 
 
 def preferred(target: Floats, draft: Floats) -> Marks:
@@ -45,7 +47,7 @@ def preferred(target: Floats, draft: Floats) -> Marks:
 
 
 def likeliest(target: Floats, draft: Floats) -> Marks:
-    """The fewest tokens that hold half of the target's mass."""
+    """Mark the fewest tokens that hold half of the target's mass."""
     del draft
     order = np.argsort(-target, axis=-1, kind="stable")
     ordered = np.take_along_axis(target, order, -1)
@@ -56,12 +58,12 @@ def likeliest(target: Floats, draft: Floats) -> Marks:
 
 
 def first_numbers(target: Floats, draft: Floats) -> Marks:
-    """By their numbers, as inverse sampling goes through them, up to half of the mass."""
+    """Mark the lowest token ids, in inverse-sampling order, up to half of the target's mass."""
     del draft
     return np.cumsum(target, axis=-1) <= 0.5
 
 
-# Each set in words, and its tokens [num_tokens, vocabulary] from the laws of target and draft.
+# The sets by name: functions of target and draft probabilities, [num_tokens, vocabulary].
 SETS: dict[str, Callable[[Floats, Floats], Marks]] = {
     "the tokens that the target likes better than the draft": preferred,
     "the target's likeliest tokens": likeliest,
@@ -71,9 +73,10 @@ SETS: dict[str, Callable[[Floats, Floats], Marks]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Emitted:
-    """Tokens of one run in their order, with the laws [num_tokens, vocabulary] before each.
+    """Tokens of one run in order, with the distributions [num_tokens, vocabulary] before each.
 
-    ``possible`` marks what the target may say, rounding included; left out, all it gives a chance.
+    ``possible`` marks tokens the target may emit, rounding included; by default all with a
+    positive probability.
     """
 
     tokens: Sequence[int]
@@ -85,13 +88,13 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detectable:
-    """The smallest constant bias of a set that would by now be expected to raise the alarm."""
+    """The smallest constant bias of a set that would be expected to raise the alarm by now."""
 
-    tokens: str  # the set in words
+    tokens: str  # the name of the set
     bias: float
 
 
-class EmittedLawTest:
+class EmittedDistributionTest:
     """The wealth of all bets over the tokens seen so far."""
 
     def __init__(self, level: float = 0.01) -> None:
@@ -102,8 +105,8 @@ class EmittedLawTest:
         self.log_e_now = 0.0
         self.log_e = 0.0  # the largest so far
         self._wealth = np.zeros(len(SETS) * len(GROUPS) * len(STAKES) + 1)  # logs
-        self._drift = np.zeros((len(SETS), len(STAKES)))  # of bets everywhere, under the null
-        self._slope = np.zeros((len(SETS), len(STAKES)))  # what a bias of 1 would add to it
+        self._drift = np.zeros((len(SETS), len(STAKES)))  # of the "everywhere" bets, under the null
+        self._slope = np.zeros((len(SETS), len(STAKES)))  # what a bias of 1 would add
 
     @property
     def p_value(self) -> float:
@@ -114,10 +117,10 @@ class EmittedLawTest:
         return self.p_value <= self.level
 
     def observe(self, emitted: Emitted) -> None:
-        """Play the bets on these tokens."""
+        """Update all bets with these tokens."""
         if not len(emitted.tokens):
             return
-        target, draft = _law(emitted.target), _law(emitted.draft)
+        target, draft = _checked_probs(emitted.target), _checked_probs(emitted.draft)
         chances, hits = _chances(target, draft, emitted.tokens)
         gains = log_factors(chances, hits, emitted.places)
         wealth = self._wealth + np.cumsum(_with_last(gains, _forbidden(target, emitted)), axis=0)
@@ -129,7 +132,7 @@ class EmittedLawTest:
         self._note_power(chances)
 
     def detectable(self) -> Detectable | None:
-        """None while no bias could have been found."""
+        """Return the smallest detectable bias; None while no bias could have been detected."""
         needed = math.log(len(self._wealth) / self.level) - self._drift
         with np.errstate(divide="ignore", invalid="ignore"):
             bias = np.abs(needed / self._slope)
@@ -147,7 +150,7 @@ class EmittedLawTest:
 
 
 def log_factors(chances: Floats, hits: Marks, places: Sequence[Place]) -> Floats:
-    """Logs of what each bet's wealth is multiplied by, [num_tokens, bets].
+    """Return the logs of each bet's wealth factors, [num_tokens, bets].
 
     ``chances`` and ``hits`` are [num_tokens, sets]: the target's mass in A_t, and x_t in A_t.
     """
@@ -180,13 +183,15 @@ def _forbidden(target: Floats, emitted: Emitted) -> Marks:
 
 
 def _with_last(gains: Floats, forbidden: Marks) -> Floats:
-    """The bets, and the one on forbidden tokens beside them."""
+    """Append the bet on forbidden tokens to the others."""
     return np.column_stack((gains, np.where(forbidden, np.inf, 0.0)))
 
 
-def _law(given: ArrayLike) -> Floats:
-    law: Floats = np.asarray(given, dtype=np.float64)
-    total = law.sum(axis=-1, keepdims=True)
-    if not (law.min() >= 0.0 and np.all(np.abs(total - 1.0) < 1e-3)):
-        raise TheoryError("A law is negative or does not sum to 1.", remedy="Give probabilities.")
-    return law / total
+def _checked_probs(given: ArrayLike) -> Floats:
+    probs: Floats = np.asarray(given, dtype=np.float64)
+    total = probs.sum(axis=-1, keepdims=True)
+    if not (probs.min() >= 0.0 and np.all(np.abs(total - 1.0) < 1e-3)):
+        raise TheoryError(
+            "A distribution is negative or does not sum to 1.", remedy="Give probabilities."
+        )
+    return probs / total

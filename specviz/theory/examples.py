@@ -1,4 +1,4 @@
-"""Small pairs of distributions with a source, for pages and tests."""
+"""Small pairs of distributions with their sources, for pages and tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """Two distributions over the same few tokens, and where they come from."""
+    """Two distributions over the same few tokens, and their source."""
 
     name: str
     labels: tuple[str, ...]
@@ -17,11 +17,11 @@ class Example:
 
 
 _GUIDE = (
-    "A practical guide's example, “discovered a breakthrough”: it gives the two chances of the "
-    "drafted token; how the rest is shared out is ours."
+    "A practical guide's example, “discovered a breakthrough”: it gives both probabilities of the "
+    "drafted token; the rest of each distribution is ours."
 )
 
-# The third token of the guide's example: 0.5 by the draft, 0.2 by the target, which says "new".
+# The guide's third token: draft 0.5, target 0.2; the target samples "new".
 WORKED_EXAMPLE = Example(
     name="breakthrough",
     labels=("breakthrough", "new", "method", "planet", "way"),
@@ -30,7 +30,7 @@ WORKED_EXAMPLE = Example(
     source=_GUIDE,
 )
 
-# Its first token: 0.6 by the draft, 0.8 by the target.
+# The guide's first token: draft 0.6, target 0.8.
 SURE_EXAMPLE = Example(
     name="discovered",
     labels=("discovered", "made", "found", "saw"),
@@ -44,7 +44,7 @@ REF5 = Example(
     labels=("A", "B", "C", "D", "E"),
     draft=(0.50, 0.20, 0.15, 0.10, 0.05),
     target=(0.25, 0.30, 0.10, 0.25, 0.10),
-    source="Chosen so that Σ min(draft, target) is 0.7 and no chance is zero.",
+    source="Chosen so that Σ min(draft, target) is 0.7 and no probability is zero.",
 )
 
 SWAPPED = Example(
@@ -60,7 +60,7 @@ THREE = Example(
     labels=("A", "B", "C"),
     draft=(0.6, 0.3, 0.1),
     target=(0.4, 0.3, 0.3),
-    source="Chosen so that the draft's least likely token is one that the target often writes.",
+    source="Chosen so that the draft's least likely token is frequent under the target.",
 )
 
 EXAMPLES = (WORKED_EXAMPLE, SURE_EXAMPLE, REF5, SWAPPED, THREE)

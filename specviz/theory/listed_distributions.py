@@ -1,9 +1,10 @@
-"""Laws of which only the likeliest tokens are listed, and what still follows from them exactly.
+"""Distributions of which only the likeliest tokens are listed, and what follows from them exactly.
 
-A law is listed at temperature 1 without filters. Odds along a text need two log-probabilities a
-token, so there they are exact. Any other law must be made of the one that is listed: exactly where
-all of it is listed, or where the filter leaves only listed tokens. Otherwise nothing is said.
-Expected acceptance, sum min(draft, target), has bounds where something is unlisted.
+A distribution is listed at temperature 1 without filters. Odds along a text need two
+log-probabilities per token, so there they are exact. Any other distribution must be derived from
+the listed one: exactly where all of it is listed, or where the filter leaves only listed tokens.
+Otherwise `score` raises. Expected acceptance, sum min(draft, target), has bounds where tokens are
+unlisted.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from specviz.errors import TheoryError
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
-_LIKELY = 8  # tokens, of which it is seen how often the text has them
+_LIKELY = 8  # likeliest tokens whose frequency in the text is tested
 _BETS = (1.0, 4.0, 16.0)
-_STAKE = 0.9  # at most, of what is there
-_ROUNDING = 1e-4  # that listed probabilities may add up to more than 1
+_STAKE = 0.9  # maximum share of the wealth at risk
+_ROUNDING = 1e-4  # by which listed probabilities may sum to more than 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedDistribution:
-    """At one position, at temperature 1. ``own``: the log-probability of the text's own token,
-    which need not be listed. ``whole``: no token is unlisted."""
+    """The listed tokens at one position, at temperature 1.
+
+    ``own`` is the log-probability of the text's token, which need not be listed. ``whole`` means
+    that no token is unlisted.
+    """
 
     token_ids: Ids  # likeliest first
     logprobs: Floats
@@ -37,7 +41,7 @@ class ListedDistribution:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Temperature 0 is greedy, top-k 0 and top-p 1 are off."""
+    """Sampling filters. Temperature 0 is greedy; top-k 0 and top-p 1 are off."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -50,8 +54,10 @@ class Filters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedScore:
-    """What two listed laws say of the text's token. Overlaps are equal where they are exact, and
-    None where no bound is known."""
+    """Odds and bounds at one token of a text, from two listed distributions.
+
+    ``low`` and ``high`` bound the overlap: equal where it is exact, None where no bound is known.
+    """
 
     odds: float
     target_prob: float
@@ -59,8 +65,8 @@ class ListedScore:
     high: float | None
     matches: bool  # the token is the draft's likeliest
     agrees: bool  # both have the same likeliest token
-    likely: bool  # the token is among the target's likeliest under the law,
-    mass: float  # which together have this probability
+    likely: bool  # the token is among the target's likeliest tokens under the filters,
+    mass: float  # whose total probability this is
 
     @property
     def exact(self) -> bool:
@@ -68,9 +74,9 @@ class ListedScore:
 
 
 def needed(filters: Filters) -> int | None:
-    """How many tokens must be listed at each position for exact odds; None for all of them.
+    """Return how many tokens must be listed per position for exact odds; None for all of them.
 
-    One is always listed, since the likeliest tells whether the models agree.
+    At least one is listed, since the likeliest shows whether the models agree.
     """
     if filters.none or filters.temperature == 0.0:
         return 1
@@ -80,7 +86,11 @@ def needed(filters: Filters) -> int | None:
 def score(
     target: ListedDistribution, draft: ListedDistribution, token: int, filters: Filters
 ) -> ListedScore:
-    """Raises TheoryError where the lists do not tell the odds."""
+    """Score one token of a text.
+
+    Raises:
+        TheoryError: The lists do not determine the odds.
+    """
     likeliest = int(draft.token_ids[0]), int(target.token_ids[0])
     matches, agrees = likeliest[0] == token, likeliest[0] == likeliest[1]
     if filters.none:
@@ -91,29 +101,32 @@ def score(
             matches=matches, agrees=agrees, likely=token in target.token_ids[:_LIKELY],
             mass=float(np.exp(target.logprobs[:_LIKELY]).sum()),
         )  # fmt: skip
-    laws = [dict(zip(*filtered(each, filters), strict=True)) for each in (target, draft)]
-    of_target, of_draft = (float(each.get(token, 0.0)) for each in laws)
-    overlap = sum(min(prob, laws[1].get(other, 0.0)) for other, prob in laws[0].items())
+    filtered_probs = [dict(zip(*filtered(each, filters), strict=True)) for each in (target, draft)]
+    of_target, of_draft = (float(each.get(token, 0.0)) for each in filtered_probs)
+    overlap = sum(
+        min(prob, filtered_probs[1].get(other, 0.0)) for other, prob in filtered_probs[0].items()
+    )
     return ListedScore(
         odds=min(1.0, of_draft / of_target) if of_target > 0 else 0.0, target_prob=of_target,
         low=min(1.0, float(overlap)), high=min(1.0, float(overlap)), matches=matches, agrees=agrees,
-        likely=token in list(laws[0])[:_LIKELY], mass=sum(list(laws[0].values())[:_LIKELY]),
+        likely=token in list(filtered_probs[0])[:_LIKELY],
+        mass=sum(list(filtered_probs[0].values())[:_LIKELY]),
     )  # fmt: skip
 
 
-def filtered(law: ListedDistribution, filters: Filters) -> tuple[list[int], list[float]]:
-    """The tokens that the filters leave, with their probabilities."""
+def filtered(listed: ListedDistribution, filters: Filters) -> tuple[list[int], list[float]]:
+    """Return the tokens that the filters keep, with their probabilities."""
     if filters.temperature == 0.0:
-        return [int(law.token_ids[0])], [1.0]
-    count = filters.top_k or len(law.logprobs)
-    if not law.whole and (not filters.top_k or filters.top_k > len(law.logprobs)):
+        return [int(listed.token_ids[0])], [1.0]
+    count = filters.top_k or len(listed.logprobs)
+    if not listed.whole and (not filters.top_k or filters.top_k > len(listed.logprobs)):
         raise TheoryError(
-            f"{len(law.logprobs)} tokens are listed, and this law needs "
+            f"{len(listed.logprobs)} tokens are listed, and these settings need "
             f"{filters.top_k or 'all'} of them.",
-            remedy="Ask for temperature 1 without filters, for temperature 0, for a smaller top-k, "
-            "or let the server list whole laws.",
+            remedy="Use temperature 1 without filters, temperature 0 or a smaller top-k, "
+            "or let the server list all tokens.",
         )
-    scaled = law.logprobs[:count] / filters.temperature
+    scaled = listed.logprobs[:count] / filters.temperature
     probs = np.exp(scaled - scaled.max())
     probs /= probs.sum()
     if filters.top_p < 1.0:
@@ -121,11 +134,11 @@ def filtered(law: ListedDistribution, filters: Filters) -> tuple[list[int], list
         probs = np.where((before >= filters.top_p) & (before > 0.0), 0.0, probs)
         probs /= probs.sum()
     kept = probs > 0.0
-    return law.token_ids[:count][kept].tolist(), probs[kept].tolist()
+    return listed.token_ids[:count][kept].tolist(), probs[kept].tolist()
 
 
 def overlap_bounds(target: ListedDistribution, draft: ListedDistribution) -> tuple[float, float]:
-    """Between which sum min(draft, target) lies, of laws without filters."""
+    """Return bounds of sum min(draft, target) without filters."""
     p, q = (dict(zip(each.token_ids.tolist(), np.exp(each.logprobs), strict=True))
             for each in (draft, target))  # fmt: skip
     shared = sum(min(prob, q[token]) for token, prob in p.items() if token in q)
@@ -137,20 +150,23 @@ def overlap_bounds(target: ListedDistribution, draft: ListedDistribution) -> tup
     return low, min(1.0, float(shared + min(rest_q + b, rest_p + a)))
 
 
-def _rest(law: ListedDistribution) -> float:
-    """The mass that is not listed."""
-    return 0.0 if law.whole else max(0.0, 1.0 - float(np.exp(law.logprobs).sum()))
+def _rest(listed: ListedDistribution) -> float:
+    """Return the unlisted mass."""
+    return 0.0 if listed.whole else max(0.0, 1.0 - float(np.exp(listed.logprobs).sum()))
 
 
-def _least(law: ListedDistribution) -> float:
-    """No unlisted token has more."""
-    return 0.0 if law.whole else float(np.exp(law.logprobs[-1]))
+def _least(listed: ListedDistribution) -> float:
+    """Return an upper bound of any unlisted token's probability."""
+    return 0.0 if listed.whole else float(np.exp(listed.logprobs[-1]))
 
 
 def evidence_against(scores: Sequence[ListedScore]) -> float:
-    """How much rather a text has another law than the target's: an e-value, the mean of three bets
-    that its tokens are among the likeliest too seldom. Under the target's law it reaches 1,000 with
-    a probability of 0.001 at most, however long the text is."""
+    """Return the evidence that a text was not sampled from the target's distribution.
+
+    An e-value: the mean of three bets that its tokens are too seldom among the likeliest. Under
+    the target's distribution it reaches 1,000 with probability at most 0.001, however long the
+    text is.
+    """
     wealth = np.ones(len(_BETS))
     for each in scores:
         left = max(0.0, 1.0 - each.mass)
@@ -159,12 +175,14 @@ def evidence_against(scores: Sequence[ListedScore]) -> float:
     return float(wealth.mean())
 
 
-def is_raw(law: ListedDistribution) -> bool:
-    """Whether the numbers can be log-probabilities of a law that nothing was done to: none above
-    0, and together no more than 1; all of them together 1."""
-    if max(law.own, law.logprobs.max(initial=-np.inf)) > _ROUNDING:
+def is_raw(listed: ListedDistribution) -> bool:
+    """Return whether the numbers can be unmodified log-probabilities.
+
+    None may exceed 0, and together they sum to at most 1; if all are listed, to 1.
+    """
+    if max(listed.own, listed.logprobs.max(initial=-np.inf)) > _ROUNDING:
         return False
-    total = float(np.exp(law.logprobs).sum())
+    total = float(np.exp(listed.logprobs).sum())
     if total > 1.0 + _ROUNDING:
         return False
-    return not law.whole or abs(total - 1.0) <= _ROUNDING
+    return not listed.whole or abs(total - 1.0) <= _ROUNDING

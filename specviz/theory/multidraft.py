@@ -1,6 +1,6 @@
-"""Several drafts for one position: the chance that one of k candidates is accepted.
+"""Several drafts for one position: the probability that one of k candidates is accepted.
 
-Every rule here but the naive one is lossless. Candidates are independent draws from the draft,
+Every rule here except the naive one is lossless. Candidates are independent draws from the draft,
 unless a docstring says otherwise.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specviz.errors import TheoryError
-from specviz.theory.tradeoff import Chances, Law, distribution_pair
+from specviz.theory.tradeoff import Chances, Distribution, distribution_pair
 
 _ZERO = 1e-15
 _MAX_ORDERS = 400_000
@@ -21,7 +21,7 @@ _HALVINGS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """For k = 1, 2, …: the chance that one of k candidates is accepted, rule by rule."""
+    """The probability that one of k candidates is accepted, for k = 1, 2, … and each rule."""
 
     naive: tuple[float, ...]
     recursive: tuple[float, ...]
@@ -44,23 +44,23 @@ def acceptance_curves(draft: Chances, target: Chances, most: int) -> Curves:
 
 
 def naive(draft: Chances, target: Chances, k: int) -> float:
-    """Draw from the target and see whether it is among the drafts: sum target (1-(1-draft)^k).
+    """Return the probability that a target sample is among the drafts: sum target (1-(1-draft)^k).
 
-    The plain rule that SpecInfer (Miao et al. 2024) starts from; its chance is worked out here.
+    The plain rule that SpecInfer (Miao et al. 2024) starts from; the formula is derived here.
     """
-    drafted, wanted = distribution_pair(draft, target)
-    return float(wanted @ (1.0 - (1.0 - drafted) ** k))
+    draft_probs, target_probs = distribution_pair(draft, target)
+    return float(target_probs @ (1.0 - (1.0 - draft_probs) ** k))
 
 
 def recursive(draft: Chances, target: Chances, k: int) -> float:
-    """Recursive rejection: 1 - r_1 ... r_k, r_m the TV of the m-th residual from the draft.
+    """Return recursive rejection's 1 - r_1 ... r_k, r_m the TV of the m-th residual from the draft.
 
     SpecInfer (Miao et al. 2024); the root of Yin et al. 2024, algorithm 4.
     """
-    drafted, rest = distribution_pair(draft, target)
+    draft_probs, rest = distribution_pair(draft, target)
     missed = 1.0
     for _ in range(k):
-        left = np.maximum(rest - drafted, 0.0)
+        left = np.maximum(rest - draft_probs, 0.0)
         total = float(left.sum())
         if total <= _ZERO:
             return 1.0
@@ -69,15 +69,15 @@ def recursive(draft: Chances, target: Chances, k: int) -> float:
 
 
 def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]:
-    """SpecTr's K-SEQ (Sun et al. 2023): the acceptance and its rho.
+    """Return the acceptance of SpecTr's K-SEQ (Sun et al. 2023), and its rho.
 
     Each candidate is accepted with min(1, target / (rho draft)); rho is the smallest from 1 to k
     with 1 - (1 - beta)^k <= rho beta, where beta = sum min(draft, target / rho).
     """
-    drafted, wanted = distribution_pair(draft, target)
+    draft_probs, target_probs = distribution_pair(draft, target)
 
     def beta(rho: float) -> float:
-        return min(1.0, float(np.minimum(drafted, wanted / rho).sum()))
+        return min(1.0, float(np.minimum(draft_probs, target_probs / rho).sum()))
 
     low, high = 1.0, float(k)
     for _ in range(_HALVINGS):
@@ -90,37 +90,41 @@ def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]
 
 
 def optimal(draft: Chances, target: Chances, k: int) -> float:
-    """The most that any rule can accept: 1 + min over sets H of target(H) - draft(H)^k.
+    """Return the maximum over all rules: 1 + min over sets H of target(H) - draft(H)^k.
 
     The minimum lies among the prefixes of tokens sorted by target / draft (Hu et al. 2025).
     """
-    drafted, wanted = distribution_pair(draft, target)
+    draft_probs, target_probs = distribution_pair(draft, target)
     with np.errstate(divide="ignore"):
-        ratio = np.where(drafted > 0.0, wanted / np.where(drafted > 0.0, drafted, 1.0), np.inf)
+        ratio = np.where(
+            draft_probs > 0.0, target_probs / np.where(draft_probs > 0.0, draft_probs, 1.0), np.inf
+        )
     order = np.argsort(ratio, kind="stable")
-    above = np.concatenate([[0.0], np.cumsum(wanted[order])])
-    below = np.minimum(1.0, np.concatenate([[0.0], np.cumsum(drafted[order])]))
+    above = np.concatenate([[0.0], np.cumsum(target_probs[order])])
+    below = np.minimum(1.0, np.concatenate([[0.0], np.cumsum(draft_probs[order])]))
     return min(1.0, 1.0 + float((above - below**k).min()))
 
 
 def top(draft: Chances, target: Chances, k: int) -> float:
-    """The k likeliest tokens of the draft, no draw: the target's chance of them together.
+    """Return the target's total probability of the draft's k likeliest tokens, without sampling.
 
-    Drafts of that kind: Medusa (Cai et al. 2024); the chance is worked out here.
+    Drafts of this kind: Medusa (Cai et al. 2024); the formula is derived here.
     """
-    drafted, wanted = distribution_pair(draft, target)
-    return min(1.0, float(wanted[np.argsort(-drafted, kind="stable")[:k]].sum()))
+    draft_probs, target_probs = distribution_pair(draft, target)
+    return min(1.0, float(target_probs[np.argsort(-draft_probs, kind="stable")[:k]].sum()))
 
 
 def without_replacement(draft: Chances, target: Chances, most: int) -> tuple[float, ...]:
-    """Recursive rejection whose drafts do not repeat, for k = 1 .. ``most``.
+    """Return recursive rejection with distinct drafts, for k = 1 .. ``most``.
 
     Sequoia (Chen et al. 2024), algorithm 2: a rejected token leaves the draft, which is then
-    normalised; when nothing is left of it, it is uniform over the tokens not yet rejected.
-    Exact, by every order of rejection.
+    normalised; when it is empty, it is uniform over the tokens not yet rejected. Exact, by
+    enumeration of every order of rejection.
     """
-    drafted, wanted = distribution_pair(draft, target)
-    live = _Orders(wanted[None], drafted[None], np.ones(1), np.ones((1, drafted.size), bool))
+    draft_probs, target_probs = distribution_pair(draft, target)
+    live = _Orders(
+        target_probs[None], draft_probs[None], np.ones(1), np.ones((1, draft_probs.size), bool)
+    )
     accepted, curve = 0.0, list[float]()
     for _ in range(most):
         if len(live.chance):
@@ -132,22 +136,22 @@ def without_replacement(draft: Chances, target: Chances, most: int) -> tuple[flo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Orders:
-    """Every order of rejection so far: its residual, its draft, its chance, what it may draw."""
+    """Every order of rejection so far: its residual, draft, probability and remaining tokens."""
 
-    residual: Law  # [orders, vocabulary]
-    draft: Law  # [orders, vocabulary]
-    chance: Law  # [orders]
+    residual: Distribution  # [orders, vocabulary]
+    draft: Distribution  # [orders, vocabulary]
+    chance: Distribution  # [orders]
     left: NDArray[np.bool_]  # [orders, vocabulary]
 
     def step(self) -> tuple[float, _Orders]:
-        """One more draft: the chance that it is accepted here, and the orders that go on."""
+        """Draw one more draft; return the probability of acceptance and the remaining orders."""
         taken = np.minimum(self.residual, self.draft)
         lost = self.draft - taken  # [orders, vocabulary]
         order, token = np.nonzero(lost * self.chance[:, None] > _ZERO)
         if order.size > _MAX_ORDERS // self.draft.shape[1]:
             raise TheoryError(
-                "That is too many orders of rejection to count.",
-                remedy="Take fewer drafts or fewer tokens.",
+                "Too many orders of rejection to enumerate.",
+                remedy="Use fewer drafts or fewer tokens.",
             )
         rest = _normalised(self.residual - taken)[order]
         left = self.left[order]
@@ -159,11 +163,11 @@ class _Orders:
         return gained, _Orders(rest[going], draft[going], chance[going], left[going])
 
 
-def _renewed(draft: Law, left: NDArray[np.bool_]) -> Law:
+def _renewed(draft: Distribution, left: NDArray[np.bool_]) -> Distribution:
     empty = draft.sum(axis=1) <= _ZERO
     return _normalised(np.where(empty[:, None], left.astype(np.float64), draft))
 
 
-def _normalised(rows: Law) -> Law:
+def _normalised(rows: Distribution) -> Distribution:
     totals = rows.sum(axis=1, keepdims=True)
     return rows / np.where(totals > 0.0, totals, 1.0)

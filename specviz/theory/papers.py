@@ -1,8 +1,8 @@
-"""What papers report: figures as printed, each with its source. Nothing is computed here.
+"""Numbers that papers report, as printed, each with its source. Nothing is computed here.
 
 `LEVIATHAN` joins tables 2 and 4 of Leviathan et al. 2023: T5-XXL (11B) on TPU-v4, batch 1;
 drafts T5-small 77M, -base 250M, -large 800M; English to German, and CNN/DailyMail.
-`CHINCHILLA` is Chen et al. 2023: a target of 70B at 14.1 ms a token, a draft of 4B at 1.8 ms,
+`CHINCHILLA` is Chen et al. 2023: a target of 70B at 14.1 ms per token, a draft of 4B at 1.8 ms,
 16 TPU v4, batch 1, gamma 4. They report no alpha.
 `SPEC_BENCH` is the leaderboard of Spec-Bench (Xia et al. 2024): Vicuna-7B, greedy, batch 1, A100,
 with a draft model (SpS) and with copying from the prompt (PLD).
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeviathanRow:
-    """``expected`` is the paper's own speedup by its formula, ``measured`` its measurement."""
+    """``expected`` is the speedup by the paper's formula, ``measured`` its measurement."""
 
     task: str
     draft: str
@@ -33,7 +33,7 @@ class LeviathanRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChinchillaRow:
-    """One task of Chen et al. 2023, table 1: milliseconds a token, times the target alone."""
+    """One task of Chen et al. 2023, table 1: ms per token, and speedup over the target alone."""
 
     task: str
     milliseconds: float
@@ -46,7 +46,7 @@ class ChinchillaRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecBenchRow:
-    """Times as fast as the target alone on one task, with one kind of drafter."""
+    """The speedup over the target alone on one task, with one kind of drafter."""
 
     task: str
     drafter: str

@@ -1,8 +1,8 @@
-"""How often speculation rejects: exact counts for Markov chains, with one draft or several.
+"""Exact expected rejections on Markov chains, with one draft or several.
 
-A rejection ends a round, so with drafting to the end of the text their number is the number
-of target passes (Yin et al. 2024). Nothing here assumes equal or independent acceptance.
-``num_drafts`` (M) is a whole number from 1, or ``math.inf``.
+A rejection ends a round, so with drafting to the end of the text the number of rejections is the
+number of target passes (Yin et al. 2024). Acceptance need not be equal or independent.
+``num_drafts`` (M) is a whole number of at least 1, or ``math.inf``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SAME = 1e-12
 
 
 def total_rejections(chains: Chains, num_drafts: float = 1) -> float:
-    """Expected rejections in a text: Yin et al. 2024, theorem 1 (one draft) and 3 (several).
+    """Return expected rejections in a text: Yin et al. 2024, theorem 1 (one draft), 3 (several).
 
     With ``math.inf`` drafts, proposition 1.
     """
@@ -28,30 +28,30 @@ def total_rejections(chains: Chains, num_drafts: float = 1) -> float:
 
 
 def rejections_by_step(chains: Chains, num_drafts: float = 1) -> Floats:
-    """The chance that each token of a text was rejected, ``[horizon]``.
+    """Return the probability that each token of a text was rejected, ``[horizon]``.
 
-    The terms of Yin et al. 2024, theorems 1 and 3, whose sum those state.
+    The terms that Yin et al. 2024, theorems 1 and 3, sum.
     """
     return _by_step(chains, [num_drafts])[0]
 
 
 def scaling(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
-    """`total_rejections` for many numbers of drafts at once: Yin et al. 2024, theorem 3."""
+    """Return `total_rejections` for many numbers of drafts at once: Yin et al. 2024, theorem 3."""
     return _by_step(chains, nums_drafts).sum(axis=1)
 
 
 def lower_bound(chains: Chains) -> float:
-    """What no algorithm of the class F can go below: Yin et al. 2024, theorem 2.
+    """Return the lower bound for all algorithms of class F: Yin et al. 2024, theorem 2.
 
-    F: one draft, verified token by token (a verdict may look at that token and those before
-    it, not at later ones), every emitted token with the target's law. Several drafts and
-    block verification (Sun et al. 2024) are outside, and below.
+    F: one draft, verified token by token (a verdict may use that token and those before it, not
+    later ones), every emitted token with the target's distribution. Several drafts and block
+    verification (Sun et al. 2024) are outside F and can go below.
     """
     return total_rejections(chains, 1)
 
 
 def batch_floor(expected_single: float) -> float:
-    """No number of drafts brings the expected rejections below this (derived here).
+    """Return a lower bound of expected rejections for any number of drafts (derived here).
 
     Only the first token of a round has several drafts, so the count can at most halve:
     (E - 1) / 2 where E is the count with one draft.
@@ -60,57 +60,58 @@ def batch_floor(expected_single: float) -> float:
 
 
 def in_class_f(draft: Chances, target: Chances, accept: Chances, recover: Chances) -> bool:
-    """Whether accepting with chances ``accept``, else drawing from ``recover``, is unbiased.
+    """Return whether accepting with ``accept`` and otherwise drawing from ``recover`` is unbiased.
 
-    That is what the class F of Yin et al. 2024, theorem 2, asks of a rule at each token.
+    Class F of Yin et al. 2024, theorem 2, requires this at each token.
     """
     return total_variation(output_distribution(draft, target, accept, recover), target) <= _SAME
 
 
 def forced_recovery(draft: Chances, target: Chances, accept: Chances) -> Floats:
-    """The one law to recover from that makes ``accept`` unbiased: Yin et al. 2024, corollary 1.
+    """Return the only recovery distribution that makes ``accept`` unbiased.
 
-    It exists only if every chance is at most min(1, target / draft).
+    Yin et al. 2024, corollary 1. It exists only if every probability is at most
+    min(1, target / draft).
     """
-    draft_law, target_distribution = distribution_pair(draft, target)
-    missing = target_distribution - np.asarray(accept, np.float64) * draft_law
+    draft_probs, target_probs = distribution_pair(draft, target)
+    missing = target_probs - np.asarray(accept, np.float64) * draft_probs
     if bool(np.any(missing < -_SAME)):
         raise TheoryError(
-            "Some token is accepted more often than the target emits it.",
-            remedy="Accept with at most min(1, target / draft).",
+            "A token is accepted more often than the target emits it.",
+            remedy="Accept with probability at most min(1, target / draft).",
         )
     total = float(missing.sum())
-    # Nothing is rejected: any law will do, and the target's is the simplest.
-    return np.maximum(missing, 0.0) / total if total > _SAME else target_distribution
+    # Nothing is rejected: any distribution works; the target's is the simplest.
+    return np.maximum(missing, 0.0) / total if total > _SAME else target_probs
 
 
 def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:
-    """By how much M drafts lower the chance of a rejection at one place: TV - r_1 ... r_M.
+    """Return how much M drafts lower the rejection probability at one position: TV - r_1 ... r_M.
 
     Yin et al. 2024, section 3.2: the bracket of theorem 3.
     """
-    draft_law, target_distribution = distribution_pair(draft, target)
-    unplaced = _unplaced(draft_law[None], target_distribution[None], [num_drafts])
-    return max(0.0, total_variation(draft_law, target_distribution) - float(unplaced.sum()))
+    draft_probs, target_probs = distribution_pair(draft, target)
+    unplaced = _unplaced(draft_probs[None], target_probs[None], [num_drafts])
+    return max(0.0, total_variation(draft_probs, target_probs) - float(unplaced.sum()))
 
 
 def bernoulli_improvement(draft_chance: float, target_chance: float, num_drafts: float) -> float:
-    """`batch_improvement` for two coins: Yin et al. 2024, section 3.2.
+    """Return `batch_improvement` for two-token distributions: Yin et al. 2024, section 3.2.
 
-    The paper has |u - v| (1 - u**(M - 1)) for u >= v; below, 1 - u takes the place of u.
+    The paper has |u - v| (1 - u**(M - 1)) for u >= v; below, 1 - u replaces u.
     """
     for chance in (draft_chance, target_chance):
         if not 0.0 <= chance <= 1.0:
-            raise TheoryError(f"A coin's chance is {chance:g}.", remedy="Choose one from 0 to 1.")
+            raise TheoryError(f"A probability is {chance:g}.", remedy="Choose one from 0 to 1.")
     _check_num(num_drafts)
     common = draft_chance if draft_chance >= target_chance else 1.0 - draft_chance
     return abs(draft_chance - target_chance) * (1.0 - common ** (num_drafts - 1))
 
 
 def uniform_improvement(ratio: float, num_drafts: float) -> float:
-    """`batch_improvement` for a uniform draft over ``ratio`` times the target's tokens.
+    """Return `batch_improvement` for a uniform draft over ``ratio`` times the target's tokens.
 
-    Yin et al. 2024, section 3.2; the target is uniform over a part of the draft's tokens.
+    Yin et al. 2024, section 3.2; the target is uniform over a subset of the draft's tokens.
     """
     if not (math.isfinite(ratio) and ratio >= 1.0):
         raise TheoryError(
@@ -122,11 +123,11 @@ def uniform_improvement(ratio: float, num_drafts: float) -> float:
 
 
 def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
-    """Rejection chances ``[len(nums_drafts), horizon]``, by Yin et al. 2024, eq. 22.
+    """Return rejection probabilities ``[len(nums_drafts), horizon]`` by Yin et al. 2024, eq. 22.
 
-    ``reached`` is the target's law of the token before, ``rejected`` its part that a rejection
-    ended. The paper leaves the recursion's first value open: it is 1, for a text begins at
-    the root of a tree, where all drafts are tried.
+    ``reached`` is the target's distribution of the token before, ``rejected`` the part of it that
+    a rejection ended. The paper leaves the recursion's initial value open: it is 1, because a text
+    begins at the root of a tree, where all drafts are tried.
     """
     residual = np.maximum(chains.target_kernels - chains.draft_kernels, 0.0)
     unplaced = _unplaced(chains.draft_kernels, chains.target_kernels, nums_drafts)
@@ -144,11 +145,11 @@ def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 
 
 def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Floats:
-    """What M drafts leave of the target's mass, ``[len(nums_drafts), ..., size]``.
+    """Return what M drafts leave of the target's mass, ``[len(nums_drafts), ..., size]``.
 
-    Its sum is r_1 ... r_M, its shape the law to recover from. One draft takes
-    ``total * draft`` from every token, down to 0. While no token runs out, k drafts have a
-    closed form, so it takes at most one jump and one step for each token, however great M.
+    Its sum is r_1 ... r_M, its normalised form the recovery distribution. One draft takes
+    ``total * draft`` from every token, down to 0. While no token runs out, k drafts have a closed
+    form, so the loop takes at most one jump and one step per token, for any M.
     """
     for num in nums_drafts:
         _check_num(num)
@@ -166,7 +167,7 @@ def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Fl
         left = left - step
         if not np.any(left > 0.0):
             return mass
-    raise AssertionError("more steps than tokens to run out of")
+    raise AssertionError("more steps than tokens")
 
 
 def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
@@ -176,15 +177,15 @@ def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         worth = np.where(alive & (draft > 0.0), mass / (total * draft), np.inf)
         spent = worth.min(axis=-1, keepdims=True) * share
-        # In proportion to the draft, but for rounding: all shrink together and none runs out.
+        # Up to rounding proportional to the draft: all tokens shrink together and none runs out.
         spent = np.where(spent > 1.0 - _SAME, 1.0, spent)
         steps = np.floor(np.log1p(-spent) / np.log1p(-share))
-    # Where the share is 0, the draft draws nothing that is left; where it is 1, one step ends it.
+    # Share 0: the draft never draws a remaining token. Share 1: one step empties the mass.
     return np.where(share <= 0.0, np.inf, np.where(share >= 1.0, 0.0, steps))
 
 
 def _after(mass: Floats, draft: Floats, steps: Floats) -> Floats:
-    """The mass after so many drafts during which no token ran out."""
+    """Return the mass after so many drafts during which no token ran out."""
     total = mass.sum(axis=-1, keepdims=True)
     share = (draft * (mass > 0.0)).sum(axis=-1, keepdims=True)
     moves = (steps > 0.0) & (share > 0.0)
@@ -196,5 +197,6 @@ def _after(mass: Floats, draft: Floats, steps: Floats) -> Floats:
 def _check_num(num_drafts: float) -> None:
     if num_drafts < 1 or not (num_drafts == math.inf or float(num_drafts).is_integer()):
         raise TheoryError(
-            f"The number of drafts is {num_drafts:g}.", remedy="Choose a whole number from 1."
+            f"The number of drafts is {num_drafts:g}.",
+            remedy="Choose a whole number of at least 1.",
         )

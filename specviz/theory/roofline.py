@@ -1,11 +1,11 @@
-"""What a verification costs on a GPU, by its roofline: batch and context make it dear.
+"""The cost of a verification on a GPU by its roofline, which grows with batch and context.
 
 A pass over n tokens takes the longer of reading (weights and caches over the bandwidth) and
-computing (2 operations a parameter and token over the peak). Attention's own arithmetic,
-kernel launches and everything below the peak are left out: a model, not a measurement.
-Whether long contexts keep speculation worth while in batches: MagicDec (Chen et al. 2024).
+computing (2 operations per parameter and token over the peak). Attention's own arithmetic, kernel
+launches and everything below the peak are left out: a model, not a measurement. Whether long
+contexts keep speculation worthwhile in batches: MagicDec (Chen et al. 2024).
 
-Figures of `GPUS` are NVIDIA's data sheets: A100 80GB SXM (312 TFLOPS, 2.039 TB/s), H100 SXM
+Numbers in `GPUS` are from NVIDIA's data sheets: A100 80GB SXM (312 TFLOPS, 2.039 TB/s), H100 SXM
 (989 TFLOPS, 3.35 TB/s) and H200 SXM (989 TFLOPS, 4.8 TB/s, 141 GB); dense bf16, no sparsity.
 """
 
@@ -19,7 +19,7 @@ from specviz.theory.speed import expected_tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """Peak operations a second, bytes a second, bytes."""
+    """Peak operations per second, bytes per second, bytes of memory."""
 
     name: str
     operations: float
@@ -27,13 +27,13 @@ class Gpu:
     memory: float
 
     def ridge(self, bytes_per_parameter: float = 2.0) -> float:
-        """Tokens a pass from which computing takes longer than reading the weights."""
+        """Return the tokens per pass above which computing takes longer than reading weights."""
         return self.operations / self.bandwidth * bytes_per_parameter / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A dense model: parameters, and what its cache keeps for each token, in bytes."""
+    """A dense model: its parameters, and the cache bytes per token."""
 
     name: str
     parameters: float
@@ -56,7 +56,7 @@ DRAFT_HALF_B = Model(name="0.5B", parameters=0.5e9, cache_bytes=12288)
 
 
 def sized(model: Model, parameters: float) -> Model:
-    """A model of this many parameters whose cache has grown with them."""
+    """Return a model with this many parameters and a cache scaled with them."""
     growth = parameters / model.parameters
     name = f"{parameters / 1e9:g}B"
     return replace(model, name=name, parameters=parameters, cache_bytes=growth * model.cache_bytes)
@@ -83,18 +83,18 @@ class Serving:
 
     def _remedy(self, fits: int) -> str:
         if fits:
-            return f"At most {fits} fit: take a smaller batch or a shorter context."
+            return f"At most {fits} fit: use a smaller batch or a shorter context."
         weights = self.target.weight_bytes + self.draft.weight_bytes
         if weights >= self.gpu.memory:
             return (
-                f"The weights alone take {weights / 1e9:,.0f} GB: take a smaller target, or a "
+                f"The weights alone take {weights / 1e9:,.0f} GB: use a smaller target or a "
                 "larger GPU."
             )
-        told = "Take" if self.batch == 1 else "Not even one does: take"
-        return f"{told} a shorter context or a larger GPU."
+        action = "Use" if self.batch == 1 else "A batch of 1 does not fit either: use"
+        return f"{action} a shorter context or a larger GPU."
 
     def pass_time(self, model: Model, tokens: int) -> float:
-        """Seconds for one pass over ``tokens`` tokens of each sequence."""
+        """Return the seconds of one pass over ``tokens`` tokens of each sequence."""
         reading = bytes_read(model, self.batch, self.context) / self.gpu.bandwidth
         computing = 2 * model.parameters * self.batch * tokens / self.gpu.operations
         return max(reading, computing)
@@ -105,30 +105,36 @@ class Serving:
         return self.pass_time(self.draft, 1) / self.pass_time(self.target, 1)
 
     def verify_cost(self, gamma: int) -> float:
-        """v: a pass over gamma + 1 tokens in target steps."""
+        """Return v: a pass over gamma + 1 tokens in target steps."""
         return self.pass_time(self.target, gamma + 1) / self.pass_time(self.target, 1)
 
     def speedup(self, alpha: float, gamma: int) -> float:
-        """Leviathan et al. 2023, theorem 3.8, with the verification paid: tau / (gamma c + v)."""
+        """Return the speedup with verification cost, tau / (gamma c + v).
+
+        Leviathan et al. 2023, theorem 3.8, has v = 1.
+        """
         if gamma == 0:
             return 1.0
         cost = gamma * self.draft_cost + self.verify_cost(gamma)
         return expected_tokens(alpha, gamma) / cost
 
     def best_gamma(self, alpha: float, max_gamma: int = 16) -> tuple[int, float]:
-        """The gamma from 0 to ``max_gamma`` with the greatest speedup here, and that speedup."""
+        """Return the gamma from 0 to ``max_gamma`` with the greatest speedup, and that speedup."""
         made = [self.speedup(alpha, gamma) for gamma in range(max_gamma + 1)]
         best = max(range(max_gamma + 1), key=made.__getitem__)
         return best, made[best]
 
 
 def bytes_read(model: Model, batch: int, context: int) -> float:
-    """What a pass reads: the weights once, and each sequence's cache."""
+    """Return the bytes a pass reads: the weights once, and each sequence's cache."""
     return model.weight_bytes + batch * context * model.cache_bytes
 
 
 def largest_batch(gpu: Gpu, target: Model, draft: Model, context: int) -> int:
-    """Sequences whose caches fit beside both models' weights; 0 if the weights alone do not."""
+    """Return how many sequences' caches fit beside both models' weights.
+
+    0 if the weights alone do not fit.
+    """
     assert context >= 1, context
     left = gpu.memory - target.weight_bytes - draft.weight_bytes
     return max(0, int(left // (context * (target.cache_bytes + draft.cache_bytes))))

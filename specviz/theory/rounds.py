@@ -1,8 +1,8 @@
-"""What one round emits, exactly: every course that it can take, for small instances.
+"""The exact distribution of what one round emits, by enumeration of small instances.
 
-A kernel gives the law of the next token behind a text. A round's law is over texts of different
-lengths: the candidates that stand, and one token more. A rule is exact if that law, continued by
-the target, is the target's own.
+A kernel returns the distribution of the next token after a text. A round's distribution is over
+texts of different lengths: the accepted candidates and one token more. A rule is exact if that
+distribution, continued by the target, is the target's own.
 """
 
 from __future__ import annotations
@@ -13,101 +13,115 @@ from dataclasses import dataclass
 import numpy as np
 
 from specviz.errors import TheoryError
-from specviz.theory.tradeoff import Chances, Law, distribution_pair, law, leftover, lossless
+from specviz.theory.tradeoff import (
+    Chances,
+    Distribution,
+    as_distribution,
+    distribution_pair,
+    lossless,
+    residual_distribution,
+)
 
 Text = tuple[int, ...]
-Kernel = Callable[[Text], Chances]  # the tokens before -> the law of the next
+Kernel = Callable[[Text], Chances]  # the tokens so far -> the distribution of the next
 Emitted = dict[Text, float]
-Stops = Callable[[Text], bool]  # whether drafting ends behind these candidates
+Stops = Callable[[Text], bool]  # whether drafting ends after these candidates
 
 _MAX_TEXTS = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Judged:
-    """One place: the chances that each token is emitted there, as a candidate that stands, and in
-    the place of one that falls (or of none)."""
+class PositionOutcome:
+    """The probabilities that each token is emitted at one position, by how it is emitted.
 
-    stands: Law
-    instead: Law
+    ``accepted``: as an accepted candidate. ``recovered``: in place of a rejected candidate, or of
+    none.
+    """
+
+    accepted: Distribution
+    recovered: Distribution
 
     @property
-    def emitted(self) -> Law:
-        return self.stands + self.instead
+    def emitted(self) -> Distribution:
+        return self.accepted + self.recovered
 
 
-Judging = Callable[[Chances, Chances], Judged]  # of draft and target at a place
-Acceptance = Callable[[Chances, Chances], Law]
+PositionRule = Callable[[Chances, Chances], PositionOutcome]  # of draft and target at a position
+Acceptance = Callable[[Chances, Chances], Distribution]
 
 
-def by_rule(accept: Acceptance, recover: Acceptance) -> Judging:
-    """Candidates stand with the chances ``accept``; else the token is drawn from ``recover``."""
+def rule_from(accept: Acceptance, recover: Acceptance) -> PositionRule:
+    """Return the rule that accepts with ``accept`` and otherwise draws from ``recover``."""
 
-    def judged(draft: Chances, target: Chances) -> Judged:
-        stands = law(draft, "draft") * accept(draft, target)
-        fallen = max(0.0, 1.0 - float(stands.sum()))
-        return Judged(stands=stands, instead=fallen * recover(draft, target))
+    def decide(draft: Chances, target: Chances) -> PositionOutcome:
+        accepted = as_distribution(draft, "draft") * accept(draft, target)
+        fallen = max(0.0, 1.0 - float(accepted.sum()))
+        return PositionOutcome(accepted=accepted, recovered=fallen * recover(draft, target))
 
-    return judged
-
-
-def by_odds(draft: Chances, target: Chances) -> Judged:
-    """Token by token with min(1, target / draft): Leviathan et al. 2023, Chen et al. 2023."""
-    return by_rule(lossless, leftover)(draft, target)
+    return decide
 
 
-def drawn_otherwise(assumed: Chances) -> Judging:
-    """A deliberate fault: the rule takes candidates to be drawn from ``assumed``."""
+def token_verification(draft: Chances, target: Chances) -> PositionOutcome:
+    """Accept with min(1, target / draft): Leviathan et al. 2023, Chen et al. 2023."""
+    return rule_from(lossless, residual_distribution)(draft, target)
 
-    def judged(draft: Chances, target: Chances) -> Judged:
-        stands = law(draft, "draft") * lossless(assumed, target)
-        rest = max(0.0, 1.0 - float(stands.sum())) * leftover(assumed, target)
-        return Judged(stands=stands, instead=rest)
 
-    return judged
+def assuming_draft(assumed: Chances) -> PositionRule:
+    """Return a deliberately wrong rule that assumes candidates were drawn from ``assumed``."""
+
+    def decide(draft: Chances, target: Chances) -> PositionOutcome:
+        accepted = as_distribution(draft, "draft") * lossless(assumed, target)
+        rest = max(0.0, 1.0 - float(accepted.sum())) * residual_distribution(assumed, target)
+        return PositionOutcome(accepted=accepted, recovered=rest)
+
+    return decide
 
 
 def never(candidates: Text) -> bool:
-    """Drafting goes on to the last candidate."""
+    """Never stop drafting early."""
     del candidates
     return False
 
 
 def chain_distribution(
-    draft: Kernel, target: Kernel, gamma: int, judging: Judging = by_odds, stops: Stops = never
+    draft: Kernel,
+    target: Kernel,
+    gamma: int,
+    rule: PositionRule = token_verification,
+    stops: Stops = never,
 ) -> Emitted:
-    """Of a round of one chain, up to the first candidate that falls."""
+    """Return the distribution of a round with one chain, up to the first rejection."""
     check_size(len(target(())), gamma)
-    return round_distribution(draft, target, [judging] * gamma, stops)
+    return round_distribution(draft, target, [rule] * gamma, stops)
 
 
 def round_distribution(
-    draft: Kernel, target: Kernel, rules: Sequence[Judging], stops: Stops = never
+    draft: Kernel, target: Kernel, rules: Sequence[PositionRule], stops: Stops = never
 ) -> Emitted:
-    """Of a round whose places are judged by these rules, one behind the other.
+    """Return the distribution of a round whose positions are verified by these rules in order.
 
-    What ``stops`` looks at was known before the next draw, so no such reason biases the text.
+    ``stops`` depends only on what is known before the next draw, so it never biases the text.
     """
     emitted: Emitted = {}
     open_: Emitted = {(): 1.0}
     check_size(len(target(())), len(rules))
-    for judging in rules:
+    for rule in rules:
         standing: Emitted = {}
         for text, chance in open_.items():
             if stops(text):
-                _add(emitted, text, chance * law(target(text), "target"))
+                _add(emitted, text, chance * as_distribution(target(text), "target"))
                 continue
-            found = judging(*distribution_pair(draft(text), target(text)))
-            _add(emitted, text, chance * found.instead)
-            _add(standing, text, chance * found.stands)
+            found = rule(*distribution_pair(draft(text), target(text)))
+            _add(emitted, text, chance * found.recovered)
+            _add(standing, text, chance * found.accepted)
         open_ = standing
     for text, chance in open_.items():
-        _add(emitted, text, chance * law(target(text), "target"))
+        _add(emitted, text, chance * as_distribution(target(text), "target"))
     return emitted
 
 
 def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
-    """The law of the first ``length`` tokens where the target goes on behind the round."""
+    """Return the distribution of the first ``length`` tokens, continued by the target."""
     begun: Emitted = {}
     for text, chance in emitted.items():
         begun[text[:length]] = begun.get(text[:length], 0.0) + chance
@@ -115,43 +129,47 @@ def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
 
 
 def target_distribution(target: Kernel, length: int) -> Emitted:
-    """Of its first tokens, written alone."""
+    """Return the distribution of the first tokens of the target alone."""
     return continued({(): 1.0}, target, length)
 
 
 def round_bias(emitted: Emitted, target: Kernel) -> float:
-    """Total variation of the text from the target's; 0 but for rounding if the rule is exact."""
+    """Return the text's total variation from the target's; 0 up to rounding for exact rules."""
     length = max(map(len, emitted))
     return sum(abs(chance - own) for _, chance, own in _texts(emitted, target, length)) / 2.0
 
 
 def mean_accepted(emitted: Emitted) -> float:
-    """Candidates that stand in a round."""
+    """Return the mean accepted candidates of a round."""
     return sum((len(text) - 1) * chance for text, chance in emitted.items())
 
 
 def check_size(vocabulary: int, depth: int) -> None:
-    """Raises TheoryError where there are too many texts to count."""
+    """Check that the texts are few enough to enumerate.
+
+    Raises:
+        TheoryError: There are too many texts, or ``depth`` is negative.
+    """
     if depth < 0:
         raise TheoryError(f"γ is {depth}.", remedy="Give 0 or more.")
     if vocabulary ** (depth + 1) > _MAX_TEXTS:
-        raise TheoryError("That is too many texts to count.", remedy="Take a smaller γ.")
+        raise TheoryError("Too many texts to enumerate.", remedy="Use a smaller γ.")
 
 
 def _texts(begun: Emitted, target: Kernel, length: int) -> list[tuple[Text, float, float]]:
-    """Every text of this length, its chance, and its chance by the target alone."""
+    """Return every text of this length, its probability, and that under the target alone."""
     rows: list[tuple[Text, float, float]] = [((), begun.get((), 0.0), 1.0)]
     check_size(len(target(())), length - 1)
     for _ in range(length):
         rows = [
             ((*text, token), chance * odds + begun.get((*text, token), 0.0), own * odds)
             for text, chance, own in rows
-            for token, odds in enumerate(law(target(text), "target").tolist())
+            for token, odds in enumerate(as_distribution(target(text), "target").tolist())
         ]
     return rows
 
 
-def _add(emitted: Emitted, text: Text, chances: Law) -> None:
+def _add(emitted: Emitted, text: Text, chances: Distribution) -> None:
     for token in np.flatnonzero(chances).tolist():
         key = (*text, token)
         emitted[key] = emitted.get(key, 0.0) + float(chances[token])

@@ -1,7 +1,7 @@
-"""How the time of a whole text spreads: the exact law of its rounds, mean and tail.
+"""The exact distribution of a text's number of rounds: mean and tail of its run time.
 
-Every candidate is accepted with chance ``alpha``, independently. Times are in target steps:
-a round costs gamma * c + v, whatever it yields.
+Every candidate is accepted with probability ``alpha``, independently. Times are in target steps: a
+round costs gamma * c + v, whatever it emits.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_GONE = 1e-14  # a chance so small changes no digit that is shown
+_GONE = 1e-14  # probabilities below this change no displayed digit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RoundsLaw:
-    """How many rounds ``num_tokens`` take: ``chances[r]`` is that of exactly r."""
+class RoundsDistribution:
+    """Distribution of the rounds of ``num_tokens`` tokens; ``chances[r]`` is P(r rounds)."""
 
     num_tokens: int
     gamma: int
@@ -34,18 +34,18 @@ class RoundsLaw:
         return math.sqrt(float(self.chances @ away**2))
 
     def percentile(self, share: float) -> int:
-        """The least number of rounds that suffices with at least this chance."""
+        """Return the least number of rounds that suffices with at least this probability."""
         return int(np.searchsorted(self.chances.cumsum(), share - _GONE))
 
     def speedup(self, rounds: float, draft_cost: float, verify_cost: float = 1.0) -> float:
-        """Times as fast as the target alone, if the text takes this many rounds."""
+        """Return the speedup over the target alone if the text takes this many rounds."""
         return self.num_tokens / (rounds * (self.gamma * draft_cost + verify_cost))
 
 
 def accepted_distribution(alpha: float, gamma: int) -> NDArray[np.float64]:  # [gamma + 1]
-    """Chance of 0, 1, ..., gamma accepted candidates: a geometric law capped at gamma.
+    """Return P(0, 1, ..., gamma accepted candidates): geometric, capped at gamma.
 
-    Leviathan et al. 2023, section 3.1. Tokens of the round: one more.
+    Leviathan et al. 2023, section 3.1. A round emits one token more.
     """
     assert 0.0 <= alpha <= 1.0, alpha
     chances = np.power(alpha, np.arange(gamma + 1, dtype=np.float64))
@@ -53,15 +53,15 @@ def accepted_distribution(alpha: float, gamma: int) -> NDArray[np.float64]:  # [
     return chances
 
 
-def rounds_distribution(alpha: float, gamma: int, num_tokens: int) -> RoundsLaw:
-    """The exact law of the rounds, by dynamic programming over the tokens so far.
+def rounds_distribution(alpha: float, gamma: int, num_tokens: int) -> RoundsDistribution:
+    """Return the exact distribution of the rounds, by dynamic programming over the tokens so far.
 
-    The renewal law of rounds of Leviathan et al. 2023, section 3.1 (worked out here). The last
-    round may be cut by the end of the text; it costs what every round costs.
+    Renewal theory of the rounds of Leviathan et al. 2023, section 3.1 (derived here). The last
+    round may be cut by the end of the text; it costs as much as any other.
     """
     assert num_tokens >= 1, num_tokens
     tokens = np.concatenate([[0.0], accepted_distribution(alpha, gamma)])
-    so_far = np.zeros(num_tokens)  # chance of this many tokens, short of the end
+    so_far = np.zeros(num_tokens)  # P(this many tokens), for unfinished texts
     so_far[0] = 1.0
     open_still = [1.0]
     while open_still[-1] > _GONE:
@@ -69,9 +69,9 @@ def rounds_distribution(alpha: float, gamma: int, num_tokens: int) -> RoundsLaw:
         open_still.append(float(so_far.sum()))
     done = 1.0 - np.array(open_still)
     chances = np.diff(done, prepend=0.0)
-    return RoundsLaw(num_tokens=num_tokens, gamma=gamma, chances=chances)
+    return RoundsDistribution(num_tokens=num_tokens, gamma=gamma, chances=chances)
 
 
-def rounds_distributions(alpha: float, max_gamma: int, num_tokens: int) -> list[RoundsLaw]:
-    """`rounds_law` at gamma 1 to ``max_gamma``."""
+def rounds_distributions(alpha: float, max_gamma: int, num_tokens: int) -> list[RoundsDistribution]:
+    """Return `rounds_distribution` at gamma 1 to ``max_gamma``."""
     return [rounds_distribution(alpha, gamma, num_tokens) for gamma in range(1, max_gamma + 1)]

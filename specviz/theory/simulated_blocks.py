@@ -1,7 +1,7 @@
 """Block verification (Sun et al. 2024, algorithm 2) simulated on a pair of Markov chains.
 
-Many texts side by side, a candidate at a time. Unlike token by token, a verdict looks at later
-candidates, so all of them are drawn. Counts as in ``simulation``.
+Many texts are simulated in parallel, one candidate at a time. Unlike in token verification, a
+verdict depends on later candidates, so all of them are drawn. Counts as in ``simulation``.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _NOTHING = 1e-15
 
 
 class _WrittenTexts:
-    """The texts as far as they are written, and what is counted on the way.
+    """The texts so far, and their counts.
 
-    Candidates are written down as they are drawn; those not accepted are overwritten.
+    Candidates are stored as they are drawn; those not accepted are overwritten.
     """
 
     def __init__(self, texts: int, horizon: int, first: Indices) -> None:
-        self.words = np.zeros((texts, horizon + 1), np.intp)  # the prompt's last token first
-        self.words[:, 0] = first
+        self.tokens = np.zeros((texts, horizon + 1), np.intp)  # the prompt's last token first
+        self.tokens[:, 0] = first
         self.rejections = np.zeros(texts, np.int32)
         self.rounds = np.zeros(texts, np.int32)
         self.rejected_at = np.zeros(horizon, np.int64)
@@ -39,14 +39,14 @@ class _WrittenTexts:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Blocks:
-    """The block that each unfinished text is at."""
+    """The current block of each unfinished text."""
 
     text: Indices
-    start: Indices  # tokens of the text before it
+    start: Indices  # tokens of the text before the block
     place: Indices  # candidates drawn
     accepted: Indices
-    weight: Floats  # p of the last drawn
-    kept: Floats  # p of the last accepted
+    weight: Floats  # p of the last drawn candidate
+    kept: Floats  # p of the last accepted candidate
 
     def only(self, which: NDArray[np.bool_]) -> _Blocks:
         return _Blocks(
@@ -60,7 +60,7 @@ class _Blocks:
 
 
 class BlockSimulator:
-    """Block verification of ``gamma`` candidates a round; None drafts to the end of the text."""
+    """Block verification of ``gamma`` candidates per round; None drafts to the end of the text."""
 
     def __init__(self, chains: Chains, gamma: int | None = None) -> None:
         if gamma is not None and gamma < 1:
@@ -95,8 +95,8 @@ class BlockSimulator:
             kept=np.ones(texts),
         )
         while len(blocks.text):
-            judged = np.flatnonzero(self._draw_one(written, blocks, rng))
-            if len(judged) and self._conclude(written, blocks, judged, rng):
+            complete = np.flatnonzero(self._draw_one(written, blocks, rng))
+            if len(complete) and self._conclude(written, blocks, complete, rng):
                 blocks = blocks.only(blocks.start < self._horizon)
         return Simulated(
             rejections=estimate(written.rejections),
@@ -104,17 +104,17 @@ class BlockSimulator:
             whole_rounds=written.whole_rounds,
             whole_tokens=written.whole_tokens,
             rejected_at=written.rejected_at,
-            transitions=self._transitions(written.words),
+            transitions=self._transitions(written.tokens),
         )
 
     def _draw_one(
         self, written: _WrittenTexts, blocks: _Blocks, rng: np.random.Generator
     ) -> NDArray[np.bool_]:
-        """A candidate more in every block, weighed and judged; which blocks are complete."""
+        """Draw and test one candidate in every block; return which blocks are complete."""
         at = blocks.start + blocks.place
-        row = at * self._size + written.words[blocks.text, at]
+        row = at * self._size + written.tokens[blocks.text, at]
         token = self._draft.draw(row, rng)
-        written.words[blocks.text, at + 1] = token
+        written.tokens[blocks.text, at + 1] = token
         blocks.weight *= self._ratios.take(row * self._size + token)
         np.minimum(blocks.weight, 1.0, out=blocks.weight)
         blocks.place += 1
@@ -126,7 +126,7 @@ class BlockSimulator:
         return complete
 
     def _odds(self, weight: Floats, row: Indices) -> Floats:
-        """h = Z / (Z + 1 - p), Z what p times the next target law has over the draft's."""
+        """Return h = Z / (Z + 1 - p), Z = sum max(0, p * target - draft) at the next position."""
         spare = self._spare(weight, row) @ np.ones(self._size)  # faster than sum(axis=1)
         below = spare + (1.0 - weight)
         return np.where(below > 0.0, spare / np.where(below > 0.0, below, 1.0), 1.0)
@@ -138,17 +138,20 @@ class BlockSimulator:
         return np.maximum(left, 0.0, out=left)
 
     def _conclude(
-        self, written: _WrittenTexts, blocks: _Blocks, judged: Indices, rng: np.random.Generator
+        self, written: _WrittenTexts, blocks: _Blocks, complete: Indices, rng: np.random.Generator
     ) -> bool:
-        """The extra token of complete blocks, and the next block; whether a text is finished."""
-        end = blocks.start[judged] + blocks.accepted[judged]
-        full = blocks.accepted[judged] == blocks.place[judged]
-        written.rounds[blocks.text[judged]] += 1
-        blocks.start[judged] = end + 1
-        more = end < self._horizon  # else the end of the text cuts the round
-        self._write(written, blocks, judged[more], end[more], full[more], rng)
-        blocks.place[judged] = blocks.accepted[judged] = 0
-        blocks.weight[judged] = blocks.kept[judged] = 1.0
+        """Emit the extra token of complete blocks and start new ones.
+
+        Returns whether a text finished.
+        """
+        end = blocks.start[complete] + blocks.accepted[complete]
+        full = blocks.accepted[complete] == blocks.place[complete]
+        written.rounds[blocks.text[complete]] += 1
+        blocks.start[complete] = end + 1
+        more = end < self._horizon  # otherwise the end of the text cuts the round
+        self._write(written, blocks, complete[more], end[more], full[more], rng)
+        blocks.place[complete] = blocks.accepted[complete] = 0
+        blocks.weight[complete] = blocks.kept[complete] = 1.0
         return bool(np.any(end + 1 >= self._horizon))
 
     def _write(
@@ -161,8 +164,8 @@ class BlockSimulator:
         rng: np.random.Generator,
     ) -> None:
         texts = blocks.text[which]
-        row = self._row(end, written.words[texts, end])
-        written.words[texts, end + 1] = self._extra(blocks.kept[which], full, row, rng)
+        row = self._row(end, written.tokens[texts, end])
+        written.tokens[texts, end + 1] = self._extra(blocks.kept[which], full, row, rng)
         written.rejections[texts] += ~full
         written.rejected_at += np.bincount(end[~full], minlength=self._horizon)
         written.whole_rounds += len(texts)
@@ -171,7 +174,7 @@ class BlockSimulator:
     def _extra(
         self, weight: Floats, full: NDArray[np.bool_], row: Indices, rng: np.random.Generator
     ) -> Indices:
-        """The bonus from the target, or what is left of it after the last accepted candidate."""
+        """Draw the bonus from the target, or the recovered token from the weighted residual."""
         left = self._spare(weight, row)
         whole = full | (left.sum(axis=1) < _NOTHING)
         left[whole] = self._targets[row[whole]]
@@ -179,11 +182,11 @@ class BlockSimulator:
         return (edges > (rng.random(len(row)) * edges[:, -1])[:, None]).argmax(axis=1)
 
     def _row(self, step: Indices, before: Indices) -> Indices:
-        """Past the end any row will do: nothing is decided by it."""
+        """Return the table row; past the end any row works, since nothing depends on it."""
         return np.minimum(step, self._horizon - 1) * self._size + before
 
-    def _transitions(self, words: Indices) -> NDArray[np.int64]:
-        edges = words[:, :-1] * self._size + words[:, 1:]
+    def _transitions(self, tokens: Indices) -> NDArray[np.int64]:
+        edges = tokens[:, :-1] * self._size + tokens[:, 1:]
         edges += np.arange(self._horizon) * self._size**2
         counts = np.bincount(edges.ravel(), minlength=self._horizon * self._size**2)
         return counts.reshape(self._horizon, self._size, self._size)

@@ -1,8 +1,8 @@
-"""Speculation simulated on a pair of Markov chains, fast enough to watch it meet the exact value.
+"""Speculation simulated on a pair of Markov chains, fast enough to watch it converge.
 
-Many texts are written side by side, a token at a time. A round ends with a rejection, or with
-the bonus token after ``gamma`` acceptances; candidates after a rejection are not drawn, for
-nothing depends on them. Results of several batches add up.
+Many texts are simulated in parallel, one token at a time. A round ends with a rejection, or with
+the bonus token after ``gamma`` acceptances; candidates after a rejection are not drawn, since
+nothing depends on them. Results of several batches can be added.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from specviz.errors import TheoryError
 from specviz.theory.alias import Indices, alias_table
 from specviz.theory.chains import Chains, Floats
 
-_LANES = 16_384  # texts side by side: their numbers fit the processor's cache
+_LANES = 16_384  # texts simulated in parallel: their state fits the processor's cache
 _MAX_DRAFTS = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """The mean of a number over independent texts, and how sure of it we are."""
+    """The mean of a number over independent texts, with its standard error."""
 
     count: int
     total: float
@@ -45,7 +45,7 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 %, from the normal law."""
+        """The 95 % interval, by the normal approximation."""
         half = 1.96 * self.standard_error
         return self.mean - half, self.mean + half
 
@@ -59,14 +59,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulated:
-    """What the texts of a simulation came to. Texts of the same chains can be added."""
+    """Results of simulated texts. Results on the same chains can be added."""
 
-    rejections: Estimate  # a text
-    rounds: Estimate  # a text; a last round that the end of the text cut counts too
+    rejections: Estimate  # per text
+    rounds: Estimate  # per text; includes a last round cut by the end of the text
     whole_rounds: int
     whole_tokens: int  # tokens of whole rounds
     rejected_at: NDArray[np.int64]  # [horizon]
-    transitions: NDArray[np.int64]  # [horizon, size, size], emitted tokens by the one before
+    transitions: NDArray[np.int64]  # [horizon, size, size], emitted tokens by previous token
 
     @property
     def texts(self) -> int:
@@ -74,7 +74,7 @@ class Simulated:
 
     @property
     def tokens_per_round(self) -> float:
-        """Tau: over whole rounds."""
+        """τ, over whole rounds."""
         return self.whole_tokens / self.whole_rounds if self.whole_rounds else math.nan
 
     @property
@@ -83,7 +83,7 @@ class Simulated:
 
     @property
     def emitted(self) -> Floats:
-        """The law of each emitted token, ``[horizon, size]``."""
+        """The distribution of each emitted token, ``[horizon, size]``."""
         return self.transitions.sum(axis=1) / self.texts
 
     def __add__(self, other: Simulated) -> Simulated:
@@ -99,34 +99,34 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChainRule:
-    """How candidates are judged, for every step and every token before.
+    """The verification rule at every step and every previous token.
 
     At the root of a round there are as many candidates as ``accept`` has layers, tried in turn;
-    further on there is one, judged by the first layer.
+    later positions have one, verified by the first layer.
     """
 
-    accept: Floats  # [num_drafts, horizon, size, size], the last axis is the candidate
-    recover: Floats  # [horizon, size, size], the law after a rejection
-    recover_at_root: Floats  # [horizon, size, size], the law after all candidates failed
+    accept: Floats  # [num_drafts, horizon, size, size]; last axis: candidate
+    recover: Floats  # [horizon, size, size], after a rejection
+    recover_at_root: Floats  # [horizon, size, size], after all candidates failed
 
 
 def lossless_rule(chains: Chains, num_drafts: int = 1) -> ChainRule:
-    """Accept with min(1, target / draft), recover from what is left of the target.
+    """Accept with min(1, target / draft), recover from the residual.
 
-    Leviathan et al. 2023 and Chen et al. 2023; with several drafts, Yin et al. 2024,
-    algorithm 4, where each failed candidate leaves a residual that the next is held against.
+    Leviathan et al. 2023 and Chen et al. 2023; with several drafts, Yin et al. 2024, algorithm 4,
+    where each rejected candidate leaves a residual against which the next is tested.
     """
     if not 1 <= num_drafts <= _MAX_DRAFTS:
         raise TheoryError(
             f"{num_drafts} drafts cannot be simulated.", remedy=f"Choose 1 to {_MAX_DRAFTS:,}."
         )
-    laws = [chains.target_kernels]
+    residuals = [chains.target_kernels]
     for _ in range(num_drafts):
-        laws.append(_residual(chains.draft_kernels, laws[-1]))
+        residuals.append(_residual(chains.draft_kernels, residuals[-1]))
     return ChainRule(
-        accept=np.stack([_odds(chains.draft_kernels, law) for law in laws[:-1]]),
-        recover=laws[1],
-        recover_at_root=laws[-1],
+        accept=np.stack([_odds(chains.draft_kernels, probs) for probs in residuals[:-1]]),
+        recover=residuals[1],
+        recover_at_root=residuals[-1],
     )
 
 
@@ -135,8 +135,8 @@ def over_accepting_rule(
 ) -> ChainRule:
     """Accept with min(1, (target + epsilon) / draft): Yin et al. 2024, section 4.2; biased.
 
-    ``residual`` is their Decoding-OPT, whose law to recover from is the ordinary residual for
-    every epsilon; ``target`` is Decoding-UNO.
+    ``residual`` is their Decoding-OPT, which recovers from the ordinary residual for every
+    epsilon; ``target`` is Decoding-UNO.
     """
     if not epsilon >= 0.0:
         raise TheoryError(f"ε is {epsilon:g}.", remedy="Give 0 or more.")
@@ -147,7 +147,7 @@ def over_accepting_rule(
 
 
 class Simulator:
-    """A rule on a pair of chains, its tables laid out once for any number of batches.
+    """A rule on a pair of chains, with tables prepared once for any number of batches.
 
     ``gamma`` None drafts to the end of the text, the setting of Yin et al. 2024.
     """
@@ -159,7 +159,7 @@ class Simulator:
         self._gamma = chains.horizon if gamma is None else gamma
         self._start = alias_table(chains.start[None])
         self._draft = alias_table(chains.draft_kernels.reshape(-1, chains.size))
-        # After a round's end: recovered further on, recovered at the root, bonus.
+        # Three kinds of last token: recovered after the root, recovered at the root, bonus.
         ends = np.concatenate([rule.recover, rule.recover_at_root, chains.target_kernels], axis=1)
         self._ends = alias_table(ends.reshape(-1, chains.size))
         tries = rule.accept.reshape(len(rule.accept), chains.horizon, -1)
@@ -174,7 +174,7 @@ class Simulator:
 
     def _side_by_side(self, texts: int, rng: np.random.Generator) -> Simulated:
         before = self._start.draw(np.zeros(texts, np.intp), rng)
-        accepted = np.zeros(texts, np.int32)  # in the round under way
+        accepted = np.zeros(texts, np.int32)  # in the current round
         rejections, rounds = np.zeros(texts, np.int32), np.zeros(texts, np.int32)
         rejected_at = np.zeros(self._horizon, np.int64)
         transitions = np.zeros((self._horizon, self._size**2), np.int64)
@@ -202,7 +202,7 @@ class Simulator:
     def _step(
         self, step: int, before: Indices, accepted: NDArray[np.int32], rng: np.random.Generator
     ) -> tuple[Indices, Indices, Indices]:
-        """The next token of every text, and in which texts it is recovered or a bonus."""
+        """Return the next token of every text, and which texts recovered it or got a bonus."""
         token = self._draft.draw(before + step * self._size, rng)
         failed = self._failed(step, 0, before, token, rng)
         bonus = np.zeros(0, np.intp)
@@ -225,13 +225,13 @@ class Simulator:
     def _try_others(
         self, step: int, root: Indices, before: Indices, token: Indices, rng: np.random.Generator
     ) -> Indices:
-        """Try the other drafts of these texts against what is left; returns where all fail."""
+        """Test the other drafts of these texts against the residuals; return where all fail."""
         for layer in range(1, self._accept.shape[1]):
             if not len(root):
                 break
             candidate = self._draft.draw(before[root] + step * self._size, rng)
             failed = self._failed(step, layer, before[root], candidate, rng)
-            token[root] = candidate  # where it failed, one that comes later takes its place
+            token[root] = candidate  # overwritten by a later draft where it failed
             root = root[failed]
         return root
 
@@ -246,21 +246,21 @@ class Simulator:
 
 
 def estimate(values: NDArray[np.int32]) -> Estimate:
-    """The mean of a whole number that is counted in every text."""
+    """Summarise a count over texts."""
     numbers = values.astype(np.float64)
     return Estimate(
         count=len(numbers), total=float(numbers.sum()), squares=float(numbers @ numbers)
     )
 
 
-def _residual(draft: Floats, law: Floats) -> Floats:
-    """max(0, law - draft), normalised; the law itself where nothing is left."""
-    left = np.maximum(law - draft, 0.0)
+def _residual(draft: Floats, probs: Floats) -> Floats:
+    """Return max(0, probs - draft), normalised; ``probs`` itself where that is zero."""
+    left = np.maximum(probs - draft, 0.0)
     total = left.sum(axis=-1, keepdims=True)
-    return np.where(total > 1e-12, left / np.where(total > 1e-12, total, 1.0), law)
+    return np.where(total > 1e-12, left / np.where(total > 1e-12, total, 1.0), probs)
 
 
-def _odds(draft: Floats, law: Floats) -> Floats:
-    """min(1, law / draft); 1 where the draft never goes."""
+def _odds(draft: Floats, probs: Floats) -> Floats:
+    """Return min(1, probs / draft); 1 where the draft has probability 0."""
     drafted = draft > 0.0
-    return np.where(drafted, np.minimum(1.0, law / np.where(drafted, draft, 1.0)), 1.0)
+    return np.where(drafted, np.minimum(1.0, probs / np.where(drafted, draft, 1.0)), 1.0)

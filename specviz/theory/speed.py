@@ -1,7 +1,7 @@
-"""How many tokens a round yields, and what that is worth in time.
+"""Tokens per round, and the speedup that results.
 
-Costs are in steps of the target: ``draft_cost`` is c, one draft step; ``verify_cost`` is v,
-one pass over gamma + 1 tokens. What is outside its range is refused, never computed with.
+Costs are in target steps: ``draft_cost`` is c, one draft step; ``verify_cost`` is v, one pass over
+gamma + 1 tokens. Values out of range raise TheoryError.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from specviz.errors import TheoryError
 
-_TIE = 1e-12  # rounding alone must not make drafting, or a longer draft, look worth while
+_TIE = 1e-12  # rounding must not make drafting, or a longer draft, look faster
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
-    """Tokens a round, the extra one included: Leviathan et al. 2023, eq. 1.
+    """Return tokens per round, the extra one included: Leviathan et al. 2023, eq. 1.
 
-    Every candidate is accepted with chance ``alpha``, independently. Summed as
-    1 + alpha + ... + alpha**gamma, the quotient (1 - alpha**(gamma + 1)) / (1 - alpha) needs
-    no limit at 1 and loses no digits near it.
+    Every candidate is accepted with probability ``alpha``, independently. Summed as
+    1 + alpha + ... + alpha**gamma, the quotient (1 - alpha**(gamma + 1)) / (1 - alpha) needs no
+    limit at 1 and loses no digits near it.
     """
     _check_chance(alpha)
     _check_gamma(gamma)
@@ -33,7 +33,7 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 
 
 def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
-    """E_0 to E_gamma: candidates still to be accepted once k were, E_k = alpha (1 + E_(k+1)).
+    """Return E_0 to E_gamma: candidates yet to be accepted after k, E_k = alpha (1 + E_(k+1)).
 
     The recursion of v2rockets/sd_optimization, which ends at E_gamma = 0.
     """
@@ -46,9 +46,9 @@ def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
 
 
 def expected_accepted(alpha: float, gamma: int) -> float:
-    """Candidates accepted a round: the recursion's closed form alpha (1 - alpha**g) / (1 - alpha).
+    """Return the candidates accepted per round, alpha (1 - alpha**gamma) / (1 - alpha).
 
-    One less than the tokens a round; at alpha 1 the limit, gamma.
+    One less than the tokens per round; at alpha 1 the limit, gamma.
     """
     _check_chance(alpha)
     _check_gamma(gamma)
@@ -59,32 +59,32 @@ def expected_accepted(alpha: float, gamma: int) -> float:
 
 
 def round_time(gamma: int, draft_time: float, verify_time: float) -> float:
-    """One cycle of v2rockets/sd_optimization: gamma draft steps and one verification."""
+    """Return the time of gamma draft steps and one verification (v2rockets/sd_optimization)."""
     _check_gamma(gamma)
     _check_costs(draft_time, verify_time)
     return gamma * draft_time + verify_time
 
 
 def generation_speed(alpha: float, gamma: int, draft_time: float, verify_time: float) -> float:
-    """Tokens per unit of time: the tokens of a cycle over its time (v2rockets/sd_optimization)."""
+    """Return tokens per unit of time (v2rockets/sd_optimization)."""
     return expected_tokens(alpha, gamma) / round_time(gamma, draft_time, verify_time)
 
 
 def operations_factor(alpha: float, gamma: int, draft_operations: float) -> float:
-    """Arithmetic done per token, in target steps: Leviathan et al. 2023, theorem 3.11.
+    """Return the arithmetic per token, in target steps: Leviathan et al. 2023, theorem 3.11.
 
-    ``draft_operations`` is one draft step's arithmetic over one target step's. Speculation
-    buys time with arithmetic: the factor is 1 or more at any alpha below 1.
+    ``draft_operations`` is one draft step's arithmetic over one target step's. Speculation buys
+    time with arithmetic: the factor is at least 1 at any alpha below 1.
     """
     _check_costs(draft_operations)
     return (gamma * draft_operations + gamma + 1) / expected_tokens(alpha, gamma)
 
 
 def speedup(alpha: float, gamma: int, draft_cost: float, verify_cost: float = 1.0) -> float:
-    """Times as fast as the target alone: Leviathan et al. 2023, theorem 3.8.
+    """Return the speedup over the target alone: Leviathan et al. 2023, theorem 3.8.
 
-    The theorem has ``verify_cost`` 1; with the cost measured, the denominator is
-    gamma * c + v. At gamma 0 nothing is drafted and the answer is 1.
+    The theorem has ``verify_cost`` 1; with a measured cost the denominator is gamma * c + v. At
+    gamma 0 nothing is drafted and the speedup is 1.
     """
     _check_costs(draft_cost, verify_cost)
     if gamma == 0:
@@ -96,11 +96,11 @@ def speedup(alpha: float, gamma: int, draft_cost: float, verify_cost: float = 1.
 def best_gamma(
     alpha: float, draft_cost: float, verify_cost: float = 1.0, max_gamma: int = 64
 ) -> tuple[int, float]:
-    """The gamma from 0 to ``max_gamma`` with the greatest speedup, and that speedup.
+    """Return the gamma from 0 to ``max_gamma`` with the greatest speedup, and that speedup.
 
-    Ties go to the smaller gamma. With verify_cost 1 it is above 0 exactly if
-    alpha > draft_cost (Leviathan et al. 2023, corollary 3.9, which states one direction).
-    Where `no_gamma_is_best`, only ``max_gamma`` limits the answer.
+    Ties go to the smaller gamma. With verify_cost 1 it is above 0 exactly if alpha > draft_cost
+    (Leviathan et al. 2023, corollary 3.9, which states one direction). Where `no_gamma_is_best`,
+    only ``max_gamma`` limits the answer.
     """
     _check_gamma(max_gamma)
     made = [speedup(alpha, gamma, draft_cost, verify_cost) for gamma in range(max_gamma + 1)]
@@ -110,10 +110,10 @@ def best_gamma(
 
 
 def no_gamma_is_best(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> bool:
-    """Whether a longer draft is always faster, without end (worked out here).
+    """Return whether a longer draft is always faster, without limit (derived here).
 
-    So it is where drafting costs nothing, or nothing is ever rejected: `speedup` then rises
-    towards `oracle_speedup`, 1 / ((1 - alpha) v) or 1 / c, and reaches it at no gamma.
+    This is so where drafting costs nothing or nothing is ever rejected: `speedup` then increases
+    towards `oracle_speedup`, 1 / ((1 - alpha) v) or 1 / c, but no gamma reaches it.
     """
     limit = oracle_speedup(alpha, draft_cost, verify_cost)
     free = draft_cost == 0.0 and alpha > 0.0
@@ -126,9 +126,9 @@ def speedups(
     verify_cost: float = 1.0,
     max_gamma: int = 64,
 ) -> NDArray[np.float64]:  # [max_gamma + 1, *broadcast]
-    """`speedup` at gamma 0, 1, ..., ``max_gamma``, at every pair of an alpha and a cost.
+    """Return `speedup` at gamma 0, 1, ..., ``max_gamma``, for every pair of an alpha and a cost.
 
-    Leviathan et al. 2023, theorem 3.8, with the verification paid. The first axis is gamma.
+    Leviathan et al. 2023, theorem 3.8, with the verification cost. The first axis is gamma.
     """
     _check_chances(alphas)
     _check_gamma(max_gamma)
@@ -148,7 +148,7 @@ def best_gammas(
     verify_cost: float = 1.0,
     max_gamma: int = 64,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """`best_gamma` at every pair of an alpha and a cost: the gammas, and their speedups.
+    """Return `best_gamma` for every pair of an alpha and a cost: the gammas and their speedups.
 
     Leviathan et al. 2023, section 3.5, by trying all.
     """
@@ -158,7 +158,10 @@ def best_gammas(
 
 
 def least_reaching(rising: Callable[[float], float], goal: float) -> float | None:
-    """The least number in [0, 1] at which a rising function reaches the goal, by bisection."""
+    """Return the least number in [0, 1] at which an increasing function reaches the goal.
+
+    By bisection; None if it falls short even at 1.
+    """
     if rising(1.0) < goal:
         return None
     low, high = 0.0, 1.0
@@ -177,10 +180,10 @@ def alpha_for_speedup(
     gamma: int | None = None,
     max_gamma: int = 64,
 ) -> float | None:
-    """The least alpha with which some gamma from 1 to ``max_gamma`` reaches the speedup.
+    """Return the least alpha at which some gamma from 1 to ``max_gamma`` reaches the speedup.
 
-    Leviathan et al. 2023, theorem 3.8, solved for alpha by bisection. With ``gamma`` given,
-    that gamma alone. None if even alpha 1 falls short.
+    Leviathan et al. 2023, theorem 3.8, solved for alpha by bisection. With ``gamma`` given, that
+    gamma alone. None if even alpha 1 falls short.
     """
     gammas = range(1, max_gamma + 1) if gamma is None else (gamma,)
 
@@ -193,7 +196,7 @@ def alpha_for_speedup(
 def break_even_alpha(
     draft_cost: float, verify_cost: float = 1.0, *, gamma: int | None = None, max_gamma: int = 64
 ) -> float | None:
-    """The alpha above which speculation pays: with verify_cost 1 it is c itself, at gamma 1.
+    """Return the alpha above which speculation pays: with verify_cost 1 it is c, at gamma 1.
 
     Leviathan et al. 2023, corollary 3.9; the line alpha = c of v2rockets/sd_optimization.
     """
@@ -201,11 +204,11 @@ def break_even_alpha(
 
 
 def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> float:
-    """If every round knew beforehand what will be accepted, and drafted only that.
+    """Return the speedup if every round drafted only candidates that will be accepted.
 
-    1 / (1 - alpha + c alpha) with verify_cost 1: the tokens are Leviathan et al. 2023,
-    section 3.5 (1 / (1 - alpha) a round); the time of them, alpha / (1 - alpha) draft steps
-    and a verification a round, is worked out here. Infinite at alpha 1 and c 0.
+    1 / (1 - alpha + c alpha) with verify_cost 1: the tokens are Leviathan et al. 2023, section 3.5
+    (1 / (1 - alpha) per round); their time, alpha / (1 - alpha) draft steps and a verification per
+    round, is derived here. Infinite at alpha 1 and c 0.
     """
     _check_chance(alpha)
     _check_costs(draft_cost, verify_cost)
@@ -213,24 +216,24 @@ def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) ->
     return 1.0 / spent if spent > 0.0 else math.inf
 
 
-# Refusals
+# Validation
 
 
 def _check_chance(alpha: float) -> None:
     if not 0.0 <= alpha <= 1.0:
-        raise TheoryError(f"A chance of acceptance is {alpha}.", remedy="Give one from 0 to 1.")
+        raise TheoryError(f"An acceptance probability is {alpha}.", remedy="Give one from 0 to 1.")
 
 
 def _check_chances(alphas: Sequence[float] | NDArray[np.float64]) -> None:
     found = np.asarray(alphas, dtype=np.float64)
-    if found.size:  # of an array that holds NaN both are NaN, which is refused
+    if found.size:  # both are NaN if any element is, which is refused
         _check_chance(float(found.min()))
         _check_chance(float(found.max()))
 
 
 def _check_gamma(gamma: int) -> None:
     if not gamma >= 0:
-        raise TheoryError(f"γ is {gamma}.", remedy="Give a whole number from 0.")
+        raise TheoryError(f"γ is {gamma}.", remedy="Give a whole number of at least 0.")
 
 
 def _check_costs(draft_cost: float, verify_cost: float = 1.0) -> None:

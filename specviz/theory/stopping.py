@@ -1,40 +1,58 @@
-"""When drafting ends before γ candidates, and what that does to the text.
+"""Rules that end drafting before γ candidates, and their effect on the text.
 
-Exact is every reason that was known before the next draw, while all that was drawn is judged.
-Throwing a drawn candidate away for what it is biases the text.
+A rule is exact if it depends only on what is known before the next draw and every drawn candidate
+is verified. Dropping a drawn candidate because of its value biases the text.
 """
 
 from __future__ import annotations
 
-from specviz.theory.rounds import Judged, Judging, Kernel, Stops, Text, by_odds
-from specviz.theory.tradeoff import Chances, distribution_pair, law
+from specviz.theory.rounds import (
+    Kernel,
+    PositionOutcome,
+    PositionRule,
+    Stops,
+    Text,
+    token_verification,
+)
+from specviz.theory.tradeoff import Chances, as_distribution, distribution_pair
 
 
-def behind_unlikely(draft: Kernel, threshold: float) -> Stops:
-    """Behind a candidate with a draft chance below this, which is still judged (transformers)."""
+def after_unlikely(draft: Kernel, threshold: float) -> Stops:
+    """Stop after a candidate with draft probability below the threshold; it is still verified.
+
+    This is the transformers rule.
+    """
 
     def stops(candidates: Text) -> bool:
-        return bool(candidates) and law(draft(candidates[:-1]), "draft")[candidates[-1]] < threshold
+        return (
+            bool(candidates)
+            and as_distribution(draft(candidates[:-1]), "draft")[candidates[-1]] < threshold
+        )
 
     return stops
 
 
 def before_unsure(draft: Kernel, threshold: float) -> Stops:
-    """Before a draw where no token has a draft chance as high as this; nothing is wasted."""
-    return lambda candidates: float(law(draft(candidates), "draft").max()) < threshold
+    """Stop before a draw if no token's draft probability reaches the threshold.
+
+    Wastes no draft step.
+    """
+    return lambda candidates: float(as_distribution(draft(candidates), "draft").max()) < threshold
 
 
-def dropping(threshold: float) -> Judging:
-    """Biased: a drawn candidate below the threshold is thrown away, and the round ends there with a
-    token of the target's own."""
+def drop_unlikely(threshold: float) -> PositionRule:
+    """Return a biased rule that drops a drawn candidate below the threshold.
 
-    def judged(draft: Chances, target: Chances) -> Judged:
-        drafted, wanted = distribution_pair(draft, target)
-        usual, kept = by_odds(drafted, wanted), drafted >= threshold
-        stands = usual.stands * kept
-        dropped = float(drafted[~kept].sum())
-        fallen = max(0.0, 1.0 - float(stands.sum()) - dropped)
-        rest = usual.instead / max(float(usual.instead.sum()), 1e-300)
-        return Judged(stands=stands, instead=fallen * rest + dropped * wanted)
+    The round ends there with a token sampled from the target.
+    """
 
-    return judged
+    def decide(draft: Chances, target: Chances) -> PositionOutcome:
+        draft_probs, target_probs = distribution_pair(draft, target)
+        usual, kept = token_verification(draft_probs, target_probs), draft_probs >= threshold
+        accepted = usual.accepted * kept
+        dropped = float(draft_probs[~kept].sum())
+        fallen = max(0.0, 1.0 - float(accepted.sum()) - dropped)
+        rest = usual.recovered / max(float(usual.recovered.sum()), 1e-300)
+        return PositionOutcome(accepted=accepted, recovered=fallen * rest + dropped * target_probs)
+
+    return decide

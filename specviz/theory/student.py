@@ -8,7 +8,7 @@ import math
 
 @functools.cache
 def t_quantile(probability: float, freedom: int) -> float:
-    """Where Student's distribution of ``freedom`` degrees reaches the probability, at least 0.5."""
+    """Return the ``probability`` quantile (at least 0.5) for ``freedom`` degrees of freedom."""
     assert 0.5 <= probability < 1
     assert freedom >= 1
     low, high = 0.0, 1.0
@@ -23,12 +23,15 @@ def t_quantile(probability: float, freedom: int) -> float:
 
 
 def _t_cdf(t: float, freedom: int) -> float:
-    """For t of at least 0."""
+    """Return the CDF for t of at least 0."""
     return 1 - 0.5 * _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularized one, by its continued fraction on the side where it converges fast."""
+    """Return the regularised incomplete beta function, by its continued fraction.
+
+    Evaluated on the side where the fraction converges fast.
+    """
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):
@@ -39,7 +42,7 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """Summed from the last term inwards; 300 terms are exact for all a up to 10^4."""
+    """Sum the fraction from the last term inwards; 300 terms are exact for all a up to 10^4."""
     fraction = 1.0
     for m in range(300, 0, -1):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))

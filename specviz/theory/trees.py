@@ -1,11 +1,11 @@
-"""Several candidates for one place, and trees of them: what a round emits, exactly.
+"""Several candidates for one position, and trees of them: the exact distribution of a round.
 
-Siblings are tried in the order in which they were drawn, the k-th with min(1, q_k/p_k): p_k is the
-law that it was really drawn from, and q_(k+1) is what is left of q_k, (q_k - p_k)+ normalised. When
-all fall, the token is drawn from what is left last. With replacement p_k is the draft's law (Miao
-et al. 2023; Yin et al. 2024); without, it has lost the tokens before (Jeon et al. 2024). Where the
-draft has no more tokens, a node has fewer children. Below one that stands the round goes on (Chen
-et al. 2024).
+Siblings are tested in the order they were drawn, the k-th with min(1, q_k/p_k): p_k is the
+distribution it was actually drawn from, and q_(k+1) is the residual (q_k - p_k)+, normalised. If
+all are rejected, the token is drawn from the last residual. With replacement p_k is the draft's
+distribution (Miao et al. 2023; Yin et al. 2024); without, the earlier tokens are removed (Jeon et
+al. 2024). Where the draft has no more tokens, a node has fewer children. Below an accepted node
+the round continues (Chen et al. 2024).
 """
 
 from __future__ import annotations
@@ -15,47 +15,55 @@ from collections.abc import Sequence
 import numpy as np
 
 from specviz.errors import TheoryError
-from specviz.theory.rounds import Emitted, Judged, Judging, Kernel, round_distribution
-from specviz.theory.tradeoff import Chances, Law, distribution_pair, leftover, lossless
+from specviz.theory.rounds import Emitted, Kernel, PositionOutcome, PositionRule, round_distribution
+from specviz.theory.tradeoff import (
+    Chances,
+    Distribution,
+    distribution_pair,
+    lossless,
+    residual_distribution,
+)
 
 _MAX_ORDERS = 100_000
 
 
-def judged_siblings(
+def sibling_outcome(
     draft: Chances, target: Chances, count: int, *, replacement: bool = False, own: bool = True
-) -> Judged:
-    """What becomes of one place with so many siblings, by every order in which they fall.
+) -> PositionOutcome:
+    """Return the outcome of one position with ``count`` siblings, over every order of rejection.
 
-    ``own`` False is a deliberate fault: every sibling is judged as if drawn from the draft's law.
+    ``own`` False is a deliberate bug: every sibling is tested as if drawn from the draft.
     """
-    drafted, wanted = distribution_pair(draft, target)
-    stands, instead = np.zeros_like(wanted), np.zeros_like(wanted)
-    live = [(1.0, drafted, wanted)]  # chance that all fell, the next one's law, what is asked for
+    draft_probs, target_probs = distribution_pair(draft, target)
+    accepted, recovered = np.zeros_like(target_probs), np.zeros_like(target_probs)
+    live = [
+        (1.0, draft_probs, target_probs)
+    ]  # P(all rejected), next sibling's distribution, residual
     for _ in range(count):
-        if len(live) * drafted.size > _MAX_ORDERS:
-            raise TheoryError("That is too many orders to count.", remedy="Take fewer siblings.")
-        falling: list[tuple[float, Law, Law]] = []
-        for chance, drawn, asked in live:
+        if len(live) * draft_probs.size > _MAX_ORDERS:
+            raise TheoryError("Too many orders to enumerate.", remedy="Use fewer siblings.")
+        falling: list[tuple[float, Distribution, Distribution]] = []
+        for chance, drawn, residual in live:
             if not drawn.any():
-                instead += chance * asked
+                recovered += chance * residual
                 continue
-            assumed = drawn if own else drafted
-            kept = drawn * lossless(assumed, asked)
-            stands += chance * kept
-            rest = leftover(assumed, asked)
+            assumed = drawn if own else draft_probs
+            kept = drawn * lossless(assumed, residual)
+            accepted += chance * kept
+            rest = residual_distribution(assumed, residual)
             falling += [
-                (chance * lost, law_after, rest)
-                for lost, law_after in _fallen(drawn, drawn - kept, replacement)
+                (chance * lost, next_probs, rest)
+                for lost, next_probs in _fallen(drawn, drawn - kept, replacement)
             ]
         live = falling
-    for chance, _, asked in live:
-        instead += chance * asked
-    return Judged(stands=stands, instead=instead)
+    for chance, _, residual in live:
+        recovered += chance * residual
+    return PositionOutcome(accepted=accepted, recovered=recovered)
 
 
-def siblings(count: int, *, replacement: bool = False, own: bool = True) -> Judging:
-    """``judged_siblings`` as a rule of a place."""
-    return lambda draft, target: judged_siblings(
+def sibling_rule(count: int, *, replacement: bool = False, own: bool = True) -> PositionRule:
+    """Return ``sibling_outcome`` as a position's rule."""
+    return lambda draft, target: sibling_outcome(
         draft, target, count, replacement=replacement, own=own
     )
 
@@ -68,12 +76,12 @@ def tree_distribution(
     replacement: bool = False,
     own: bool = True,
 ) -> Emitted:
-    """Of a round whose tree has so many children of a node, depth by depth."""
-    rules = [siblings(count, replacement=replacement, own=own) for count in shape]
+    """Return the distribution of a round whose nodes have ``shape[depth]`` children."""
+    rules = [sibling_rule(count, replacement=replacement, own=own) for count in shape]
     return round_distribution(draft, target, rules)
 
 
-def several_distribution(
+def multi_draft_distribution(
     draft: Kernel,
     target: Kernel,
     num_drafts: int,
@@ -82,19 +90,24 @@ def several_distribution(
     replacement: bool = True,
     own: bool = True,
 ) -> Emitted:
-    """Of a round with so many chains side by side: several candidates at the root, then one."""
+    """Return the distribution of a round with ``num_drafts`` parallel chains.
+
+    Several candidates at the root, then one.
+    """
     shape = (num_drafts, *(1 for _ in range(gamma - 1)))
     return tree_distribution(draft, target, shape, replacement=replacement, own=own)
 
 
-def _fallen(drawn: Law, lost: Law, replacement: bool) -> list[tuple[float, Law]]:
-    """Each way to fall: its chance, and the law of the next sibling."""
+def _fallen(
+    drawn: Distribution, lost: Distribution, replacement: bool
+) -> list[tuple[float, Distribution]]:
+    """Return each way to be rejected: its probability, and the next sibling's distribution."""
     if replacement:
         return [(float(lost.sum()), drawn)]
     return [(float(lost[token]), _without(drawn, token)) for token in np.flatnonzero(lost).tolist()]
 
 
-def _without(drawn: Law, token: int) -> Law:
+def _without(drawn: Distribution, token: int) -> Distribution:
     left = drawn.copy()
     left[token] = 0.0
     total = float(left.sum())

@@ -1,7 +1,8 @@
-"""Draft and target with vocabularies of their own: speculation on the tokens that both have.
+"""Speculation with different vocabularies, restricted to the tokens both models share.
 
-The draft's law is cut to shared tokens, made a law again and read as target tokens (Timor et al.
-2025, token level). It is exact since candidates are judged by the law that they are drawn from.
+The draft's distribution is cut to shared tokens, normalised and mapped to target tokens (Timor et
+al. 2025, token level). It is exact because candidates are verified against the distribution they
+are drawn from.
 """
 
 from __future__ import annotations
@@ -12,31 +13,31 @@ import numpy as np
 
 from specviz.errors import TheoryError
 from specviz.theory.rounds import Kernel
-from specviz.theory.tradeoff import Chances, Law, law
+from specviz.theory.tradeoff import Chances, Distribution, as_distribution
 
 Shared = Mapping[int, int]  # the draft's token -> the target's
 
 
-def shared_distribution(draft: Chances, shared: Shared, vocabulary: int) -> Law:
-    """The draft's law on the target's ``vocabulary``."""
+def shared_distribution(draft: Chances, shared: Shared, vocabulary: int) -> Distribution:
+    """Return the draft's distribution over the target's ``vocabulary``."""
     cut = shared_chances(draft, shared, vocabulary)
     total = float(cut.sum())
     if total <= 0.0:
         raise TheoryError(
-            "The draft gives shared tokens no chance.",
-            remedy="Choose a draft that shares more.",
+            "The draft gives all shared tokens probability 0.",
+            remedy="Choose a draft that shares more tokens.",
         )
     return cut / total
 
 
-def shared_chances(draft: Chances, shared: Shared, vocabulary: int) -> Law:
-    """The same before it is made a law again; judged by these, the text is biased."""
-    drafted = law(draft, "draft")
+def shared_chances(draft: Chances, shared: Shared, vocabulary: int) -> Distribution:
+    """Return the same before normalisation; verifying against it biases the text."""
+    draft_probs = as_distribution(draft, "draft")
     cut = np.zeros(vocabulary)
-    cut[list(shared.values())] = drafted[list(shared)]
+    cut[list(shared.values())] = draft_probs[list(shared)]
     return cut
 
 
 def shared_kernel(draft: Kernel, shared: Shared, vocabulary: int) -> Kernel:
-    """``draft`` reads the target's tokens, in whatever way, and gives a law of its own tokens."""
+    """Wrap ``draft``, which reads target tokens and returns probabilities of its own tokens."""
     return lambda text: shared_distribution(draft(text), shared, vocabulary)

@@ -1,6 +1,5 @@
-"""How the embedded pair was made: tokenizer, target, then a draft distilled from it.
+"""Trains the embedded pair: tokenizer, target, then a draft distilled from the target.
 
-Run as ``python -m specviz.training --corpus FOLDER --out FOLDER``. Every step of the
-training draws its batch from (seed, step), so a run that is killed and started again
-walks the same path as one that was not.
+Run as ``python -m specviz.training --corpus FOLDER --out FOLDER``. Each training step draws its
+batch from (seed, step), so a resumed run sees the same batches as an uninterrupted one.
 """

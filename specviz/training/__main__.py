@@ -1,6 +1,6 @@
 """``python -m specviz.training``: train the pair, measure it, ship it.
 
---corpus FOLDER --out FOLDER      train (or go on training); the pair ends in OUT/pair
+--corpus FOLDER --out FOLDER      train, or resume training; the pair is written to OUT/pair
 --evaluate --corpus FOLDER        measure the shipped pair on the held-out slices
 --ship OUT/pair --corpus FOLDER   copy a pair to the assets, with cards and first trace
 """
@@ -41,11 +41,13 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--corpus", type=Path, help="folder of .txt files")
-    parser.add_argument("--shapes", action="store_true", help="time a few shapes")
+    parser.add_argument(
+        "--shapes", action="store_true", help="time the steps of a few model shapes"
+    )
     parser.add_argument("--out", type=Path, help="folder for checkpoints, logs and the pair")
     parser.add_argument("--evaluate", action="store_true", help="measure the shipped pair")
     parser.add_argument("--ship", type=Path, metavar="PAIR", help="folder of a trained pair")
-    parser.add_argument("--recipe", choices=sorted(RECIPES), help="default: by device")
+    parser.add_argument("--recipe", choices=sorted(RECIPES), help="default: chosen by device")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
     return parser
@@ -58,7 +60,7 @@ def _run(options: argparse.Namespace) -> None:
         print(shapes_table(*measure_shapes()))
         return
     if options.corpus is None:
-        raise TrainingError("No corpus.", remedy="Give its folder with --corpus FOLDER.")
+        raise TrainingError("No corpus.", remedy="Add --corpus FOLDER.")
     device = _device(options.device)
     sources = read_sources(options.corpus)
     recipe = RECIPES[options.recipe or ("gpu" if device.type == "cuda" else "cpu")]
@@ -67,9 +69,9 @@ def _run(options: argparse.Namespace) -> None:
     elif options.ship:
         ship(options.ship, sources, recipe, options.corpus)
     elif options.out is None:
-        raise TrainingError("No output folder.", remedy="Give one with --out FOLDER.")
+        raise TrainingError("No output folder.", remedy="Add --out FOLDER.")
     else:
-        make_pair(sources, recipe, options.out, device, say=lambda text: print(text, flush=True))
+        make_pair(sources, recipe, options.out, device, report=lambda text: print(text, flush=True))
 
 
 def _print_figures(figures: dict[str, object]) -> None:

@@ -1,7 +1,7 @@
-"""Corpus text -> documents, a held-out slice, and token streams that batches are cut from.
+"""Read the corpus: documents, the held-out slice, and token streams for batches.
 
-A document is held out when its hash says so, so the slice is the same on every machine
-and a story that stands twice in the corpus is never on both sides.
+A document's hash decides whether it is held out, so the split is the same on every machine and
+duplicates are never on both sides.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from specviz.training.recipe import Stage
 
 END_OF_TEXT = "<|endoftext|>"
 HELD_OUT_SHARE = 0.02
-_DOCUMENT_START_SHARE = 0.5  # prompts are openings: half the sequences begin at one
+_DOCUMENT_START_SHARE = 0.5  # prompts are beginnings, so half of the sequences start at one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One corpus file, split for good into training and held-out documents."""
+    """One corpus file, split into training and held-out documents."""
 
     name: str
     training: tuple[str, ...]
@@ -37,14 +37,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenStream:
-    """Documents end to end, each closed by the end-of-text token."""
+    """Concatenated documents, each followed by the end-of-text token."""
 
     ids: torch.Tensor  # [num_tokens] int64
-    starts: np.ndarray  # [num_documents] where each document begins
+    starts: np.ndarray  # [num_documents], where each document begins
 
 
 def read_sources(folder: Path) -> dict[str, Source]:
-    """Every ``*.txt`` of the folder, by name."""
+    """Return every ``*.txt`` of the folder by name."""
     paths = sorted(folder.glob("*.txt"))
     if not paths:
         raise TrainingError(
@@ -81,7 +81,7 @@ def stream_of(rows: list[list[int]]) -> TokenStream:
 
 
 def draw_batch(streams: dict[str, TokenStream], stage: Stage, seed: int, step: int) -> torch.Tensor:
-    """The batch of this step, [batch, length + 1]: a function of (seed, step) alone."""
+    """Return a batch `[batch, length + 1]` that depends only on (seed, step)."""
     rng = np.random.default_rng([seed, step])
     names = [name for name in stage.sources if name in streams]
     weights = np.array([stage.sources[name] for name in names])

@@ -1,7 +1,7 @@
-"""Held-out figures: the target's loss, and how much of it the draft would get accepted.
+"""Held-out figures: the losses of both models, and the acceptance of the draft.
 
-Acceptance here is along given text: at every position the overlap Σ min(draft, target)
-at a temperature, and the share of positions where both models prefer the same token.
+Acceptance is measured along given text: the overlap Σ min(draft, target) at each position for a
+temperature, and the share of positions where both models have the same most likely token.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _BATCH = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Draft against target on the same positions."""
+    """Draft compared with target on the same positions."""
 
     draft_loss: float
     overlap: float  # expected acceptance at temperature 1
     overlap_cool: float  # the same at temperature 0.7
-    greedy: float  # share of positions with the same first choice
+    greedy: float  # share of positions with the same most likely token
 
     def rows(self) -> dict[str, float]:
         return {
@@ -39,7 +39,7 @@ class Agreement:
 
 @torch.no_grad()
 def held_out_loss(model: nn.Module, stream: TokenStream, max_tokens: int | None = None) -> float:
-    """Nats a token, in float32."""
+    """Return the loss in nats per token, computed in float32."""
     model.eval()
     total, count = 0.0, 0
     for batch in _windows(stream, next(model.parameters()).device, max_tokens):
@@ -81,7 +81,7 @@ def _overlap(
 def _windows(
     stream: TokenStream, device: torch.device, max_tokens: int | None
 ) -> Iterator[torch.Tensor]:
-    """Windows of the stream, [batch, length + 1]; each token is predicted once."""
+    """Yield windows `[batch, length + 1]` of the stream; each token is predicted once."""
     ids = stream.ids if max_tokens is None else stream.ids[:max_tokens]
     length = min(_LENGTH, len(ids) - 1)
     count = (len(ids) - 1) // length

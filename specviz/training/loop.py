@@ -1,7 +1,6 @@
-"""The training loop: stages, two optimisers, checkpoints that resume exactly, a log.
+"""The training loop: stages, two optimisers, exactly resumable checkpoints and a log.
 
-The loop knows nothing of what is learned; an objective maps a batch to a loss and the
-figures worth logging.
+The objective, which maps a batch to a loss, and the evaluation are passed in.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _EVALUATE_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace:
+class TrainingSetup:
     """Where a model is trained: device, seed, and the folder of its checkpoint and log."""
 
     device: torch.device
@@ -41,33 +40,33 @@ def train(
     evaluation: Evaluation,
     streams: dict[str, TokenStream],
     schedule: Schedule,
-    place: Workplace,
+    setup: TrainingSetup,
 ) -> None:
-    """Train in place, from the newest checkpoint if the folder has one."""
-    place.folder.mkdir(parents=True, exist_ok=True)
+    """Train the model in place, resuming from the folder's checkpoint if there is one."""
+    setup.folder.mkdir(parents=True, exist_ok=True)
     optimisers = _make_optimisers(model, schedule)
-    checkpoint = place.folder / "checkpoint.pt"
+    checkpoint = setup.folder / "checkpoint.pt"
     first = _resume(checkpoint, model, optimisers) if checkpoint.exists() else 0
     saved = time.monotonic()
     for step, stage in _steps(schedule, first):
         started = time.monotonic()
         progress = step / schedule.total_steps
         rate = _rate(schedule, step)
-        batch = draw_batch(streams, stage, place.seed, step).to(place.device)
+        batch = draw_batch(streams, stage, setup.seed, step).to(setup.device)
         loss = _optimise(model, objective, optimisers, batch, rate, progress)
         done = step + 1
         row = {"step": done, "loss": round(loss, 4), "rate": round(rate, 4)}
         row["tokens_per_second"] = round(batch.numel() / (time.monotonic() - started))
         if done % _EVALUATE_EVERY == 0 or done == schedule.total_steps:
             row |= evaluation(model)
-        _log(place.folder / "log.jsonl", row)
-        if time.monotonic() - saved >= place.checkpoint_seconds or done == schedule.total_steps:
+        _log(setup.folder / "log.jsonl", row)
+        if time.monotonic() - saved >= setup.checkpoint_seconds or done == schedule.total_steps:
             _save(checkpoint, model, optimisers, done)
             saved = time.monotonic()
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """bfloat16 where it is fast: on GPUs and on CPUs with AVX-512."""
+    """Return autocast to bfloat16, which is fast on GPUs and on CPUs with AVX-512."""
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type in ("cuda", "cpu"))
 
 
@@ -81,7 +80,7 @@ def _steps(schedule: Schedule, first: int) -> Iterator[tuple[int, Stage]]:
 
 
 def _rate(schedule: Schedule, step: int) -> float:
-    """Share of the full learning rate at this step."""
+    """Return the share of the full learning rate at this step."""
     warmup = min(1.0, (step + 1) / schedule.warmup_steps)
     left = (schedule.total_steps - step) / schedule.total_steps
     return min(warmup, 1.0, left / schedule.decay_share)
@@ -124,7 +123,7 @@ def _optimise(
 
 
 def _save(path: Path, model: nn.Module, optimisers: list[torch.optim.Optimizer], step: int) -> None:
-    """Write a file beside it and rename that, so that a kill leaves a whole checkpoint."""
+    """Save the checkpoint atomically, so that a kill leaves a complete one."""
     state = {
         "step": step,
         "model": model.state_dict(),

@@ -1,4 +1,4 @@
-"""The two models: built from a shape, what each learns, and how the target writes."""
+"""The two models: construction, losses, and text generation by the target."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def build(shape: Shape, tokenizer: Tokenizer, seed: int, device: torch.device) -
 
 
 def start_draft_from_target(draft: LlamaForCausalLM, target: LlamaForCausalLM) -> None:
-    """If the widths agree, the draft starts with the target's embeddings and last layers."""
+    """Initialise the draft with the target's embeddings and last layers if the widths agree."""
     if draft.config.hidden_size != target.config.hidden_size:
         return
     draft.model.embed_tokens.load_state_dict(target.model.embed_tokens.state_dict())
@@ -49,14 +49,14 @@ def start_draft_from_target(draft: LlamaForCausalLM, target: LlamaForCausalLM) -
 
 
 def logits_of(model: nn.Module, ids: torch.Tensor) -> torch.Tensor:
-    """[batch, length, vocabulary] in float32."""
+    """Return logits `[batch, length, vocab_size]` in float32."""
     with autocast(ids.device):
         logits = model(ids).logits
     return logits.float()
 
 
 def next_token_loss(model: nn.Module, batch: torch.Tensor, progress: float) -> torch.Tensor:
-    """What the target learns: cross-entropy of the next token."""
+    """Return the target's loss: cross-entropy of the next token."""
     del progress
     logits = logits_of(model, batch[:, :-1])
     return F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
@@ -65,11 +65,11 @@ def next_token_loss(model: nn.Module, batch: torch.Tensor, progress: float) -> t
 def distillation_loss(
     target: nn.Module,
 ) -> Callable[[nn.Module, torch.Tensor, float], torch.Tensor]:
-    """What the draft learns: first the target's distribution, then the overlap with it.
+    """Return the draft's loss: KL divergence from the target first, then the missing overlap.
 
-    The overlap Σ min(draft, target) is the acceptance itself (Leviathan et al. 2023,
-    Corollary 3.6; DistillSpec trains for it too), but it gives a poor gradient to a draft
-    that knows nothing yet; so the weight moves from the Kullback-Leibler divergence to it.
+    The overlap Σ min(draft, target) is the acceptance itself (Leviathan et al. 2023, Corollary
+    3.6; DistillSpec optimises it, too), but its gradient is poor for an untrained draft. So the
+    weight shifts from the Kullback-Leibler divergence to the overlap during training.
     """
 
     def objective(draft: nn.Module, batch: torch.Tensor, progress: float) -> torch.Tensor:
@@ -88,7 +88,7 @@ def distillation_loss(
 def write_own_text(
     target: LlamaForCausalLM, openings: TokenStream, plan: OwnText, seed: int, device: torch.device
 ) -> TokenStream:
-    """Stories that the target continues from corpus openings, a temperature for each."""
+    """Let the target continue corpus openings, at a temperature per sequence."""
     generator = torch.Generator(device=device).manual_seed(seed)
     rows: list[list[int]] = []
     for first in range(0, plan.sequences, plan.batch):

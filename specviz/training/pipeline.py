@@ -1,4 +1,4 @@
-"""Tokenizer, target, own text, draft: each made once, kept, and found again on resume."""
+"""The training pipeline: tokenizer, target, own text, draft; finished stages are reused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transformers import LlamaForCausalLM
 
 from specviz.training.corpus import Source, TokenStream, encode_documents
 from specviz.training.evaluate import agreement, held_out_loss
-from specviz.training.loop import Workplace, train
+from specviz.training.loop import TrainingSetup, train
 from specviz.training.models import (
     build,
     distillation_loss,
@@ -23,7 +23,7 @@ from specviz.training.models import (
 from specviz.training.recipe import OWN_TEXT, Recipe
 from specviz.training.tokenizer import as_transformers, train_tokenizer
 
-_QUICK_TOKENS = 16_384  # held-out tokens looked at while training goes on
+_QUICK_TOKENS = 16_384  # held-out tokens evaluated during training
 _REFERENCE = "tinystories"
 
 
@@ -34,7 +34,7 @@ class Streams:
 
     @property
     def reference(self) -> TokenStream:
-        """The held-out slice that models are judged by: TinyStories, or the first there is."""
+        """Return the held-out slice used for evaluation: TinyStories, or else the first."""
         return self.held_out.get(_REFERENCE) or next(iter(self.held_out.values()))
 
 
@@ -43,24 +43,24 @@ def make_pair(
     recipe: Recipe,
     out: Path,
     device: torch.device,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
-    """Train what is not yet trained and write ``out/pair/target`` and ``out/pair/draft``."""
+    """Train what is missing; write ``out/pair/target`` and ``out/pair/draft``."""
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = _tokenizer(sources, recipe, out)
     streams = _streams(sources, tokenizer)
-    say("tokens: " + ", ".join(f"{n} {len(s.ids):,}" for n, s in streams.training.items()))
+    report("tokens: " + ", ".join(f"{n} {len(s.ids):,}" for n, s in streams.training.items()))
     target = _target(recipe, streams, tokenizer, out, device)
-    say(f"target trained: {held_out_loss(target, streams.reference):.4f} nats held out")
+    report(f"target trained: {held_out_loss(target, streams.reference):.4f} nats held out")
     streams.training[OWN_TEXT] = _own_text(recipe, target, streams, out, device)
     draft = _draft(recipe, target, streams, tokenizer, out, device)
-    say(f"draft trained: {agreement(draft, target, streams.reference)}")
+    report(f"draft trained: {agreement(draft, target, streams.reference)}")
     export(draft, tokenizer, out / "pair" / "draft")
     export(target, tokenizer, out / "pair" / "target")
 
 
 def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
-    """An ordinary transformers folder, weights in fp16."""
+    """Write an ordinary transformers folder with fp16 weights."""
     as_transformers(tokenizer).save_pretrained(folder)
     state = model.state_dict()
     del state["lm_head.weight"]  # tied to the embedding
@@ -87,12 +87,12 @@ def _target(
     recipe: Recipe, streams: Streams, tokenizer: Tokenizer, out: Path, device: torch.device
 ) -> LlamaForCausalLM:
     model = build(recipe.target, tokenizer, recipe.seed, device)
-    place = Workplace(device=device, seed=recipe.seed, folder=out / "target")
+    setup = TrainingSetup(device=device, seed=recipe.seed, folder=out / "target")
 
     def quick(model: torch.nn.Module) -> dict[str, float]:
         return {"held_out_loss": round(held_out_loss(model, streams.reference, _QUICK_TOKENS), 4)}
 
-    train(model, next_token_loss, quick, streams.training, recipe.target_schedule, place)
+    train(model, next_token_loss, quick, streams.training, recipe.target_schedule, setup)
     return model
 
 
@@ -118,11 +118,11 @@ def _draft(
 ) -> LlamaForCausalLM:
     model = build(recipe.draft, tokenizer, recipe.seed + 1, device)
     start_draft_from_target(model, target)
-    place = Workplace(device=device, seed=recipe.seed + 1, folder=out / "draft")
+    setup = TrainingSetup(device=device, seed=recipe.seed + 1, folder=out / "draft")
 
     def quick(model: torch.nn.Module) -> dict[str, float]:
         return agreement(model, target, streams.reference, _QUICK_TOKENS).rows()
 
     objective = distillation_loss(target)
-    train(model, objective, quick, streams.training, recipe.draft_schedule, place)
+    train(model, objective, quick, streams.training, recipe.draft_schedule, setup)
     return model

@@ -1,7 +1,7 @@
-"""What the shipped pair can do, measured: the figures of its cards.
+"""Measure the figures of the model cards.
 
-Held-out losses and acceptance along held-out text, by source; samples; acceptance by kind
-of prompt, from runs of the engine.
+Held-out losses and acceptance along held-out text, by source; samples; acceptance by kind of
+prompt, from runs of the engine.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from specviz.training.evaluate import agreement, held_out_loss
 
 SAMPLE_PROMPT = "Once upon a time"
 SAMPLE_SEEDS = range(5)
-_MAX_TOKENS = 65_536  # held-out tokens a source
+_MAX_TOKENS = 65_536  # held-out tokens per source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFigures:
-    """One source's held-out slice."""
+    """Figures of one source's held-out slice."""
 
     name: str
     sha256: str
@@ -47,7 +47,7 @@ class SourceFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindFigures:
-    """One kind of prompt: observed acceptance and tokens a round at gamma 5."""
+    """Observed acceptance and tokens per round on one kind of prompt at gamma 5."""
 
     kind: str
     alpha_greedy: float
@@ -66,7 +66,7 @@ class Report:
 
 
 def measure_report(folder: Path, sources: dict[str, Source]) -> Report:
-    """Everything the cards say of the pair in ``folder``."""
+    """Measure all figures of the cards for the pair in ``folder``."""
     pair = load_pair(PairSpec(target=str(folder / "target"), draft=str(folder / "draft")))
     draft = pair.info.draft
     assert draft is not None
@@ -80,8 +80,8 @@ def measure_report(folder: Path, sources: dict[str, Source]) -> Report:
 
 
 def record_first_trace(pair: Pair) -> Any:
-    """The run that the dashboard shows before a model is loaded: default settings, seed 0."""
-    step_costs(pair, RunConfig())  # a forecast needs them before the run
+    """Record the run that the dashboard shows before it loads a model: default settings, seed 0."""
+    step_costs(pair, RunConfig())  # the forecast needs them stored before the run
     return finish(measured_run(pair, read_presets()[0].text, RunConfig()))
 
 
@@ -89,8 +89,8 @@ def _by_source(folder: Path, sources: dict[str, Source]) -> tuple[SourceFigures,
     tokenizer = Tokenizer.from_file(str(folder / "target" / "tokenizer.json"))
     target = LlamaForCausalLM.from_pretrained(folder / "target", dtype=torch.float32)
     draft = LlamaForCausalLM.from_pretrained(folder / "draft", dtype=torch.float32)
-    held = [source for source in sources.values() if source.held_out]
-    return tuple(_of_source(source, tokenizer, draft, target) for source in held)
+    evaluated = [source for source in sources.values() if source.held_out]
+    return tuple(_of_source(source, tokenizer, draft, target) for source in evaluated)
 
 
 def _of_source(

@@ -1,7 +1,7 @@
-"""What a shape costs: the lean step of a few targets and drafts, weights at random.
+"""Time the lean step of a few target and draft shapes, with random weights.
 
-The cost of a step depends on the shape, not on what was learned; so shapes are chosen before
-training. Every repeat visits all shapes in turn.
+The cost of a step depends on the shape, not on the trained weights, so shapes are chosen before
+training. Every repeat times all shapes in turn.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FED = (1, 6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeCost:
-    """Milliseconds to feed one token and six."""
+    """Milliseconds of a step with one token and with six."""
 
     shape: Shape
     parameters: int
@@ -48,13 +48,13 @@ class ShapeCost:
 
 
 def measure_shapes() -> tuple[list[ShapeCost], list[ShapeCost]]:
-    """Targets and drafts, in the order they are listed."""
+    """Return the costs of ``TARGETS`` and of ``DRAFTS``."""
     costs = _measure((*TARGETS, *DRAFTS))
     return costs[: len(TARGETS)], costs[len(TARGETS) :]
 
 
 def shapes_table(targets: list[ShapeCost], drafts: list[ShapeCost]) -> str:
-    """Markdown; c of each draft is against the target of 12 layers of width 192."""
+    """Return a Markdown table; c is relative to the target with 12 layers of width 192."""
     reference = next(cost for cost in targets if cost.shape == TARGETS[2])
     lines = ["| shape | parameters | step, ms | 6 tokens, ms | v(6) or c |"]
     lines.append("| --- | ---: | ---: | ---: | ---: |")
@@ -77,14 +77,17 @@ def _measure(shapes: tuple[Shape, ...]) -> list[ShapeCost]:
     steps = [_filled_step(model) for model in models]
     times: list[dict[int, list[float]]] = [{fed: [] for fed in _FED} for _ in steps]
     for _ in range(_REPEATS):
-        for step, kept in zip(steps, times, strict=True):
+        for step, samples in zip(steps, times, strict=True):
             for fed in _FED:
-                kept[fed].append(_feed_ms(step, fed))
+                samples[fed].append(_feed_ms(step, fed))
     return [
         ShapeCost(
-            shape=shape, parameters=model.num_parameters(), one=median(kept[1]), six=median(kept[6])
+            shape=shape,
+            parameters=model.num_parameters(),
+            one=median(samples[1]),
+            six=median(samples[6]),
         )
-        for shape, model, kept in zip(shapes, models, times, strict=True)
+        for shape, model, samples in zip(shapes, models, times, strict=True)
     ]
 
 
@@ -111,7 +114,7 @@ def _filled_step(model: LlamaForCausalLM) -> LeanStep:
 
 
 def _feed_ms(step: LeanStep, fed: int) -> float:
-    """The second of two feeds: the first still finds another model's numbers in the caches."""
+    """Time the second of two feeds; the first still finds other data in the CPU caches."""
     ids = torch.arange(fed)
     step.feed(ids, fed)
     step.forget(fed)

@@ -1,4 +1,4 @@
-"""Puts a trained pair where the app finds it, with its cards and the first-screen trace."""
+"""Install a trained pair in the assets, with its cards and the first trace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILES = (
 
 
 def ship(trained: Path, sources: dict[str, Source], recipe: Recipe, corpus: Path) -> None:
-    """Copy the pair, then measure it where it stands and write down what was found."""
+    """Copy the pair to the assets, measure it, and write cards, acceptance and first trace."""
     for role in ("target", "draft"):
         (SHIPPED / role).mkdir(parents=True, exist_ok=True)
         for name in _FILES:
@@ -46,5 +46,5 @@ def ship(trained: Path, sources: dict[str, Source], recipe: Recipe, corpus: Path
 
 
 def ship_acceptance(pair: Pair) -> None:
-    """Write down the pair's acceptance on the presets, which forecasts rest on."""
+    """Write the pair's acceptance on the presets, which forecasts use."""
     ACCEPTANCE.write_text(to_json(asdict(measure_for_shipping(pair))) + "\n", encoding="utf-8")

@@ -1,1 +1,1 @@
-"""Choosing settings and proving them: the audit of what a pair emits."""
+"""Choose settings by expected speedup, and audit that a pair's output is lossless."""

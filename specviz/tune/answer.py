@@ -1,8 +1,8 @@
-"""What is known of a question so far: every candidate's surface, their ranking, the advice.
+"""The answer to a question so far: the surface of every candidate and their ranking.
 
-A candidate is ranked by its best gamma at one temperature, the one asked about, whether its speed
-is expected, has a bound, or was measured in short runs. Whoever chooses the best of many looks at
-the luckiest too, so the interval stands beside every value.
+A candidate is ranked by its best γ at the question's temperature, whether its speed is expected,
+bounded or measured in short runs. The best of many is partly the best by sampling noise, so every
+value has an interval.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import cached_property
 from statistics import fmean
 
 from specviz.comparison.plan import Lane
-from specviz.figures.expectation import Floats, knows_rounds
+from specviz.figures.expectation import Floats, covers_rounds
 from specviz.figures.step_times import StepTimes, step_times
 from specviz.record.scores import ScoredText
 from specviz.record.trace import PairInfo, RunConfig, StepCosts
 from specviz.theory.along import accepted_along, rounds_along
-from specviz.tune.methods import Form, WayRun, chances_of, form_of, is_plain
+from specviz.tune.methods import Form, ShortRun, chances_of, form_of, is_plain
 from specviz.tune.question import Question
 from specviz.tune.surface import Cell, OddsOf, Surface, odds_of, surface, with_runs
 
@@ -28,15 +28,14 @@ _MORE_ACCEPTED = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One way to speculate, with the texts it was scored on and the short runs of it; ``costs`` by
-    temperature."""
+    """One method, the texts it was scored on and its short runs; ``costs`` by temperature."""
 
     label: str
     lane: Lane
     texts: tuple[ScoredText, ...]
     costs: Mapping[float, StepCosts]
     gammas: tuple[int, ...]
-    runs: tuple[WayRun, ...] = ()
+    runs: tuple[ShortRun, ...] = ()
     info: PairInfo | None = None
     memory_bytes: int | None = None
 
@@ -58,17 +57,17 @@ class Candidate:
         return with_runs(found, self.runs, known_tau=self.form == "exact")
 
     def chances(self, text: ScoredText) -> Floats:
-        """That its tokens stand, as ``theory.along`` reads them."""
+        """Return the acceptance probabilities along a text, as ``theory.along`` reads them."""
         return chances_of(self.config, text)
 
     def _known_costs(self, temperature: float) -> StepCosts | None:
-        """Those that tell what its rounds take."""
+        """Return the step costs if they cover this method's rounds."""
         costs = self.costs.get(temperature)
-        return costs if costs is not None and knows_rounds(costs, self.config) else None
+        return costs if costs is not None and covers_rounds(costs, self.config) else None
 
     @cached_property
     def matching(self) -> Surface:
-        """As if the draft's likeliest token were proposed, as several engines do by default."""
+        """Expect rounds with greedy drafting, which several engines use by default."""
         return surface(self._scored, self.costs.get, self.gammas, matches_of)
 
     @property
@@ -76,18 +75,20 @@ class Candidate:
         return [each for each in self.texts if each.scores is not None]
 
     def at(self, temperature: float) -> list[ScoredText]:
-        return [each for each in self.texts if each.law.temperature == temperature]
+        return [each for each in self.texts if each.sampling.temperature == temperature]
 
     def alpha(self, temperature: float) -> float | None:
-        """Mean odds of the texts' tokens; None for a drafter that is no model, and where candidates
-        have no odds each of its own."""
+        """Return the mean acceptance probability of the texts' tokens.
+
+        None for a drafter without a model, and where single candidates have no probability.
+        """
         if not self.config.has_alpha:
             return None
         odds = [p for each in self._possible(temperature) for p in odds_of(each)]
         return fmean(odds) if odds else None
 
     def _possible(self, temperature: float) -> list[ScoredText]:
-        """Those that the surface is made of, if a model drafts."""
+        """Return the texts that the surface uses if a model drafts."""
         found = self.at(temperature)
         return [each for each in found if each.scores and each.scores.impossible_at is None]
 
@@ -100,9 +101,9 @@ class Candidate:
         return step_times(costs, context, cell.gamma, drafts=drafts)
 
     def cumulative(self, cell: Cell, *, matching: bool = False) -> tuple[float, ...]:
-        """Of all rounds, the share that accepts at least 1, 2, … candidates; never rising."""
-        read, gamma = matches_of if matching else self.chances, cell.gamma
-        texts = [read(each) for each in self._possible(cell.temperature)]
+        """Return the shares of rounds that accept at least 1, 2, … candidates; never rising."""
+        chances, gamma = matches_of if matching else self.chances, cell.gamma
+        texts = [chances(each) for each in self._possible(cell.temperature)]
         weights = [rounds_along(each, gamma).rounds for each in texts]
         shares = [accepted_along(each, gamma) for each in texts]
         known = [(row, weight) for row, weight in zip(shares, weights, strict=True) if weight]
@@ -113,14 +114,14 @@ class Candidate:
 
 
 def matches_of(text: ScoredText) -> Sequence[float]:
-    """Odds where the draft's likeliest token is proposed: 1 where it is the text's, else 0."""
+    """Return 1 where the draft's likeliest token is the text's token, else 0."""
     assert text.scores is not None
     return [float(each) for each in text.scores.matches]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """``temperature``: the one asked about."""
+    """The candidates of a question and what follows from them; partial until ``complete``."""
 
     question: Question
     candidates: tuple[Candidate, ...]
@@ -132,7 +133,7 @@ class Answer:
 
     @cached_property
     def ranked(self) -> tuple[tuple[Candidate, Cell], ...]:
-        """The candidates with a speedup at the temperature asked about, the fastest first."""
+        """Return the candidates with a speedup at the question's temperature, fastest first."""
         found = [(each, each.surface.best_at(self.temperature)) for each in self.candidates]
         known = [(each, cell) for each, cell in found if cell is not None]
         return tuple(sorted(known, key=lambda row: -(row[1].speedup or 0.0)))
@@ -143,48 +144,50 @@ class Answer:
 
     @property
     def best_plain(self) -> tuple[Candidate, Cell] | None:
-        """The first of those that serving engines run too."""
+        """Return the best candidate whose method serving engines support."""
         return next((row for row in self.ranked if is_plain(row[0].config)), None)
 
     @property
     def without_speed(self) -> tuple[Candidate, ...]:
-        """Those whose speed is not known at the temperature asked about."""
+        """Return the candidates whose speed at the question's temperature is not known."""
         ranked = {id(each) for each, _ in self.ranked}
         return tuple(each for each in self.candidates if id(each) not in ranked)
 
     @property
     def best_of_all(self) -> tuple[Candidate, Cell] | None:
-        """At any temperature."""
+        """Return the best candidate and cell at any temperature."""
         found = [(each, cell) for each in self.candidates if (cell := each.surface.best)]
         return max(found, key=lambda row: row[1].speedup or 0.0, default=None)
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why texts that a server wrote may not be its target's."""
+        """Return why texts from a server may not follow its target's distribution."""
         texts = (text for each in self.candidates for text in each.texts)
-        told = (f"T {each.law.temperature:g}: {each.doubt}" for each in texts if each.doubt)
-        return tuple(dict.fromkeys(told))
+        found = (f"T {each.sampling.temperature:g}: {each.doubt}" for each in texts if each.doubt)
+        return tuple(dict.fromkeys(found))
 
     @property
     def impossible(self) -> tuple[ScoredText, ...]:
-        """Texts that the target never writes under the law they were scored for."""
+        """Return the texts that the target never writes with the settings they were scored for."""
         texts = (text for each in self.candidates for text in each.texts)
         return tuple(
             each for each in texts if each.scores and each.scores.impossible_at is not None
         )
 
 
-# What another draft would be worth
+# What a better draft would gain
 
 
-def worth_of_speed(candidate: Candidate, temperature: float) -> float | None:
-    """What the best speedup would gain if every draft step took half the time."""
-    return _worth(candidate, temperature, costs=_quicker)
+def gain_from_speed(candidate: Candidate, temperature: float) -> float | None:
+    """Return the gain of the best speedup if every draft step took half the time."""
+    return _gain(candidate, temperature, costs=_faster_draft)
 
 
-def worth_of_acceptance(candidate: Candidate, temperature: float) -> float | None:
-    """What it would gain if candidates were accepted 0.1 more often, at every token alike in the
-    share of its rejections that is spared."""
+def gain_from_acceptance(candidate: Candidate, temperature: float) -> float | None:
+    """Return the gain of the best speedup if candidates were accepted 0.1 more often.
+
+    Every token's probability of rejection shrinks by the same factor.
+    """
     alpha = candidate.alpha(temperature)
     if alpha is None or alpha >= 1.0:
         return None
@@ -193,10 +196,10 @@ def worth_of_acceptance(candidate: Candidate, temperature: float) -> float | Non
     def lifted(text: ScoredText) -> list[float]:
         return [each + (1.0 - each) * spared for each in odds_of(text)]
 
-    return _worth(candidate, temperature, odds=lifted)
+    return _gain(candidate, temperature, odds=lifted)
 
 
-def _worth(
+def _gain(
     candidate: Candidate,
     temperature: float,
     *,
@@ -215,7 +218,7 @@ def _worth(
     return None if then is None else (then.speedup or 0.0) - (now.speedup or 0.0)
 
 
-def _quicker(costs: StepCosts) -> StepCosts:
+def _faster_draft(costs: StepCosts) -> StepCosts:
     return replace(
         costs,
         draft=tuple(tuple(each / 2 for each in row) for row in costs.draft),

@@ -1,13 +1,12 @@
-"""The audit: proof that what a pair emits has the target's law, by a test that can fail.
+"""The audit: a statistical test that a pair emits the target's distribution.
 
-Many short runs of the real loop, each with another seed, on prompts of every kind. Every token of
-their first three rounds is tested against the laws of fresh passes over the prompt and the tokens
-before it, which share no cache with the run. At the end, speculation at temperature 0 is held
-against the ``generate`` of transformers. With a bug from ``record/breaks.py`` the same is done to
-a loop that is broken on purpose.
+The real loop runs many times with different seeds on prompts of every kind. Every token of the
+first three rounds is tested against fresh passes that share no cache with the run. At the end,
+speculation at temperature 0 is compared with ``generate`` of transformers. With a bug from
+``record/breaks.py``, a loop broken on purpose is tested the same way.
 
-A bug is found only if it changes the law of what is emitted, and only by the bets of
-``theory/evalues.py``; so a report without an alarm says which bias it would have found.
+The bets of ``theory/evalues.py`` find a bug only if it changes the distribution of the output, so
+a report without an alarm names the bias it would have found.
 """
 
 from __future__ import annotations
@@ -23,16 +22,22 @@ from specviz.errors import ConfigError
 from specviz.record.breaks import BREAKS, break_named
 from specviz.record.numbers import PERCENT
 from specviz.record.trace import ExtraKind, Round, RunConfig
-from specviz.theory.evalues import Detectable, Emitted, EmittedLawTest, Place
+from specviz.theory.evalues import Detectable, Emitted, EmittedDistributionTest, Place
 from specviz.tune.greedy import GreedyCheck, GreedyDivergence, check_greedy
-from specviz.tune.short_runs import audit_settings, contexts, fresh_logits, near, speculation
+from specviz.tune.short_runs import (
+    audit_settings,
+    contexts,
+    fresh_logits,
+    logit_tolerance,
+    speculation,
+)
 
 if TYPE_CHECKING:
     import torch
 
     from specviz.engine import Pair
 
-LEVEL = 0.01  # the chance of a false alarm, however long one looks
+LEVEL = 0.01  # probability of a false alarm, however long the audit runs
 ROUNDS = 3  # of each run
 _PAUSE = 0.25  # seconds between reports
 _MOST_RUNS = 1_000_000  # each with a seed of its own
@@ -41,7 +46,7 @@ _MOST_SEEDS = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """What is known so far. An alarm stays one; ``greedy`` comes at the end."""
+    """The result so far. An alarm is never withdrawn; ``greedy`` is set at the end."""
 
     runs: int
     planned: int
@@ -49,7 +54,7 @@ class AuditReport:
     accepted: int  # of these
     recovered: int
     bonus: int
-    alpha: float | None  # accepted over tested candidates, where that means something
+    alpha: float | None  # accepted / tested candidates; None for methods without α
     e_value: float  # natural logarithm of the largest so far; infinite for a forbidden token
     p_value: float
     level: float
@@ -65,13 +70,13 @@ class AuditReport:
 
     @property
     def passes(self) -> bool:
-        """No alarm, and nothing at temperature 0 but near ties."""
+        """Return whether there is no alarm and temperature 0 differs at near ties only."""
         return not self.alarm and (self.greedy is None or self.greedy.passes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What to audit: the settings, how many runs, and which bug to put in, if any."""
+    """The settings to audit, the number of runs, and the bug to inject, if any."""
 
     config: RunConfig
     runs: int = 300
@@ -88,23 +93,24 @@ class Audit:
                 )
         if not self.config.exact:
             raise ConfigError(
-                f"rule={self.config.rule} does not keep the target's law, and says so.",
-                remedy="Audit a rule that does.",
+                f"rule={self.config.rule} is not lossless by design.",
+                remedy="Audit a lossless rule.",
             )
         if self.broken is not None:
             break_named(self.broken)
             if not (self.config.draft_method.needs_draft and self.config.by_odds):
                 raise ConfigError(
-                    "Bugs are put into a chain of the draft model that is judged token by token.",
-                    remedy="Leave out the drafter, the rule, and several drafts.",
+                    "Bugs can be injected only into one chain of the draft model with "
+                    "token-by-token verification.",
+                    remedy="Remove the options for drafter, rule and several drafts.",
                 )
 
     @property
     def label(self) -> str:
-        return f"auditing with {self.broken} put in" if self.broken else "auditing"
+        return f"auditing with bug {self.broken}" if self.broken else "auditing"
 
     def find(self, pair: Pair) -> Iterator[AuditReport]:
-        """A growing report, and at the end one with the check at temperature 0 in it."""
+        """Yield growing reports; the last one includes the check at temperature 0."""
         report: AuditReport | None = None
         for report in self.tested(pair):
             yield report
@@ -112,15 +118,17 @@ class Audit:
         yield replace(report, greedy=check_greedy(pair, self.config, self.broken))
 
     def tested(self, pair: Pair) -> Iterator[AuditReport]:
-        """The runs alone: a report at once when there is an alarm, at most four times a second
-        otherwise, and after the last run."""
+        """Yield reports of the runs, without the check at temperature 0.
+
+        A report comes at an alarm, after the last run, and otherwise at most four times a second.
+        """
         findings = _Findings(self, pair)
-        told, alarmed = time.monotonic(), False
+        reported, alarmed = time.monotonic(), False
         for number in range(self.runs):
             findings.add_run(number)
-            if findings.alarmed > alarmed or time.monotonic() - told >= _PAUSE:
+            if findings.alarmed > alarmed or time.monotonic() - reported >= _PAUSE:
                 yield findings.report()
-                told, alarmed = time.monotonic(), findings.alarmed
+                reported, alarmed = time.monotonic(), findings.alarmed
         yield findings.report()
 
 
@@ -130,8 +138,8 @@ class _Findings:
         self._pair = pair
         self._settings = audit_settings(audit.config, ROUNDS * (audit.config.depth + 1))
         self._contexts = contexts(pair, self._settings)
-        self._laws = _FreshLaws(pair, self._settings)
-        self._test = EmittedLawTest(LEVEL)
+        self._distributions = _FreshDistributions(pair, self._settings)
+        self._test = EmittedDistributionTest(LEVEL)
         self._runs = self._accepted = self._tested = 0
         self._extras: Counter[ExtraKind] = Counter()
         self._alarm_at: int | None = None
@@ -146,7 +154,7 @@ class _Findings:
         config = replace(self._settings, seed=seed)
         run = speculation(self._pair, context, config, self._audit.broken)
         rounds = list(islice(run, ROUNDS))
-        self._test.observe(self._laws.emitted(context, rounds))
+        self._test.observe(self._distributions.emitted(context, rounds))
         self._count(rounds)
         if self._test.alarm and not self.alarmed:
             self._alarm_at = self._runs
@@ -181,15 +189,15 @@ class _Findings:
         )
 
 
-class _FreshLaws:
-    """The laws before each token of a run, from passes of their own."""
+class _FreshDistributions:
+    """The distributions before each token of a run, recomputed without its cache."""
 
     def __init__(self, pair: Pair, settings: RunConfig) -> None:
         from specviz.engine.decoding.sampling import Sampler
 
         self._pair = pair
         self._sampler = Sampler(settings)
-        self._slack = near(pair)
+        self._slack = logit_tolerance(pair)
         self._slips_by_one = settings.top_p < 1.0
 
     def emitted(self, context: Sequence[int], rounds: Sequence[Round]) -> Emitted:
@@ -208,24 +216,27 @@ class _FreshLaws:
     def _draft(
         self, context: Sequence[int], tokens: Sequence[int], target: torch.Tensor
     ) -> torch.Tensor:
-        """Only the choice of bets depends on it: without a draft all tokens are alike."""
+        """Return the draft's distributions, uniform without a draft.
+
+        Only the choice of bets depends on them.
+        """
         if self._pair.draft is None:
             return target.new_full(target.shape, 1.0 / target.shape[-1])
         logits = fresh_logits(self._pair, self._pair.draft_step, context, tokens)
         return self._sampler.probs(logits)
 
     def _possible(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """What has a chance, or would have one if the logits were rounded otherwise."""
+        """Return which tokens are possible, or would be if the logits were rounded otherwise."""
         kept = target > 0.0
         lowest = logits.masked_fill(~kept, float("inf")).amin(-1, keepdim=True)
-        if self._slips_by_one:  # the share of top-p may be reached a token later
+        if self._slips_by_one:  # top-p may be reached one token later
             left_out = logits.masked_fill(kept, float("-inf")).amax(-1, keepdim=True)
             lowest = left_out.minimum(lowest)
         return kept | (logits >= lowest - self._slack)
 
 
 def _places(before: Round | None, entry: Round) -> list[Place]:
-    """What was decided before each token of a round."""
+    """Return the verdict before each token of a round."""
     first: Place = "start"
     if before is not None and before.extra_kind == "recovered":
         first = "after a rejection"
@@ -235,7 +246,7 @@ def _places(before: Round | None, entry: Round) -> list[Place]:
 
 
 def sentences(report: AuditReport) -> tuple[str, ...]:
-    """The verdict first, then whether the loop is broken on purpose, then what it rests on."""
+    """Return the verdict, the injected bug if any, and the evidence."""
     parts = (_verdict(report), _bug(report), _power(report), _counts(report), _greedy(report))
     return tuple(part for part in parts if part)
 
@@ -243,51 +254,51 @@ def sentences(report: AuditReport) -> tuple[str, ...]:
 def _verdict(report: AuditReport) -> str:
     if report.alarm:
         return (
-            f"Alarm at run {report.alarm_at:,}: what is emitted does not have the target's law. "
-            f"{_surprise(report)}"
+            f"Alarm at run {report.alarm_at:,}: the output does not follow the target's "
+            f"distribution. {_evidence(report)}"
         )
     found = f"deviation found in {report.first_tokens:,} tokens (p = {report.p_value:.3g})."
     if report.passes:
         return f"No {found}"
-    return f"A bug: at temperature 0 the text is not that of the target alone. Otherwise no {found}"
+    return f"A bug: at temperature 0 the text differs from the target alone. Otherwise no {found}"
 
 
-def _surprise(report: AuditReport) -> str:
+def _evidence(report: AuditReport) -> str:
     if report.p_value == 0.0:
-        return "The target cannot have written one of the tokens."
+        return "The target cannot write one of the tokens."
     return (
-        f"If it had, evidence so strong would come up in at most {_rare(report.p_value)} audits, "
-        "however long they go on."
+        f"If it did, evidence this strong would appear in at most {_one_in(report.p_value)} "
+        "audits, however long they run."
     )
 
 
-def _rare(share: float) -> str:
-    return "one of a billion" if share < 1e-9 else f"one of {int(1 / share):,}"
+def _one_in(share: float) -> str:
+    return "one in a billion" if share < 1e-9 else f"one in {int(1 / share):,}"
 
 
 def _power(report: AuditReport) -> str:
     if report.alarm:
         return ""
     if report.temperature == 0.0:
-        return "At temperature 0 a single token that is not the target's own would have alarmed."
+        return "At temperature 0 a single wrong token would have raised an alarm."
     if report.detectable is None:
-        return "So few tokens would not have shown any bias but a token that the target forbids."
+        return "With so few tokens, only a token that the target never writes would be detected."
     return (
-        f"By now an alarm was to be expected if {report.detectable.tokens}, taken together, were "
-        f"written too often or too seldom by {100 * report.detectable.bias:.1f} percentage points "
-        "everywhere; a smaller bias may have gone unseen."
+        f"An alarm would be expected by now if {report.detectable.tokens}, taken together, were "
+        f"written {100 * report.detectable.bias:.1f} percentage points too often or too rarely "
+        "everywhere. A smaller bias may go undetected."
     )
 
 
 def _counts(report: AuditReport) -> str:
-    stood = (
+    alpha = (
         ""
         if report.alpha is None
-        else f"; of the tested candidates {PERCENT.shown(report.alpha)} stood"
+        else f"; {PERCENT.shown(report.alpha)} of the tested candidates were accepted"
     )
     return (
         f"{report.runs:,} of {report.planned:,} runs: {report.accepted:,} accepted, "
-        f"{report.recovered:,} recovered and {report.bonus:,} bonus tokens{stood}."
+        f"{report.recovered:,} recovered and {report.bonus:,} bonus tokens{alpha}."
     )
 
 
@@ -297,19 +308,19 @@ def _greedy(report: AuditReport) -> str:
         return ""
     if check.divergence is None:
         return (
-            f"At temperature 0 all {check.tokens:,} tokens of {check.prompts} texts are those of "
-            "the target alone."
+            f"At temperature 0 all {check.tokens:,} tokens of {check.prompts} texts are identical "
+            "to the target alone."
         )
     return _divergence_words(check.divergence)
 
 
 def _divergence_words(found: GreedyDivergence) -> str:
-    cause = "that is a bug"
+    cause = "a bug"
     if found.word == "near tie":
-        cause = "that is a near tie, which rounding decides"
+        cause = "a near tie, decided by rounding"
     return (
-        f"At temperature 0 token {found.place + 1} is {found.token!r} where the target alone says "
-        f"{found.expected!r}. Its two best logits are {found.margin:.2g} apart there: {cause}."
+        f"At temperature 0 token {found.place + 1} is {found.token!r}; the target alone writes "
+        f"{found.expected!r}. Its two best logits differ by {found.margin:.2g} there: {cause}."
     )
 
 
@@ -317,4 +328,4 @@ def _bug(report: AuditReport) -> str:
     if report.broken is None:
         return ""
     known = BREAKS[report.broken]
-    return f"The loop is broken on purpose ({known.name}). {known.does} It costs {known.costs}."
+    return f"The loop is broken on purpose ({known.name}). {known.does} It affects {known.costs}."

@@ -1,4 +1,4 @@
-"""The work of an audit, for the dashboard; its reports are kept, to draw how evidence grew."""
+"""The background job of an audit; it keeps all reports, for the chart of growing evidence."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ AUDIT = "audit"
 
 class AuditJob(Job):
     def __init__(self, audit: Audit, spec: PairSpec, maker: RunMaker) -> None:
-        what = audit.broken or "the true rule"
-        super().__init__(maker, name=AUDIT, label=f"Audit of {what}")
+        rule = audit.broken or "the true rule"
+        super().__init__(maker, name=AUDIT, label=f"Audit of {rule}")
         self.audit, self.spec = audit, spec
         self._reports = list[AuditReport]()
 
     @property
     def reports(self) -> tuple[AuditReport, ...]:
-        """In the order in which they came."""
+        """Return all reports, oldest first."""
         return tuple(self._reports)
 
     @property
     def report(self) -> AuditReport | None:
-        """The newest."""
+        """Return the newest report."""
         return self._reports[-1] if self._reports else None
 
     @property
@@ -35,7 +35,7 @@ class AuditJob(Job):
     def doing(self) -> str:
         if self._state == "waiting":
             return "waiting for its turn"
-        return self._maker.doing or "beginning"
+        return self._maker.doing or "starting"
 
     def _work(self) -> None:
         self._state = "running"

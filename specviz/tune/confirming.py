@@ -1,7 +1,7 @@
-"""Works that measure chosen cells: all of them alike, or in a race that drops the slower ones.
+"""Background jobs that measure chosen cells: all equally often, or racing to drop slower ones.
 
-In a race the time goes to those that are still in doubt. Every stage of it is a plan with seeds of
-its own, made by the one runner; what was measured of a candidate in earlier stages counts on.
+A race spends its time on the cells that are still close. Every stage is a plan with its own seeds;
+measurements of earlier stages still count.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from specviz.store import Library
 from specviz.tune.halving import Stage, fastest, mixed, stages_of
 from specviz.tune.measuring import Choice, MeasuredCell, measured_cells, plan_of_cells
 
-_WHOLE = 12  # measurements of each candidate in a full comparison, of which a race takes half
+_FULL = 12  # measurements of each candidate in a full comparison; a race takes half of them
 
 
 class CellsJob(ComparisonJob):
-    """Measures each of the cells on every prompt."""
+    """Measures each cell on every prompt."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class CellsJob(ComparisonJob):
 
 
 class RaceJob(Job):
-    """Races the cells; the first of ``cells`` at the end is the fastest that was found."""
+    """Races the cells; at the end the first of ``cells`` is the fastest."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class RaceJob(Job):
         super().__init__(maker, name=name, label="Tune: racing the best candidates")
         self.choices = tuple(choices)
         self._items, self._library = mixed(items), library
-        budget = len(choices) * _WHOLE // 2
+        budget = len(choices) * _FULL // 2
         self._stages = _with_items(stages_of(len(choices), budget), len(items))
         self._stage: ComparisonJob | None = None
         self._runs: dict[int, list[LaneRun]] = {place: [] for place in range(len(choices))}
@@ -79,7 +79,10 @@ class RaceJob(Job):
 
     @property
     def cells(self) -> tuple[MeasuredCell, ...]:
-        """Those still in the race come first, at the end the fastest; then who stayed longest."""
+        """Return measured cells: those still in the race first, then those that stayed longest.
+
+        At the end the fastest is first.
+        """
         with self._lock:
             known = [(place, self._cell(place)) for place, runs in self._runs.items() if runs]
             left = self._left
@@ -103,24 +106,24 @@ class RaceJob(Job):
 
     def _measure(self, stage: Stage, begun: int) -> None:
         plan = self._plan(stage, begun)
-        self._stage = work = ComparisonJob(plan, self._maker, self._library, title=self.label)
+        self._stage = job = ComparisonJob(plan, self._maker, self._library, title=self.label)
         self._check_stop()
-        work.prepare()
-        for run in work.measured:
+        job.prepare()
+        for run in job.measured:
             self._take(run)
-        for run in work.make_missing():
+        for run in job.make_missing():
             self._take(run)
             self._check_stop()
 
     def _plan(self, stage: Stage, begun: int) -> Plan:
-        """Other prompts in every stage; where there are too few of them, other seeds."""
+        """Plan a stage with unused prompts, or with other seeds where there are too few."""
         number = stage.measurements
         choices = [self.choices[each] for each in self._left]
         if begun + number <= len(self._items):
             return plan_of_cells(choices, self._items[begun : begun + number], repeats=1)
         items = self._items[:number]
         plan = plan_of_cells(choices, items, repeats=number // len(items))
-        return replace(plan, lanes=tuple(_later(each, begun) for each in plan.lanes))
+        return replace(plan, lanes=tuple(_shift_seed(each, begun) for each in plan.lanes))
 
     def _take(self, run: LaneRun) -> None:
         with self._lock:
@@ -143,7 +146,7 @@ class RaceJob(Job):
 
 
 def _with_items(stages: Sequence[Stage], count: int) -> tuple[Stage, ...]:
-    """With so many measurements that each prompt of a stage is run equally often."""
+    """Round measurements up so that a stage runs each of its prompts equally often."""
     whole = (
         math.ceil(each.measurements / count) * min(count, each.measurements) for each in stages
     )
@@ -156,5 +159,5 @@ def _speed(cell: MeasuredCell) -> float:
     return cell.speedup or 0.0
 
 
-def _later(lane: Lane, seeds: int) -> Lane:
+def _shift_seed(lane: Lane, seeds: int) -> Lane:
     return replace(lane, config=replace(lane.config, seed=lane.config.seed + seeds))

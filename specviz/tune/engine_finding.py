@@ -1,4 +1,4 @@
-"""What was found, as other engines need it: with the γ that is best by each one's own rule."""
+"""Translate a candidate's best cell into other engines' settings, with γ best for each rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.tune.surface import Cell
 
 
 def settings_for(candidate: Candidate, cell: Cell) -> list[EngineSettings]:
-    """Each snippet with the γ that is best by the rule that it runs by."""
+    """Return each engine's settings, with the γ that is best for its acceptance rule."""
     matching = candidate.matching.best_at(cell.temperature) or cell
     own = engine_settings(finding_of(candidate, cell))
     others = engine_settings(finding_of(candidate, _here(candidate, matching)))
@@ -19,7 +19,7 @@ def settings_for(candidate: Candidate, cell: Cell) -> list[EngineSettings]:
 
 
 def _here(candidate: Candidate, matching: Cell) -> Cell:
-    """The same γ under the lossless rule, which is what is run here."""
+    """Return the cell of the same γ under the lossless rule, which specviz runs."""
     return candidate.surface.cell(matching.gamma, matching.temperature) or matching
 
 
@@ -31,7 +31,7 @@ def _merged(own: EngineSettings, other: EngineSettings) -> EngineSettings:
 
 
 def finding_of(candidate: Candidate, cell: Cell) -> Finding:
-    """Under both rules at the cell's γ; names as the pair was asked for."""
+    """Return the finding for both rules at the cell's γ, with the model names the user gave."""
     spec = candidate.lane.spec
     target = spec.target_place
     draft = spec.draft or (target.removesuffix("target") + "draft" if spec.embedded else None)

@@ -1,8 +1,8 @@
-"""Take it to your engine: the settings that were found, as a command or a snippet to paste.
+"""The found settings for other serving engines, as commands and snippets to paste.
 
-Names of flags and fields are those in the sources of the version that stands beside them. What to
-expect of each engine is by its own rule. Model names are foreign text: quoted for the shell, and
-as JSON and Python write strings.
+Flag and field names come from the sources of the version given with each engine; expected tokens
+per round follow that engine's acceptance rule. Model names are untrusted text, so they are quoted
+for the shell, JSON and Python.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from specviz.tune.findings import (
     Snippet,
 )
 
-LOOKUP_WORDS = 3  # the most that our prompt lookup goes by
+MAX_LOOKUP_NGRAM = 3  # the longest n-gram of specviz's prompt lookup
 
 
 def engine_settings(finding: Finding) -> tuple[EngineSettings, ...]:
@@ -35,15 +35,15 @@ def engine_settings(finding: Finding) -> tuple[EngineSettings, ...]:
 def _vllm(finding: Finding) -> EngineSettings:
     config: dict[str, Any] = {"num_speculative_tokens": finding.gamma}
     if finding.draft_model is None:
-        lookup = {"prompt_lookup_max": LOOKUP_WORDS, "prompt_lookup_min": 1}
+        lookup = {"prompt_lookup_max": MAX_LOOKUP_NGRAM, "prompt_lookup_min": 1}
         snippets = [_vllm_server("serve", finding, {"method": "ngram", **config, **lookup})]
-        notes = [_LOOKS_UP_OTHERWISE]
+        notes = [_OTHER_LOOKUP]
     else:
         config = {"method": "draft_model", "model": finding.draft_model, **config}
-        snippets = [_vllm_server("serve, with its own way of drafting", finding, config)]
+        snippets = [_vllm_server("serve, greedy drafting (vLLM's default)", finding, config)]
         if finding.temperature > 0:
             sampled = {**config, "draft_sample_method": "probabilistic"}
-            label = "serve, with drawn candidates as here"
+            label = "serve, sampled candidates as in specviz"
             snippets.append(_vllm_server(label, finding, sampled, rule="lossless"))
         snippets += _vllm_synthetic(finding, config)
         notes = _vllm_notes(finding)
@@ -72,7 +72,7 @@ def _vllm_synthetic(finding: Finding, config: Mapping[str, Any]) -> list[Snippet
     if rates is None:
         return []
     imposed = {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": rates}
-    label = "load-test with these rates imposed, whatever the draft says"
+    label = "load test with these acceptance rates imposed"
     return [_vllm_server(label, finding, {**config, **imposed}, rule=None)]
 
 
@@ -80,15 +80,15 @@ def _vllm_notes(finding: Finding) -> list[str]:
     notes = [_own_rule("vLLM", finding)]
     if finding.temperature > 0:
         notes.append(
-            'With "draft_sample_method": "probabilistic" it draws candidates as specviz does, for '
-            "more memory."
+            'With "draft_sample_method": "probabilistic" it samples candidates as specviz does, '
+            "using more memory."
         )
         if finding.top_k or finding.top_p < 1:
-            notes.append("Even then top-k and top-p do not apply to its draft, only to the target.")
+            notes.append("Even then top-k and top-p apply to the target only, not to the draft.")
     notes += [
-        'The two vocabularies must be of one size, unless "use_heterogeneous_vocab" is set.',
-        "With imposed rates the text is not the target's: use them for load tests alone. The draft "
-        "that is named is still loaded and run, so take one of the size that is planned.",
+        'Both vocabularies must have the same size, unless "use_heterogeneous_vocab" is set.',
+        "With imposed rates the text is not the target's: use them for load tests only. The named "
+        "draft is still loaded and run, so choose one of the planned size.",
     ]
     return notes
 
@@ -97,7 +97,7 @@ def _vllm_notes(finding: Finding) -> list[str]:
 
 
 def _sglang(finding: Finding) -> EngineSettings:
-    """The extra token counts as a draft token there."""
+    """SGLang counts the extra token as a draft token, hence γ + 1."""
     words = ["python", "-m", "sglang.launch_server", f"--model-path={finding.target}"]
     words += ["--speculative-algorithm", "STANDALONE" if finding.draft_model else "NGRAM"]
     window = ["--speculative-num-draft-tokens", str(finding.gamma + 1)]
@@ -125,17 +125,17 @@ def _sglang(finding: Finding) -> EngineSettings:
 def _sglang_notes(finding: Finding) -> list[str]:
     if finding.draft_model is None:
         return [
-            "Its NGRAM drafts from a cache that all requests share, so it is not the prompt lookup "
-            "that was measured, and nothing foretells its tokens a round."
+            "Its NGRAM method drafts from a cache shared by all requests. It differs from the "
+            "measured prompt lookup, so its tokens per round cannot be predicted."
         ]
-    otherwise = (
-        "It cannot do otherwise with a draft model of its own: "
+    no_sampling = (
+        "It cannot sample candidates from a separate draft model: "
         "--speculative-use-rejection-sampling is refused with STANDALONE."
     )
     return [
         _own_rule("SGLang", finding),
-        *([otherwise] if finding.temperature > 0 else []),
-        "Both models must have the same vocabulary, with the same number for each token.",
+        *([no_sampling] if finding.temperature > 0 else []),
+        "Both models must have the same vocabulary with the same token ids.",
         "Rates by position cannot be imposed for a load test; the variable SGLANG_SIMULATE_ACC_LEN "
         "imposes a mean length.",
     ]
@@ -148,7 +148,7 @@ def _llamacpp(finding: Finding) -> EngineSettings:
     snippets = [_gguf(finding.target, "target.gguf")]
     server = ["llama-server", "-m", _gguf_name(finding.target, "target.gguf")]
     if finding.draft_model is None:
-        size = ["--spec-ngram-simple-size-n", str(LOOKUP_WORDS)]
+        size = ["--spec-ngram-simple-size-n", str(MAX_LOOKUP_NGRAM)]
         size += ["--spec-ngram-simple-size-m", str(finding.gamma)]
         server += ["--spec-type", "ngram-simple", *size]
     else:
@@ -163,7 +163,7 @@ def _llamacpp(finding: Finding) -> EngineSettings:
     rates = finding.rates_by("match")
     if finding.draft_model is not None and rates is not None:
         imposed = ["--spec-synth-rates", ",".join(f"{each:.{RATE_DIGITS}f}" for each in rates)]
-        label = "load-test with these rates imposed, whatever the draft says"
+        label = "load test with these acceptance rates imposed"
         found.append(_llamacpp_server(label, [*server, *imposed]))
     return EngineSettings(
         engine="llama.cpp",
@@ -195,7 +195,7 @@ def _gguf(model: str, file: str) -> Snippet | None:
 
 
 def _llamacpp_sampling(finding: Finding) -> list[str]:
-    """Our order: the temperature before the cuts. Its own default order and cuts are others."""
+    """Return specviz's sampler order, temperature first; llama.cpp's default differs."""
     return [
         "--temp",
         str(finding.temperature),
@@ -210,20 +210,20 @@ def _llamacpp_sampling(finding: Finding) -> list[str]:
 
 def _llamacpp_notes(finding: Finding) -> list[str]:
     convert = (
-        "It reads GGUF files; for a model on the Hub add --remote to the conversion. Converted to "
-        "fewer bits, both models say something a little different."
+        "It reads GGUF files; for a model on the Hub add --remote to the conversion. Quantized "
+        "models write slightly different text."
     )
     if finding.draft_model is None:
         return [
-            f"It looks up exactly {LOOKUP_WORDS} tokens, where specviz also tries fewer, so it "
-            "finds a place less often.",
+            f"It looks up exactly {MAX_LOOKUP_NGRAM} tokens; specviz also tries fewer, so "
+            "llama.cpp finds a match less often.",
             convert,
         ]
     return [
         _own_rule("llama.cpp", finding),
         "Older versions call the flags --draft-max and --draft-min; this one refuses these names.",
         convert,
-        "With imposed rates the text is not the target's: use them for load tests alone.",
+        "With imposed rates the text is not the target's: use them for load tests only.",
     ]
 
 
@@ -247,7 +247,7 @@ def _transformers(finding: Finding) -> EngineSettings:
                 tau=finding.tau_by(rule),
             ),
             Snippet(
-                label=f"the same, to be put into generation_config.json of {owner}",
+                label=f"the same, for generation_config.json of {owner}",
                 language="json",
                 text=json.dumps(fields, indent=2),
             ),
@@ -267,7 +267,7 @@ def _assistant_fields(finding: Finding) -> dict[str, Any]:
 def _lookup_fields(finding: Finding) -> dict[str, Any]:
     return {
         "prompt_lookup_num_tokens": finding.gamma,
-        "max_matching_ngram_size": LOOKUP_WORDS,
+        "max_matching_ngram_size": MAX_LOOKUP_NGRAM,
     }
 
 
@@ -299,7 +299,7 @@ def _transformers_code(finding: Finding) -> str:
 
 
 def _sampling_options(finding: Finding) -> dict[str, Any]:
-    """Its top_k 0 is off, as ours."""
+    """Return options of ``generate``; top_k 0 means off, as in specviz."""
     options: dict[str, Any] = {"max_new_tokens": 128}
     if finding.temperature == 0:
         return options | {"do_sample": False}
@@ -313,26 +313,26 @@ def _arguments(values: Mapping[str, Any]) -> str:
 
 def _transformers_notes(finding: Finding) -> list[str]:
     if finding.draft_model is None:
-        return [_LOOKS_UP_OTHERWISE, "Texts are decoded one at a time."]
+        return [_OTHER_LOOKUP, "Texts are decoded one at a time."]
     return [
-        "It accepts by the rule that specviz does, and its draft draws under the target's "
-        "temperature, top-k and top-p.",
-        "Left alone, a draft stops where it is less than 40 % sure of a token; "
+        "It uses specviz's acceptance rule, and its draft samples with the target's temperature, "
+        "top-k and top-p.",
+        "By default a draft stops at a token with less than 40 % confidence; "
         "assistant_confidence_threshold 0 turns that off.",
         "Texts are decoded one at a time.",
     ]
 
 
-# What several have in common
+# Shared by several engines
 
-_LOOKS_UP_OTHERWISE = (
-    "Where the same words stand in several places, it may copy from another one than specviz does, "
-    "so its tokens a round may differ."
+_OTHER_LOOKUP = (
+    "If an n-gram occurs several times, it may copy from a different occurrence than specviz, so "
+    "its tokens per round may differ."
 )
 
 
 def _request(finding: Finding) -> Snippet:
-    """Fields of the OpenAI interface and one more, by which top-k is off at -1."""
+    """Return the fields of an OpenAI request, plus top_k, which is off at -1."""
     fields: dict[str, Any] = {"temperature": finding.temperature}
     if finding.temperature > 0:
         fields |= {"top_p": finding.top_p, "top_k": finding.top_k or -1}
@@ -340,16 +340,15 @@ def _request(finding: Finding) -> Snippet:
 
 
 def _own_rule(engine: ServingEngine, finding: Finding) -> str:
-    said = (
-        f"{engine} drafts the likeliest token and accepts it with the target's own chance of it, "
-        "which is exact too"
+    rule = (
+        f"{engine} drafts the likeliest token and accepts it with the target's probability of it, "
+        "which is lossless too"
     )
     if finding.temperature == 0:
-        return f"{said}; at temperature 0 that is the same as here."
+        return f"{rule}; at temperature 0 this equals specviz's rule."
     here, there = finding.tau, finding.tau_by("match")
     if here is None or there is None:
-        return f"{said}; its tokens a round may be more or fewer."
+        return f"{rule}; its tokens per round may differ."
     return (
-        f"{said}: expect {TOKENS.shown(there)} tokens a round, where specviz has "
-        f"{TOKENS.shown(here)}."
+        f"{rule}: expect {TOKENS.shown(there)} tokens per round; specviz has {TOKENS.shown(here)}."
     )

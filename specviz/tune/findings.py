@@ -1,6 +1,6 @@
-"""A finding that is to be run by another engine, and what its settings are made of.
+"""The values from which settings for other engines are made.
 
-Engines do not all accept by the same rule, so a finding has the rates of both.
+Engines accept by one of two rules, so a finding has the acceptance rates of both.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from specviz.record.drafters import chosen_drafter
 ServingEngine = Literal["vLLM", "SGLang", "llama.cpp", "transformers"]
 Language = Literal["shell", "json", "python"]
 
-# lossless: a drawn candidate with min(1, target / draft). match: the draft's likeliest token, with
-# the target's own chance of it.
+# lossless: accepts a sampled candidate with probability min(1, target / draft).
+# match: accepts the draft's likeliest token with the target's probability of it.
 AcceptanceRule = Literal["lossless", "match"]
 
 RATE_DIGITS = 4
@@ -25,10 +25,10 @@ RATE_DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is to be run elsewhere. Models are folders or names on the Hub.
+    """What another engine should run. Models are folders or names on the Hub.
 
-    ``cumulative``: by rule, for each position the chance that all candidates up to it are accepted,
-    as far as it is known. ``tau`` is what was found here.
+    ``cumulative``: for each known rule and each position, the probability that all candidates up to
+    it are accepted. ``tau`` is specviz's value.
     """
 
     target: str
@@ -47,15 +47,15 @@ class Finding:
         assert self.gamma >= 1
         assert all(len(rates) == self.gamma for rates in self.cumulative.values())
         if chosen_drafter(self.drafter).method.needs_draft and self.draft is None:
-            raise ConfigError("No draft model is named.", remedy="Name one, or use prompt lookup.")
+            raise ConfigError("There is no draft model.", remedy="Name one, or use prompt lookup.")
         if any("\0" in name for name in (self.target, self.draft or "")):
             raise ConfigError(
-                "The name of a model has a NUL in it, which no command can hold.",
+                "A model name contains a NUL character, which no command can contain.",
                 remedy="Rename its folder.",
             )
 
     def tau_by(self, rule: AcceptanceRule) -> float | None:
-        """Tokens a round by the rule; a certain draft, as of prompt lookup, makes both the same."""
+        """Return the tokens per round under a rule; without a draft model both rules are equal."""
         rates = self._rates(rule)
         return None if rates is None else 1 + sum(rates)
 
@@ -75,8 +75,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """``rule``: by which a run of it accepts; ``tau``: the tokens a round to expect by that. None
-    where acceptance is imposed, or not known."""
+    """A text to paste. ``rule``: how a run of it accepts; ``tau``: its expected tokens per round.
+
+    Both are None where acceptance is imposed or not known.
+    """
 
     label: str
     language: Language
@@ -87,16 +89,16 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """``notes``: what the engine cannot express, or does otherwise; a sentence each."""
+    """Snippets for one engine. ``notes``: sentences on what it cannot do or does differently."""
 
     engine: ServingEngine
-    version: str  # in whose sources the names were read
+    version: str  # the flag and field names are from its sources
     snippets: tuple[Snippet, ...]
     notes: tuple[str, ...]
 
 
 def tidy_rates(cumulative: Iterable[float]) -> list[float]:
-    """Rounded, within 0 and 1, never rising: engines refuse any other."""
+    """Round rates, clip them to 0 and 1 and make them non-increasing, as engines require."""
     tidy, last = list[float](), 1.0
     for rate in cumulative:
         assert not math.isnan(rate)

@@ -1,7 +1,7 @@
-"""Step costs of a machine that is not at hand, from the two numbers that matter.
+"""Step costs of another machine from two numbers: draft step and verification.
 
-Acceptance does not depend on the machine, so with these the surface is exact for it. Everything
-is counted in steps of the target alone.
+Acceptance does not depend on the machine, so these costs suffice for its surface. The unit is one
+step of the target alone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ _HIGHEST = 1000.0
 
 
 def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
-    """``c``: a draft step. ``v``: checking any number of tokens, or some numbers of them; between
-    two that are given the cost is on the line through them, beyond the last on the same line unless
-    that falls."""
+    """Make step costs from given numbers, in target steps.
+
+    Args:
+        c: Cost of a draft step.
+        v: Cost of verifying any number of tokens, or a cost for some numbers. Others are
+            interpolated linearly; beyond the last, extrapolated unless the line falls.
+    """
     _check("c", c, low=0.0)
     known = {1: 1.0, **v} if isinstance(v, Mapping) else {1: 1.0, 2: v, _MOST_ROWS: v}
     for rows, cost in known.items():
@@ -32,9 +36,9 @@ def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
 
 
 def read_verify_costs(text: str, source: str) -> dict[int, float]:
-    """From JSON: an object whose names are numbers of tokens checked at once."""
+    """Read verification costs from a JSON object, by the number of tokens verified at once."""
     try:
-        record = json.loads(text, parse_int=float)  # which takes any number of digits
+        record = json.loads(text, parse_int=float)  # float accepts any number of digits
     except (ValueError, RecursionError):
         _refuse(source)
     if not isinstance(record, dict) or not record:
@@ -69,7 +73,7 @@ def _check(name: str, cost: float, *, low: float) -> None:
 
 def _refuse(source: str) -> Never:
     raise ConfigError(
-        f"{source} holds no costs of verification.",
-        remedy=f'Write it as {{"2": 1.02, "6": 1.1}}: tokens checked at once, from 2 to '
+        f"{source} contains no verification costs.",
+        remedy=f'Write it as {{"2": 1.02, "6": 1.1}}: tokens verified at once, from 2 to '
         f"{_MOST_ROWS}, and the cost in target steps.",
     )

@@ -1,7 +1,7 @@
-"""Speculation at temperature 0 against the target by itself, as transformers runs it.
+"""Compare speculation at temperature 0 with the target alone, run by transformers.
 
-Two ways to add up the same sums may choose differently between tokens that are almost equally
-likely, so a first difference is either such a near tie or a bug.
+Rounding can decide between tokens with almost equal logits, so the first difference is either such
+a near tie or a bug.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
-from specviz.tune.short_runs import audit_settings, contexts, fresh_logits, near, speculation
+from specviz.tune.short_runs import (
+    audit_settings,
+    contexts,
+    fresh_logits,
+    logit_tolerance,
+    speculation,
+)
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -23,17 +29,17 @@ _GREEDY_PROMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GreedyDivergence:
-    """The first token at temperature 0 that the target alone would not have written."""
+    """The first token at temperature 0 that differs from the target alone."""
 
-    prompt: int  # of those tried, from 0
-    place: int  # in the text, from 0
+    prompt: int  # index of the tested prompt
+    place: int  # index in the text
     token_id: int
     token: str
     expected_id: int
     expected: str
     margin: float  # between the two best logits of the target there
     shortfall: float  # of the worse of the two tokens below the best logit
-    limit: float  # for a near tie; it depends on the dtype
+    limit: float  # of the shortfall, for a near tie; depends on the dtype
 
     @property
     def word(self) -> Literal["near tie", "a bug"]:
@@ -42,11 +48,11 @@ class GreedyDivergence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GreedyCheck:
-    """Speculation at temperature 0 against ``generate`` of transformers."""
+    """The result of comparing temperature 0 with ``generate`` of transformers."""
 
     prompts: int
     tokens: int
-    divergence: GreedyDivergence | None  # the first; one that is no near tie goes before the others
+    divergence: GreedyDivergence | None  # the first; bugs come before near ties
 
     @property
     def equal(self) -> bool:
@@ -58,10 +64,10 @@ class GreedyCheck:
 
 
 def check_greedy(pair: Pair, config: RunConfig, bug: str | None) -> GreedyCheck:
-    """Speculation at temperature 0, with the bug in it, against the target by itself."""
+    """Compare speculation at temperature 0, with a bug if given, with the target alone."""
     settings = replace(audit_settings(config, GREEDY_TOKENS), temperature=0.0, ignore_eos=True)
-    whole = contexts(pair, settings)[-len(read_presets()) :]
-    prompts = whole[:: len(whole) // _GREEDY_PROMPTS]
+    presets = contexts(pair, settings)[-len(read_presets()) :]  # uncut
+    prompts = presets[:: len(presets) // _GREEDY_PROMPTS]
     found: list[GreedyDivergence] = []
     for number, context in enumerate(prompts):
         run = speculation(pair, context, settings, bug)
@@ -78,8 +84,10 @@ def check_greedy(pair: Pair, config: RunConfig, bug: str | None) -> GreedyCheck:
 
 
 def plain_text(pair: Pair, context: Sequence[int], num_tokens: int) -> list[int]:
-    """By ``generate`` of transformers, with no end but the limit, none of the model's own settings,
-    such as a penalty, and none of the ids that mean nothing."""
+    """Return the greedy text of ``generate`` of transformers, always ``num_tokens`` long.
+
+    The model's own generation settings, such as penalties, and padding ids are turned off.
+    """
     import torch
     from transformers import GenerationConfig
 
@@ -119,5 +127,5 @@ def _divergence(
         expected=pair.token_table.text(theirs),
         margin=best - second,
         shortfall=best - min(float(logits[ours]), float(logits[theirs])),
-        limit=near(pair),
+        limit=logit_tolerance(pair),
     )

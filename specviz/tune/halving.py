@@ -1,7 +1,7 @@
-"""Sequential halving (Karnin, Koren and Somekh 2013): who is measured how often in a race.
+"""Sequential halving (Karnin, Koren and Somekh 2013): how often a race measures each candidate.
 
-A race has stages of equal cost. In each one all that are left are measured equally often, then the
-slower half drops out; what was measured of a candidate earlier counts on.
+A race has stages of equal cost. Each stage measures all remaining candidates equally often, then
+drops the slower half. Earlier measurements of a candidate still count.
 """
 
 from __future__ import annotations
@@ -13,20 +13,25 @@ from statistics import fmean
 
 from specviz.record.prompts import SuiteItem
 
-_TRIMMED = 8  # one value in so many is left out on either side
+_TRIMMED = 8  # of every 8 values, one is dropped at each end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """How many take part, and how often each of them is measured."""
+    """The number of candidates in a stage, and how often each of them is measured."""
 
     field: int
     measurements: int
 
 
 def stages_of(field: int, budget: int) -> tuple[Stage, ...]:
-    """For a field of two or more; ``budget``: measurements of the whole race, which is never
-    exceeded by more than what one measurement of each in each stage takes."""
+    """Plan the stages of a race.
+
+    Args:
+        field: Number of candidates, two or more.
+        budget: Measurements of the whole race. It is exceeded by at most one measurement of each
+            candidate in each stage.
+    """
     assert field >= 2
     count = math.ceil(math.log2(field))
     made = list[Stage]()
@@ -37,15 +42,18 @@ def stages_of(field: int, budget: int) -> tuple[Stage, ...]:
 
 
 def fastest(logs: Sequence[Sequence[float]], count: int) -> tuple[int, ...]:
-    """The places of so many of the highest means, in their order; ``logs`` of speeds. Whoever has
-    none, as where no whole round could be timed, comes last."""
+    """Return the indices of the ``count`` highest means, in ascending order.
+
+    Args:
+        logs: Logarithms of each candidate's speeds. Candidates without any rank last.
+    """
     means = [_mean(each) for each in logs]
     ranked = sorted(range(len(logs)), key=lambda place: -means[place])
     return tuple(sorted(ranked[:count]))
 
 
 def mixed(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
-    """One of each kind in turn, so that the first few are of all kinds."""
+    """Order prompts round-robin by kind, so that the first few cover all kinds."""
     by_kind: dict[str | None, list[SuiteItem]] = {}
     for each in items:
         by_kind.setdefault(each.kind, []).append(each)
@@ -56,6 +64,6 @@ def mixed(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Without the extremes, so that one stall of the machine decides nothing."""
+    """Return the trimmed mean, so that one stall of the machine decides nothing."""
     cut, ranked = len(values) // _TRIMMED, sorted(values)
     return fmean(ranked[cut : len(ranked) - cut]) if ranked else -math.inf

@@ -1,4 +1,4 @@
-"""Expected against observed, over the runs that were kept: whether expectations hold here."""
+"""Compare expected with observed speedups over stored runs."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from statistics import fmean, median
 
 from specviz.record.numbers import PERCENT
 
-_ENOUGH = 5  # runs, before it is said whether expectations run high or low
-_FAIR = 0.05
+_ENOUGH = 5  # runs needed to report a bias of the expectations
+_FAIR = 0.05  # a smaller bias is not worth a warning
 
 
 def ledger_sentence(pairs: Sequence[tuple[float, float]]) -> str:
-    """``pairs``: expected and observed speedups of runs; at least one."""
+    """Return how far observed speedups are from the expected ones.
+
+    Args:
+        pairs: Expected and observed speedup of each run; at least one.
+    """
     errors = [abs(observed / expected - 1) for expected, observed in pairs]
     if len(pairs) == 1:
-        return f"One run, {PERCENT.shown(errors[0])} off from what was expected."
+        return f"One run, {PERCENT.shown(errors[0])} off the expected speedup."
     near = PERCENT.shown(median(errors))
-    told = f"Of {len(pairs)} runs, half were within {near} of what was expected."
+    text = f"Half of {len(pairs)} runs were within {near} of the expected speedup."
     if len(pairs) < _ENOUGH:
-        return told
+        return text
     shift = math.exp(fmean(math.log(observed / expected) for expected, observed in pairs)) - 1
     if abs(shift) < _FAIR:
-        return f"{told} They lie on both sides: in the mean {PERCENT.signed(shift)}."
+        return f"{text} The mean deviation is {PERCENT.signed(shift)}."
     side = "faster" if shift > 0 else "slower"
     return (
-        f"{told} In the mean runs were {PERCENT.shown(abs(shift))} {side} than expected: the step "
-        "costs may be of another moment of this machine. Measure them again under The pair."
+        f"{text} On average, runs were {PERCENT.shown(abs(shift))} {side} than expected: the step "
+        "costs may be outdated. Measure them again under The pair."
     )

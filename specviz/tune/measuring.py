@@ -1,6 +1,6 @@
-"""Chosen cells measured for real, and set beside what was expected of them.
+"""Chosen cells as lanes of a comparison plan, and their measured beside their expected speedups.
 
-The cells are the lanes of a plan, so the runner that compares lanes runs them too.
+The jobs in ``confirming`` run the plans.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ Choice = tuple[Candidate, Cell]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCell:
-    """``expected`` is as it stood before; the interval is over prompts, or seeds of one prompt."""
+    """A cell's expected speedup before the runs and its measured one.
+
+    The interval covers prompts, or seeds of a single prompt.
+    """
 
     label: str
     gamma: int
@@ -33,19 +36,19 @@ class MeasuredCell:
 
     @property
     def error(self) -> float | None:
-        """How far the measurement is from the expectation, as a share of that."""
+        """Return measured / expected - 1."""
         if self.expected is None or self.speedup is None:
             return None
         return self.speedup / self.expected - 1.0
 
 
 def off_by(cell: MeasuredCell) -> str:
-    """The error with its sign."""
+    """Return the error with its sign, in percent."""
     return PERCENT.signed(cell.error)
 
 
 def best_cells(answer: Answer) -> tuple[Choice, ...]:
-    """The best gamma at every temperature, of the candidate that is ranked first."""
+    """Return the best γ at every temperature, of the best candidate."""
     if answer.best is None:
         return ()
     first, _ = answer.best
@@ -68,7 +71,7 @@ def lane_of(candidate: Candidate, cell: Cell) -> Lane:
 def measured_cells(
     choices: Sequence[Choice], plan: Plan, runs: Sequence[LaneRun]
 ) -> tuple[MeasuredCell, ...]:
-    """Those that have a run."""
+    """Return the cells that have a run."""
     found = list[MeasuredCell]()
     for place, (candidate, cell) in enumerate(choices):
         own = [each for each in runs if each.job.lane == place]

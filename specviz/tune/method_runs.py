@@ -1,8 +1,8 @@
-"""Short runs of one way to speculate: its speed where the costs of steps do not tell it.
+"""Short runs that measure the speed of a method where step costs cannot predict it.
 
-Numbers of candidates race: in every stage all that are left run on the same prompts with the same
-seeds, then the slower half drops out (``halving``). Each run is timed against the target alone,
-along its own words. Importing this loads no torch.
+Several γ race: in every stage the remaining ones run on the same prompts with the same seeds, then
+the slower half drops out (``halving``). Each run is timed against the target alone on the same
+tokens. Importing this module does not load torch.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ from specviz.measure.slice_timing import compared_seconds
 from specviz.record.prompts import SuiteItem
 from specviz.record.trace import RunConfig
 from specviz.tune.halving import Stage, fastest, mixed, stages_of
-from specviz.tune.methods import WayRun
+from specviz.tune.methods import ShortRun
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
-RACED = (1, 2, 4, 8)  # numbers of candidates a round
-_EACH = 4  # runs of each in the mean
-_ALONE = 6  # of one that has no rival
+RACED = (1, 2, 4, 8)  # values of γ
+_EACH = 4  # average runs of each γ
+_ALONE = 6  # runs of a single γ
 _MOST_TOKENS = 64  # of a run
-_SECONDS = 1.0  # for the timing of one
+_SECONDS = 1.0  # for timing one run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WayRuns:
-    """Yields a run after the other, or None for one without a whole round. ``config`` has the way
-    and the temperature."""
+class ShortRunStudy:
+    """A study that yields short runs, or None for a run without a whole round.
+
+    ``config`` sets the method and the temperature.
+    """
 
     items: tuple[SuiteItem, ...]
     config: RunConfig
@@ -51,7 +53,7 @@ class WayRuns:
     def count(self) -> int:
         return sum(each.field * each.measurements for each in self.stages)
 
-    def find(self, pair: Pair) -> Iterator[WayRun | None]:
+    def find(self, pair: Pair) -> Iterator[ShortRun | None]:
         left, begun = tuple(range(len(self.gammas))), 0
         logs: list[list[float]] = [[] for _ in self.gammas]
         for stage in self.stages:
@@ -65,12 +67,12 @@ class WayRuns:
             kept = fastest([logs[each] for each in left], math.ceil(stage.field / 2))
             left = tuple(left[each] for each in kept)
 
-    def _run(self, pair: Pair, gamma: int, number: int) -> WayRun | None:
-        """Other prompts one after the other; where there are too few, other seeds."""
+    def _run(self, pair: Pair, gamma: int, number: int) -> ShortRun | None:
+        """Run the next prompt; after the last one, start again with another seed."""
         items = mixed(self.items)
-        item, later = items[number % len(items)], number // len(items)
+        item, cycle = items[number % len(items)], number // len(items)
         config = replace(
-            self.config, gamma=gamma, seed=self.config.seed + later, record=False,
+            self.config, gamma=gamma, seed=self.config.seed + cycle, record=False,
             max_new_tokens=min(_MOST_TOKENS, self.config.max_new_tokens),
         )  # fmt: skip
         budget = min(_SECONDS, compared_seconds())
@@ -84,14 +86,14 @@ class WayRuns:
         whole = [entry for entry in trace.rounds if entry.whole]
         if not whole or not speedup:
             return None
-        return WayRun(
+        return ShortRun(
             gamma=gamma, temperature=config.temperature, rounds=len(whole),
             tokens=sum(len(entry.emitted) for entry in whole), speedup=speedup,
         )  # fmt: skip
 
 
-def raced(config: RunConfig, gammas: tuple[int, ...]) -> tuple[int, ...]:
-    """Of a surface's numbers of candidates those that short runs try."""
+def raced_gammas(config: RunConfig, gammas: tuple[int, ...]) -> tuple[int, ...]:
+    """Return which of a surface's γ the short runs try."""
     if config.branching:
         return (config.depth,)
     return tuple(each for each in RACED if each in gammas) or gammas[:1]

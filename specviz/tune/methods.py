@@ -1,10 +1,10 @@
-"""Ways to speculate as candidates: which may be asked about, and how each one's speed is found.
+"""Which methods Tune supports, and how it finds the speed of each.
 
-Along a text that the target wrote, most ways have chances of their own for every token, and so
-expected rounds (``theory.own_odds``); a drafter that copies leaves nothing to chance. Of others
-only a bound is known: of candidates that are judged together, and of a tree, never fewer stand in
-the mean than of one chain token by token. Drafting while it pays has no form along a text at all.
-Where the costs of steps do not tell what a round takes, the speed comes from short runs.
+Most methods have an acceptance probability for every token of a text that the target wrote, and so
+expected rounds (``theory.own_odds``); rounds of a drafter that copies are certain. Block
+verification and trees have only a bound: on average they accept at least as many candidates as one
+chain does token by token. ``draft_until="cost"`` has no expectation along a text. Where step costs
+do not cover a round, the speed comes from short runs (``method_runs``).
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specviz.errors import ConfigError
-from specviz.figures.expectation import Floats, chances_along
+from specviz.figures.expectation import Floats, acceptance_along
 from specviz.record.drafters import chosen_drafter
 from specviz.record.run_config import RunConfig, method_words
 from specviz.record.scores import ScoredText
 
 Form = Literal["exact", "at least", "none"]
-Basis = Literal["expected", "at least", "measured"]  # what a speed is
+Basis = Literal["expected", "at least", "measured"]  # what kind of value a speed is
 
-# What a candidate may set for itself.
+# The settings that may differ between candidates.
 OWN_SETTINGS = ("drafter", "rule", "num_drafts", "replacement", "branching", "draft_until")
 
 
 def check_method(config: RunConfig) -> None:
-    """Raises ConfigError for what Tune cannot tell anything of."""
+    """Raise ConfigError for a method that Tune does not support."""
     if not config.exact:
         raise ConfigError(
-            f"Expectations are along the target's own words, which rule={config.rule} changes.",
-            remedy="Choose a rule that keeps the target's law.",
+            f"Tune scores the target's own text, which rule={config.rule} changes.",
+            remedy="Choose a lossless rule.",
         )
     if config.draft_method.own:
         raise ConfigError(
-            "Tune knows nothing of a drafter of your own.",
-            remedy="Run it with `run`, or put it beside others with `compare`.",
+            "Tune does not support custom drafters.",
+            remedy="Run it with `run`, or compare it with others with `compare`.",
         )
     if not config.until.stopping.measured:
         raise ConfigError("The oracle is a bound and has no speed.", remedy="Leave it out.")
@@ -46,9 +46,9 @@ def same_method(one: RunConfig, other: RunConfig) -> bool:
 
 
 def form_of(config: RunConfig) -> Form:
-    """What a text says of the tokens a round."""
+    """Return whether a text gives the exact tokens per round, a bound, or none."""
     if not config.draft_method.has_steps:
-        return "exact"  # whatever the rule: a copied token stands if the text goes on with it
+        return "exact"  # under any rule: a copied token is accepted if it is the text's next
     if config.draft_until == "cost":
         return "none"
     several = config.num_drafts > 1
@@ -58,32 +58,32 @@ def form_of(config: RunConfig) -> Form:
 
 
 def is_plain(config: RunConfig) -> bool:
-    """Whether it is the usual way, which every serving engine has."""
+    """Return whether it is the standard method, which every serving engine supports."""
     fixed = config.by_odds and config.draft_until == "count" and not config.branching
     return fixed and config.drafter in ("model", "prompt-lookup")
 
 
 def gammas_of(config: RunConfig, gammas: tuple[int, ...]) -> tuple[int, ...]:
-    """Those of a surface; a tree has one depth."""
+    """Return the γ of a surface; a tree has one depth."""
     return (config.depth,) if config.branching else gammas
 
 
 def chances_of(config: RunConfig, text: ScoredText) -> Floats:
-    """Of a text that a model drafts along; ``theory.along`` says what they are."""
+    """Return the acceptance probabilities along a text; see ``theory.along``."""
     assert text.scores is not None
-    return chances_along(text.scores, config.until.threshold)
+    return acceptance_along(text.scores, config.until.threshold)
 
 
 def method_text(config: RunConfig) -> str:
-    """How it speculates, in a few words; nothing for a draft model judged token by token."""
+    """Name the method briefly; empty for a draft model with token-by-token verification."""
     drafter = chosen_drafter(config.drafter)
     words = [] if config.draft_method.needs_draft else [drafter.words]
     return ", ".join((*words, *method_words(config)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WayRun:
-    """A short run: tokens of its whole rounds, and its speed in the target's own."""
+class ShortRun:
+    """The result of a short run. ``tokens``: of its whole rounds; ``speedup``: observed."""
 
     gamma: int
     temperature: float

@@ -1,7 +1,7 @@
-"""What a surface is asked for: who may draft, on which texts, under which laws.
+"""The question that Tune answers: which candidates, on which texts, at which temperatures and γ.
 
-A candidate is a lane, as in a comparison: a pair and its settings. All candidates have the texts of
-one question in common; temperatures and gammas are those of the surface.
+A candidate is a lane, as in a comparison: a pair and its settings. All candidates of a question are
+scored on the same texts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from specviz.figures.throughput import GAMMAS
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem
-from specviz.record.scores import Law
+from specviz.record.scores import SamplingParams
 from specviz.record.trace import RunConfig
 from specviz.tune.methods import OWN_SETTINGS, check_method, is_plain
 
@@ -26,9 +26,12 @@ MAX_TEMPERATURES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """``lanes``: the candidates. Of their settings only the way to speculate may differ; length,
-    seed, top-k, top-p and so on are the same for all. ``text``: given words to be scored after the
-    prompts, in place of the target's own."""
+    """The request for a surface.
+
+    ``lanes``: the candidates. Their settings may differ only in the method; length, seed, top-k,
+    top-p and the rest are the same for all. ``text``: a given text to score after the prompts,
+    instead of text that the target writes.
+    """
 
     lanes: tuple[Lane, ...]
     items: tuple[SuiteItem, ...]
@@ -42,22 +45,22 @@ class Question:
         _count("texts", self.num_texts, 1, MAX_TEXTS)
         if any(each.config.forks or each.config.stop for each in self.lanes):
             raise ConfigError(
-                "Expectations are of whole texts, without forks and stop strings.",
+                "Tune scores whole texts, without forks and stop strings.",
                 remedy="Leave them out.",
             )
         for each in self.lanes:
             check_candidate(each.config, self.config)
             if each.spec.served and not (is_plain(each.config) and each.spec.has_draft):
                 raise ConfigError(
-                    "Log-probabilities from a server tell of one chain of a draft model, judged "
-                    "token by token.",
-                    remedy="Leave the other way to speculate out.",
+                    "Log-probabilities from a server support only one chain of a draft model, "
+                    "verified token by token.",
+                    remedy="Leave out the other methods.",
                 )
         for gamma in self.gammas:
             if gamma not in LIMITS["gamma"]:
                 raise ConfigError(f"gamma is {gamma}.", remedy=f"Give {LIMITS['gamma']}.")
-        for law in self.laws:
-            law.put_into(self.config)  # refuses a temperature that no run can have
+        for sampling in self.samplings:
+            sampling.put_into(self.config)  # raises for a temperature out of range
 
     @property
     def config(self) -> RunConfig:
@@ -65,21 +68,21 @@ class Question:
 
     @property
     def temperature(self) -> float:
-        """The one asked about."""
-        asked = self.config.temperature
-        return asked if asked in self.temperatures else self.temperatures[0]
+        """Return the temperature at which candidates are ranked."""
+        requested = self.config.temperature
+        return requested if requested in self.temperatures else self.temperatures[0]
 
     @property
-    def laws(self) -> tuple[Law, ...]:
+    def samplings(self) -> tuple[SamplingParams, ...]:
         config = self.config
         return tuple(
-            Law(temperature=each, top_k=config.top_k, top_p=config.top_p)
+            SamplingParams(temperature=each, top_k=config.top_k, top_p=config.top_p)
             for each in self.temperatures
         )
 
     @property
     def num_texts(self) -> int:
-        """Of one candidate."""
+        """Return the number of texts of one candidate."""
         return len(self.items) * len(self.temperatures)
 
     @property
@@ -88,19 +91,18 @@ class Question:
 
 
 def with_draft(default: PairSpec, draft: str, target: str) -> PairSpec:
-    """The pair of the default's target and another draft."""
+    """Return the default pair with another draft and target."""
     return replace(default, name=None, draft=draft, target=target)
 
 
 def check_candidate(config: RunConfig, like: RunConfig) -> None:
-    """Raises ConfigError for what is no candidate beside ``like``."""
+    """Raise ConfigError for settings that cannot be a candidate beside ``like``."""
     check_method(config)
     for name in (each.name for each in fields(RunConfig) if each.name not in OWN_SETTINGS):
         if getattr(config, name) != getattr(like, name):
             raise ConfigError(
                 f"A candidate has its own {name}.",
-                remedy="Candidates differ in their pair, bodies and way to speculate; the rest is "
-                "for all.",
+                remedy="Only the pair, the bodies and the method may differ between candidates.",
             )
 
 

@@ -1,4 +1,4 @@
-"""Short runs for an audit, and fresh passes over what they wrote."""
+"""Short runs for an audit, and fresh passes over their texts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from specviz.engine import Pair, SpeculativeRun
 
 _LONGEST = 48  # tokens of a prompt
-_SHARES = (0.4, 0.7, 1.0)  # of a preset that a prompt is cut to
-# How far apart logits of the same text may be when they were summed in another order.
-_NEAR = {"float32": 1e-3, "float16": 0.05, "bfloat16": 0.5}
+_SHARES = (0.4, 0.7, 1.0)  # prompts are presets cut to these shares
+# Logits of the same text may differ by this much if they were summed in another order.
+_TOLERANCES = {"float32": 1e-3, "float16": 0.05, "bfloat16": 0.5}
 
 
 def audit_settings(config: RunConfig, max_new_tokens: int) -> RunConfig:
@@ -37,7 +37,7 @@ def speculation(
 
 
 def contexts(pair: Pair, settings: RunConfig) -> tuple[tuple[int, ...], ...]:
-    """Beginnings of the presets, which leave room for what is to be written."""
+    """Return the token ids of prompts cut from the presets, which leave room for the new text."""
     from specviz.engine.model.chat import encode_prompt
 
     room = None if pair.max_context is None else pair.max_context - settings.max_new_tokens
@@ -47,7 +47,7 @@ def contexts(pair: Pair, settings: RunConfig) -> tuple[tuple[int, ...], ...]:
             remedy="Draft fewer candidates.",
         )
     texts = [encode_prompt(pair, each.text, chat=settings.chat)[:room] for each in read_presets()]
-    if settings.chat:  # a template is not to be cut
+    if settings.chat:  # a chat template must not be cut
         return tuple(map(tuple, texts))
     lengths = [[max(1, int(share * len(ids))) for ids in texts] for share in _SHARES]
     return tuple(
@@ -60,7 +60,10 @@ def contexts(pair: Pair, settings: RunConfig) -> tuple[tuple[int, ...], ...]:
 def fresh_logits(
     pair: Pair, make_step: Any, context: Sequence[int], tokens: Sequence[int]
 ) -> torch.Tensor:
-    """Of one pass over prompt and text, [num_tokens, vocabulary]: those before each token."""
+    """Return the logits before each token, from one pass over prompt and text.
+
+    Shape `[num_tokens, vocab_size]`.
+    """
     import torch
 
     fed = torch.tensor([*context, *tokens[:-1]])
@@ -69,5 +72,5 @@ def fresh_logits(
         return step.feed(fed.to(step.device), len(tokens)).to(pair.device)
 
 
-def near(pair: Pair) -> float:
-    return _NEAR.get(pair.environment.dtype, max(_NEAR.values()))
+def logit_tolerance(pair: Pair) -> float:
+    return _TOLERANCES.get(pair.environment.dtype, max(_TOLERANCES.values()))

@@ -1,10 +1,9 @@
-"""The expected speedup for every gamma and temperature, from texts that were scored once.
+"""The expected speedup for every γ and temperature, from texts that were scored once.
 
-Acceptance along a text and the costs of steps are all that it needs. The expected rounds are exact
-along each text (``theory.along``): no acceptance rate is taken for all tokens. A text counts as the
-engine counts it, so rounds that its end cuts short are left out. The interval is of two things: of
-the texts (Student's t over texts, or over stretches of the text where there are few) and of the
-step costs.
+It needs only the acceptance along each text and the step costs. Expected rounds are exact along
+each text (``theory.along``), without one acceptance rate for all tokens; rounds cut short by the
+end are left out, as in the engine. The interval combines the errors of the texts (Student's t over
+texts, or over segments where there are few) and of the step costs.
 """
 
 from __future__ import annotations
@@ -19,29 +18,30 @@ from numpy.typing import ArrayLike
 
 from specviz.figures.expectation import (
     ExpectedRounds,
-    copied_as_expected,
+    covers_gamma,
     expected_rounds,
-    reaches,
+    rounds_of_copies,
 )
 from specviz.figures.step_times import step_times
 from specviz.record.scores import ScoredText
 from specviz.record.trace import StepCosts
 from specviz.theory.student import t_quantile
-from specviz.tune.methods import Basis, WayRun
+from specviz.tune.methods import Basis, ShortRun
 
 CONFIDENCE = 0.95
-_ENOUGH_TEXTS = 5  # for an interval over texts; with fewer it is over stretches of them
-_STRETCH = 32  # tokens: with 16, intervals of single texts cover a tenth too seldom
-_FEWEST, _SHORTEST = 4, 16  # stretches of a short text, and tokens of the shortest one
+_ENOUGH_TEXTS = 5  # for an interval over texts; with fewer it is over their segments
+_SEGMENT = 32  # tokens; with 16, intervals of single texts miss the coverage by a tenth
+_FEWEST, _SHORTEST = 4, 16  # segments of a short text, and tokens of the shortest segment
 CostsAt = Callable[[float], StepCosts | None]  # by temperature
 OddsOf = Callable[[ScoredText], ArrayLike]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What is expected at one gamma and temperature. No speedup without step costs or runs.
+    """The values at one γ and temperature; no speedup without step costs or runs.
 
-    ``basis``: what the speedup is; where it is *at least*, ``tau`` is, too.
+    ``basis``: whether the speedup is expected, a lower bound ("at least", then of ``tau``, too) or
+    measured.
     """
 
     gamma: int
@@ -85,7 +85,7 @@ def _best(cells: Sequence[Cell]) -> Cell | None:
 
 
 def odds_of(text: ScoredText) -> Sequence[float]:
-    """Of a candidate behind others that stand."""
+    """Return each token's acceptance probability after accepted candidates."""
     assert text.scores is not None
     return text.scores.odds
 
@@ -96,32 +96,36 @@ def surface(
     gammas: Sequence[int],
     odds: OddsOf = odds_of,
 ) -> Surface:
-    """All texts of one temperature count together; of a text that is impossible, none does."""
+    """Return the cells over all texts of each temperature, without impossible texts."""
     possible = [each for each in texts if each.scores is None or each.scores.impossible_at is None]
-    by_law: dict[float, list[ScoredText]] = {}
+    by_temperature: dict[float, list[ScoredText]] = {}
     for each in possible:
-        by_law.setdefault(each.law.temperature, []).append(each)
+        by_temperature.setdefault(each.sampling.temperature, []).append(each)
     cells: list[Cell] = []
-    for temperature, own in sorted(by_law.items()):
+    for temperature, own in sorted(by_temperature.items()):
         costs = costs_at(temperature)
-        walked = [_walked(each, gammas, odds) for each in own]
+        rounds = [_rounds_along(each, gammas, odds) for each in own]
         for place, gamma in enumerate(gammas):
-            cells += _cell(gamma, temperature, [each[place] for each in walked], costs)
+            cells += _cell(gamma, temperature, [each[place] for each in rounds], costs)
     return Surface(cells=tuple(cells))
 
 
-def _walked(text: ScoredText, gammas: Sequence[int], odds: OddsOf) -> list[ExpectedRounds]:
+def _rounds_along(text: ScoredText, gammas: Sequence[int], odds: OddsOf) -> list[ExpectedRounds]:
     length, prompt = len(text.token_ids), text.num_prompt
     if text.scores is not None:
         return expected_rounds(odds(text), gammas, ends=text.ends, num_prompt=prompt)
     copied = {each.gamma: each for each in text.copied}
-    return [copied_as_expected(copied[g], length=length, num_prompt=prompt) for g in gammas]
+    return [rounds_of_copies(copied[g], length=length, num_prompt=prompt) for g in gammas]
 
 
-def with_runs(found: Surface, runs: Sequence[WayRun], *, known_tau: bool) -> Surface:
-    """With the speeds that were measured; ``known_tau``: the surface knows the tokens a round."""
+def with_runs(found: Surface, runs: Sequence[ShortRun], *, known_tau: bool) -> Surface:
+    """Return the surface with the speeds of short runs in its cells.
+
+    Args:
+        known_tau: Keep the surface's tokens per round, which are exact.
+    """
     cells = {(each.gamma, each.temperature): each for each in found.cells}
-    by_place: dict[tuple[int, float], list[WayRun]] = {}
+    by_place: dict[tuple[int, float], list[ShortRun]] = {}
     for run in runs:
         by_place.setdefault((run.gamma, run.temperature), []).append(run)
     for place, own in by_place.items():
@@ -135,8 +139,8 @@ def with_runs(found: Surface, runs: Sequence[WayRun], *, known_tau: bool) -> Sur
     return Surface(cells=tuple(ranked))
 
 
-def _measured(runs: Sequence[WayRun]) -> Cell:
-    """The mean of the logarithms, with its interval over the runs."""
+def _measured(runs: Sequence[ShortRun]) -> Cell:
+    """Return the geometric mean of the speedups, with its interval over the runs."""
     logs = [math.log(each.speedup) for each in runs]
     speedup, ends = math.exp(fmean(logs)), (None, None)
     if len(logs) > 1:
@@ -156,13 +160,13 @@ def _measured(runs: Sequence[WayRun]) -> Cell:
 def _cell(
     gamma: int, temperature: float, texts: Sequence[ExpectedRounds], costs: StepCosts | None
 ) -> list[Cell]:
-    """None where every text is too short for a whole round."""
+    """Return the cell, or no cell if every text is too short for a whole round."""
     whole = [each for each in texts if each.rounds > 0]
     if not whole:
         return []
     tau = sum(each.tokens for each in whole) / sum(each.rounds for each in whole)
     speedup = error = None
-    if costs is not None and reaches(costs, gamma):
+    if costs is not None and covers_gamma(costs, gamma):
         speedup, error = _speedup(gamma, whole, costs)
     ends = (None, None) if speedup is None or error is None else _ends(speedup, error)
     return [
@@ -180,7 +184,7 @@ def _ends(speedup: float, error: float) -> tuple[float, float]:
 def _speedup(
     gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts
 ) -> tuple[float, float | None]:
-    """The ratio of all seconds; half the 95 % interval of its logarithm."""
+    """Return the ratio of all seconds and half the 95 % interval of its logarithm."""
     alone = [each.seconds_alone(costs) for each in texts]
     drafted = [each.seconds(costs) for each in texts]
     ratio = math.fsum(alone) / math.fsum(drafted)
@@ -190,15 +194,15 @@ def _speedup(
         units = [
             unit
             for text, own, other in zip(texts, alone, drafted, strict=True)
-            for unit in _stretches(text, own, other)
+            for unit in _segments(text, own, other)
         ]
-    return ratio, _joint(_error_over(units), _cost_error(gamma, texts, costs))
+    return ratio, _combined_error(_error_over(units), _cost_error(gamma, texts, costs))
 
 
-def _stretches(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[float, float]]:
-    """Seconds of both lanes in each stretch of a text, by the rounds that begin in it."""
+def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[float, float]]:
+    """Return the seconds of both lanes in each segment, by the rounds that begin in it."""
     length = len(text.begins)
-    count = max(1, round(length / _STRETCH), min(_FEWEST, length // _SHORTEST))
+    count = max(1, round(length / _SEGMENT), min(_FEWEST, length // _SHORTEST))
     parts = np.array_split(text.begins, count)
     total = float(text.begins.sum())
     return [
@@ -208,7 +212,7 @@ def _stretches(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple
 
 
 def _error_over(units: Sequence[tuple[float, float]]) -> float | None:
-    """Half the interval of log(sum of the first / sum of the second), by linearisation."""
+    """Return half the interval of log(sum of the first / sum of the second), by linearisation."""
     count = len(units)
     if count < 2:
         return None
@@ -224,6 +228,6 @@ def _cost_error(gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts) -
     return step_times(costs, context, gamma, drafts=drafts).round_cost_error
 
 
-def _joint(of_texts: float | None, of_costs: float | None) -> float | None:
-    """Costs that came without an error, such as given ones, add none."""
-    return None if of_texts is None else math.hypot(of_texts, of_costs or 0.0)
+def _combined_error(text_error: float | None, cost_error: float | None) -> float | None:
+    """Combine both errors; costs without one, such as given costs, add none."""
+    return None if text_error is None else math.hypot(text_error, cost_error or 0.0)

@@ -1,7 +1,7 @@
-"""The study behind a surface: texts that the target writes, scored, and the costs of steps.
+"""The study behind a surface: it scores texts that the target writes, and measures step costs.
 
-For each law and prompt there is one text. Where another candidate has the same target, its texts
-are given, so that all are judged along the same words. Importing this loads no torch.
+There is one text for each temperature and prompt. Candidates with the same target reuse its texts,
+so all are scored on the same tokens. Importing this module does not load torch.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from specviz.measure.loaded_pairs import RunMemory
 from specviz.measure.step_costs import step_costs, stored_costs
 from specviz.record.drafters import first_method
 from specviz.record.prompts import SuiteItem
-from specviz.record.scores import Law, ScoredText
+from specviz.record.scores import SamplingParams, ScoredText
 from specviz.record.trace import PairInfo, Prompt, RunConfig, StepCosts
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
-_WRITING_GAMMA = 4  # only how fast a text is written depends on it, not its law
+_WRITING_GAMMA = 4  # affects only how fast a text is written, not its distribution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFound:
-    """What the candidate is: its models, and the bytes that its weights take. None where it is
-    served elsewhere."""
+    """A candidate's models and the bytes of its weights; None where a server runs it."""
 
     info: PairInfo | None
     memory_bytes: int | None
@@ -35,7 +34,7 @@ class PairFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostsFound:
-    """Step costs under the sampling of some temperatures; None if there was no time for any."""
+    """Step costs at some temperatures; None if there was no time to measure them."""
 
     temperatures: tuple[float, ...]
     costs: StepCosts | None
@@ -46,15 +45,15 @@ Found = PairFound | ScoredText | CostsFound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextStudy:
-    """Yields what the pair is, costs that are stored, every scored text, costs measured now.
+    """A study that yields the pair, stored costs, every scored text, then newly measured costs.
 
-    ``config`` has the length, the seed and the way to speculate. ``written``: the tokens of the
-    texts, in the order of laws and prompts, where another study has them. ``text``: words to be
-    scored after each prompt in place of the target's own. ``costs``: whether step costs are wanted.
+    ``config`` sets the length, the seed and the method. ``written``: the tokens of texts from
+    another study, in the order of samplings and prompts. ``text``: to score after each prompt,
+    instead of text that the target writes. ``costs``: whether step costs are wanted.
     """
 
     items: tuple[SuiteItem, ...]
-    laws: tuple[Law, ...]
+    samplings: tuple[SamplingParams, ...]
     config: RunConfig
     gammas: tuple[int, ...]
     text: str | None = None
@@ -79,25 +78,29 @@ class TextStudy:
             yield CostsFound(temperatures=group, costs=made)
 
     def shares(self) -> tuple[TextStudy | Texts, ...]:
-        """The pair and its costs; then every text by itself."""
-        numbered = enumerate((law, item) for law in self.laws for item in self.items)
+        """Split the study into one for the pair and its costs, and one for each text."""
+        numbered = enumerate((sampling, item) for sampling in self.samplings for item in self.items)
         each_text = (
-            replace(self, laws=(law,), items=(item,), written=self.written[place : place + 1])
-            for place, (law, item) in numbered
+            replace(
+                self, samplings=(sampling,), items=(item,), written=self.written[place : place + 1]
+            )
+            for place, (sampling, item) in numbered
         )
         return (replace(self, items=(), written=()), *(Texts(study=each) for each in each_text))
 
     def texts(self, pair: Pair) -> Iterator[ScoredText]:
-        numbered = iter(range(len(self.laws) * len(self.items)))
-        for law in self.laws:
+        numbered = iter(range(len(self.samplings) * len(self.items)))
+        for sampling in self.samplings:
             for item in self.items:
                 place = next(numbered)
-                yield self._scored(pair, law, item, place)
+                yield self._scored(pair, sampling, item, place)
 
-    def _scored(self, pair: Pair, law: Law, item: SuiteItem, place: int) -> ScoredText:
+    def _scored(
+        self, pair: Pair, sampling: SamplingParams, item: SuiteItem, place: int
+    ) -> ScoredText:
         from specviz.engine.decoding.scoring import copied_rounds, score_text
 
-        config = law.put_into(self.config)
+        config = sampling.put_into(self.config)
         prompt_ids, token_ids = self._tokens(pair, config, item, place)
         ends = not config.ignore_eos and token_ids[-1] in pair.eos_ids
         scores, copied = None, ()
@@ -111,7 +114,7 @@ class TextStudy:
         table = pair.token_table
         return ScoredText(
             prompt=_prompt(pair, item, prompt_ids),
-            law=law,
+            sampling=sampling,
             token_ids=tuple(token_ids),
             token_texts=tuple(table.text(each) for each in token_ids),
             ends=ends,
@@ -124,7 +127,7 @@ class TextStudy:
     def _tokens(
         self, pair: Pair, config: RunConfig, item: SuiteItem, place: int
     ) -> tuple[list[int], Sequence[int]]:
-        """The prompt's tokens and the text's."""
+        """Return the tokens of the prompt and of the text."""
         from specviz.engine.model.chat import encode_prompt
 
         if self.text is not None:
@@ -135,14 +138,17 @@ class TextStudy:
         return prompt_ids, written(pair, prompt_ids, replace(config, chat=False))
 
     def _groups(self) -> list[tuple[float, ...]]:
-        """Temperatures that have their step costs in common: only greedy steps are others."""
-        temperatures = [law.temperature for law in self.laws]
+        """Group temperatures with the same step costs: greedy steps differ from sampled ones."""
+        temperatures = [sampling.temperature for sampling in self.samplings]
         parts = [tuple(t for t in temperatures if (t == 0) is greedy) for greedy in (False, True)]
         return [part for part in parts if part]
 
     def _at(self, pair: Pair, temperature: float) -> RunConfig:
-        """The settings whose step costs are used: where the pair has a draft, those with it, so
-        that candidates of one pair are judged by one table. An early exit has steps of its own."""
+        """Return the settings whose step costs are used.
+
+        If the pair has a draft, they include it, so that all candidates of the pair use one table.
+        Early exit has its own steps.
+        """
         drafter, method = self.config.drafter, self.config.draft_method
         if method.needs_draft or not method.has_steps:
             drafter = first_method(has_draft=pair.draft is not None).name
@@ -151,7 +157,7 @@ class TextStudy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """The texts of a study, and nothing besides."""
+    """A study that yields only the texts of another study."""
 
     study: TextStudy
 
@@ -164,7 +170,7 @@ class Texts:
 
 
 def usual_method(config: RunConfig, drafter: str) -> RunConfig:
-    """One chain of γ candidates, judged token by token."""
+    """Return settings for one chain of γ candidates, verified token by token."""
     return replace(
         config, drafter=drafter, rule="lossless", num_drafts=1, replacement=True, branching=(),
         draft_until="count",
@@ -172,19 +178,19 @@ def usual_method(config: RunConfig, drafter: str) -> RunConfig:
 
 
 def written(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> Sequence[int]:
-    """The target's own words. They have its law whoever drafts, so the faster way is taken."""
+    """Return a text of the target, written with speculation where that is faster."""
     from specviz.engine import decode_plainly, speculate
 
     if pair.draft is None:
         return tuple(decode_plainly(pair, prompt_ids, config))
-    quick = replace(usual_method(config, "model"), gamma=_WRITING_GAMMA, record=False)
-    return tuple(token for entry in speculate(pair, prompt_ids, quick) for token in entry.emitted)
+    fast = replace(usual_method(config, "model"), gamma=_WRITING_GAMMA, record=False)
+    return tuple(token for entry in speculate(pair, prompt_ids, fast) for token in entry.emitted)
 
 
 def _given(pair: Pair, prompt: str, text: str) -> tuple[list[int], Sequence[int]]:
-    """Given words; without a prompt their first token, which nothing comes before, is the prompt.
+    """Return the tokens of the prompt and of a given text, tokenized together.
 
-    They are tokenised together, as a model would read them.
+    Without a prompt, the first token of the text is the prompt.
     """
     from specviz.engine.model.chat import encode_prompt
 
@@ -193,13 +199,13 @@ def _given(pair: Pair, prompt: str, text: str) -> tuple[list[int], Sequence[int]
     context = pair.max_context
     if context is not None and len(ids) > context:
         raise PromptError(
-            f"The text has {len(ids)} tokens with its prompt; the pair's context holds {context}.",
+            f"Prompt and text have {len(ids)} tokens; the pair's context holds {context}.",
             remedy="Give a shorter text, or use a pair with a longer context.",
         )
     if len(ids) <= first:
         raise PromptError(
-            "The text has a single token, which has nothing before it.",
-            remedy="Give a longer text, or a prompt before it.",
+            "The text has a single token and no prompt before it.",
+            remedy="Give a longer text, or a prompt.",
         )
     return ids[:first], ids[first:]
 

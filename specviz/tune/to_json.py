@@ -1,4 +1,4 @@
-"""An answer and the scores of texts as values for JSON."""
+"""Convert an answer and scored texts to JSON values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from specviz.figures.token_kinds import by_token_kind
 from specviz.record.scores import ScoredText
-from specviz.tune.advice import advice, how_found, reason
+from specviz.tune.advice import advice, basis_text, reason
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.engine_finding import settings_for
 from specviz.tune.measuring import MeasuredCell
@@ -21,7 +21,7 @@ SCHEMA = 1
 
 
 def answer_to_json(answer: Answer, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
-    """``surface`` is that of the first in ``ranking``; every candidate has its own there too."""
+    """Convert an answer; ``surface`` is the best candidate's, or the first one's."""
     first = answer.best[0] if answer.best else None
     shown = first or next(iter(answer.candidates), None)
     return {
@@ -57,7 +57,7 @@ def _best(answer: Answer) -> dict[str, Any] | None:
 
 
 def _engines(answer: Answer) -> list[dict[str, Any]]:
-    """Settings of other engines for the best candidate that they run."""
+    """Return settings of other engines for the best candidate that they support."""
     if answer.best_plain is None:
         return []
     return [dataclasses.asdict(each) for each in settings_for(*answer.best_plain)]
@@ -70,13 +70,13 @@ def _ranked(candidate: Candidate, cell: Cell) -> dict[str, Any]:
         "alpha": candidate.alpha(cell.temperature),
         "memory_bytes": candidate.memory_bytes,
         "reason": reason(candidate, cell),
-        "how": how_found(candidate, cell),
+        "how": basis_text(candidate, cell),
         "settings": _settings(candidate, cell),
     }
 
 
 def _settings(candidate: Candidate, cell: Cell) -> dict[str, Any]:
-    """What sets this way apart, as a lane has it."""
+    """Return the settings that may differ between candidates."""
     config = candidate.config
     own = {name: getattr(config, name) for name in OWN_SETTINGS}
     return {"gamma": cell.gamma, **own}
@@ -91,7 +91,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def scored_to_json(text: ScoredText) -> dict[str, Any]:
-    """Every token of a text, and how acceptance differs by the kind of token."""
+    """Convert a scored text: every token, and acceptance by the kind of token."""
     scores = text.scores
     assert scores is not None
     count = len(text.token_ids)
@@ -108,7 +108,7 @@ def scored_to_json(text: ScoredText) -> dict[str, Any]:
     return {
         "prompt": text.prompt.text,
         "kind": text.prompt.kind,
-        "law": dataclasses.asdict(text.law),
+        "law": dataclasses.asdict(text.sampling),
         "own": text.own,
         "doubt": text.doubt,
         "ends": text.ends,
@@ -126,5 +126,5 @@ def scored_to_json(text: ScoredText) -> dict[str, Any]:
 
 
 def _known(values: Sequence[float], count: int) -> Sequence[float | None]:
-    """None at every token where laws were listed in part."""
+    """Return None at every token where a server lists distributions in part."""
     return values or [None] * count

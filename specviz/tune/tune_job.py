@@ -1,4 +1,4 @@
-"""The work of a question, for the command line and the dashboard alike."""
+"""The background job that answers a question, for the command line and the dashboard."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from dataclasses import replace
 from threading import RLock
 
 from specviz.comparison.plan import Lane
-from specviz.figures.expectation import knows_rounds
+from specviz.figures.expectation import covers_rounds
 from specviz.measure.background_job import Job
 from specviz.measure.run_makers import RunMaker
 from specviz.record.scores import ScoredText
 from specviz.record.trace import StepCosts
 from specviz.tune.answer import Answer, Candidate
-from specviz.tune.method_runs import WayRuns, raced
-from specviz.tune.methods import WayRun, gammas_of
+from specviz.tune.method_runs import ShortRunStudy, raced_gammas
+from specviz.tune.methods import ShortRun, gammas_of
 from specviz.tune.question import Question
 from specviz.tune.text_study import CostsFound, PairFound, TextStudy
 
 
-class _Growing:
-    """What is known of one candidate."""
+class _CandidateState:
+    """The results of one candidate so far."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.pair: PairFound | None = None
         self.texts: list[ScoredText] = []
         self.costs: dict[float, StepCosts] = {}
-        self.runs: list[WayRun] = []
-        self.made = 0  # runs, those without a whole round too
+        self.runs: list[ShortRun] = []
+        self.runs_made = 0  # including those without a whole round
 
     def candidate(self, label: str, gammas: tuple[int, ...]) -> Candidate:
         return Candidate(
@@ -43,9 +43,11 @@ class _Growing:
 
 
 class TuneJob(Job):
-    """Scores the candidates one after the other; then those run whose speed nothing else tells.
-    ``given``: costs of a machine not at hand, which spare the measuring of this one's. ``count``
-    grows with what is known."""
+    """Scores the candidates in turn, then makes short runs of those that step costs do not cover.
+
+    ``given``: step costs of another machine, used instead of measuring this one's. ``count`` grows
+    with every result.
+    """
 
     def __init__(
         self,
@@ -61,13 +63,13 @@ class TuneJob(Job):
         self.count = 0
         self.given = given
         self._wants_costs = wants_costs and given is None
-        self._found = [_Growing(lane) for lane in question.lanes]
+        self._found = [_CandidateState(lane) for lane in question.lanes]
         self._answer: tuple[int, str, Answer] | None = None
         self._lock = RLock()
 
     @property
     def progress(self) -> tuple[int, int]:
-        done = sum(len(each.texts) + each.made for each in self._found)
+        done = sum(len(each.texts) + each.runs_made for each in self._found)
         runs = sum(self._runs(each).count for each in self._found if self._wants_runs(each))
         return done, self.question.num_texts * len(self._found) + runs
 
@@ -75,18 +77,18 @@ class TuneJob(Job):
     def doing(self) -> str:
         if self._state == "waiting":
             return "waiting for its turn"
-        return self._maker.doing or "beginning"
+        return self._maker.doing or "starting"
 
     @property
     def answer(self) -> Answer:
-        """Of what is known by now; worked out once for it."""
+        """Return the answer from the results so far, cached until there are more."""
         with self._lock:
-            known = self.count, self._state
-            if self._answer is None or self._answer[:2] != known:
-                self._answer = (*known, self._answered())
+            version = self.count, self._state
+            if self._answer is None or self._answer[:2] != version:
+                self._answer = (*version, self._make_answer())
             return self._answer[2]
 
-    def _answered(self) -> Answer:
+    def _make_answer(self) -> Answer:
         labels, gammas = self.question.labels, self.question.gammas
         found = zip(self._found, labels, strict=True)
         return Answer(
@@ -98,75 +100,72 @@ class TuneJob(Job):
     def _work(self) -> None:
         self._check_others()
         self._state = "running"
-        for growing in self._found:
+        for candidate in self._found:
             self._check_stop()
-            study = self._study(growing.lane)
-            for value in self._maker.find(growing.lane.spec, study):
-                self._take(growing, value)
-        for growing in [each for each in self._found if self._wants_runs(each)]:
+            study = self._study(candidate.lane)
+            for value in self._maker.find(candidate.lane.spec, study):
+                self._take(candidate, value)
+        for candidate in [each for each in self._found if self._wants_runs(each)]:
             self._check_stop()
-            for value in self._maker.find(growing.lane.spec, self._runs(growing)):
-                self._take(growing, value)
+            for value in self._maker.find(candidate.lane.spec, self._runs(candidate)):
+                self._take(candidate, value)
 
-    def _wants_runs(self, growing: _Growing) -> bool:
-        """Whether only runs tell its speed, and some can be made."""
+    def _wants_runs(self, candidate: _CandidateState) -> bool:
+        """Return whether the speed is known only from short runs, and they can be made."""
+        costs = candidate.costs.get(self.question.temperature)
         return (
             self._wants_costs
             and self.question.text is None
-            and not knows_rounds(growing.costs.get(self._asked), growing.lane.config)
+            and not covers_rounds(costs, candidate.lane.config)
         )
 
-    @property
-    def _asked(self) -> float:
-        return self.question.temperature
-
-    def _runs(self, growing: _Growing) -> WayRuns:
-        config = replace(growing.lane.config, temperature=self._asked)
-        gammas = raced(config, self.question.gammas)
-        return WayRuns(items=self.question.items, config=config, gammas=gammas)
+    def _runs(self, candidate: _CandidateState) -> ShortRunStudy:
+        config = replace(candidate.lane.config, temperature=self.question.temperature)
+        gammas = raced_gammas(config, self.question.gammas)
+        return ShortRunStudy(items=self.question.items, config=config, gammas=gammas)
 
     def _check_others(self) -> None:
-        """Refuse candidates that cannot work before the first is scored."""
+        """Check the other candidates' pairs before the first is scored."""
         prompts, chat = [each.prompt for each in self.question.items], self.question.config.chat
         first, *others = dict.fromkeys(each.lane.spec for each in self._found)
         for spec in others:
             self._check_stop()
-            if spec.as_it_is != first.as_it_is and not spec.served:
+            if spec.without_bodies != first.without_bodies and not spec.served:
                 self._maker.check(spec, [each for each in prompts if each], chat=chat)
 
     def _study(self, lane: Lane) -> TextStudy:
         question = self.question
         return TextStudy(
             items=question.items,
-            laws=question.laws,
+            samplings=question.samplings,
             config=lane.config,
             gammas=question.gammas,
             text=question.text,
             written=self._written(lane),
-            costs=self._wants_costs and knows_rounds(None, lane.config),
+            costs=self._wants_costs and covers_rounds(None, lane.config),
         )
 
     def _written(self, lane: Lane) -> tuple[tuple[int, ...], ...]:
-        """The texts of a candidate before it that has the same target."""
+        """Return the texts of an earlier candidate with the same target."""
         for each in self._found:
             same = each.lane.spec.target_place == lane.spec.target_place
             if each.lane is not lane and same and len(each.texts) == self.question.num_texts:
                 return tuple(text.token_ids for text in each.texts)
         return ()
 
-    def _take(self, growing: _Growing, value: object) -> None:
+    def _take(self, candidate: _CandidateState, value: object) -> None:
         with self._lock:
             match value:
                 case PairFound():
-                    growing.pair = value
-                    growing.costs = self._given_costs()
+                    candidate.pair = value
+                    candidate.costs = self._given_costs()
                 case ScoredText():
-                    growing.texts.append(value)
-                case WayRun() | None:
-                    growing.made += 1
-                    growing.runs += [] if value is None else [value]
+                    candidate.texts.append(value)
+                case ShortRun() | None:
+                    candidate.runs_made += 1
+                    candidate.runs += [] if value is None else [value]
                 case CostsFound() if value.costs is not None:
-                    growing.costs.update(dict.fromkeys(value.temperatures, value.costs))
+                    candidate.costs.update(dict.fromkeys(value.temperatures, value.costs))
             self.count += 1
 
     def _given_costs(self) -> dict[float, StepCosts]:

@@ -1,1 +1,4 @@
-"""The Streamlit side of the dashboard. It never imports torch: models live elsewhere."""
+"""The Streamlit pages of the dashboard.
+
+Nothing here imports torch: models run in the process of ``specviz.worker``.
+"""

@@ -1,8 +1,8 @@
 """Access to a dashboard that others can reach: the token, its cookie, and the gate for both.
 
-On a loopback address the dashboard is open. On any other address, or where ``SPECVIZ_TOKEN`` is
-set, ``TokenGate`` answers each request that has neither a right cookie nor a right token. A link
-with the token is exchanged for a cookie, so that the token does not stay in the address bar.
+On a loopback address the dashboard is open. On any other address, or if ``SPECVIZ_TOKEN`` is set,
+``TokenGate`` refuses each request that has neither a valid cookie nor a valid token. A link with
+the token is exchanged for a cookie, so that the token does not stay in the address bar.
 
 The gate encrypts nothing: without https, the token and the cookie cross the network in the clear.
 """
@@ -41,7 +41,7 @@ _FIRST_PENALTY, _LONGEST_PENALTY = 0.5, 8.0  # seconds
 _FORGOTTEN_AFTER = 300.0  # seconds since the last wrong token
 _MOST_CLIENTS = 1000
 
-_UNFIT = re.compile(r"[^A-Za-z0-9._~-]")  # the characters that a link must escape
+_UNFIT = re.compile(r"[^A-Za-z0-9._~-]")  # characters that must be escaped in a link
 _QUERY_SAFE = "%/:?@!$&'()*+,;=-._~"
 _WILDCARDS = ("", "0.0.0.0", "::")
 _MISSING = "Open the link that was printed where specviz was started, or paste its token."
@@ -59,16 +59,16 @@ _HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches the address.
+    """Return whether only this machine can reach the address.
 
-    No name but localhost counts, because a name may resolve to any address.
+    The only name that counts is localhost, because any other may resolve to any address.
     """
     address = _address(host)
     return host.lower() == "localhost" if address is None else address.is_loopback
 
 
 def reachable_by_others() -> bool:
-    """Return whether other people than the owner may open the dashboard.
+    """Return whether people other than the owner may open the dashboard.
 
     ``SPECVIZ_TOKEN`` counts too: on a loopback address it means that a reverse proxy is in front.
     """
@@ -100,7 +100,7 @@ class Penalties:
     _clients: dict[str, tuple[int, float]] = field(default_factory=dict)  # failures, last one
 
     def remaining(self, client: str) -> float:
-        """Return the seconds until a token from this client is looked at again."""
+        """Return the seconds until a token from this client is checked again."""
         failures, last = self._clients.get(client, (0, 0.0))
         penalty = min(_LONGEST_PENALTY, _FIRST_PENALTY * 2 ** min(failures - 1, 10))
         return max(0.0, last + penalty - self.now()) if failures else 0.0
@@ -111,7 +111,7 @@ class Penalties:
         failures, last = self._clients.pop(client, (0, 0.0))
         if now - last > _FORGOTTEN_AFTER:
             failures = 0
-        self._clients[client] = failures + 1, now  # the dict stays sorted by the time
+        self._clients[client] = failures + 1, now  # the dict stays sorted by time
         while len(self._clients) > _MOST_CLIENTS or self._oldest() < now - _FORGOTTEN_AFTER:
             del self._clients[next(iter(self._clients))]
 
@@ -121,13 +121,13 @@ class Penalties:
 
 @dataclass(slots=True, kw_only=True)
 class Access:
-    """The access token of this server, and what the gate has seen so far."""
+    """The access token of this server, and the state of its gate."""
 
     token: str
     chosen: bool = False  # by SPECVIZ_TOKEN
     now: Callable[[], float] = time.time
     penalties: Penalties = field(default_factory=Penalties)
-    reached: bool = False  # whether a connection has come by a network address
+    reached: bool = False  # whether a connection has arrived at a network address
     guarded: bool = False  # whether the gate is in front of the pages
     announced: bool = False  # whether the link was printed
 
@@ -135,12 +135,12 @@ class Access:
         return hmac.compare_digest(sent.encode(errors="replace"), self.token.encode())
 
     def cookie(self) -> str:
-        """Return a fresh cookie: the time of issue and its signature, which the token keys."""
+        """Return a new cookie: the time of issue and its signature, keyed with the token."""
         issued = str(int(self.now()))
         return f"{issued}.{self._signature(issued)}"
 
     def is_cookie(self, value: str) -> bool:
-        """Return whether this token signed the cookie, and it has not expired."""
+        """Return whether this token signed the cookie and the cookie has not expired."""
         issued, _, signature = value.partition(".")
         signed = self._signature(issued).encode()
         if not hmac.compare_digest(signature.encode(errors="replace"), signed):
@@ -154,25 +154,25 @@ class Access:
 
 @cache
 def the_access() -> Access:
-    """Return the server's access. Raise ConfigError where ``SPECVIZ_TOKEN`` cannot be a token."""
+    """Return the server's access. Raise ConfigError if ``SPECVIZ_TOKEN`` is not a valid token."""
     chosen = os.environ.get(TOKEN)
     if chosen is None:
         return Access(token=secrets.token_urlsafe(32))
     if len(chosen) < SHORTEST:
         raise ConfigError(
             f"{TOKEN} has only {len(chosen)} characters.",
-            remedy=f"Set it to at least {SHORTEST}, or unset it to have one made.",
+            remedy=f"Use at least {SHORTEST} characters, or unset it to have a token generated.",
         )
     if _UNFIT.search(chosen):
         raise ConfigError(
-            f"{TOKEN} has characters that do not fit into a link.",
-            remedy="Use only letters A to Z, digits, and the signs . _ ~ -",
+            f"{TOKEN} has characters that are not allowed in a link.",
+            remedy="Use only letters A to Z, digits, and the characters . _ ~ -",
         )
     return Access(token=chosen, chosen=True)
 
 
 def require_usable_token() -> None:
-    """End the start with one line where ``SPECVIZ_TOKEN`` cannot be a token."""
+    """Exit with a one-line message if ``SPECVIZ_TOKEN`` is not a valid token."""
     try:
         the_access()
     except ConfigError as error:
@@ -183,10 +183,10 @@ def require_usable_token() -> None:
 
 
 def announce_link() -> None:
-    """Print the link with the token, where others can reach the address that is configured.
+    """Print the link with the token if others can reach the configured address.
 
-    Under another ASGI server than Streamlit's own, the options do not hold the address; the gate
-    then prints the link at the first connection that it refuses.
+    Under an ASGI server other than Streamlit's own, the options do not contain the address; the
+    gate then prints the link at the first connection that it refuses.
     """
     ours = str(getattr(config, "_server_mode", "")).startswith("starlette")
     if ours and reachable_by_others():
@@ -194,7 +194,7 @@ def announce_link() -> None:
 
 
 def _own_link() -> str:
-    """Return the address of the dashboard by the options that Streamlit was started with."""
+    """Return the address of the dashboard from the options that Streamlit was started with."""
     host = _configured_address()
     if config.is_manually_set("browser.serverAddress"):
         host = str(config.get_option("browser.serverAddress"))
@@ -211,7 +211,7 @@ def _in_url(host: str) -> str:
 def _announce(access: Access, url: str) -> None:
     access.announced = True
     lines = (
-        "The dashboard opens only by this link, which holds its access token:\n",
+        "Open the dashboard with this link, which contains its access token:\n",
         f"  {url}?token={access.token}\n",
     )
     sys.stderr.writelines(lines)
@@ -222,9 +222,9 @@ def _announce(access: Access, url: str) -> None:
 
 
 class TokenGate:
-    """Refuses every request that has neither a right cookie nor a right token.
+    """Middleware that refuses every request with neither a valid cookie nor a valid token.
 
-    It must be the first middleware: what comes before it is open to everybody.
+    It must be the first middleware: everything before it is open to everybody.
     """
 
     def __init__(self, app: ASGIApp, access: Access | None = None) -> None:
@@ -253,14 +253,15 @@ class TokenGate:
     def _guards(self, scope: Scope) -> bool:
         """Return whether this connection needs a cookie.
 
-        Its own local address counts besides the options, which another ASGI server ignores.
+        The connection's own local address counts as well as the options, because another ASGI
+        server ignores the options.
         """
         outside = not is_loopback(_server_of(scope)[0])
         self._access.reached |= outside
         return outside or self._access.chosen or not is_loopback(_configured_address())
 
     def _exchange(self, scope: Scope, sent: str, known: bool) -> Response:
-        """Exchange a token for a cookie; a browser with a right cookie is never refused."""
+        """Exchange a token for a cookie; a browser with a valid cookie is never refused."""
         penalties, client = self._access.penalties, _client_of(scope)
         wait = penalties.remaining(client)
         if not wait:
@@ -271,13 +272,13 @@ class TokenGate:
             return _redirect(scope)
         if wait:
             seconds = math.ceil(wait)
-            text = f"Wrong tokens came from this address. This page tries again in {seconds} s."
+            text = f"Too many wrong tokens. This page tries again in {seconds} s."
             return _refusal(scope, 429, text, retry=seconds)
         return _refusal(scope, 401, _WRONG)
 
     def _announce_once(self, scope: Scope) -> None:
         if not self._access.announced:
-            # Not by the Host header: a stranger writes it, and the owner may follow the link.
+            # Not from the Host header: a stranger controls it, and the owner may follow the link.
             host, port = _server_of(scope)
             scheme = "https" if _is_encrypted(scope) else "http"
             place = _in_url(host) + ("" if port is None else f":{port}")
@@ -289,7 +290,7 @@ def _may_log_in(scope: Scope, sent: str) -> bool:
 
 
 def _without_token(query: bytes) -> tuple[str, bytes]:
-    """Return the first token of a query, and the query without any."""
+    """Return the first token in a query, and the query without tokens."""
     fields = [each.partition(b"=") for each in query.split(b"&")]
     sent = [value for name, _, value in fields if _is_token_name(name)]
     rest = b"&".join(b"".join(each) for each in fields if not _is_token_name(each[0]))
@@ -308,7 +309,7 @@ def _server_of(scope: Scope) -> tuple[str, int | None]:
 
 
 def _client_of(scope: Scope) -> str:
-    """Return what penalties count as one client: an IPv4 address, or an IPv6 network."""
+    """Return the key under which penalties count a client: an IPv4 address or an IPv6 network."""
     host = str((scope.get("client") or ("",))[0])[:64]
     address = _address(host.partition("%")[0])
     if isinstance(address, IPv6Address):  # a person may use any address of such a network
@@ -321,12 +322,12 @@ def _is_encrypted(scope: Scope) -> bool:
 
 
 def _cookie_name(scope: Scope) -> str:
-    """Browsers send one cookie to all ports of a host, so its name holds the port."""
+    """Return the cookie's name, which contains the port: browsers share cookies between ports."""
     return f"specviz_access_{_server_of(scope)[1] or 0}"
 
 
 def _cookies(scope: Scope) -> Iterator[str]:
-    """Yield the values of all cookies of that name: other paths and domains may have set some."""
+    """Yield the values of all cookies with that name; other paths and domains may have set some."""
     for header in Headers(scope=scope).getlist("cookie"):
         for each in header.split(";"):
             name, _, value = each.strip().partition("=")
@@ -335,18 +336,18 @@ def _cookies(scope: Scope) -> Iterator[str]:
 
 
 def _redirect(scope: Scope, cookie: str = "") -> Response:
-    """Send the browser to the same address without the token.
+    """Redirect the browser to the same address without the token.
 
     The location is relative. So a path such as ``//other.example/`` cannot name another host, and
-    it holds behind a proxy that serves the dashboard under a path of its own.
+    the redirect works behind a proxy that serves the dashboard under a subpath.
     """
     page = quote(scope["path"].rpartition("/")[2], errors="replace")
     query = quote(scope["query_string"].decode("latin-1"), safe=_QUERY_SAFE)
     response = Response(status_code=303, headers=_HEADERS)
     response.headers["Location"] = f"./{page}" + (f"?{query}" if query else "")
     if cookie:
-        # Strict would lose the cookie in this redirect, where the link was opened from a mail or
-        # from another site.
+        # With SameSite=strict, a link opened from a mail or from another site would lose the
+        # cookie in this redirect.
         response.set_cookie(
             _cookie_name(scope), cookie, max_age=COOKIE_SECONDS, path="/", httponly=True,
             samesite="lax", secure=_is_encrypted(scope),

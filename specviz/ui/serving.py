@@ -1,8 +1,8 @@
-"""What the server does besides running pages.
+"""ASGI middleware and startup of the server.
 
 The document that Streamlit sends first is empty, and a browser needs more than a second to fill it.
-So that document is sent with the first stage of Watch in it, and names the scripts that the page
-will need. While the browser reads it, the server gets ready for the first run.
+``FirstDocument`` adds the first view of Watch and preloads the scripts that the page will need.
+Meanwhile the server starts the worker process for the first run.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from specviz.ui.watch.library_run import RUN_LINK
 
 _SCRIPTS = Path(streamlit.__file__).parent / "static" / "static" / "js"
 _IMPORTED = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
-# What a browser may ask for that holds for the document as it is on disk.
+# Request headers that refer to the unmodified document on disk.
 _NOT_PASSED_ON = {b"accept-encoding", b"if-none-match", b"if-modified-since", b"range"}
 _ROOT = '<div id="root">'
 
 
 @asynccontextmanager
 async def get_ready(_app: object) -> AsyncIterator[None]:
-    """Print the link with the access token, and start the worker's process beside the server.
+    """Print the link with the access token and start the worker process in the background.
 
     The worker needs seconds to import its libraries.
     """
@@ -49,7 +49,7 @@ async def get_ready(_app: object) -> AsyncIterator[None]:
 
 
 class FirstDocument:
-    """Sends Streamlit's own document of a page with what the page shows first."""
+    """Middleware that adds the page's first view to Streamlit's empty document."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -72,13 +72,13 @@ MIDDLEWARE = [Middleware(TokenGate), Middleware(FirstDocument), Middleware(Stale
 
 
 async def _answer(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Message, bytes]:
-    """The head of an answer, and its whole body."""
+    """Return the start message of a response and its whole body."""
     messages: list[Message] = []
 
-    async def keep(message: Message) -> None:
+    async def collect(message: Message) -> None:
         messages.append(message)
 
-    await app(scope, receive, keep)
+    await app(scope, receive, collect)
     return messages[0], b"".join(each.get("body", b"") for each in messages[1:])
 
 
@@ -103,33 +103,34 @@ def _page_of(scope: Scope) -> Page | None:
 
 
 def _opens_with_stage(scope: Scope, page: Page) -> bool:
-    """Only Watch, and not by a link to another run than the recorded one."""
-    asked = parse_qs(scope["query_string"].decode("latin-1"))
-    return page is PAGES[0] and not asked.keys() & {RUN_LINK, TAB_LINK}
+    """Return whether the page opens on the recorded run: Watch without a link to another run."""
+    query = parse_qs(scope["query_string"].decode("latin-1"))
+    return page is PAGES[0] and not query.keys() & {RUN_LINK, TAB_LINK}
 
 
 @cache
 def _documents(source: str, page: Page, with_stage: bool) -> tuple[bytes, bytes]:
-    """The document as it is, and packed."""
+    """Return the document, plain and gzipped."""
     head = "".join(_preloads(source, page))
     body = ""
     if with_stage:
         head, body = head + first_stage_head(), first_stage_body()
-    made = source.replace("<title>Streamlit</title>", "<title>specviz</title>")
-    made = made.replace("</head>", f"{head}</head>", 1).replace(_ROOT, f"{body}{_ROOT}", 1)
-    plain = made.encode()
+    html = source.replace("<title>Streamlit</title>", "<title>specviz</title>")
+    html = html.replace("</head>", f"{head}</head>", 1).replace(_ROOT, f"{body}{_ROOT}", 1)
+    plain = html.encode()
     return plain, gzip.compress(plain, 6)
 
 
 def _preloads(source: str, page: Page) -> Iterator[str]:
-    """Streamlit's scripts for what the page shows, and those that they import, asked for at once.
+    """Yield preload links for the Streamlit scripts that the page needs, and their imports.
 
-    Without this line they are asked for when the first element comes, and after those of others.
+    Without them, the browser requests these scripts only when the first element arrives, and after
+    the scripts of other elements.
     """
     found = [path.name for kind in page.drawn_by for path in _SCRIPTS.glob(f"{kind}.*.js")]
-    for name in found:  # it grows meanwhile
+    for name in found:  # grows while it is iterated over
         if f"/{name}" in source:
-            continue  # Streamlit asks for it by itself
+            continue  # Streamlit's document already requests it
         yield f'<link rel="modulepreload" crossorigin href="./static/js/{name}">\n'
         text = (_SCRIPTS / name).read_text(encoding="utf-8")
         found += [each for each in _IMPORTED.findall(text) if each not in found]

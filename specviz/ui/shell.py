@@ -1,9 +1,9 @@
-"""The frame round every page: page config, navigation, the look of Streamlit's own parts.
+"""The shell around every page: page config, navigation, styles.
 
-Because the folder is named ``pages``, Streamlit may run a page by itself, without ``app.py``. So a
-page first calls ``require_shell()``, which then opens the frame, and the frame runs the page.
+Because the folder is named ``pages``, Streamlit may run a page directly, without ``app.py``. So a
+page first calls ``require_shell()``, which opens the shell, and the shell runs the page.
 
-``PAGES`` is the one list of the pages, in the order of the navigation: a new page is one entry.
+``PAGES`` lists the pages in the order of the navigation. To add a page, add an entry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamlit.navigation.page import StreamlitPage
 from specviz import ROOT
 from specviz.ui.access import reachable_by_others, the_access
 from specviz.ui.session.background_jobs import show_job_line
-from specviz.ui.session.link_values import drop_senseless_numbers
+from specviz.ui.session.link_values import drop_invalid_numbers
 from specviz.ui.widgets.pair_boxes import OPEN_PAGE
 
 
@@ -26,8 +26,8 @@ from specviz.ui.widgets.pair_boxes import OPEN_PAGE
 class Page:
     """One page: its group in the navigation, its name in links, its title.
 
-    A page without a group stands in the bar itself; a group is a menu there. ``drawn_by`` names
-    the scripts of Streamlit that draw what it shows first.
+    A page without a group is an item of the navigation bar; a group is a menu. ``drawn_by`` names
+    the Streamlit scripts that draw the page's first elements.
     """
 
     group: str
@@ -42,13 +42,14 @@ class Page:
 
 _OURS, _CHART = "BidiComponent", "PlotlyChart"
 PAGES = (
-    Page("", "watch", "Watch", (_OURS,)),  # the first also opens at /
+    Page("", "watch", "Watch", (_OURS,)),  # also opens at /
     Page("", "learn", "Learn", (_OURS,)),
     Page("", "compare", "Compare"),
     Page("", "tune", "Tune", (_CHART,)),
     Page("", "lossless", "Lossless", (_CHART,)),
     Page("", "servers", "Servers"),
     Page("", "runs", "Runs"),
+    Page("", "docs", "Docs"),
     Page("Theory", "speed", "Speed", (_CHART,)),
     Page("Theory", "rejections", "Rejections", (_CHART,)),
     Page("Theory", "bias", "Bias or speed", (_OURS, _CHART)),
@@ -67,9 +68,9 @@ def open_shell() -> None:
     st.logo(ROOT / "assets" / "logo.svg", size="large")
     if reachable_by_others():
         _require_gate()
-        st.set_option("client.showErrorDetails", "type")  # a traceback names files of the server
+        st.set_option("client.showErrorDetails", "type")  # tracebacks show file paths of the server
     page = st.navigation(_navigation(), position="top")
-    drop_senseless_numbers()
+    drop_invalid_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
     show_job_line()
     token = _inside.set(True)
@@ -80,16 +81,16 @@ def open_shell() -> None:
 
 
 def _require_gate() -> None:
-    """Stop a page that Streamlit serves without app.py, and so without the gate."""
+    """Stop a page that Streamlit serves without app.py and therefore without the gate."""
     if not the_access().guarded:
         st.error("This page would be open to everybody. Start specviz with streamlit run app.py.")
         st.stop()
 
 
 def _navigation() -> dict[str, list[StreamlitPage]]:
-    """The pages by their groups."""
+    """Return the pages by group."""
     first, groups = PAGES[0], dict.fromkeys(each.group for each in PAGES)
-    # Streamlit opens the default page at / only; a second entry opens it by its name.
+    # Streamlit opens the default page only at /; a second entry makes it available by name.
     front = st.Page(first.file, title=first.title, url_path="start", default=True)
     navigation = {
         group: [_listed(each) for each in PAGES if each.group == group] for group in groups

@@ -1,9 +1,9 @@
-"""Timers of a page that was left, kept from the server.
+"""Middleware that drops rerun timers of a page that the browser has left.
 
-A part that draws itself again asks for that by a timer of the browser, and names the page that the
-browser takes for the open one. After a press of a link that is still the page before, until the
-new one's first word comes. Streamlit then opens the old page again, without its elements: the next
-part that is drawn has no place ("Bad delta path"), or the press of the link is lost.
+A fragment with ``run_every`` is rerun by a timer in the browser, which names the page that the
+browser believes is open. After a click on a link that is still the previous page, until the new
+page's first message arrives. Streamlit would then open the old page again without its elements:
+the next element has no place ("Bad delta path"), or the click is lost.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
-_STALE = 3.0  # seconds after a change of page; a timer that is dropped comes again
+_STALE = 3.0  # seconds after a change of page; a dropped timer fires again
 
 
 @dataclass(slots=True)
 class OpenPage:
-    """Which page a browser's connection has asked for, and which one it has left for it."""
+    """The page that a browser's connection requested last, and the page before it."""
 
-    asked: str = ""
+    requested: str = ""
     left: str = ""
     since: float = 0.0
 
     def is_stale(self, rerun: ClientState, now: float) -> bool:
-        """Whether this comes from a timer of the page that was left."""
+        """Return whether this rerun was requested by a timer of the page that was left."""
         page = rerun.page_script_hash
         if rerun.is_auto_rerun:
             return bool(page) and page == self.left and now < self.since + _STALE
-        if page != self.asked:
-            self.asked, self.left, self.since = page, self.asked, now
+        if page != self.requested:
+            self.requested, self.left, self.since = page, self.requested, now
         return False
 
 
 class StaleTicks:
-    """Passes on all that a browser says but such timers."""
+    """Middleware that passes on every message from a browser except stale timers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -49,18 +49,18 @@ class StaleTicks:
             return
         page = OpenPage()
 
-        async def heard() -> Message:
+        async def receive_current() -> Message:
             while _is_stale(page, message := await receive()):
                 pass
             return message
 
-        await self._app(scope, heard, send)
+        await self._app(scope, receive_current, send)
 
 
 def _is_stale(page: OpenPage, message: Message) -> bool:
-    said = BackMsg()
+    parsed = BackMsg()
     try:
-        said.ParseFromString(message.get("bytes") or b"")
+        parsed.ParseFromString(message.get("bytes") or b"")
     except DecodeError:
-        return False  # Streamlit's to refuse
-    return said.HasField("rerun_script") and page.is_stale(said.rerun_script, time.monotonic())
+        return False  # Streamlit refuses it
+    return parsed.HasField("rerun_script") and page.is_stale(parsed.rerun_script, time.monotonic())

@@ -1,1 +1,1 @@
-"""The process that owns the models (``child``), and the dashboard's side of it (``parent``)."""
+"""The process that owns the models (``child``) and its client in the dashboard (``parent``)."""

@@ -1,4 +1,4 @@
-"""``python -m specviz.worker FD``: the worker process, on an inherited socket."""
+"""Run the worker process on an inherited socket: ``python -m specviz.worker FD``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What crosses the pipe between the dashboard and the process that owns the models.
+"""The messages between the dashboard and the worker process.
 
-*Requests* are done one at a time, in the order in which they come; exactly one ``RequestEnded``
-answers a request. *Signals* are heeded at once, whatever is being done. *Events* tell what happens.
-The rounds of a run cross once, one by one; the traces in other messages have no rounds.
+*Requests* are processed one at a time, in order; each ends with exactly one ``RequestEnded``.
+*Signals* are handled at once, even during a request. *Events* report progress and results. Each
+round of a run is sent once; traces in other messages have no rounds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """``kind`` is what the caller calls the prompt's kind; with one, no outlook is made.
+    """Run a prompt. ``kind``: the caller's kind of the prompt; with one, no outlook is made.
 
-    ``budget``: seconds for timing the target alone; the usual ones if None.
+    ``budget``: seconds for timing the target alone; None for the default.
     """
 
     id: str
@@ -44,7 +44,7 @@ class RunRequest:
 class PrepareRequest:
     """Load a pair; then, while idle, measure what its first run will need.
 
-    ``fresh`` measures step costs again even if some are stored.
+    ``fresh``: measure step costs again even if some are stored.
     """
 
     id: str = field(default_factory=_new_id)
@@ -54,7 +54,7 @@ class PrepareRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
-    """``prompts`` are going to be run on the pair, so they are checked too."""
+    """Check a pair, and whether ``prompts`` can be run on it."""
 
     id: str = field(default_factory=_new_id)
     spec: PairSpec
@@ -64,7 +64,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomRequest:
-    """What this machine has for bodies of a pair; answered in about a second."""
+    """Ask how much memory this machine has for bodies of a pair; takes about a second."""
 
     id: str = field(default_factory=_new_id)
     spec: PairSpec
@@ -72,7 +72,7 @@ class RoomRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRequest:
-    """Something to be found out on a pair; what is found comes as it is found."""
+    """Run a study on a pair; its values are sent one by one."""
 
     id: str = field(default_factory=_new_id)
     spec: PairSpec
@@ -86,7 +86,7 @@ class UnloadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndCalibrationRequest:
-    """Measure step costs again no longer; the stored ones stay."""
+    """Stop measuring step costs again; the stored ones stay valid."""
 
     id: str = field(default_factory=_new_id)
 
@@ -107,14 +107,14 @@ Request = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopSignal:
-    """End a run after its present round, or what is being measured for it; or a study."""
+    """End a run after its current round, or its measurements, or a study."""
 
     request_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelSignal:
-    """Break off the loading that a request asked for, at its next progress report."""
+    """Cancel the loading for a request, at its next progress report."""
 
     request_id: str
 
@@ -127,7 +127,7 @@ Signal = StopSignal | CancelSignal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """The process has started and listens."""
+    """The process has started and accepts requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,19 +143,19 @@ class PairReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairGone:
-    """The models were let go."""
+    """The models were unloaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doing:
-    """What takes the time just now; None if there is nothing worth naming."""
+    """The current activity; None for nothing worth showing."""
 
     progress: Progress | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrating:
-    """Whether step costs are still to be measured again, because somebody asked for it."""
+    """Whether step costs are still being measured again at a user's request."""
 
     going: bool
 
@@ -182,18 +182,18 @@ class RunRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimed:
-    """What is known of the target alone so far; the run itself has ended."""
+    """The timing of the target alone so far; the run itself has ended."""
 
     run_id: str
     baseline: Baseline
     text: str
     finish: Finish
-    over: bool  # no more slices will come
+    over: bool  # there are no more slices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """Everything that is known of a run at its end, but for its rounds."""
+    """The trace of a run at its end, without its rounds."""
 
     run_id: str
     record: Trace
@@ -210,7 +210,7 @@ class OutlookMade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyFound:
-    """One of the things that a study finds."""
+    """One value of a study."""
 
     request_id: str
     value: object

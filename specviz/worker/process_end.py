@@ -1,4 +1,4 @@
-"""How a worker process ends: the faults that end it, and the words for how it ended."""
+"""Classify how a worker process ended, and describe it as an error."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ _REMEDY = "Its finished rounds are kept. Run again, or choose a smaller pair."
 
 
 def unexpected_end(code: int | None) -> SpecvizError:
-    """The error for a process that ended after it had started."""
+    """Return the error for a process that ended after it had started."""
     return SpecvizError(f"The worker process {_ended(code)}.", remedy=_REMEDY)
 
 
 def failed_start(code: int | None) -> SpecvizError:
-    """The error for a process that never said hello."""
+    """Return the error for a process that never sent ``Hello``."""
     return SpecvizError(
         f"The worker process could not start: it {_ended(code)}.",
-        remedy="Look in the terminal for the reason, fix it, and run again.",
+        remedy="Check the terminal for the reason, fix it, and run again.",
     )
 
 
 def is_device_fault(error: BaseException) -> bool:
-    """After such an error the process cannot use the device any more."""
+    """Return whether the process can no longer use the device after this error."""
     names = (kind.__name__ for kind in type(error).__mro__)
-    told = isinstance(error, RuntimeError) and any(each in str(error) for each in _FAULTS)
-    return told or "AcceleratorError" in names
+    known = isinstance(error, RuntimeError) and any(each in str(error) for each in _FAULTS)
+    return known or "AcceleratorError" in names
 
 
 def _ended(code: int | None) -> str:
     if code is None:
-        return "was never there"
+        return "was never created"
     if code == DEVICE_FAULT:
-        return "ended after a fault of the device; the terminal shows the error"
+        return "ended after a device fault; the terminal shows the error"
     if code >= 0:
         return f"ended by itself (exit code {code})"
     if -code == signal.SIGKILL:
-        return "was killed (signal 9), perhaps because memory ran out"
+        return "was killed (signal 9), possibly because memory ran out"
     return f"was ended by signal {-code} ({signal.strsignal(-code) or 'unknown'})"

@@ -1,4 +1,4 @@
-"""The tiny pair, and a data folder for these tests alone."""
+"""The tiny pair, and a separate data folder."""
 
 from tests.tiny_pair import empty_home, folder, library_pair, one_thread, pair, shared_home
 

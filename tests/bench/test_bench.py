@@ -1,4 +1,4 @@
-"""The bench on a tiny pair, with fewer prompts and settings: every figure, all lanes checked."""
+"""The bench on a tiny pair with fewer prompts and settings: all figures and lanes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from specviz.bench import bench, lanes
 from specviz.bench.lanes import own_lanes, transformers_lanes
 from specviz.bench.rivals import Assistance, RivalRun
-from specviz.bench.timing import Timed, time_lanes
+from specviz.bench.timing import TimedLanes, time_lanes
 from specviz.cli.report import to_json
 from specviz.engine import decode_plainly
 from specviz.engine.model.chat import encode_prompt
@@ -56,7 +56,7 @@ def few_presets() -> tuple[Preset, ...]:
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
-    """Fewer prompts, a smaller grid and shorter timing; everything else is the real bench."""
+    """Use fewer prompts, a smaller grid and shorter timing in the real bench."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("bench.bench", "bench.bench_figures", "measure.forecast"):
             patch.setattr(f"specviz.{module}.read_presets", few_presets)
@@ -66,23 +66,23 @@ def small() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def said() -> list[str]:
+def messages() -> list[str]:
     return []
 
 
 @pytest.fixture(scope="module")
-def result(pair: Pair, small: None, said: list[str]) -> dict[str, Any]:
-    """Without llama.cpp, whether it is installed or not."""
+def result(pair: Pair, small: None, messages: list[str]) -> dict[str, Any]:
+    """The result without llama.cpp, even if it is installed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bench.llamacpp, "_PACKAGES", ("no_such_package",))
-        return run(pair, said)
+        return run(pair, messages)
 
 
-def run(pair: Pair, said: list[str]) -> dict[str, Any]:
-    return bench.run_bench(lambda _: pair, body=BODY, repeats=1, quick=True, say=said.append)
+def run(pair: Pair, messages: list[str]) -> dict[str, Any]:
+    return bench.run_bench(lambda _: pair, body=BODY, repeats=1, quick=True, say=messages.append)
 
 
-def test_every_ratio_is_there_and_is_a_number(result: dict[str, Any]) -> None:
+def test_every_ratio_is_a_number(result: dict[str, Any]) -> None:
     assert set(result["ratios"]) == RATIOS
     for name, value in result["ratios"].items():
         if "llamacpp" not in name:
@@ -96,7 +96,7 @@ def test_one_repeat_has_no_interval(result: dict[str, Any]) -> None:
     assert set(result["intervals"].values()) == {None}
 
 
-def test_without_llama_cpp_its_ratios_are_null(result: dict[str, Any]) -> None:
+def test_llamacpp_ratios_are_null_without_it(result: dict[str, Any]) -> None:
     unknown = {name for name, value in result["ratios"].items() if value is None}
     assert unknown == {name for name in RATIOS if "llamacpp" in name}
     assert result["settings"]["llamacpp"] is None
@@ -104,7 +104,7 @@ def test_without_llama_cpp_its_ratios_are_null(result: dict[str, Any]) -> None:
     assert notice == "llama.cpp is not installed: pip install -r requirements-rivals.txt"
 
 
-def test_every_lane_was_timed(result: dict[str, Any]) -> None:
+def test_times_every_lane(result: dict[str, Any]) -> None:
     names = [(row["body"], row["lane"]) for row in result["rows"]]
     assert len(set(names)) == len(names) == 7 + 3
     for row in result["rows"]:
@@ -113,7 +113,7 @@ def test_every_lane_was_timed(result: dict[str, Any]) -> None:
         assert row["tokens_per_second"] == pytest.approx(2 * tokens / row["seconds"])
 
 
-def test_ratios_are_those_of_the_rows(result: dict[str, Any]) -> None:
+def test_ratios_match_the_rows(result: dict[str, Any]) -> None:
     seconds = {(row["body"], row["lane"]): row["seconds"] for row in result["rows"]}
     ours, ratios = seconds["none", "speculative, full record"], result["ratios"]
     fixed = seconds["none", "transformers assisted, γ 5, threshold 0"]
@@ -125,7 +125,7 @@ def test_ratios_are_those_of_the_rows(result: dict[str, Any]) -> None:
     assert ratios["body_record_cost"] == pytest.approx(cost)
 
 
-def test_the_figures_say_what_was_measured(result: dict[str, Any], said: list[str]) -> None:
+def test_reports_all_figures(result: dict[str, Any], messages: list[str]) -> None:
     figures = result["figures"]
     assert figures["best_assistance"] in {str(each) for each in GRID}
     assert set(figures["alpha_by_kind"]) == {"story", "list"}
@@ -144,10 +144,10 @@ def test_the_figures_say_what_was_measured(result: dict[str, Any], said: list[st
     assert result["environment"]["threads"] == 1
     assert result["divergences"] == []
     assert json.loads(to_json(result))["ratios"] == result["ratios"]
-    assert "interleaved repeat 1 of 1" in said
+    assert "interleaved repeat 1 of 1" in messages
 
 
-def test_a_body_that_the_target_cannot_have_is_told(
+def test_notice_for_a_body_that_the_target_cannot_have(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def load(body: str) -> Pair:
@@ -160,7 +160,7 @@ def test_a_body_that_the_target_cannot_have_is_told(
     assert notices == ("No lanes with a body of 10M: The target is larger. Give a larger body.",)
 
 
-def interleave(pair: Pair) -> Timed:
+def interleave(pair: Pair) -> TimedLanes:
     """All lanes once on one prompt."""
     rivals = transformers_lanes(pair, fixed=FIXED, defaults=Assistance(), best=GRID[0])
     lanes = (*own_lanes(pair, bench._config(48)), *rivals)
@@ -169,13 +169,11 @@ def interleave(pair: Pair) -> Timed:
 
 
 def in_half(pair: Pair) -> Pair:
-    """A pair that claims half precision but works as before."""
+    """Return a pair that claims half precision but computes as before."""
     return replace(pair, environment=replace(pair.environment, dtype="bfloat16"))
 
 
-def test_a_lane_that_writes_other_tokens_is_refused_or_told(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_diverging_lane_fails_or_is_reported(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = lanes.generate
 
     def altered(pair: Pair, ids: list[int], num_tokens: int) -> RivalRun:
@@ -183,8 +181,8 @@ def test_a_lane_that_writes_other_tokens_is_refused_or_told(
         return replace(run, token_ids=(*run.token_ids[:-1], run.token_ids[-1] + 1))
 
     monkeypatch.setattr(lanes, "generate", altered)
-    said = "'transformers generate' diverged from plain decoding at token 48 of the story"
-    with pytest.raises(PairError, match=said):
+    messages = "'transformers generate' diverged from plain decoding at token 48 of the story"
+    with pytest.raises(PairError, match=messages):
         interleave(pair)
     timed = interleave(in_half(pair))
     (parted,) = timed.parted
@@ -194,7 +192,7 @@ def test_a_lane_that_writes_other_tokens_is_refused_or_told(
 
 
 def margin_at(pair: Pair, text: str, position: int) -> float:
-    """Between the target's two best logits after so many tokens of plain decoding."""
+    """Return the margin of the target's two best logits after some tokens of plain decoding."""
     ids = encode_prompt(pair, text, chat=False)
     settings = RunConfig(temperature=0.0, max_new_tokens=position, ignore_eos=True)
     with torch.inference_mode():
@@ -203,10 +201,10 @@ def margin_at(pair: Pair, text: str, position: int) -> float:
     return float(best[0] - best[1])
 
 
-def test_a_fixed_gamma_with_other_passes_is_refused_where_words_are_exact(
+def test_fixed_gamma_with_other_passes_fails_in_float32(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "FIXED", Assistance(gamma=2, threshold=0.0))
-    with pytest.raises(PairError, match=r"this engine made \d+ target passes"):
+    with pytest.raises(PairError, match=r"specviz made \d+ target passes"):
         interleave(pair)
     assert interleave(in_half(pair)).parted == ()

@@ -1,4 +1,4 @@
-"""The yardstick says the words of the target, and keeps all but the token where it is."""
+"""The compiled target writes the target's text, with static addresses for all but the token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from specviz.bench.compiled_target import CompiledTarget
-from specviz.bench.static_llama import why_not
+from specviz.bench.static_llama import cannot_compile
 from specviz.engine import decode_plainly
 from specviz.engine.model.pair import Pair
 from specviz.record.run_config import RunConfig
@@ -25,7 +25,7 @@ def plainly(pair: Pair, count: int) -> tuple[int, ...]:
     return tuple(decode_plainly(pair, PROMPT, config))
 
 
-def test_it_says_what_the_target_says_again_and_again(pair: Pair) -> None:
+def test_writes_the_targets_text_repeatedly(pair: Pair) -> None:
     compiled = CompiledTarget(pair, len(PROMPT) + 20, "eager")
     for count in (20, 7):
         written = compiled.write(PROMPT, count)
@@ -35,14 +35,14 @@ def test_it_says_what_the_target_says_again_and_again(pair: Pair) -> None:
     assert compiled.graphs_left_out == 0
 
 
-def test_a_long_prompt_is_read_in_parts(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_a_long_prompt_in_parts(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("specviz.bench.compiled_target._READ_AT_ONCE", 5)
     compiled = CompiledTarget(pair, len(PROMPT) + 12, "eager")
     assert compiled.write(PROMPT, 12).token_ids == plainly(pair, 12)
 
 
-def test_a_compiler_knows_that_weights_and_caches_keep_their_place(pair: Pair) -> None:
-    """Else a CUDA graph would be left out, or all weights copied at every step."""
+def test_weights_and_caches_have_static_addresses(pair: Pair) -> None:
+    """Otherwise CUDA graphs would be skipped, or all weights copied at every step."""
     moving: list[str] = []
 
     def backend(graph: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
@@ -57,13 +57,13 @@ def test_a_compiler_knows_that_weights_and_caches_keep_their_place(pair: Pair) -
     assert moving == ["l_token_ids_", "l_places_"]
 
 
-def test_grouped_heads_and_biases_are_read_too(tmp_path: Path) -> None:
+def test_supports_grouped_heads_and_biases(tmp_path: Path) -> None:
     pair = load(write_pair(tmp_path, "qwen2"), step="lean")
     compiled = CompiledTarget(pair, len(PROMPT) + 12, "eager")
     assert compiled.write(PROMPT, 12).token_ids == plainly(pair, 12)
 
 
 @pytest.mark.parametrize("family", ["mistral", "qwen3"])
-def test_what_it_cannot_write_is_told(tmp_path: Path, family: str) -> None:
+def test_reports_unsupported_models(tmp_path: Path, family: str) -> None:
     pair = load(write_pair(tmp_path, family), step="lean")
-    assert why_not(pair.target_weights) == "it has sliding windows, or norms of heads"
+    assert cannot_compile(pair.target_weights) == "it has sliding windows or head norms"

@@ -1,4 +1,4 @@
-"""The bench on a GPU, tried on a CPU with small bodies: figures are of what was measured."""
+"""The bench on a GPU, run on a CPU with small bodies: figures match the measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specviz.bench.gpu_lanes import PLAIN_COMPARISONS, SHARES, SPECULATIVE_COMPA
 from specviz.bench.gpu_plan import Bodies, GpuPlan
 from specviz.bench.gpu_texts import texts_of
 from specviz.bench.rivals import RivalRun
-from specviz.bench.timing import Timed
+from specviz.bench.timing import TimedLanes
 from specviz.cli.gpu_bench import render_gpu_bench
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter
@@ -58,7 +58,7 @@ def load(bodies: Bodies) -> Pair:
 
 
 @pytest.fixture(scope="module")
-def said() -> list[str]:
+def messages() -> list[str]:
     return []
 
 
@@ -68,8 +68,8 @@ def small() -> Pair:
 
 
 @pytest.fixture(scope="module")
-def result(small: Pair, said: list[str]) -> dict[str, Any]:
-    return run_gpu_bench(lambda each: small if each == SMALL else load(each), PLAN, said.append)
+def result(small: Pair, messages: list[str]) -> dict[str, Any]:
+    return run_gpu_bench(lambda each: small if each == SMALL else load(each), PLAN, messages.append)
 
 
 def value(result: dict[str, Any], name: str, context: int) -> float:
@@ -81,7 +81,7 @@ def value(result: dict[str, Any], name: str, context: int) -> float:
     return found
 
 
-def test_every_figure_is_told_where_it_was_measured(result: dict[str, Any]) -> None:
+def test_every_figure_has_its_place(result: dict[str, Any]) -> None:
     places = {(each["name"], each["context"], each["gamma"]) for each in result["figures"]}
     alone = PLAIN | set(SHARES.values()) | {"compile_seconds"}
     assert places == {
@@ -95,7 +95,7 @@ def test_every_figure_is_told_where_it_was_measured(result: dict[str, Any]) -> N
         assert each["value"] > 0 or each["name"] == "free_gamma", each
 
 
-def test_the_words_of_all_lanes_agree(result: dict[str, Any]) -> None:
+def test_all_lanes_write_the_same_text(result: dict[str, Any]) -> None:
     assert result["divergences"] == []
     lanes_of_one = [row["lane"] for row in result["rows"] if row["context"] == CONTEXTS[0]]
     assert lanes_of_one == [
@@ -111,7 +111,7 @@ def test_the_words_of_all_lanes_agree(result: dict[str, Any]) -> None:
     ]
 
 
-def test_ratios_and_shares_are_those_of_the_rows(result: dict[str, Any]) -> None:
+def test_ratios_and_shares_match_the_rows(result: dict[str, Any]) -> None:
     bandwidth = result["figures"][0]["value"]
     for context in CONTEXTS:
         rows = {row["lane"]: row for row in result["rows"] if row["context"] == context}
@@ -141,7 +141,7 @@ def test_ratios_and_shares_are_those_of_the_rows(result: dict[str, Any]) -> None
         assert rows[record]["share_of_bandwidth"] is None
 
 
-def test_steps_account_for_what_was_observed(result: dict[str, Any]) -> None:
+def test_accounting_is_observed_over_accounted(result: dict[str, Any]) -> None:
     for context in CONTEXTS:
         observed, accounted, tau, c, v, ratio = (
             value(result, name, context)
@@ -152,14 +152,14 @@ def test_steps_account_for_what_was_observed(result: dict[str, Any]) -> None:
         assert value(result, "c_over_bytes", context) == pytest.approx(c / ratio)
 
 
-def test_bodies_that_do_not_fit_are_left_out(result: dict[str, Any], said: list[str]) -> None:
+def test_skips_bodies_that_do_not_fit(result: dict[str, Any], messages: list[str]) -> None:
     assert result["notices"] == [
         "Left out: bodies of none/100B. It does not fit. Choose a smaller one."
     ]
-    assert "bodies of none/100B" in said
+    assert "bodies of none/100B" in messages
 
 
-def test_of_a_cpu_nothing_is_asked(result: dict[str, Any]) -> None:
+def test_no_goals_on_a_cpu(result: dict[str, Any]) -> None:
     assert {each["met"] for each in result["asked"]} == {None}
     measured = {each["name"] for each in result["figures"]}
     assert {each["asked"] for each in result["asked"]} - measured == {"first_visit_seconds"}
@@ -168,16 +168,16 @@ def test_of_a_cpu_nothing_is_asked(result: dict[str, Any]) -> None:
     assert json.loads(to_json(result))["figures"] == result["figures"]
 
 
-def test_the_terminal_shows_a_table_for_each_context(result: dict[str, Any]) -> None:
+def test_terminal_shows_a_table_per_context(result: dict[str, Any]) -> None:
     text = render_gpu_bench(Painter(colour=False, width=80), result)
     assert text.count("not measured") == len(result["asked"])
     for context in CONTEXTS:
-        assert f"  none/10M, {context} tokens; a bare sum reads " in text
+        assert f"  none/10M, {context} tokens; a plain sum reads " in text
         assert f"{value(result, 'record_cost', context):.3f}" in text
     assert "first visit" not in text
 
 
-def test_a_slowed_lane_shows_in_its_ratio(small: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_lane_changes_its_ratio(small: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = lanes.generate
 
     def slowed(pair: Pair, ids: list[int], num_tokens: int) -> RivalRun:
@@ -192,13 +192,13 @@ def test_a_slowed_lane_shows_in_its_ratio(small: Pair, monkeypatch: pytest.Monke
     assert value(slow, "plain_vs_compiled", CONTEXTS[0]) < 20
 
 
-def test_a_ratio_is_of_lanes_of_its_own_gamma() -> None:
+def test_ratios_use_lanes_of_the_same_gamma() -> None:
     seconds = {
         "plain": 8.0, "hf": 4.0, "compiled": 2.0, "eager_plain": 16.0, "hf_best": 3.0,
         "record 3": 1.0, "bare 3": 0.5, "hf_fixed 3": 6.0, "eager_record 3": 7.0,
         "record 13": 2.0, "bare 13": 1.8, "hf_fixed 13": 10.0, "eager_record 13": 4.0,
     }  # fmt: skip
-    timed = Timed(
+    timed = TimedLanes(
         names={}, texts=(), seconds={k: [v] for k, v in seconds.items()}, parted=(), notices=()
     )
     found = {(each.name, each.gamma): each.value for each in gpu_bench._ratios(timed, (3, 13))}
@@ -219,7 +219,7 @@ def test_a_ratio_is_of_lanes_of_its_own_gamma() -> None:
     }
 
 
-def test_without_a_yardstick_the_rest_is_measured(
+def test_measures_the_rest_without_a_compiled_target(
     small: Pair, library_pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = gpu_bench._Found()
@@ -231,13 +231,13 @@ def test_without_a_yardstick_the_rest_is_measured(
     monkeypatch.setattr(compiled_target.CompiledTarget, "write", broken)
     assert gpu_bench._compiled(small, 8, PLAN, found, lambda _: None) is None
     assert found.notices == [
-        "No compiled target to compare with: its family has no lean step.",
-        "No compiled target to compare with: compiling failed (RuntimeError).",
+        "No compiled target for comparison: its model family has no lean step.",
+        "No compiled target for comparison: compiling failed (RuntimeError).",
     ]
 
 
 @pytest.mark.parametrize("context", [1, 5, 300, 4096])
-def test_prompts_have_the_wanted_length_and_end_alike(small: Pair, context: int) -> None:
+def test_prompts_have_the_requested_length(small: Pair, context: int) -> None:
     texts = texts_of(small, context, 2, TOKENS)
     whole = texts_of(small, 5000, 2, TOKENS)
     assert [text.kind for text in texts] == [text.kind for text in whole]

@@ -1,4 +1,4 @@
-"""Ratios of paired repeats: a median, and an interval that covers as often as it says."""
+"""Ratios of paired repeats: the median, and the coverage of its interval."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from math import comb
 import numpy as np
 import pytest
 
-from specviz.bench.paired_ratios import Comparison, PairedRatio, paired_ratio, paired_ratios
+from specviz.bench.paired_ratios import LaneRatio, PairedRatio, paired_ratio, paired_ratios
 
 
-def test_the_ratio_is_the_median_of_the_pairs_and_not_of_the_lanes() -> None:
+def test_ratio_is_the_median_over_pairs() -> None:
     over, under = [2.0, 9.0, 40.0], [1.0, 3.0, 10.0]
     assert paired_ratio(over, under) == PairedRatio(value=3.0, low=None, high=None)
 
@@ -29,7 +29,7 @@ def test_few_pairs_have_no_interval(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [6, 7, 12, 20, 33])
-def test_the_ends_are_the_narrowest_that_cover_at_least_95_percent(count: int) -> None:
+def test_interval_is_the_narrowest_with_95_percent_coverage(count: int) -> None:
     ratio = paired_ratio([float(value) for value in range(1, count + 1)], [1.0] * count)
     assert ratio.low is not None
     assert ratio.high is not None
@@ -41,17 +41,17 @@ def test_the_ends_are_the_narrowest_that_cover_at_least_95_percent(count: int) -
     assert covered(int(ratio.low)) >= Fraction(95, 100) > covered(int(ratio.low) + 1)
 
 
-def test_the_interval_covers_the_median_of_lopsided_noise() -> None:
+def test_interval_covers_the_median_of_skewed_noise() -> None:
     draws = np.random.default_rng(0).lognormal(size=(4000, 20))
     found = [paired_ratio(list(each), [1.0] * 20) for each in draws]
     covered = [each.low <= 1.0 <= each.high for each in found if each.low and each.high]
     assert np.mean(covered) == pytest.approx(0.9586, abs=0.012)
 
 
-def test_a_lane_that_did_not_run_has_no_ratio() -> None:
+def test_no_ratio_without_a_lane() -> None:
     asked = (
-        Comparison(name="known", over="theirs", under="ours"),
-        Comparison(name="unknown", over="absent", under="ours"),
+        LaneRatio(name="known", over="theirs", under="ours"),
+        LaneRatio(name="unknown", over="absent", under="ours"),
     )
     ratios = paired_ratios(asked, {"ours": [1.0], "theirs": [4.0]})
     assert ratios == {"known": PairedRatio(value=4.0, low=None, high=None), "unknown": None}

@@ -1,4 +1,4 @@
-"""Transformers' lanes of the bench: the same tokens, the passes counted, nothing left changed."""
+"""Transformers' lanes of the bench: tokens, counted passes, and restored settings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_generation_writes_our_tokens(pair: Pair, prompt: str) -> None:
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("gamma", [2, 5])
-def test_a_fixed_gamma_takes_as_many_passes_as_our_rounds(
+def test_fixed_gamma_makes_as_many_passes_as_our_rounds(
     pair: Pair, prompt: str, gamma: int
 ) -> None:
     ids = encoded(pair, prompt)
@@ -64,7 +64,7 @@ def lanes(pair: Pair, ids: list[int]) -> list[RivalRun]:
     return [generate(pair, ids, LENGTH), assisted(pair, ids, LENGTH, fixed)]
 
 
-def test_the_end_of_text_is_run_past(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignores_eos(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = encoded(pair, PROMPTS[0])
     early = tuple(decode_plainly(pair, ids, CONFIG))[3]
     assert pair.draft is not None
@@ -73,8 +73,8 @@ def test_the_end_of_text_is_run_past(pair: Pair, monkeypatch: pytest.MonkeyPatch
     assert [len(run.token_ids) for run in lanes(pair, ids)] == [LENGTH, LENGTH]
 
 
-def test_every_setting_is_put_back(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Values that no lane sets, so that what an earlier call left behind would show.
+def test_restores_every_setting(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Values that no lane sets, so that leftovers of an earlier call would show.
     assert pair.draft is not None
     for model in (pair.target, pair.draft):
         monkeypatch.setattr(model.generation_config, "eos_token_id", 7)
@@ -91,16 +91,14 @@ def test_every_setting_is_put_back(pair: Pair, monkeypatch: pytest.MonkeyPatch) 
     assert settings_of(pair) == before
 
 
-def test_passes_are_no_longer_counted_afterwards(pair: Pair) -> None:
+def test_removes_its_hooks(pair: Pair) -> None:
     hooks = len(pair.target._forward_pre_hooks)
     lanes(pair, encoded(pair, PROMPTS[0]))
     assert len(pair.target._forward_pre_hooks) == hooks
 
 
-def test_a_rivals_pace_leaves_its_first_pass_out(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The pass that reads the prompt is made slow; the measured pace must not change.
+def test_time_excludes_the_first_pass(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The prefill pass is made slow; the measured time must not change.
     slow = 0.5
     forward = pair.target.forward
     calls: list[None] = []
@@ -120,6 +118,6 @@ def test_a_rivals_pace_leaves_its_first_pass_out(
         assert 0 < result.seconds < time.perf_counter() - began - slow / 2
 
 
-def test_assistance_names_itself() -> None:
+def test_assistance_text() -> None:
     assert str(Assistance()) == "defaults"
     assert str(Assistance(gamma=5, threshold=0.4)) == "γ 5, threshold 0.4"

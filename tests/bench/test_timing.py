@@ -1,4 +1,4 @@
-"""Lanes in turn: the same words for all, opposite orders, and texts that end where lanes part."""
+"""Timing lanes in turn: same tokens, opposite orders, and texts cut where lanes diverge."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 import pytest
 
-from specviz.bench.lanes import Lane, Written
-from specviz.bench.timing import SHORTEST, Text, Timed, time_lanes
+from specviz.bench.lanes import BenchLane, Written
+from specviz.bench.timing import SHORTEST, Text, TimedLanes, time_lanes
 from specviz.engine.model.pair import Pair
 
 IDS, LENGTH = (5, 6, 7), 40
 
 
 class Scripted:
-    """Lanes that write known tokens in known seconds, and when they were asked to."""
+    """Lanes that write known tokens in known seconds, and record the order of calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
 
-    def lane(self, key: str, seconds: float, parts_at: Sequence[int] = ()) -> Lane:
-        """``parts_at``: for each text, by the first id of its prompt, where it parts."""
+    def lane(self, key: str, seconds: float, parts_at: Sequence[int] = ()) -> BenchLane:
+        """``parts_at``: where the lane diverges in each text, by the first id of its prompt."""
 
         def write(ids: Sequence[int], num_tokens: int) -> Written:
             self.calls.append((key, num_tokens))
@@ -29,13 +29,13 @@ class Scripted:
             tokens[part:] = [2] * (num_tokens - part)
             return Written(seconds=seconds * num_tokens, token_ids=tuple(tokens))
 
-        return Lane(key=key, name=key.title(), write=write, must_agree=not parts_at)
+        return BenchLane(key=key, name=key.title(), write=write, must_agree=not parts_at)
 
     def order(self) -> list[str]:
         return [key for key, _ in self.calls]
 
 
-def timed(pair: Pair, lanes: Sequence[Lane], texts: int = 1, repeats: int = 1) -> Timed:
+def timed(pair: Pair, lanes: Sequence[BenchLane], texts: int = 1, repeats: int = 1) -> TimedLanes:
     kinds = ("story", "list", "code")
     asked = [
         Text(kind=kinds[i], ids=(IDS[0] + i, *IDS[1:]), num_tokens=LENGTH) for i in range(texts)
@@ -56,7 +56,7 @@ def test_every_other_repeat_runs_in_the_opposite_order(pair: Pair) -> None:
     ]
 
 
-def test_a_text_ends_for_every_lane_where_one_parts(pair: Pair) -> None:
+def test_cuts_a_text_for_all_lanes_where_one_diverges(pair: Pair) -> None:
     script = Scripted()
     lanes = [script.lane("plain", 1.0), script.lane("rival", 3.0, parts_at=(30, LENGTH))]
     result = timed(pair, lanes, texts=2)
@@ -67,28 +67,28 @@ def test_a_text_ends_for_every_lane_where_one_parts(pair: Pair) -> None:
     assert parted.margin >= 0
 
 
-def test_a_text_that_parts_at_once_is_left_out(pair: Pair) -> None:
+def test_skips_a_text_that_diverges_at_once(pair: Pair) -> None:
     script = Scripted()
     lanes = [script.lane("plain", 1.0), script.lane("rival", 1.0, parts_at=(3, LENGTH, 5))]
     result = timed(pair, lanes, texts=3)
     assert [text.kind for text in result.texts] == ["list"]
     assert result.notices == (
-        f"Not timed, since lanes part within {SHORTEST} tokens: story, code.",
+        f"Not timed, since lanes diverge within {SHORTEST} tokens: story, code.",
     )
     assert result.seconds["rival"] == [LENGTH]
 
 
-def test_a_lane_that_parts_at_once_everywhere_is_left_out(pair: Pair) -> None:
+def test_skips_a_lane_that_always_diverges_at_once(pair: Pair) -> None:
     script = Scripted()
     lanes = [script.lane("plain", 1.0), script.lane("rival", 1.0, parts_at=(3, 4))]
     result = timed(pair, lanes, texts=2)
     assert set(result.seconds) == set(result.names) == {"plain"}
     assert [text.num_tokens for text in result.texts] == [LENGTH, LENGTH]
-    assert result.notices == (f"Rival: not timed, every text parts within {SHORTEST} tokens.",)
+    assert result.notices == (f"Rival: not timed, every text diverges within {SHORTEST} tokens.",)
     assert len(result.parted) == 2
 
 
 @pytest.mark.parametrize("repeats", [1, 4])
-def test_the_warm_up_is_not_timed(pair: Pair, repeats: int) -> None:
+def test_does_not_time_the_warm_up(pair: Pair, repeats: int) -> None:
     result = timed(pair, [Scripted().lane("plain", 1.0)], repeats=repeats)
     assert [len(each) for each in result.seconds.values()] == [repeats]

@@ -1,4 +1,4 @@
-"""A real server and a real Chromium. Without a browser these tests are skipped, and say so."""
+"""Fixtures with a real server and Chromium. Without a browser the tests are skipped."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _STARTS = 3  # a port that was free may be taken before the server has it
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running dashboard, and what it was started from."""
+    """A running dashboard and its process."""
 
     url: str
     pid: int
 
     def worker_pids(self) -> list[int]:
-        """The worker processes that this server owns."""
+        """Return the ids of the server's worker processes."""
         found = subprocess.run(
             ["pgrep", "-P", str(self.pid), "-f", "specviz.worker"],
             capture_output=True, text=True, check=False,
@@ -49,13 +49,13 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """The player alone on its page, which shows whatever trace is asked for."""
+    """A page with only the player, which can show any trace."""
 
     url: str
     folder: Path
 
     def show(self, name: str, trace: Trace, **options: str) -> str:
-        """The address of a trace; ``state`` and ``tour`` as the page takes them."""
+        """Return the URL of a trace, with query parameters such as ``state`` and ``tour``."""
         path = self.folder / f"{name}.json"
         if not path.exists():
             save_trace(trace, path)
@@ -83,7 +83,7 @@ def browser(chromium: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """That of all servers, with step costs in place."""
+    """The data folder of all servers, with step costs."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(home))
@@ -95,7 +95,7 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def serve(data_folder: Path) -> Iterator[Callable[..., Server]]:
-    """Starts servers, each in a process of its own, and ends them all."""
+    """Start servers in separate processes, and stop them all at the end."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start_at(
@@ -145,7 +145,7 @@ def serve(data_folder: Path) -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture(scope="session")
 def server(serve: Callable[..., Server]) -> Server:
-    """The dashboard that most tests share."""
+    """The dashboard shared by most tests."""
     return serve()
 
 
@@ -158,7 +158,7 @@ def stand(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens pages in sessions of their own; fails a test on script errors and outside requests."""
+    """Open pages in separate sessions; fail on script errors and requests to other hosts."""
     contexts: list[Any] = []
     outside: list[str] = []
     errors: list[str] = []
@@ -191,7 +191,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         page.on("request", note)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(url)
-        if not stage:  # most tests want the page itself
+        if not stage:  # most tests need the page itself
             page.wait_for_selector("#first-stage", state="detached")
         return page
 
@@ -202,7 +202,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 def wait_for_state(page: Any, *states: str, seconds: float = 60) -> None:
-    """Until the page is in one of these; looks often, for some pass within a moment."""
+    """Wait for one of these states; poll often, since some are short."""
     from playwright.sync_api import TimeoutError as TooLate
 
     try:
@@ -219,7 +219,7 @@ def wait_for_state(page: Any, *states: str, seconds: float = 60) -> None:
 
 
 def wait_for_pair(page: Any, seconds: float = 220) -> None:
-    """Until the models are warm and nothing is measured any more."""
+    """Wait until the models are loaded and nothing is being measured."""
     from playwright.sync_api import expect
 
     status = page.get_by_test_id("status")
@@ -233,7 +233,7 @@ def _free_port() -> int:
 
 
 def _await_health(url: str, process: subprocess.Popen[bytes]) -> bool:
-    """Whether it came up; not, where it ended by itself."""
+    """Return whether the server started; False if its process ended."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -242,7 +242,7 @@ def _await_health(url: str, process: subprocess.Popen[bytes]) -> bool:
             with urllib.request.urlopen(f"{url}/_stcore/health", timeout=1):
                 return True
         except OSError as error:
-            if isinstance(error, HTTPError) and error.code == 401:  # it has a gate in front
+            if isinstance(error, HTTPError) and error.code == 401:  # behind the token gate
                 return True
             time.sleep(0.1)
     raise AssertionError("the server did not start")

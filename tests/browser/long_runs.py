@@ -1,4 +1,4 @@
-"""The recorded run over and over: a long run whose every round is a real one."""
+"""Long runs with real rounds: the recorded run repeated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from specviz.record.trace import Round, Trace
 from specviz.store import load_trace
 
-FED_RATE = 32  # rounds a second
+FED_RATE = 32  # rounds per second
 FED_REPEATS = 6
 
 _RECORDED = Path(__file__).parent.parent.parent / "assets" / "first_trace.json"
@@ -19,7 +19,7 @@ def recorded() -> Trace:
 
 
 def fed_run() -> Trace:
-    """What the live page is fed."""
+    """Return the run that the live page is fed with."""
     return repeated(recorded(), FED_REPEATS)
 
 
@@ -32,7 +32,7 @@ def repeated(trace: Trace, times: int) -> Trace:
 
 
 def events_of(entry: Round) -> int:
-    """A candidate appears, the check, a verdict falls, the discarded fade, the extra lands."""
+    """Return the number of the player's events in a round."""
     fading = entry.num_tested < entry.num_drafted
     return entry.num_drafted + 1 + entry.num_tested + fading + (entry.extra is not None)
 

@@ -1,4 +1,4 @@
-"""What a person sees on the page, read back."""
+"""Helpers that read and operate a page in the browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def figure(page: Any, name: str) -> float | None:
 
 
 def text_of(page: Any) -> str:
-    """The text pane's tokens joined, as they are drawn."""
+    """Return the text pane's tokens, joined as drawn."""
     return str(
         page.eval_on_selector_all(TEXT_TOKENS, "all => all.map(t => t.textContent).join('')")
     )
@@ -34,7 +34,7 @@ def count_emitted(page: Any) -> int:
 
 
 def wait_until_whole(page: Any, trace: Trace) -> None:
-    """Until every token is in the text: where a message was lost, its rounds come again."""
+    """Wait until every token is in the text; rounds of lost messages are sent again."""
     page.wait_for_function(
         "([tokens, count]) => document.querySelectorAll(tokens).length === count",
         arg=[EMITTED, len(trace.token_ids)],
@@ -46,14 +46,14 @@ def click_run(page: Any) -> None:
     page.click(".st-key-run button")
 
 
-# A run of some length has a point on the chart when it is done; the recorded one gives its own up.
+# A finished run of some length gets a point on the chart; the recorded run's point disappears.
 ENDED_AFTER = """([status, before]) =>
   document.querySelector(status)?.dataset.state === 'done'
   && document.querySelectorAll('.ch-throughput .ch-point').length > before"""
 
 
 def run_to_its_end(page: Any) -> None:
-    """Press Run until that run is done; what it says on the way may pass unseen."""
+    """Press Run and wait until the run is done; intermediate states may be missed."""
     before = page.locator(".ch-throughput .ch-point").count()
     before = 0 if state_of(page) == "recorded" else before
     click_run(page)
@@ -61,7 +61,7 @@ def run_to_its_end(page: Any) -> None:
 
 
 def set_slider(page: Any, key: str, presses: int) -> None:
-    """Move a slider by whole steps, as a person with a keyboard does."""
+    """Move a slider by steps, with the keyboard."""
     thumb = page.locator(f".st-key-{key} input[type=range]")
     thumb.focus()
     for _ in range(abs(presses)):
@@ -69,7 +69,7 @@ def set_slider(page: Any, key: str, presses: int) -> None:
 
 
 def download_trace(page: Any) -> str:
-    """The text of the file behind the button."""
+    """Return the text of the downloaded trace file."""
     page.wait_for_selector(".st-key-download_trace button:enabled")
     with page.expect_download() as waiting:
         page.click(".st-key-download_trace button")
@@ -77,14 +77,14 @@ def download_trace(page: Any) -> str:
 
 
 def next_frame(page: Any) -> None:
-    """Until what was just done is drawn: views draw in the frame after a change."""
+    """Wait until the last change is drawn: views draw in the frame after a change."""
     page.evaluate(
         "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
     )
 
 
 def seek(page: Any, event: float) -> None:
-    """To an event; in a race, to a second."""
+    """Seek to an event or, in a race, to a second."""
     page.eval_on_selector(
         '[data-testid="seek"]',
         """(range, value) => {
@@ -97,5 +97,5 @@ def seek(page: Any, event: float) -> None:
 
 
 def visible_rounds(page: Any) -> list[int]:
-    """The numbers of the rows that are in the document, as they stand."""
+    """Return the indices of the rows in the document, in order."""
     return list(page.eval_on_selector_all(ROUND, "all => all.map(r => Number(r.dataset.index))"))

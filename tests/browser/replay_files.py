@@ -14,7 +14,7 @@ Opener = Callable[..., Any]
 
 @contextmanager
 def opener(browser: Any, folder: Path) -> Iterator[Opener]:
-    """Opens HTML as a file; fails on any request, any word on the console and any error."""
+    """Open HTML as a file; fail on requests, console messages and errors."""
     contexts: list[Any] = []
     trouble: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What a person without a mouse or without good eyes needs."""
+"""Accessibility: axe-core, the keyboard, reduced motion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.browser.reading import END, ROUND, next_frame, seek
 SERIOUS = {"serious", "critical"}
 
 
-# Two seconds of the player, a dozen frames at least: what moves in it, and candidates that wait
+# Two seconds and at least a dozen frames of the player: animations, and candidates that wait
 # for their verdict.
 WATCH_MOTION = """() => new Promise((done) => {
   const waits = '[data-testid=token][data-state=drafted]';
@@ -29,7 +29,7 @@ WATCH_MOTION = """() => new Promise((done) => {
 })"""
 
 
-# Streamlit pales what it is about to draw anew, and colours fade when the theme turns.
+# Streamlit fades elements that it is about to redraw, and colours fade when the theme changes.
 STILL = """() => {
   const app = document.querySelector('[data-testid=stApp]');
   const ends = (each) => Number.isFinite(each.effect.getComputedTiming().endTime);
@@ -54,7 +54,7 @@ def serious_violations(page: Any) -> list[str]:
 
 def test_no_serious_violation(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(server.url)
-    wait_for_pair(page)  # at rest: Streamlit pales what it is about to draw anew
+    wait_for_pair(page)  # idle: Streamlit fades elements that it is about to redraw
     page.click('[data-testid="play"]')
     next_frame(page)
     page.locator('[data-testid="seek"]').focus()
@@ -71,10 +71,10 @@ def test_the_keyboard_drives_the_player(server: Server, open_page: Callable[...,
     cursor = page.locator('[data-testid="seek"]')
     page.locator('[data-testid="play"]').click()
     next_frame(page)
-    stood = int(cursor.input_value())
+    before = int(cursor.input_value())
     page.keyboard.press("ArrowRight")
     next_frame(page)
-    assert int(cursor.input_value()) == stood + 1
+    assert int(cursor.input_value()) == before + 1
     page.keyboard.press("Home")
     next_frame(page)
     assert int(cursor.input_value()) == 0

@@ -1,4 +1,4 @@
-"""A dashboard on a network address: the link that was printed opens it, and nothing else does."""
+"""A dashboard on a network address opens only with the printed link."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOCAL = "127.0.0.1:{port}"
 def shared(
     serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Server, str]]:
-    """A dashboard on all addresses for as long as these tests take, and the link it printed."""
+    """A dashboard that listens on all addresses, and its printed link."""
     log = tmp_path_factory.mktemp("log") / "errors.txt"
     with log.open("wb") as errors:
         server = serve(options=["--server.address=0.0.0.0"], errors=errors.fileno())
@@ -48,7 +48,7 @@ def test_without_the_token_nothing_is_served(shared: tuple[Server, str], path: s
         urllib.request.urlopen(f"{shared[0].url}{path}", timeout=20)
 
 
-def test_without_the_token_there_is_no_web_socket(shared: tuple[Server, str]) -> None:
+def test_without_the_token_there_is_no_websocket(shared: tuple[Server, str]) -> None:
     assert handshake(shared[0], _LOCAL, f"http://{_LOCAL}") == 403
 
 
@@ -69,7 +69,7 @@ def test_the_printed_link_opens_watch(
     assert handshake(
         server, _LOCAL, f"http://{_LOCAL}", f"{cookie['name']}={cookie['value']}"
     ) == 101  # fmt: skip
-    page.goto(server.url)  # the cookie is enough now
+    page.goto(server.url)  # now with the cookie
     expect(page.get_by_test_id("status")).to_be_visible(timeout=60_000)
 
 
@@ -86,7 +86,7 @@ def test_the_token_may_be_pasted(shared: tuple[Server, str], browser: Any) -> No
     page.get_by_role("button", name="Open").click()
     expect(page.locator("main")).to_contain_text("This token is wrong")
     page.get_by_label("Access token").fill(link)
-    page.get_by_role("button", name="Open").click()  # may come too early; the page tries again
+    page.get_by_role("button", name="Open").click()  # may be delayed; the page tries again
     expect(page.get_by_role("heading", name="Runs").first).to_be_visible(timeout=60_000)
     assert "token" not in page.url
     assert "sort=tau" in page.url

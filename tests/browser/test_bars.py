@@ -1,4 +1,4 @@
-"""The draggable bars: by mouse and by keys, and what Python hears of it."""
+"""The draggable bars: mouse, keys, and the values sent to Python."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def shown(page: Any, model: str) -> list[float]:
     return [float(page.get_attribute(handle(model, at), "aria-valuenow")) for at in TOKENS]
 
 
-def heard(page: Any) -> dict[str, tuple[float, ...]]:
+def received(page: Any) -> dict[str, tuple[float, ...]]:
     return ast.literal_eval(page.inner_text(HEARD))
 
 
-def wait_to_hear(page: Any, model: str) -> tuple[float, ...]:
-    """Until Python has what the browser shows."""
+def wait_to_receive(page: Any, model: str) -> tuple[float, ...]:
+    """Wait until Python has the values that the browser shows."""
     for _ in range(600):
-        now = heard(page)[model]
+        now = received(page)[model]
         if list(now) == pytest.approx(shown(page, model), abs=1e-4):
             return now
         page.wait_for_timeout(50)
-    raise AssertionError((heard(page), shown(page, model)))
+    raise AssertionError((received(page), shown(page, model)))
 
 
 def drag(page: Any, model: str, token: int, by: int) -> None:
@@ -65,63 +65,63 @@ def drag(page: Any, model: str, token: int, by: int) -> None:
     page.mouse.up()
 
 
-def test_they_open_on_what_python_gave(page: Any) -> None:
+def test_they_open_with_the_values_from_python(page: Any) -> None:
     assert shown(page, "draft") == pytest.approx(WORKED_EXAMPLE.draft)
-    assert heard(page)["target"] == pytest.approx(WORKED_EXAMPLE.target)
+    assert received(page)["target"] == pytest.approx(WORKED_EXAMPLE.target)
 
 
 def test_a_drag_moves_one_bar_and_the_others_in_proportion(page: Any) -> None:
     before = WORKED_EXAMPLE.draft
     drag(page, "draft", 0, by=60)
-    after = wait_to_hear(page, "draft")
+    after = wait_to_receive(page, "draft")
     assert after[0] < before[0] - 0.08
     assert sum(after) == pytest.approx(1.0, abs=1e-9)
     grown = (1.0 - after[0]) / (1.0 - before[0])
     assert after[1:] == pytest.approx([each * grown for each in before[1:]], abs=1e-9)
-    assert heard(page)["target"] == pytest.approx(WORKED_EXAMPLE.target)
+    assert received(page)["target"] == pytest.approx(WORKED_EXAMPLE.target)
 
 
-def test_a_bar_dragged_out_of_the_plot_stays_a_chance(page: Any) -> None:
+def test_a_bar_dragged_out_of_the_plot_stays_a_probability(page: Any) -> None:
     drag(page, "target", 1, by=900)
-    assert wait_to_hear(page, "target")[1] == 0.0
+    assert wait_to_receive(page, "target")[1] == 0.0
     for _ in range(3):
         drag(page, "target", 1, by=-900)
-    assert wait_to_hear(page, "target")[1] == pytest.approx(1.0)
-    assert sum(heard(page)["target"]) == pytest.approx(1.0, abs=1e-9)
+    assert wait_to_receive(page, "target")[1] == pytest.approx(1.0)
+    assert sum(received(page)["target"]) == pytest.approx(1.0, abs=1e-9)
 
 
 def test_the_keys_move_a_bar(page: Any) -> None:
     page.locator(handle("draft", 2)).focus()
     for key in ("ArrowUp", "ArrowRight", "PageUp", "ArrowDown"):
         page.keyboard.press(key)
-    assert wait_to_hear(page, "draft")[2] == pytest.approx(0.21)
+    assert wait_to_receive(page, "draft")[2] == pytest.approx(0.21)
     page.keyboard.press("End")
-    assert wait_to_hear(page, "draft") == pytest.approx((0, 0, 1, 0, 0))
+    assert wait_to_receive(page, "draft") == pytest.approx((0, 0, 1, 0, 0))
     page.keyboard.press("Home")
-    after = wait_to_hear(page, "draft")
+    after = wait_to_receive(page, "draft")
     assert after == pytest.approx([each / 0.9 for each in (0.5, 0.2, 0, 0.15, 0.05)])
     assert page.get_attribute(handle("draft", 2), "aria-valuetext") == "0.0 %"
 
 
-def test_reset_brings_the_first_bars_back(page: Any) -> None:
+def test_reset_restores_the_initial_bars(page: Any) -> None:
     drag(page, "draft", 0, by=60)
     drag(page, "target", 2, by=-60)
-    wait_to_hear(page, "target")
+    wait_to_receive(page, "target")
     page.click(".bars .reset")
-    assert wait_to_hear(page, "draft") == pytest.approx(WORKED_EXAMPLE.draft)
-    assert wait_to_hear(page, "target") == pytest.approx(WORKED_EXAMPLE.target)
+    assert wait_to_receive(page, "draft") == pytest.approx(WORKED_EXAMPLE.draft)
+    assert wait_to_receive(page, "target") == pytest.approx(WORKED_EXAMPLE.target)
 
 
-def test_a_slow_drag_is_heard_before_it_ends(page: Any) -> None:
+def test_a_slow_drag_is_sent_before_it_ends(page: Any) -> None:
     box = page.locator(handle("draft", 0)).bounding_box()
     page.mouse.move(box["x"] + 4, box["y"] + 3)
     page.mouse.down()
     page.mouse.move(box["x"] + 4, box["y"] + 43)
-    assert wait_to_hear(page, "draft")[0] < 0.45
+    assert wait_to_receive(page, "draft")[0] < 0.45
     page.mouse.up()
 
 
-def test_labels_are_text_and_marks_are_seen(
+def test_labels_are_text_with_visible_escapes(
     bars_server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = opened(open_page, f"{bars_server.url}/?unsafe=1")
@@ -129,7 +129,7 @@ def test_labels_are_text_and_marks_are_seen(
     assert page.locator(".bars .names b").count() == 0
 
 
-def test_a_finger_takes_a_bar_by_its_top_and_scrolls_elsewhere(page: Any) -> None:
+def test_touch_drags_a_bar_by_its_top_and_scrolls_elsewhere(page: Any) -> None:
     touch = """([model, from]) => {
       const bar = document.querySelector(`[data-testid="${model}"]`).parentElement;
       const box = bar.querySelector(from).getBoundingClientRect();
@@ -143,10 +143,10 @@ def test_a_finger_takes_a_bar_by_its_top_and_scrolls_elsewhere(page: Any) -> Non
     page.evaluate(touch, ["draft-0", ".ground"])
     assert shown(page, "draft") == pytest.approx(WORKED_EXAMPLE.draft)
     page.evaluate(touch, ["draft-0", ".grab"])
-    assert wait_to_hear(page, "draft")[0] < 0.45
+    assert wait_to_receive(page, "draft")[0] < 0.45
 
 
-def test_a_drag_moves_the_page_on_bias(server: Server, open_page: Callable[..., Any]) -> None:
+def test_a_drag_updates_the_bias_page(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/bias")
     page.wait_for_selector(handle("target", 1))
     page.wait_for_selector("text=The distance between the models is 0.350")

@@ -1,4 +1,4 @@
-"""Bodies in the browser: the one that Watch begins with, its sliders, Run before it has grown."""
+"""Bodies in the browser: the default body, its sliders, runs before it is ready."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from specviz.engine import load_pair
-from specviz.figures.body_words import EARLY_RUN, UNTIL_GROWN
+from specviz.figures.body_words import EARLY_RUN, RUN_WITHOUT_BODY_HINT
 from specviz.record.pairs import PairSpec
 from tests.browser.conftest import Server, wait_for_state
 from tests.browser.reading import STATUS, click_run, set_slider
@@ -22,7 +22,7 @@ WHOLE = "&length=16&live=false"
 
 @pytest.fixture(scope="module")
 def start_slow(serve: Callable[..., Server], data_folder: Path) -> Callable[[], Server]:
-    """Starts machines for which 30M is the largest body that steps fast enough."""
+    """Start servers on a fake machine where 30M is the largest body that is fast enough."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(data_folder))
         spec = PairSpec(name="tinystories", threads=1, target_body="30M")
@@ -36,7 +36,7 @@ def slow(start_slow: Callable[[], Server]) -> Server:
 
 
 def body_is(page: Any, body: str) -> None:
-    """The slider says so, at once or when the page is drawn anew."""
+    """Wait until the slider shows the body."""
     from playwright.sync_api import expect
 
     thumb = page.locator(".st-key-target_body [data-testid=stSliderThumbValue]")
@@ -47,13 +47,13 @@ def until_pending(page: Any, *, pending: bool) -> None:
     page.wait_for_function(
         "([status, words, wanted]) => "
         "document.querySelector(status)?.textContent.includes(words) === wanted",
-        arg=[STATUS, UNTIL_GROWN, pending],
+        arg=[STATUS, RUN_WITHOUT_BODY_HINT, pending],
         polling=50,
         timeout=90_000,
     )
 
 
-def test_a_body_that_does_not_fit_is_told_before_a_run_and_refused_by_it(
+def test_a_body_that_does_not_fit_is_reported_before_a_run_and_refused_by_it(
     slow: Server, open_page: Callable[..., Any]
 ) -> None:
     from playwright.sync_api import expect
@@ -64,18 +64,18 @@ def test_a_body_that_does_not_fit_is_told_before_a_run_and_refused_by_it(
     expect(bodies).to_contain_text("It does not fit: needs 521 GB to run", timeout=60_000)
     click_run(page)
     wait_for_state(page, "failed")
-    told = page.locator(STATUS).locator("xpath=..")
-    expect(told).to_contain_text("the pair would take 521 GB")
+    status = page.locator(STATUS).locator("xpath=..")
+    expect(status).to_contain_text("the pair would take 521 GB")
     page.get_by_role("button", name="Without a body").click()
     body_is(page, "no body")
     expect(bodies).not_to_contain_text("does not fit")
 
 
 @pytest.mark.thorough  # the same is tested on the page without a browser
-def test_run_while_the_target_grows_goes_without_a_body(
+def test_a_run_before_the_body_is_ready_has_none(
     start_slow: Callable[[], Server], open_page: Callable[..., Any]
 ) -> None:
-    """On a server of its own, whose worker must start first: so the click comes in time."""
+    """On a separate server, whose worker must start first, so that the click is early enough."""
     from playwright.sync_api import expect
 
     page = open_page(f"{start_slow().url}/?{WHOLE}")
@@ -85,15 +85,15 @@ def test_run_while_the_target_grows_goes_without_a_body(
     expect(page.get_by_text(EARLY_RUN)).to_be_visible()
     body_is(page, "30M")
     assert "target of" not in page.locator(STATUS).inner_text()
-    page.wait_for_selector(".st-key-unload_pair", state="attached", timeout=60_000)  # it has grown
+    page.wait_for_selector(".st-key-unload_pair", state="attached", timeout=60_000)  # is ready
     click_run(page)
     expect(page.locator(STATUS)).to_contain_text("target of 31 M", timeout=60_000)
-    expect(page.locator(".sum-bodies")).to_contain_text("as much as that of a model of 31 M")
+    expect(page.locator(".sum-bodies")).to_contain_text("as much as in a model of 31 M")
     expect(page.get_by_text(EARLY_RUN)).to_have_count(0)
     assert "target_body=30M" in page.url
 
 
-def test_a_slider_chooses_another_body_and_one_click_none(
+def test_a_slider_changes_the_body_and_one_click_removes_it(
     slow: Server, open_page: Callable[..., Any]
 ) -> None:
     from playwright.sync_api import expect
@@ -102,7 +102,7 @@ def test_a_slider_chooses_another_body_and_one_click_none(
     run = page.locator(".st-key-run button")
     expect(run).to_have_text("Run", timeout=60_000)
     set_slider(page, "target_body", 1)
-    expect(run).to_have_text("Load the grown pair and run")
+    expect(run).to_have_text("Load the enlarged pair and run")
     body_is(page, "10M")
     expect(page).to_have_url(re.compile("target_body=10M"))
     page.get_by_role("button", name="Without a body").click()
@@ -110,12 +110,12 @@ def test_a_slider_chooses_another_body_and_one_click_none(
     body_is(page, "no body")
 
 
-def test_a_fast_machine_begins_with_a_larger_one(
+def test_a_fast_machine_gets_a_larger_default(
     serve: Callable[..., Server], open_page: Callable[..., Any]
 ) -> None:
     server = serve(APP, SPECVIZ_FIRST_BODY="auto", SPECVIZ_MACHINE="fast")
     page = open_page(server.url)
     body_is(page, "SmolLM2-135M")
-    page.get_by_role("button", name="Without a body").click()  # before it has grown
+    page.get_by_role("button", name="Without a body").click()  # before the body is ready
     until_pending(page, pending=False)
     body_is(page, "no body")

@@ -35,9 +35,9 @@ def compare_url(server: Server, *lanes: str, repeats: int = 3) -> str:
 
 
 def table_of(page: Any, table: str) -> list[str]:
-    """The cells below the head, as they are read."""
+    """Return the texts of the table's body cells."""
     cells = page.locator(f"{table} tbody td").all_inner_texts()
-    texts = [text.replace("\u2060", "") for text in cells]  # holds an interval together
+    texts = [text.replace("\u2060", "") for text in cells]  # word joiners
     return ["" if text.strip() == "–" else text.strip() for text in texts]
 
 
@@ -75,11 +75,11 @@ def test_from_click_to_verdict(
 
 
 def same_figures(page: Any, replay: Any) -> None:
-    """The page's verdict, table, race and stage, in the file that it handed out."""
+    """Assert that the downloaded file shows the page's result, table, race and player."""
     for each in (page, replay):
         seek(each, END)
-    told = " ".join(page.locator(VERDICT).inner_text().split())
-    assert replay.inner_text('[data-testid="replay-verdict"]').split(". ")[0] in told
+    shown = " ".join(page.locator(VERDICT).inner_text().split())
+    assert replay.inner_text('[data-testid="replay-verdict"]').split(". ")[0] in shown
     assert table_of(replay, "table") == table_of(page, '[data-testid="stTable"]')
     assert len(table_of(replay, "table")) >= 20
     for lane in range(2):
@@ -92,7 +92,7 @@ def same_figures(page: Any, replay: Any) -> None:
         assert text_of(page) == text_of(replay)
 
 
-def test_it_outlives_its_page_and_is_seen_and_stopped_from_others(
+def test_a_comparison_continues_without_its_page_and_stops_from_another(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page(compare_url(server, "gamma=3", "gamma=6", repeats=4))
@@ -102,7 +102,7 @@ def test_it_outlives_its_page_and_is_seen_and_stopped_from_others(
     page.locator(".st-key-work_line").get_by_text(re.compile("^Working: ")).wait_for()
     other = open_page(f"{server.url}/")
     other.locator(".st-key-work_line").get_by_role("link", name="Show").click()
-    other.get_by_text("The comparison goes on when this page is left").wait_for()
+    other.get_by_text("The comparison continues when you leave or close this page").wait_for()
     other.reload()
     other.wait_for_selector(VERDICT, timeout=150_000)
     assert "8 runs: one prompt, 4 repeats" in other.inner_text(VERDICT)
@@ -118,7 +118,7 @@ def test_it_outlives_its_page_and_is_seen_and_stopped_from_others(
     page.get_by_text(re.compile("^Ended (after|before)")).wait_for()
 
 
-def test_prompt_lookup_is_a_lane_too_and_narrow_pages_hold_it(
+def test_prompt_lookup_as_a_lane_on_a_narrow_page(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     url = compare_url(server, "gamma=4", "drafter=prompt-lookup", repeats=2)
@@ -132,7 +132,7 @@ def test_prompt_lookup_is_a_lane_too_and_narrow_pages_hold_it(
     assert serious_violations(page) == []
 
 
-@pytest.mark.thorough  # every step of it but the drawing is tested on the page without a browser
+@pytest.mark.thorough  # everything but the drawing is tested without a browser
 def test_by_kind_with_progress_cancel_and_chart_then_found_again(
     server: Server, open_page: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""The page moves at once, by itself and without any request to outside."""
+"""The recorded run plays at once, without requests to other hosts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TOKEN = '[data-testid="token"]'
 
 
 @pytest.mark.alone
-def test_the_recorded_run_moves_at_once(server: Server, open_page: Callable[..., Any]) -> None:
+def test_the_recorded_run_plays_at_once(server: Server, open_page: Callable[..., Any]) -> None:
     first = open_page(server.url)
-    wait_for_pair(first)  # a warm server, which measures nothing any more
+    wait_for_pair(first)  # a warm server without measurements
     first.wait_for_selector(TEXT_TOKENS)
     first.close()
     took = []
@@ -27,13 +27,13 @@ def test_the_recorded_run_moves_at_once(server: Server, open_page: Callable[...,
         page = open_page("about:blank")
         took.append(moving_seconds(page, server.url))
         page.close()
-    told = ", ".join(f"{each:.2f}" for each in took)
-    print(f"recorded run moving after {told} s (bound {MOVING_SECONDS})")
+    seconds = ", ".join(f"{each:.2f}" for each in took)
+    print(f"recorded run moving after {seconds} s (bound {MOVING_SECONDS})")
     assert min(took) < 2 * MOVING_SECONDS
 
 
 def moving_seconds(page: Any, url: str) -> float:
-    """From the address to the first candidate in its row."""
+    """Return the seconds from navigation to the first candidate in its row."""
     began = time.perf_counter()
     page.goto(url)
     page.wait_for_function("row => document.querySelector(row)", arg=f"{ROUND} {TOKEN}")
@@ -42,7 +42,7 @@ def moving_seconds(page: Any, url: str) -> float:
     return took
 
 
-def test_the_recorded_run_goes_on(server: Server, open_page: Callable[..., Any]) -> None:
+def test_the_recorded_run_keeps_playing(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(server.url)
     page.wait_for_selector('[data-testid="round"]', timeout=90_000)
     before = int(page.input_value('[data-testid="seek"]'))
@@ -54,10 +54,10 @@ def test_the_recorded_run_goes_on(server: Server, open_page: Callable[..., Any])
 def test_the_pair_loads_behind_it(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(server.url)
     wait_for_pair(page)
-    assert state_of(page) == "recorded"  # until somebody presses Run
+    assert state_of(page) == "recorded"  # until Run is pressed
 
 
-# Other tests begin at the root of a server of their own.
+# Other tests start at the root of a separate server.
 @pytest.mark.parametrize("path", [pytest.param("/", marks=pytest.mark.thorough), "/watch"])
 def test_a_cold_deep_link_opens_its_page(
     serve: Callable[..., Server], open_page: Callable[..., Any], path: str
@@ -107,7 +107,7 @@ def test_a_link_to_a_hub_pair_fetches_nothing(
 STAGE = "#first-stage"
 
 
-def test_the_page_goes_on_where_the_first_stage_was(
+def test_the_page_continues_where_the_first_view_was(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page("about:blank")
@@ -124,7 +124,7 @@ def test_the_page_goes_on_where_the_first_stage_was(
     before = [place for stage, place in seen if stage]
     after = [place for stage, place in seen if not stage]
     assert before[0] < before[-1]  # it moved
-    assert after[0] - before[-1] in {0, 1, 2}  # nothing jumps, forward or back
+    assert after[0] - before[-1] in {0, 1, 2}  # no jump forward or back
     assert after == sorted(after)
 
 
@@ -132,7 +132,7 @@ def test_the_page_goes_on_where_the_first_stage_was(
     ("width", "scheme"),
     [(1440, "light"), pytest.param(1024, "dark", marks=pytest.mark.thorough), (420, "dark")],
 )
-def test_the_first_stage_stands_where_the_page_will(
+def test_the_first_view_is_where_the_page_will_be(
     server: Server, open_page: Callable[..., Any], width: int, scheme: str
 ) -> None:
     page = open_page("about:blank", width=width, scheme=scheme)
@@ -154,7 +154,7 @@ def test_the_first_stage_stands_where_the_page_will(
         assert ink == own_ink
 
 
-def test_a_link_to_a_run_never_begins_with_the_recorded_one(
+def test_a_link_to_a_run_never_shows_the_recorded_run_first(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page("about:blank")
@@ -163,11 +163,11 @@ def test_a_link_to_a_run_never_begins_with_the_recorded_one(
     assert page.locator(STAGE).count() == 0
 
 
-def test_who_leaves_before_the_page_is_there_leaves_the_first_stage(
+def test_leaving_before_the_page_is_drawn_removes_the_first_view(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page("about:blank")
-    page.route("**/static/js/*", lambda route: route.abort())  # the page never comes
+    page.route("**/static/js/*", lambda route: route.abort())  # the page is never drawn
     page.goto(server.url, wait_until="commit")
     page.wait_for_selector(f"{STAGE} {ROUND}")
     page.wait_for_timeout(500)

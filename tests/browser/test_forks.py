@@ -1,4 +1,4 @@
-"""A fork followed to its end, and a moment opened again: by its link, and from a file."""
+"""Forks of a run, and moments reopened from a link and from a file."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ FORK = '[data-testid="fork"]'
 LINK = '[data-testid="link-card"]'
 PARTING = f'{FORK} [data-testid="parting"]'
 SETTINGS = "ignore_eos=true&length=64&target_body=none"
-# What tells one moment from another: where the run stands, the chosen token, the card's words.
+# What identifies a moment: the position, the selected token, the card's text.
 MOMENT = """() => [document.querySelector('.where').textContent,
   document.querySelector('.rounds .chip.selected')?.textContent,
   document.querySelector('.vd-say').textContent, document.querySelector('.vd-if').textContent,
   document.querySelector('[data-testid=speed]').value]"""
 TO_THE_TOP = "document.querySelector('[data-testid=stMain]').scrollTo(0, 0)"
-# Both texts, and where they part, can be read without scrolling.
+# Both texts, and where they differ, can be read without scrolling.
 IN_VIEW = """(selector) => {
-  const { top, bottom } = document.querySelector(selector).getBoundingClientRect();
+  const found = document.querySelector(selector);  // absent while the page is drawn again
+  if (!found) return false;
+  const { top, bottom } = found.getBoundingClientRect();
   return 0 < top && top + 60 < bottom && bottom <= innerHeight;
 }"""
 
@@ -50,7 +52,7 @@ def open_file(browser: Any, tmp_path: Path) -> Iterator[Opener]:
 
 
 def run_at(open_page: Callable[..., Any], url: str) -> tuple[Any, Trace]:
-    """A page with a run of its own, to its end."""
+    """Return a page with a finished run, and its trace."""
     page = open_page(url, width=1024, height=768)
     wait_for_pair(page)
     run_to_its_end(page)
@@ -61,18 +63,18 @@ def run_at(open_page: Callable[..., Any], url: str) -> tuple[Any, Trace]:
 
 def assert_in_view(page: Any, selector: str) -> None:
     box = page.locator(selector).bounding_box()
-    assert box["y"] >= 56  # below the head of the page
+    assert box["y"] >= 56  # below the page's header
     assert box["y"] + box["height"] <= page.viewport_size["height"]
 
 
 def choose_rejected(page: Any) -> None:
-    """The last rejected candidate in view, and its card."""
+    """Select the last rejected candidate in view."""
     page.locator('.rounds .chip[data-state="rejected"]').last.click()
     page.wait_for_selector(f"{CARD}.vd-beside")
 
 
 def try_a_draw_that_accepts(page: Any) -> None:
-    """On the last rejected candidate in view that the target may say at all."""
+    """Drag to an accepting draw, on the last rejected candidate in view with target > 0."""
     for chip in reversed(page.locator('.rounds .chip[data-state="rejected"]').all()):
         chip.click()
         page.wait_for_selector(f"{CARD}.vd-beside")
@@ -88,7 +90,7 @@ def try_a_draw_that_accepts(page: Any) -> None:
 
 
 def forked(page: Any, before: Trace) -> Trace:
-    """The fork that was just asked for, at its end."""
+    """Wait for the requested fork to finish, and return its trace."""
     page.wait_for_function(IN_VIEW, arg=FORK)
     for _ in range(20):
         wait_for_state(page, "done")
@@ -100,7 +102,7 @@ def forked(page: Any, before: Trace) -> Trace:
 
 
 def assert_parted(page: Any, before: Trace, after: Trace) -> None:
-    """Both texts stand side by side, with the tokens marked at which they part."""
+    """Assert that both texts are side by side, with the first different tokens marked."""
     parted = next(
         i
         for i, (one, other) in enumerate(zip(before.token_ids, after.token_ids, strict=False))
@@ -109,7 +111,7 @@ def assert_parted(page: Any, before: Trace, after: Trace) -> None:
     assert page.locator(PARTING).count() == 2
     there, here = page.locator(PARTING).all_inner_texts()
     assert there != here
-    assert f"they part at token {parted + 1} of the text" in page.inner_text(FORK)
+    assert f"differ from token {parted + 1} of the text" in page.inner_text(FORK)
 
 
 def test_a_fork_is_a_run_like_any_other(
@@ -129,16 +131,16 @@ def test_a_fork_is_a_run_like_any_other(
     assert f"round {fork.round + 1}, token {fork.place + 1} " in page.inner_text(f"{CARD} h3")
     assert "Every other draw is the same." in page.inner_text(FORK)
 
-    # A moment of it, with a what-if, opens the same in a fresh browser and from a file.
+    # A moment with a what-if opens identically in a new browser and from a file.
     choose_rejected(page)
     page.locator(f"{CARD} [role=slider]").focus()
     page.keyboard.press("End")
     page.click('[data-testid="copy-link"]')
     given = page.wait_for_function("document.querySelector('.link-field').value")
-    link = given.json_value()  # at once: it is made anew when the run is over
+    link = given.json_value()  # at once: the link changes when the run ends
     card = page.inner_text(LINK)
-    assert re.search(r"which is kept here, at round \d+, (token|with the verdict on round)", card)
-    assert "listens on this machine alone" in card
+    assert re.search(r"which is saved here, at round \d+, (token|with the verdict on round)", card)
+    assert "Only this machine can reach the server" in card
     assert_in_view(page, LINK)
     moment = page.evaluate(MOMENT)
     with page.expect_download() as waiting:
@@ -151,7 +153,7 @@ def test_a_fork_is_a_run_like_any_other(
     fresh.click('[data-testid="copy-link"]')
     fresh.keyboard.press("Escape")
     assert fresh.is_hidden(LINK)
-    assert fresh.evaluate(MOMENT) == moment  # Esc has put away nothing else
+    assert fresh.evaluate(MOMENT) == moment  # Esc has closed nothing else
     fresh.click('[data-testid="copy-link"]')
     fresh.keyboard.press("p")
     fresh.wait_for_selector('.sv[data-presenting="true"]')
@@ -164,7 +166,7 @@ def test_a_fork_is_a_run_like_any_other(
     assert file.evaluate(MOMENT) == moment
     assert file.locator(PARTING).all_inner_texts() == page.locator(PARTING).all_inner_texts()
 
-    # The settings make the same fork again.
+    # The settings reproduce the fork.
     again = open_page(page.locator(".link-field").nth(1).input_value())
     wait_for_pair(again)
     assert f"The next run is forked at {fork.words}." in again.inner_text(".st-key-linked_fork")
@@ -181,7 +183,7 @@ def test_at_temperature_0_another_token_of_the_target_is_chosen(
     page, before = run_at(open_page, f"{server.url}/?{SETTINGS}&temperature=0")
     choose_rejected(page)
     picks = page.locator(f"{CARD} .vd-pick:visible")
-    assert picks.count() == 9  # ten, but for what the run says
+    assert picks.count() == 9  # ten, without the run's own token
     name = picks.nth(2).get_attribute("aria-label")
     page.evaluate(TO_THE_TOP)
     picks.nth(2).click()
@@ -189,19 +191,19 @@ def test_at_temperature_0_another_token_of_the_target_is_chosen(
     fork = after.config.forks[0]
     assert fork.instead in after.token_ids
     assert_parted(page, before, after)
-    assert re.search(r"in place of its likeliest token, .+\.\n", page.inner_text(FORK))
+    assert re.search(r"instead of its likeliest token, .+\.\n", page.inner_text(FORK))
     assert name.startswith("Fork here: go on with ")
 
 
-def test_a_link_may_say_anything(server: Server, open_page: Callable[..., Any]) -> None:
+def test_an_invalid_fork_link_is_ignored(server: Server, open_page: Callable[..., Any]) -> None:
     strange = "round=0&step=-1&token=9.x&speed=warp&draw=%3Cb%3E&forks=1:1:1=2"
     page = open_page(f"{server.url}/?{strange}&{SETTINGS}")
     page.wait_for_selector(".st-key-run button")
-    page.wait_for_selector("text=The link's fork is left out.")
+    page.wait_for_selector("text=Ignored the fork in the link.")
     assert state_of(page) == "recorded"
 
 
-def test_a_file_opens_at_the_moment_that_its_address_names(
+def test_a_file_opens_at_the_moment_in_its_address(
     open_file: Opener,
 ) -> None:
     trace = recorded()

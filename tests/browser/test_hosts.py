@@ -1,4 +1,4 @@
-"""Whose page may talk to the dashboard: the handshake of the web socket, host by host."""
+"""Which origins may connect to the dashboard: WebSocket handshakes by host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.browser.conftest import Server
 
 
 def handshake(server: Server, host: str, origin: str, cookie: str = "") -> int:
-    """What the server answers to one who asks for its web socket under these names."""
+    """Return the status of a WebSocket handshake with this host and origin."""
     port = urlsplit(server.url).port
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.putrequest("GET", "/_stcore/stream", skip_host=True)
@@ -31,7 +31,7 @@ def handshake(server: Server, host: str, origin: str, cookie: str = "") -> int:
     return status
 
 
-# The last two stand for a class that opens the machine by its address.
+# The last two are a class that opens the machine by its address.
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]", "192.168.1.5", "10.0.0.254"]
 )
@@ -44,10 +44,10 @@ def test_a_page_opened_by_address_is_served(server: Server, host: str) -> None:
     ["rebound.example", "localhost.rebound.example", "127.0.0.1.rebound.example",
      "rebound.example:{port}", "5.example:{port}", "user@localhost:{port}", "", "256", "1.256"],
 )  # fmt: skip
-def test_a_name_of_somebody_else_is_refused(server: Server, host: str) -> None:
+def test_a_foreign_host_name_is_refused(server: Server, host: str) -> None:
     assert handshake(server, host, f"http://{host}") == 403
 
 
 @pytest.mark.parametrize("origin", ["http://elsewhere.example", "https://a.example", "null"])
-def test_a_page_from_elsewhere_is_refused(server: Server, origin: str) -> None:
+def test_a_foreign_origin_is_refused(server: Server, origin: str) -> None:
     assert handshake(server, "127.0.0.1:{port}", origin) == 403

@@ -1,4 +1,4 @@
-"""The lesson in a browser: from the keyboard, on a phone, in both themes, and kept by it."""
+"""The lesson in a browser: keyboard, phone, both themes, stored progress."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def opened(server: Server, open_page: Callable[..., Any], link: str, **how: Any)
 
 
 def go_to(page: Any, server: Server, link: str) -> None:
-    """The same tab, so that its runs are there."""
+    """Navigate in the same tab, so that its runs are available."""
     tab = re.search(r"tab=\w+", page.url)
     page.goto(f"{server.url}/learn?{link}{'&' + tab[0] if tab else ''}")
     page.wait_for_selector(ANSWER)
 
 
 def expect_sound(page: Any) -> None:
-    """On a phone: nothing too small or wider than the page, and axe-core finds nothing serious."""
+    """Assert readable text on a phone, nothing too wide, and no serious axe-core finding."""
     page.wait_for_timeout(600)
     assert_readable(page)
     page.evaluate("own => document.querySelectorAll(own).forEach(e => e.remove())", STREAMLIT_S_OWN)
@@ -42,14 +42,14 @@ def expect_sound(page: Any) -> None:
 
 
 def press(page: Any, selector: str) -> None:
-    """From the keyboard."""
+    """Press a button with the keyboard."""
     page.wait_for_selector(f"{selector}:enabled")
     page.locator(selector).first.focus()
     page.keyboard.press("Enter")
 
 
-def said(page: Any, words: str) -> None:
-    """The check answers with these words."""
+def expect_answer(page: Any, words: str) -> None:
+    """Wait until the check's answer contains this text."""
     page.wait_for_function(
         """([answer, words]) => document.querySelector(answer)?.innerText.includes(words)""",
         arg=[ANSWER, words], timeout=90_000,
@@ -79,16 +79,16 @@ def test_a_step_is_done_from_the_keyboard_on_a_phone_and_kept(
 ) -> None:
     page = opened(server, open_page, f"step=drafting&gamma=3&{SHORT}", width=420, height=900)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    said(page, "There is no run with γ = 3 yet")
+    expect_answer(page, "There is no run with γ = 3 yet")
     press(page, RUN)
     wait_for_state(page, "done")
-    said(page, "How many tokens of round 2 were accepted?")
+    expect_answer(page, "How many tokens of round 2 were accepted?")
     to_the_end(page)
-    stood = page.locator(f"{row(1)} [data-state=accepted]").count()
-    answer(page, str(stood + 1))
-    said(page, "is not what happened in round 2")
-    answer(page, str(stood))
-    said(page, "Right. Of 3 guesses")
+    accepted = page.locator(f"{row(1)} [data-state=accepted]").count()
+    answer(page, str(accepted + 1))
+    expect_answer(page, "is not what happened in round 2")
+    answer(page, str(accepted))
+    expect_answer(page, "Right. Of 3 guesses")
     page.wait_for_function("localStorage.getItem('specviz.learn')?.includes('drafting')")
     page.goto(f"{server.url}/learn")
     page.wait_for_selector(ANSWER)
@@ -101,7 +101,7 @@ def test_axe_finds_nothing_serious(
 ) -> None:
     for link in ("learn=steps", "learn=challenges&step=half_c"):
         page = opened(server, open_page, link, scheme=scheme)
-        wait_for_pair(page)  # at rest: Streamlit pales what it is about to draw anew
+        wait_for_pair(page)  # idle: Streamlit fades elements that it is about to redraw
         page.set_viewport_size({"width": 420, "height": 900})
         expect_sound(page)
 
@@ -117,7 +117,7 @@ def test_guesses_are_made_from_the_keyboard(server: Server, open_page: Callable[
     expect_sound(page)
 
 
-@pytest.mark.thorough  # each check alone is tried on the page without a browser
+@pytest.mark.thorough  # each check alone is tested without a browser
 def test_the_lesson_from_the_first_step_to_the_last(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
@@ -126,15 +126,15 @@ def test_the_lesson_from_the_first_step_to_the_last(
     def run(step: str, link: str, words: str) -> None:
         go_to(page, server, f"step={step}&length=24&{link}")
         press(page, RUN)
-        said(page, words)
+        expect_answer(page, words)
 
     press(page, RUN)
-    said(page, "One size is timed")
+    expect_answer(page, "One size is timed")
     run("memory", "target_body=30M", "decoding waits for memory")
     run("drafting", "target_body=none&gamma=3", "How many tokens of round 2")
     to_the_end(page)
     answer(page, str(page.locator(f"{row(1)} [data-state=accepted]").count()))
-    said(page, "Right. Of 3 guesses")
+    expect_answer(page, "Right. Of 3 guesses")
     run("one_pass", "target_body=none&gamma=1", "Now one with γ of 8 or more")
     run("one_pass", "target_body=none&gamma=8", "A check of 2 places took")
     run("rejection", "target_body=none&gamma=5&temperature=1", "What were its odds")
@@ -148,21 +148,21 @@ def test_the_lesson_from_the_first_step_to_the_last(
     assert odds is not None
     page.keyboard.press("Escape")
     answer(page, f"0{odds[0]}")
-    said(page, "So it was rejected")
+    expect_answer(page, "So it was rejected")
     go_to(page, server, "step=residual")
     page.locator(f"{TASK} [data-testid=stCheckbox] input").focus()
     page.keyboard.press("Space")
-    said(page, "Which rule closes")
+    expect_answer(page, "Which rule closes")
     page.locator(f"{TASK} input[type=radio]").first.focus()
     page.keyboard.press("Space")
-    said(page, "speculative decoding loses nothing")
+    expect_answer(page, "speculative decoding loses nothing")
     go_to(page, server, "step=gamma")
-    for gamma in (1, 3, 5, 8):  # that were run in the steps before
+    for gamma in (1, 3, 5, 8):  # those run in earlier steps
         answer(page, str(gamma))
         page.wait_for_timeout(1_500)
         if "Right" in page.inner_text(ANSWER):
             break
-    said(page, "is not the same as faster")
+    expect_answer(page, "is not the same as faster")
     go_to(page, server, "step=costs")
     page.locator(f"{TASK} [data-testid=stSlider] input").focus()
     page.keyboard.press("Home")
@@ -171,7 +171,7 @@ def test_the_lesson_from_the_first_step_to_the_last(
         page.wait_for_timeout(400)
         if "That is it" in page.inner_text(ANSWER):
             break
-    said(page, "all the gain is used up")
+    expect_answer(page, "all the gain is used up")
     run("loses", "target_body=none&gamma=16&temperature=2", "what you tell whoever asks")
     kept = page.evaluate("JSON.parse(localStorage.getItem('specviz.learn'))")
     assert len(kept) >= 8

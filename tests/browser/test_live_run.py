@@ -1,4 +1,4 @@
-"""A live run: every round once and in order, soon after it happened, and the figures its own."""
+"""A live run: every round once and in order, with low latency, and correct figures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.alone
 FIRST_TOKEN_SECONDS = 1.0
 LATE_SECONDS = 0.3
 
-# Notes every row that appears, when, and whether the player was ever replaced.
+# Records when each row appears, and whether the player was ever replaced.
 WATCH = """() => {
   const player = document.querySelector('[data-testid="player"]');
   window.seen = {rows: [], remounts: 0, frames: 0, began: performance.now()};
@@ -59,14 +59,14 @@ def page(server: Server, open_page: Callable[..., Any]) -> Any:
     return opened
 
 
-# Presses Run, and tells where the recorded run stood from then until the new run was there.
+# Presses Run, and records the cursor of the recorded run until the new run is shown.
 PRESS = """() => new Promise((resolve) => {
   const where = () => document.querySelector('[data-testid="seek"]').value;
-  const stood = [where()];
+  const cursors = [where()];
   const note = () => {
     const { state } = document.querySelector('[data-testid="status"]').dataset;
-    if (state !== "recorded") return resolve(stood);
-    stood.push(where());
+    if (state !== "recorded") return resolve(cursors);
+    cursors.push(where());
     setTimeout(note, 10);
   };
   document.querySelector(".st-key-run button").click();
@@ -74,21 +74,24 @@ PRESS = """() => new Promise((resolve) => {
 })"""
 
 
-def test_a_press_of_run_stills_the_stage_and_draws_no_controls(page: Any) -> None:
-    told: list[ForwardMsg] = []
+def test_pressing_run_pauses_the_player_and_redraws_no_controls(page: Any) -> None:
+    messages: list[ForwardMsg] = []
     page.on(
-        "websocket", lambda socket: socket.on("framereceived", lambda each: told.append(read(each)))
+        "websocket",
+        lambda socket: socket.on("framereceived", lambda each: messages.append(read(each))),
     )
     page.reload()
     page.wait_for_selector("#first-stage", state="detached")
     wait_for_pair(page)
     page.get_by_test_id("speed").select_option("4")
     page.wait_for_function("""() => document.querySelector('[data-testid="seek"]').value > 5""")
-    told.clear()
-    stood = page.evaluate(PRESS)
-    assert len(stood) > 15
-    assert len(set(stood[5:])) == 1  # what was under way at the press may still be drawn
-    places = {each.metadata.delta_path[0] for each in told if each.WhichOneof("type") == "delta"}
+    messages.clear()
+    cursors = page.evaluate(PRESS)
+    assert len(cursors) > 15
+    assert len(set(cursors[5:])) == 1  # a frame in progress at the press may still be drawn
+    places = {
+        each.metadata.delta_path[0] for each in messages if each.WhichOneof("type") == "delta"
+    }
     assert places == {0}  # 1 would be the sidebar, where the controls are
     wait_for_state(page, "done")
 
@@ -119,28 +122,28 @@ def test_a_run_from_click_to_figures(page: Any) -> None:
     assert figures.speedup_forecast is not None
 
 
-def test_the_first_live_token_comes_soon(page: Any) -> None:
+def test_the_first_live_token_has_low_latency(page: Any) -> None:
     click_run(page)
     took = []
     while len(took) < 3 and min(took, default=inf) >= 2 * FIRST_TOKEN_SECONDS:
         wait_for_state(page, "done")
         took.append(first_token_seconds(page))
-    told = ", ".join(f"{each:.2f}" for each in took)
-    print(f"first live token after {told} s (bound {FIRST_TOKEN_SECONDS})")
+    seconds = ", ".join(f"{each:.2f}" for each in took)
+    print(f"first live token after {seconds} s (bound {FIRST_TOKEN_SECONDS})")
     assert min(took) < 2 * FIRST_TOKEN_SECONDS
 
 
 def first_token_seconds(page: Any) -> float:
-    """From a press on Run to the first token of that run."""
+    """Return the seconds from pressing Run to the run's first token."""
     page.evaluate(
         """() => {
           window.first = null;
           const rows = () => [...document.querySelectorAll('[data-testid="round"]')];
           const old = new WeakSet(rows());
-          if (!rows().length) throw new Error("no run is shown that could be told from the next");
+          if (!rows().length) throw new Error("no run is shown to distinguish from the next");
           window.clicked = performance.now();
           const note = () => {
-            const shown = rows();  // the run before may go on for a while, with its rows
+            const shown = rows();  // the previous run and its rows may stay for a while
             const isNew = !shown.some((row) => old.has(row));
             if (isNew && shown.some((row) => row.querySelector('[data-testid="token"]')))
               window.first = performance.now();
@@ -154,7 +157,7 @@ def first_token_seconds(page: Any) -> float:
     return page.evaluate("() => window.first - window.clicked") / 1000
 
 
-# The worker process; it notes the moment in which it has each round.
+# The worker process, which records the time of each round.
 STAMPING = """#!{python} -P
 import sys, time
 from specviz.worker.child.inbox import Outbox
@@ -189,7 +192,7 @@ def stamped_server(serve: Callable[..., Server], stamps: Path) -> Server:
 
 @pytest.fixture(scope="module")
 def long_run(stamped_server: Server, browser: Any) -> Iterator[dict[str, Any]]:
-    """A run of 1,000 tokens as the page saw it, and its trace."""
+    """Record a run of 1,000 tokens in the page, and return it with its trace."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.add_init_script("localStorage.setItem('specviz.tour', 'done')")
     context.add_init_script("localStorage.setItem('specviz.pace', 'now')")
@@ -226,7 +229,7 @@ def test_a_round_is_on_the_page_soon_after_it_was_decoded(
     lines = [line.split() for line in stamps.read_text().splitlines()]
     decoded = {int(index): float(at) for run, index, at in lines if run == lines[-1][0]}
     seen = [(row, (long_run["clock"] + at) / 1000) for row, at in long_run["seen"]["rows"]]
-    rows = [each for each in seen if each[1] > decoded[0]]  # before it, the recorded run's
+    rows = [each for each in seen if each[1] > decoded[0]]  # earlier rows are the recorded run's
     backs = (i for i, (one, two) in enumerate(pairwise(rows), 1) if two[0] < one[0])
     lags: list[float] = []
     for before, (last, at) in pairwise([(-1, 0.0), *rows[max(backs, default=0) :]]):
@@ -240,7 +243,7 @@ def test_the_player_never_remounts(long_run: dict[str, Any]) -> None:
     assert long_run["seen"]["remounts"] == 0
 
 
-def test_a_long_run_can_be_sought_to_any_round(long_run: dict[str, Any]) -> None:
+def test_seeking_to_any_round_of_a_long_run(long_run: dict[str, Any]) -> None:
     page, trace = long_run["page"], long_run["trace"]
     ends = list(accumulate(events_of(entry) for entry in trace.rounds))
     assert page.get_attribute('[data-testid="seek"]', "max") == str(ends[-1])

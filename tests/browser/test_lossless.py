@@ -1,4 +1,4 @@
-"""The page Lossless in a browser, with the real pair: nothing is found, and a bug is."""
+"""The page Lossless in a browser with the real pair: no finding, and a planted bug is found."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_an_audit_finds_nothing_and_a_bug_is_found(
     page.locator(".st-key-break_recovered-from-target button").click()
     report.get_by_text(re.compile("Alarm at run")).wait_for(timeout=120_000)
     page.locator(PROGRESS).wait_for(state="detached", timeout=120_000)
-    said = report.inner_text()
-    assert said.index("Alarm at run") < said.index("broken on purpose (recovered-from-target)")
+    text = report.inner_text()
+    assert text.index("Alarm at run") < text.index("broken on purpose (recovered-from-target)")
     card = page.locator(".st-key-bug_recovered-from-target")
     card.get_by_text(re.compile(r"at run \d+")).wait_for()
     at_rest(page)

@@ -1,4 +1,4 @@
-"""Decoding keeps its pace while a page watches."""
+"""Decoding speed does not suffer from an open page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LENGTH = 250
 
 
 def tokens_per_second(trace: Trace) -> float:
-    """Of the run that was watched, by its own clock."""
+    """Return the run's rate by its own clock."""
     whole = [entry for entry in trace.rounds if entry.whole]
     tokens = sum(len(entry.emitted) for entry in whole)
     return tokens / sum(entry.times.decode + entry.times.record for entry in whole)
@@ -54,7 +54,7 @@ def test_a_watched_run_is_as_fast_as_the_command_line(
     place_step_costs(load_pair(PairSpec(name="tinystories", threads=1)))
     page = open_page(f"{server.url}/?length={LENGTH}&ignore_eos=true&temperature=0.0&live=false")
     wait_for_pair(page)
-    run_to_its_end(page)  # warms the page; each command is a process of its own
+    run_to_its_end(page)  # warms up the page; each command is a separate process
     alone, watched = [], []
     for _ in range(REPEATS):
         there = on_the_command_line(tmp_path / "trace.json")

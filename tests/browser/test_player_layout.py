@@ -1,4 +1,4 @@
-"""Nothing of the player prints over anything else, on a phone, on a projector, with forks."""
+"""No overlapping elements in the player: on a phone, on a projector, with forks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PHONE = 420
 
 
 def boxes(page: Any, *names: str) -> list[list[dict[str, float]]]:
-    """Of what can be seen."""
+    """Return the boxes of visible elements."""
     found = page.evaluate(BOXES % list(names))
     return [found[name] for name in names]
 
 
-def test_on_a_phone_the_controls_stand_in_rows(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_on_a_phone_the_controls_are_in_rows(stand: Stand, open_page: Callable[..., Any]) -> None:
     page = open_page(stand.show("recorded", recorded(), state="done"), width=PHONE, height=860)
     page.wait_for_selector(ROUND)
     seek(page, 60)
@@ -53,7 +53,7 @@ def test_on_a_phone_the_controls_stand_in_rows(stand: Stand, open_page: Callable
 
 
 @pytest.mark.parametrize("width", [1440, PHONE])
-def test_the_buttons_of_a_fork_stand_beside_the_numbers(
+def test_fork_buttons_are_beside_the_numbers(
     stand: Stand, open_page: Callable[..., Any], width: int
 ) -> None:
     trace = replace(recorded(), config=replace(recorded().config, temperature=0.0))
@@ -78,7 +78,7 @@ def test_the_buttons_of_a_fork_stand_beside_the_numbers(
     assert all(value <= pick["left"] for value, pick in zip(values, picks, strict=True))
 
 
-def test_on_a_projector_the_rows_of_the_three_columns_are_level(
+def test_on_a_projector_the_rows_of_the_three_columns_align(
     stand: Stand, open_page: Callable[..., Any]
 ) -> None:
     page = open_page(stand.show("recorded", recorded(), state="done", present="1"))

@@ -1,4 +1,4 @@
-"""Rounds and verdicts of every way to speculate, as they are drawn; all of real runs."""
+"""Rounds and verdicts of every speculation method in the player, from real runs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 from tests.browser.conftest import Stand
 from tests.browser.reading import END, ROUND, next_frame, seek
 from tests.browser.test_access import serious_violations
-from tests.methods import WAYS, way_trace
+from tests.methods import METHODS, method_trace
 
 CARD = '[data-testid="verdict-card"]'
 
 
 @pytest.fixture
 def shown(stand: Stand, open_page: Callable[..., Any]) -> Callable[..., Any]:
-    """A run of that way at its end, on a page of that width."""
+    """Open a finished run of a method on a page of some width."""
 
-    def show(way: str, width: int = 1440) -> Any:
-        page = open_page(stand.show(way, way_trace(way), state="done"), width=width)
+    def show(method: str, width: int = 1440) -> Any:
+        page = open_page(stand.show(method, method_trace(method), state="done"), width=width)
         page.wait_for_selector(ROUND)
         seek(page, END)
         page.evaluate("document.querySelector('.rounds .scroll').scrollTop = 0")
@@ -34,24 +34,24 @@ def chip(page: Any, index: int, place: int) -> Any:
     return page.locator(f'{ROUND}[data-index="{index}"] [data-place="{place}"]')
 
 
-def said(page: Any, index: int, place: int) -> str:
+def sentence_of(page: Any, index: int, place: int) -> str:
     chip(page, index, place).click()
     next_frame(page)
     return page.inner_text(f"{CARD} .vd-say").replace("\u00a0", " ")
 
 
-def first(way: str, *verdicts: str) -> tuple[int, int]:
-    """The first candidate of that fate, of several drafts where they begin: round and place."""
+def first(method: str, *verdicts: str) -> tuple[int, int]:
+    """Return round and place of the first candidate with one of these fates."""
     return next(
         (entry.index, place)
-        for entry in way_trace(way).rounds
+        for entry in method_trace(method).rounds
         for place, each in enumerate(entry.candidates)
-        if each.verdict in verdicts and (way != "drafts" or place < WAYS[way].num_drafts)
+        if each.verdict in verdicts and (method != "drafts" or place < METHODS[method].num_drafts)
     )
 
 
-def test_a_tree_stands_in_columns_and_the_arrow_keys_go_along_it(shown: Callable[..., Any]) -> None:
-    page, entry = shown("tree"), way_trace("tree").rounds[0]
+def test_a_tree_has_columns_and_arrow_keys_follow_it(shown: Callable[..., Any]) -> None:
+    page, entry = shown("tree"), method_trace("tree").rounds[0]
     boxes = [chip(page, 0, place).bounding_box() for place in range(entry.num_drafted)]
     for place, each in enumerate(entry.candidates):
         parent = each.parent if each.parent is not None else -1
@@ -67,7 +67,7 @@ def test_a_tree_stands_in_columns_and_the_arrow_keys_go_along_it(shown: Callable
     assert page.evaluate("Number(document.activeElement.dataset.place)") == 1
 
 
-def test_lines_of_which_nothing_was_tested_are_folded_away(shown: Callable[..., Any]) -> None:
+def test_untested_lines_are_hidden(shown: Callable[..., Any]) -> None:
     page = shown("wide")
     row = page.locator(ROUND).first
     folded = row.locator(".node[hidden]").count()
@@ -78,54 +78,52 @@ def test_lines_of_which_nothing_was_tested_are_folded_away(shown: Callable[..., 
 
 
 STORIES = {
-    "block": ("accepted", "All are judged together"),
-    "coupled": ("rejected", "Both models run the same race"),
-    "match": ("rejected", "The target drew a token of its own"),
-    "typical": ("accepted", "no draw decides"),
+    "block": ("accepted", "Block verification"),
+    "coupled": ("rejected", "Both models share one noise"),
+    "match": ("rejected", "The target sampled"),
+    "typical": ("accepted", "No draw decides"),
     "drafts": ("rejected", "of 3"),
 }
 
 
-@pytest.mark.parametrize("way", STORIES)
-def test_the_card_tells_the_story_of_its_rule(shown: Callable[..., Any], way: str) -> None:
-    fate, words = STORIES[way]
-    page = shown(way)
-    assert words in said(page, *first(way, fate))
-    assert page.locator(f'{CARD} [data-testid="race"]').is_visible() == (way == "coupled")
-    assert page.locator(f"{CARD} .vd-track").is_visible() == (way in ("block", "drafts"))
+@pytest.mark.parametrize("method", STORIES)
+def test_the_card_explains_the_rule(shown: Callable[..., Any], method: str) -> None:
+    fate, words = STORIES[method]
+    page = shown(method)
+    assert words in sentence_of(page, *first(method, fate))
+    assert page.locator(f'{CARD} [data-testid="race"]').is_visible() == (method == "coupled")
+    assert page.locator(f"{CARD} .vd-track").is_visible() == (method in ("block", "drafts"))
 
 
-def test_judged_together_another_draw_tells_how_many_would_stand(shown: Callable[..., Any]) -> None:
+def test_what_if_in_block_verification_counts_accepted_tokens(shown: Callable[..., Any]) -> None:
     index, place = first("block", "cut")
     page = shown("block")
-    said(page, index, place)
+    sentence_of(page, index, place)
     page.locator(f"{CARD} [role=slider]").focus()
     page.keyboard.press("Home")
     next_frame(page)
-    count = way_trace("block").rounds[index].num_drafted
+    count = method_trace("block").rounds[index].num_drafted
     many = f"all {count}" if place + 1 == count else f"{place + 1} of {count}"
     assert f"With a draw of .00, {many} would" in page.inner_text(f"{CARD} .vd-if")
 
 
-def test_the_key_to_the_marks_has_what_can_be_seen(shown: Callable[..., Any]) -> None:
-    for way, here, missing in (("block", "cut", "rejected"), ("tree", "rejected", "cut")):
-        page = shown(way)
+def test_the_legend_lists_only_occurring_fates(shown: Callable[..., Any]) -> None:
+    for method, here, missing in (("block", "cut", "rejected"), ("tree", "rejected", "cut")):
+        page = shown(method)
         samples = page.locator(".legend .chip:visible").all_inner_texts()
         assert here in samples
         assert missing not in samples
 
 
-@pytest.mark.parametrize("way", ["tree", "block", "coupled"])
-def test_nothing_is_wider_than_a_phone_and_axe_finds_nothing(
-    shown: Callable[..., Any], way: str
-) -> None:
-    page = shown(way, width=420)
-    said(page, 0, 0)
+@pytest.mark.parametrize("method", ["tree", "block", "coupled"])
+def test_it_fits_on_a_phone_and_is_accessible(shown: Callable[..., Any], method: str) -> None:
+    page = shown(method, width=420)
+    sentence_of(page, 0, 0)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert serious_violations(page) == []
 
 
-def test_every_way_is_drawn_without_a_fault(shown: Callable[..., Any]) -> None:
-    for way in WAYS:
-        page = shown(way)
+def test_every_method_is_drawn_without_errors(shown: Callable[..., Any]) -> None:
+    for method in METHODS:
+        page = shown(method)
         assert page.locator(ROUND).count() > 0

@@ -1,4 +1,4 @@
-"""The player on a page of its own, fed by hand: what it says in each state of a run."""
+"""The player on a separate page, fed by the test: its texts in each state of a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOUNT = """(data) => {
   mountPlayer({data, parentElement, setStateValue: () => {}});
 }"""
 
-# The text size of each kind of element that holds words.
+# The text size of each kind of element with text.
 SIZES = """() => Object.fromEntries([...document.querySelectorAll('.sv *')]
   .filter((each) => each.firstChild?.nodeType === Node.TEXT_NODE)
   .map((each) => [`${each.parentElement.getAttribute('class')} ${each.getAttribute('class')}`,
@@ -45,7 +45,7 @@ Feed = Callable[..., Any]
 
 @pytest.fixture
 def feed(browser: Any) -> Iterator[Feed]:
-    """Shows data to the player, on a new page or on the one that is open."""
+    """Send data to the player on a new or an open page."""
     source, style = player_source()
     contexts: list[Any] = []
 
@@ -55,7 +55,7 @@ def feed(browser: Any) -> Iterator[Feed]:
             contexts.append(context)
             page = context.new_page()
             page.route("http://player.test/", lambda route: route.fulfill(body=""))
-            page.goto("http://player.test/")  # a page that may keep things
+            page.goto("http://player.test/")  # an origin with local storage
             page.set_content(f"<html style='font-size:{root}'><body><div id=stage></div>")
             page.add_style_tag(content=style)
             page.add_script_tag(content=source.replace("export default", "window.mountPlayer ="))
@@ -84,7 +84,7 @@ def words(page: Any, selector: str) -> str:
 
 
 def timed(speculative: float, target: float, *, is_open: bool) -> JsonObject:
-    """One round on the lanes' clock, in seconds."""
+    """Return a payload with one round and these times in seconds."""
     lanes = {
         "speculative": [{"draft": 0, "verify": speculative, "other": 0}],
         "target": [target],
@@ -94,7 +94,7 @@ def timed(speculative: float, target: float, *, is_open: bool) -> JsonObject:
 
 
 @pytest.mark.parametrize(
-    ("speculative", "target", "told"),
+    ("speculative", "target", "expected"),
     [
         (0.545, 0.782, "speculative 545 ms, target alone 782 ms: 237 ms sooner"),
         (
@@ -105,11 +105,11 @@ def timed(speculative: float, target: float, *, is_open: bool) -> JsonObject:
         (0.545, 2.5, "speculative 0.55 s, target alone 2.50 s: 1.95 s sooner"),
     ],
 )
-def test_the_lanes_tell_both_times_in_one_unit(
-    feed: Feed, speculative: float, target: float, told: str
+def test_the_lanes_show_both_times_in_one_unit(
+    feed: Feed, speculative: float, target: float, expected: str
 ) -> None:
     page = feed(timed(speculative, target, is_open=False))
-    assert words(page, RESULT) == told
+    assert words(page, RESULT) == expected
     assert page.eval_on_selector(RESULT, "e => getComputedStyle(e).fontWeight") == "600"
 
 
@@ -123,8 +123,8 @@ def test_a_close_call_has_no_winner(feed: Feed) -> None:
     ("state", "note"),
     [
         ("running", "measured after the run"),
-        ("stopped", "not measured: the run did not end by itself"),
-        ("failed", "not measured: the run did not end by itself"),
+        ("stopped", "not measured: the run was stopped or failed"),
+        ("failed", "not measured: the run was stopped or failed"),
         ("recorded", "not measured"),
     ],
 )
@@ -136,7 +136,7 @@ def test_why_the_target_alone_is_missing(feed: Feed, state: str, note: str) -> N
 # Charts
 
 
-# Where each chart over rounds has its mark, from 0 at its left edge to 1.
+# The mark of each chart over rounds, from 0 at the left edge to 1.
 MARKS = """() => ['.ch-acceptance .ch-cursor', '.ch-times .ch-now-slot'].map((each) => {
   const line = document.querySelector(each), box = line.closest('svg').getBoundingClientRect();
   return (line.getBoundingClientRect().left - box.left) / box.width;
@@ -158,7 +158,7 @@ def test_the_charts_share_the_cursor_of_the_player(feed: Feed) -> None:
         first, middle, last = (places[chart] for places in seen)
         assert first < middle < last
         assert last - first > 0.4
-    # A press on a chart takes the player along.
+    # A click on a chart seeks the player.
     chart = page.locator(".ch-acceptance svg")
     size = chart.bounding_box()
     place = {"x": seen[1][0] * size["width"], "y": size["height"] / 2}
@@ -167,7 +167,7 @@ def test_the_charts_share_the_cursor_of_the_player(feed: Feed) -> None:
     assert int(page.locator('[data-testid="seek"]').input_value()) == ends[len(ends) // 2]
 
 
-def test_rounds_are_announced_once_a_second_at_most(feed: Feed) -> None:
+def test_rounds_are_announced_at_most_once_a_second(feed: Feed) -> None:
     trace = recorded()
     page = feed(data_of(trace))
     seek(page, 0)
@@ -216,7 +216,7 @@ def throughput(**changes: Any) -> JsonObject:
 
 
 @pytest.mark.parametrize(("factor", "drawn"), [(1.02, False), (1.2, True), (0.8, True)])
-def test_the_measured_target_alone_is_a_line_of_its_own(
+def test_the_measured_target_alone_has_a_separate_line(
     feed: Feed, factor: float, drawn: bool
 ) -> None:
     target = throughput()["charts"]["throughput"]["target"]
@@ -229,12 +229,12 @@ def test_the_measured_target_alone_is_a_line_of_its_own(
     assert "step costs" in words(page, f"{THROUGHPUT} .ch-caption")
 
 
-def test_a_doubt_of_the_step_costs_is_told(feed: Feed) -> None:
+def test_doubtful_step_costs_are_reported(feed: Feed) -> None:
     busy = "The machine was busy. Measure step costs again under The pair."
     page = feed(throughput(doubt="The machine was busy."))
     assert busy in words(page, f"{THROUGHPUT} .ch-caption")
     feed(throughput(doubt=None), page)
-    page.wait_for_function(  # charts fill twice a second
+    page.wait_for_function(  # charts update twice a second
         "([caption, busy]) => !document.querySelector(caption).innerText"
         ".replaceAll('\\u00a0', ' ').includes(busy)",
         arg=[f"{THROUGHPUT} .ch-caption", busy],
@@ -242,7 +242,7 @@ def test_a_doubt_of_the_step_costs_is_told(feed: Feed) -> None:
     assert "step costs" in words(page, f"{THROUGHPUT} .ch-caption")
 
 
-def test_a_run_broken_off_is_a_hollow_point(feed: Feed) -> None:
+def test_a_stopped_run_is_a_hollow_point(feed: Feed) -> None:
     point = throughput()["charts"]["throughput"]["points"][0]
     page = feed(throughput(points=[point, {**point, "current": False, "partial": True}]))
     styles = page.eval_on_selector_all(
@@ -256,7 +256,7 @@ def test_a_run_broken_off_is_a_hollow_point(feed: Feed) -> None:
     assert "broken off" in page.get_attribute(f"{THROUGHPUT} .ch-partial", "aria-label")
 
 
-def test_until_it_is_timed_the_target_alone_runs_by_its_step_costs(feed: Feed) -> None:
+def test_until_timed_the_target_alone_uses_step_costs(feed: Feed) -> None:
     data = {**making(data_of(recorded())), "lanes": None, "target_step": 0.01}
     page = feed(data)
     page.click(LIVE)
@@ -272,7 +272,7 @@ def test_until_it_is_timed_the_target_alone_runs_by_its_step_costs(feed: Feed) -
 # States
 
 
-def test_live_goes_when_the_run_is_over(feed: Feed) -> None:
+def test_the_live_mark_disappears_when_the_run_ends(feed: Feed) -> None:
     whole = data_of(recorded())
     page = feed(making(whole))
     assert page.is_visible(LIVE)
@@ -282,7 +282,7 @@ def test_live_goes_when_the_run_is_over(feed: Feed) -> None:
     page.click('[data-testid="play"]')
     next_frame(page)
     assert page.is_visible(LIVE)
-    feed(in_state(whole, "done", growing=True), page)  # the forecast is still to come
+    feed(in_state(whole, "done", growing=True), page)  # the forecast is still pending
     assert page.is_hidden(LIVE)
 
 
@@ -291,7 +291,7 @@ def making(data: JsonObject) -> JsonObject:
     return {**running, "run": {**running["run"], "decoded": False}}
 
 
-def test_a_fast_run_is_shown_at_a_readable_pace_to_its_end(feed: Feed) -> None:
+def test_a_fast_run_plays_at_a_readable_pace_to_its_end(feed: Feed) -> None:
     whole = data_of(recorded())
     total = whole["rounds"]["total"]
     page = feed(making(whole))
@@ -312,13 +312,13 @@ def test_a_fast_run_is_shown_at_a_readable_pace_to_its_end(feed: Feed) -> None:
     assert page.input_value(SEEK) == page.get_attribute(SEEK, "max")
 
 
-def test_the_first_round_of_a_live_run_stands_there_at_once(feed: Feed) -> None:
+def test_the_first_round_of_a_live_run_is_shown_at_once(feed: Feed) -> None:
     page = feed(making(data_of(recorded())))
     assert page.locator(ROUND).count() == 1
     assert page.locator(f"{ROUND} [data-testid=token]").count() >= 2
 
 
-# Every place of the cursor in the next second and a half.
+# All cursor positions in the next 1.5 seconds.
 PLACES = """() => new Promise(done => {
   const seen = new Set(), seek = document.querySelector('[data-testid="seek"]');
   const began = performance.now();
@@ -329,7 +329,7 @@ PLACES = """() => new Promise(done => {
 })"""
 
 
-def test_while_the_decoder_works_a_round_is_painted_once(feed: Feed) -> None:
+def test_while_decoding_each_round_is_painted_once(feed: Feed) -> None:
     whole = data_of(recorded())
     page = feed(making(whole))
     places = page.evaluate(PLACES)
@@ -350,7 +350,7 @@ def test_pausing_and_stepping_behind_the_decoder(feed: Feed) -> None:
     feed(making(whole), page)
     page.wait_for_timeout(600)
     assert int(page.input_value(SEEK)) == at
-    assert words(page, AHEAD) != ahead  # the decoder ran on
+    assert words(page, AHEAD) != ahead  # the decoder continued
     page.keyboard.press("ArrowRight")
     next_frame(page)
     assert int(page.input_value(SEEK)) == at + 1
@@ -362,7 +362,7 @@ def test_pausing_and_stepping_behind_the_decoder(feed: Feed) -> None:
     assert page.is_visible(AHEAD)
 
 
-def test_the_readable_pace_with_less_motion_shows_whole_rounds(feed: Feed) -> None:
+def test_the_readable_pace_with_reduced_motion_shows_whole_rounds(feed: Feed) -> None:
     whole = data_of(recorded())
     page = feed(making(whole))
     page.emulate_media(reduced_motion="reduce")
@@ -373,7 +373,7 @@ def test_the_readable_pace_with_less_motion_shows_whole_rounds(feed: Feed) -> No
 
 
 @pytest.mark.parametrize("width", [1140, 700, 380])
-def test_the_words_of_the_decoder_have_room(feed: Feed, width: int) -> None:
+def test_the_decoder_status_fits(feed: Feed, width: int) -> None:
     page = feed(making(data_of(recorded())), width=width)
     where, ahead = (page.locator(each).bounding_box() for each in (".where", AHEAD))
     speed = page.locator(SPEED).bounding_box()
@@ -382,7 +382,7 @@ def test_the_words_of_the_decoder_have_room(feed: Feed, width: int) -> None:
     assert not same_line or where["x"] + where["width"] <= ahead["x"]
 
 
-def test_the_readers_pace_is_kept_for_the_next_run(feed: Feed) -> None:
+def test_the_chosen_pace_is_kept_for_the_next_run(feed: Feed) -> None:
     page = feed(making(data_of(recorded())))
     assert page.input_value(SPEED) == "readable"
     page.select_option(SPEED, "now")
@@ -392,7 +392,7 @@ def test_the_readers_pace_is_kept_for_the_next_run(feed: Feed) -> None:
     assert page.input_value(SEEK) == page.get_attribute(SEEK, "max")
 
 
-def test_a_slow_run_is_followed_as_it_comes(feed: Feed) -> None:
+def test_a_slow_run_is_followed_live(feed: Feed) -> None:
     data = making(data_of(recorded()))
     for item in data["rounds"]["items"]:
         item["times"]["verify"] = 0.3
@@ -404,7 +404,7 @@ def test_a_slow_run_is_followed_as_it_comes(feed: Feed) -> None:
 @pytest.mark.parametrize(
     ("state", "grey"), [("loading", True), ("queued", True), ("stopped", False), ("failed", False)]
 )
-def test_only_a_run_to_come_greys_the_player(feed: Feed, state: str, grey: bool) -> None:
+def test_only_a_pending_run_greys_the_player(feed: Feed, state: str, grey: bool) -> None:
     page = feed(in_state(data_of(recorded()), state, growing=False, waiting=True))
     filtered = page.eval_on_selector(
         '[data-testid="player"]', "e => getComputedStyle(e).filter !== 'none'"
@@ -419,7 +419,7 @@ def shown(page: Any, *selectors: str) -> list[bool]:
     return [page.is_visible(each) for each in selectors]
 
 
-def test_a_race_gives_the_stage_back_to_one_run(feed: Feed) -> None:
+def test_a_single_run_replaces_a_race(feed: Feed) -> None:
     page = feed(race_payload(["one", "two"], [thrifty(), wasteful()]))
     assert shown(page, RACE, LANES) == [True, False]
     feed(data_of(recorded()), page)
@@ -428,7 +428,7 @@ def test_a_race_gives_the_stage_back_to_one_run(feed: Feed) -> None:
     assert page.eval_on_selector(".sv .page", "e => e.firstChild.className") == "sum"
 
 
-def test_the_same_race_sent_again_runs_on(feed: Feed) -> None:
+def test_the_same_race_sent_again_continues(feed: Feed) -> None:
     data = race_payload(["one", "two"], [thrifty(), wasteful()])
     page = feed(data)
     page.click("role=radio[name=/two/]")
@@ -442,13 +442,13 @@ def test_the_same_race_sent_again_runs_on(feed: Feed) -> None:
 
 
 def ended() -> Trace:
-    """A text that goes on after its end."""
+    """Return a run with text after its end-of-text token."""
     entry = make_round("aaa")
     end = replace(entry.candidates[0], text=END)
     return make_trace([replace(entry, candidates=(end, *entry.candidates[1:])), "aaa"])
 
 
-def test_the_end_of_a_text_is_a_mark_and_a_line_end(feed: Feed) -> None:
+def test_an_end_of_text_token_is_a_mark_and_a_line_break(feed: Feed) -> None:
     page = feed(data_of(ended(), end_texts=[END]))
     mark, after = page.query_selector_all(
         '[data-testid="text-pane"] .word:not([data-state="prompt"])'
@@ -460,14 +460,14 @@ def test_the_end_of_a_text_is_a_mark_and_a_line_end(feed: Feed) -> None:
     assert END in words(page, '[data-testid="round"]')
 
 
-def test_no_text_is_an_end_without_being_named(feed: Feed) -> None:
+def test_only_listed_tokens_are_drawn_as_ends(feed: Feed) -> None:
     data = data_of(ended())
     del data["end_texts"]
     assert feed(data).query_selector(".word.end") is None
 
 
 @pytest.mark.parametrize("width", [1140, 420])
-def test_the_readers_text_size_is_heeded(feed: Feed, width: int) -> None:
+def test_the_users_text_size_is_respected(feed: Feed, width: int) -> None:
     usual = feed(data_of(recorded()), width=width).evaluate(SIZES)
     large = feed(data_of(recorded()), width=width, root="20px")
     sizes = large.evaluate(SIZES)
@@ -477,12 +477,12 @@ def test_the_readers_text_size_is_heeded(feed: Feed, width: int) -> None:
     assert large.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-# The first minute
+# The tour
 
 
 def test_the_question_does_not_cover_its_row(feed: Feed) -> None:
     entry = make_round("r")
-    wordy = replace(entry.candidates[0], text="verylong" * 20)  # no room beside the row
+    wordy = replace(entry.candidates[0], text="verylong" * 20)  # no space beside the row
     trace = make_trace([replace(entry, candidates=(wordy,))], config=RunConfig(gamma=1))
     page = feed(data_of(trace, "recorded", tour="force"), width=420)
     page.wait_for_selector(f"{TOUR}:has-text('Accept or reject')", timeout=10_000)

@@ -1,4 +1,4 @@
-"""The player's arithmetic and its words, called one by one in a blank page."""
+"""The player's functions for counting and formatting, called in a blank page."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ WALK = """(rounds) => {
 
 @pytest.fixture(scope="module")
 def blank(browser: Any) -> Iterator[Any]:
-    """A page with nothing on it but the player's functions."""
+    """An empty page with the player's functions."""
     script = player_source()[0].replace("export default", "window.component =")
     names = ", ".join(variable_of(path) for path in read_modules(ASSETS, "player/component.js"))
     page = browser.new_page()
@@ -75,10 +75,10 @@ def test_the_prefix_sums_agree(walked: dict[str, Any], trace: Trace) -> None:
     assert walked["seconds"] == pytest.approx(decode, rel=1e-3)  # sent with four digits
 
 
-def test_every_cursor_has_its_place(walked: dict[str, Any], trace: Trace) -> None:
+def test_every_cursor_maps_to_a_round_and_a_step(walked: dict[str, Any], trace: Trace) -> None:
     places = [(step["round"], step["step"]) for step in walked["steps"]]
-    told = [(i, n + 1) for i, entry in enumerate(trace.rounds) for n in range(events_of(entry))]
-    assert places == [(0, 0), *told]
+    expected = [(i, n + 1) for i, entry in enumerate(trace.rounds) for n in range(events_of(entry))]
+    assert places == [(0, 0), *expected]
 
 
 def test_every_candidate_ends_with_its_verdict(walked: dict[str, Any], trace: Trace) -> None:
@@ -90,7 +90,7 @@ def test_every_candidate_ends_with_its_verdict(walked: dict[str, Any], trace: Tr
     assert all(end["complete"] for end in ends)
 
 
-def test_states_only_go_forward(walked: dict[str, Any]) -> None:
+def test_states_only_advance(walked: dict[str, Any]) -> None:
     for before, after in zip(walked["steps"], walked["steps"][1:], strict=False):
         if before["round"] != after["round"]:
             assert after["step"] == 1
@@ -103,7 +103,7 @@ def test_states_only_go_forward(walked: dict[str, Any]) -> None:
         assert not before["complete"]
 
 
-def test_one_thing_changes_an_event(walked: dict[str, Any]) -> None:
+def test_each_event_changes_one_thing(walked: dict[str, Any]) -> None:
     for before, after in zip(walked["steps"], walked["steps"][1:], strict=False):
         old = before["cells"] if before["round"] == after["round"] else []
         turned = [a for a, b in zip(after["cells"], old, strict=False) if a != b]
@@ -120,7 +120,7 @@ def test_one_thing_changes_an_event(walked: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("verdicts", ["", "a", "r", "d", "aaa", "ad", "rdd", "add"])
 @pytest.mark.parametrize("cut", [None, "eos"])
-def test_odd_rounds_end_whole(blank: Any, verdicts: str, cut: Any) -> None:
+def test_unusual_rounds_end_complete(blank: Any, verdicts: str, cut: Any) -> None:
     entry = make_round(verdicts, cut=cut)
     last = blank.evaluate(WALK, round_items(make_trace([entry])))["steps"][-1]
     assert last["cells"] == [each.verdict for each in entry.candidates]
@@ -128,7 +128,7 @@ def test_odd_rounds_end_whole(blank: Any, verdicts: str, cut: Any) -> None:
     assert last["complete"]
 
 
-def test_rounds_sent_twice_do_no_harm_and_gaps_are_refused(blank: Any, trace: Trace) -> None:
+def test_duplicate_rounds_are_skipped_and_gaps_refused(blank: Any, trace: Trace) -> None:
     taken = blank.evaluate(
         """(rounds) => {
           const recording = new Recording('fed');
@@ -141,7 +141,7 @@ def test_rounds_sent_twice_do_no_harm_and_gaps_are_refused(blank: Any, trace: Tr
     assert taken == {"taken": [5, 3, 0, 0, 4], "same": True}
 
 
-def test_the_last_rounds_are_followed_though_they_come_after_the_end(
+def test_the_last_rounds_are_followed_if_they_arrive_after_the_end(
     blank: Any, trace: Trace
 ) -> None:
     followed = blank.evaluate(
@@ -165,7 +165,7 @@ def test_the_last_rounds_are_followed_though_they_come_after_the_end(
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 1), (1, 1), (90, 118), (3, 7), (0, 40), (40, 40)])
-def test_the_band_is_wilsons(blank: Any, hits: int, trials: int) -> None:
+def test_the_band_is_a_wilson_interval(blank: Any, hits: int, trials: int) -> None:
     band = binomtest(hits, trials).proportion_ci(0.95, method="wilson")
     low, high = blank.evaluate("([hits, trials]) => wilson(hits, trials)", [hits, trials])
     assert (low, high) == pytest.approx((band.low, band.high), abs=WILSON_ROUNDING)
@@ -204,20 +204,20 @@ def test_alpha_is_accepted_over_tested(counted: dict[str, Any], trace: Trace) ->
     assert counted["expected"] == pytest.approx(expected, rel=1e-3)
 
 
-def test_the_geometric_law_is_a_law(counted: dict[str, Any], trace: Trace) -> None:
+def test_the_geometric_distribution_is_normalized(counted: dict[str, Any], trace: Trace) -> None:
     gamma = trace.config.gamma
     failing = 1 - counted["alpha"]
-    law = [*(geom.pmf(size, failing) for size in range(1, gamma + 1)), geom.sf(gamma, failing)]
-    assert counted["geometric"] == pytest.approx([*law, 0])
+    probs = [*(geom.pmf(size, failing) for size in range(1, gamma + 1)), geom.sf(gamma, failing)]
+    assert counted["geometric"] == pytest.approx([*probs, 0])
     assert sum(counted["geometric"]) == pytest.approx(1)
 
 
-def test_rounds_that_drafted_fewer_have_their_own_law(blank: Any) -> None:
+def test_shorter_rounds_use_their_own_geometric_distribution(blank: Any) -> None:
     rounds = [make_round("ar"), make_round("aaa"), make_round("r"), make_round("")]
     counted = blank.evaluate(COUNTED, round_items(make_trace(rounds)))
     alpha = counted["alpha"]
-    laws = [[alpha**size * (1 - alpha) for size in range(n)] + [alpha**n] for n in (2, 3, 1, 0)]
-    mean = [sum(law[i] for law in laws if i < len(law)) / 4 for i in range(4)]
+    probs = [[alpha**size * (1 - alpha) for size in range(n)] + [alpha**n] for n in (2, 3, 1, 0)]
+    mean = [sum(row[i] for row in probs if i < len(row)) / 4 for i in range(4)]
     assert counted["geometric"][:4] == pytest.approx(mean)
 
 
@@ -227,7 +227,7 @@ def test_the_bars_count_whole_rounds(counted: dict[str, Any], trace: Trace) -> N
     assert counted["emitted"] == pytest.approx(shares)
 
 
-def test_places_count_what_was_tested_there(counted: dict[str, Any], trace: Trace) -> None:
+def test_positions_count_tested_candidates(counted: dict[str, Any], trace: Trace) -> None:
     for place, counts in enumerate(counted["places"]):
         there = [r.candidates[place] for r in trace.rounds if place < r.num_drafted]
         assert counts == {
@@ -269,17 +269,17 @@ def test_text_is_shown_with_visible_escapes(blank: Any, text: str) -> None:
     ("value", "words"),
     [(0, "0"), (0.0004, "<\u00a00.1"), (0.042, "4.2"), (0.18, "18"), (0.996, "99.6"), (1, "100")],
 )
-def test_a_likelihood_in_per_cent(blank: Any, value: float, words: str) -> None:
+def test_a_likelihood_in_percent(blank: Any, value: float, words: str) -> None:
     shown = blank.evaluate("(value) => likelihood(value)", value)
     assert shown.replace("\u00a0%", "").removesuffix(" %") == words
 
 
-def test_certainty_is_not_claimed(blank: Any) -> None:
+def test_probabilities_below_1_are_not_rounded_to_100_percent(blank: Any) -> None:
     assert blank.evaluate("likelihood(0.99999)") == "99.9 %"
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "told"),
+    ("one", "other", "expected"),
     [
         (0.43, 0.71, [".43", ".71"]),
         (0.4301, 0.4304, [".4301", ".4304"]),
@@ -291,8 +291,10 @@ def test_certainty_is_not_claimed(blank: Any) -> None:
         (0, 0.5, [".00", ".50"]),
     ],
 )
-def test_two_numbers_are_told_apart(blank: Any, one: float, other: float, told: list[str]) -> None:
-    assert blank.evaluate("([one, other]) => toldApart(one, other)", [one, other]) == told
+def test_two_numbers_are_distinguishable(
+    blank: Any, one: float, other: float, expected: list[str]
+) -> None:
+    assert blank.evaluate("([one, other]) => toldApart(one, other)", [one, other]) == expected
 
 
 LATE = """async () => {
@@ -316,5 +318,5 @@ LATE = """async () => {
 }"""
 
 
-def test_a_replay_is_handed_out_although_the_page_draws_its_button_anew(blank: Any) -> None:
+def test_a_replay_is_downloaded_although_its_button_is_redrawn(blank: Any) -> None:
     assert blank.evaluate(LATE) == 1

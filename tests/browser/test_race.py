@@ -1,4 +1,4 @@
-"""A race: all lanes and the target alone on one clock, one lane on the stage."""
+"""A race: all lanes and the target alone on one clock, and the chosen lane in the player."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ COUNTS = (
     f"() => [...document.querySelectorAll('{LANE} .count')].map((e) => parseInt(e.textContent))"
 )
 TIMES = f"() => [...document.querySelectorAll('{LANE} .time')].map((e) => e.dataset.seconds)"
-# When each row says that it is in, in milliseconds since the start of the race; what the clock
-# leaves out of frames above half a second; and the longest frame.
+# Returns when each row shows its finish, in milliseconds since the start of the race, the time that
+# the clock skips in frames longer than half a second, and the longest frame.
 WATCH = f"""() => new Promise((done) => {{
   document.querySelector('[data-testid="play"]').click();
   const start = performance.now();
@@ -52,33 +52,33 @@ def open_file(browser: Any, tmp_path: Path) -> Iterator[Opener]:
         yield opened
 
 
-def race(open_file: Opener, traces: Sequence[Trace], **options: Any) -> Any:
+def open_race(open_file: Opener, traces: Sequence[Trace], **options: Any) -> Any:
     labels = ["thrifty", "wasteful", "third", "fourth"][: len(traces)]
     return open_file(comparison_replay_html(labels, traces, verdict=""), **options)
 
 
-def stopped(page: Any, second: float) -> Any:
+def at_second(page: Any, second: float) -> Any:
     seek(page, second)
     return page
 
 
-def words(page: Any, selector: str) -> str:
+def plain_text(page: Any, selector: str) -> str:
     return str(page.text_content(selector)).replace("\u00a0", " ")
 
 
 def test_one_clock_moves_every_lane(open_file: Opener) -> None:
     lanes = thrifty(), wasteful()
-    page = race(open_file, lanes)
+    page = open_race(open_file, lanes)
     for second in (0.0, 0.05, 0.0701, 0.15, 0.2801, 0.3, 0.33, WASTEFUL):
-        stopped(page, second)
+        at_second(page, second)
         alone = min(16, int(second / 0.02 * (1 + 1e-9)))
         assert page.evaluate(COUNTS) == [*(tokens_at(lane, second) for lane in lanes), alone]
 
 
-def test_a_time_stands_where_a_lane_is_in_and_nowhere_else(open_file: Opener) -> None:
-    page = race(open_file, (thrifty(), wasteful()))
-    assert stopped(page, 0.27).evaluate(TIMES) == ["", "", ""]
-    first, second, alone = stopped(page, 0.3).evaluate(TIMES)
+def test_only_finished_lanes_show_a_time(open_file: Opener) -> None:
+    page = open_race(open_file, (thrifty(), wasteful()))
+    assert at_second(page, 0.27).evaluate(TIMES) == ["", "", ""]
+    first, second, alone = at_second(page, 0.3).evaluate(TIMES)
     assert (float(first), second, alone) == (pytest.approx(THRIFTY), "", "")
     page.keyboard.press("End")
     next_frame(page)
@@ -87,29 +87,30 @@ def test_a_time_stands_where_a_lane_is_in_and_nowhere_else(open_file: Opener) ->
 
 
 @pytest.mark.parametrize(("speed", "slower"), [("1/5", 5), ("true", 1)])
-def test_lanes_come_in_by_the_clock(open_file: Opener, speed: str, slower: int) -> None:
-    page = race(open_file, (wasteful(), thrifty(), short()))
+def test_lanes_finish_at_their_recorded_times(open_file: Opener, speed: str, slower: int) -> None:
+    page = open_race(open_file, (wasteful(), thrifty(), short()))
     page.select_option('[data-testid="speed"]', speed)
-    stopped(page, 0.0)
+    at_second(page, 0.0)
     due = [1000 * slower * each for each in (WASTEFUL, THRIFTY, SHORT, ALONE)]
     seen = page.evaluate(WATCH)
-    came = sorted(seen["came"], key=lambda each: (each[1], due[each[0]]))
-    assert [row for row, _ in came] == [2, 1, 3, 0]  # but that one frame may draw two
-    late = seen["lost"] + 3 * seen["longest"] + 300
-    for row, moment in came:
-        assert due[row] - 60 <= moment <= due[row] + late  # never early; late on a busy machine
+    finishes = sorted(seen["came"], key=lambda each: (each[1], due[each[0]]))
+    assert [row for row, _ in finishes] == [2, 1, 3, 0]  # although one frame may draw two
+    tolerance = seen["lost"] + 3 * seen["longest"] + 300
+    for row, moment in finishes:
+        # Never early; a busy machine may be late.
+        assert due[row] - 60 <= moment <= due[row] + tolerance
     assert page.inner_text('[data-testid="play"]') == "Replay"
 
 
-def test_a_race_starts_by_itself_at_a_speed_to_be_watched(open_file: Opener) -> None:
-    page = race(open_file, (thrifty(), wasteful()))
+def test_a_race_starts_automatically_at_a_watchable_speed(open_file: Opener) -> None:
+    page = open_race(open_file, (thrifty(), wasteful()))
     assert page.inner_text('[data-testid="play"]') == "Pause"
     assert page.input_value('[data-testid="speed"]') == "1/25"
 
 
-def test_the_chosen_lane_takes_the_stage(open_file: Opener) -> None:
+def test_the_chosen_lane_is_shown_in_the_player(open_file: Opener) -> None:
     lanes = thrifty(), wasteful()
-    page = stopped(race(open_file, lanes), 0.145)
+    page = at_second(open_race(open_file, lanes), 0.145)
     for place, name in ((0, "thrifty"), (1, "wasteful"), (0, "thrifty")):
         page.click(f"role=radio[name=/{name}/]")
         next_frame(page)
@@ -117,11 +118,11 @@ def test_the_chosen_lane_takes_the_stage(open_file: Opener) -> None:
         assert figure(page, "tau") == pytest.approx(metrics(lanes[place]).tau, rel=1e-3)
         assert page.get_attribute(LANE + f" >> nth={place}", "data-chosen") == "true"
         assert f"of {len(lanes[place].rounds)}" in page.inner_text(".where")
-    assert page.evaluate(COUNTS)[1] == tokens_at(lanes[1], 0.145)  # the clock stood still
+    assert page.evaluate(COUNTS)[1] == tokens_at(lanes[1], 0.145)  # the clock did not move
 
 
 def test_a_lane_is_chosen_by_the_keyboard(open_file: Opener) -> None:
-    page = stopped(race(open_file, (thrifty(), wasteful(), short())), 0.1)
+    page = at_second(open_race(open_file, (thrifty(), wasteful(), short())), 0.1)
     page.focus("role=radio[checked=true]")
     for key, name in (("ArrowDown", "wasteful"), ("ArrowUp", "thrifty"), ("ArrowLeft", "third")):
         page.keyboard.press(key)
@@ -132,26 +133,26 @@ def test_a_lane_is_chosen_by_the_keyboard(open_file: Opener) -> None:
     assert page.get_attribute(f"{ROUND} >> nth=0", "data-index") == "0"
 
 
-def test_the_first_is_named_when_all_are_in(open_file: Opener) -> None:
-    page = stopped(race(open_file, (thrifty(), wasteful())), 0.4)
+def test_the_fastest_is_named_when_all_have_finished(open_file: Opener) -> None:
+    page = at_second(open_race(open_file, (thrifty(), wasteful())), 0.4)
     assert page.inner_text(RESULT) == ""
-    assert words(page, NEWS) == "target alone finished after 320 ms."
+    assert plain_text(page, NEWS) == "target alone finished after 320 ms."
     page.keyboard.press("End")
     next_frame(page)
     assert page.inner_text(RESULT) == "In these recordings thrifty is the fastest."
     assert page.locator(".first:visible").count() == 1
     assert page.locator(LANE).nth(0).locator(".first").is_visible()
-    assert words(page, NEWS).startswith("wasteful finished after 480 ms. In these recordings")
+    assert plain_text(page, NEWS).startswith("wasteful finished after 480 ms. In these recordings")
 
 
-def test_a_close_call_names_nobody(open_file: Opener) -> None:
-    page = stopped(race(open_file, (thrifty(drift=1.05), thrifty())), 1.0)
+def test_a_close_race_has_no_winner(open_file: Opener) -> None:
+    page = at_second(open_race(open_file, (thrifty(drift=1.05), thrifty())), 1.0)
     assert page.inner_text(RESULT) == "These recordings are too close to call."
     assert page.locator(".first:visible").count() == 0
 
 
-def test_lanes_of_unlike_length_are_held_by_their_rate(open_file: Opener) -> None:
-    page = stopped(race(open_file, (wasteful(), short())), 1.0)
+def test_lanes_of_different_length_are_compared_by_rate(open_file: Opener) -> None:
+    page = at_second(open_race(open_file, (wasteful(), short())), 1.0)
     assert page.evaluate(COUNTS) == [16, 8]
     assert page.inner_text(RESULT) == (
         "In these recordings wasteful is the fastest, by tokens a second: "
@@ -159,20 +160,20 @@ def test_lanes_of_unlike_length_are_held_by_their_rate(open_file: Opener) -> Non
     )
 
 
-def test_it_is_the_component_of_the_page(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_the_page_uses_the_same_component(stand: Stand, open_page: Callable[..., Any]) -> None:
     for name, trace in (("thrifty", thrifty()), ("wasteful", wasteful())):
         stand.show(name, trace)
     page = open_page(f"{stand.url}/?race=thrifty,wasteful")
     page.wait_for_selector(LANE)
     assert page.inner_text('[data-testid="play"]') == "Pause"
-    assert stopped(page, 0.2801).evaluate(COUNTS) == [16, 9, 14]
+    assert at_second(page, 0.2801).evaluate(COUNTS) == [16, 9, 14]
 
 
 @pytest.mark.parametrize("width", [420, 1440])
 @pytest.mark.parametrize("number", [2, 4])
-def test_lanes_have_rows_of_their_own(open_file: Opener, width: int, number: int) -> None:
+def test_lanes_have_separate_rows(open_file: Opener, width: int, number: int) -> None:
     lanes = (thrifty(), wasteful(), short(), wasteful())[:number]
-    page = stopped(race(open_file, lanes, width=width), 0.2)
+    page = at_second(open_race(open_file, lanes, width=width), 0.2)
     assert page.locator(LANE).count() == number + 1
     boxes = [each.bounding_box() for each in page.locator(LANE).all()]
     assert all(a["y"] + a["height"] <= b["y"] + 1 for a, b in pairwise(boxes))
@@ -180,11 +181,11 @@ def test_lanes_have_rows_of_their_own(open_file: Opener, width: int, number: int
     assert page.is_hidden('[data-testid="lanes"]')
 
 
-def test_with_less_motion_nothing_starts_and_whole_rounds_fall(open_file: Opener) -> None:
-    page = race(open_file, (thrifty(), wasteful()), reduced_motion="reduce")
+def test_with_reduced_motion_nothing_starts_and_whole_rounds_appear(open_file: Opener) -> None:
+    page = open_race(open_file, (thrifty(), wasteful()), reduced_motion="reduce")
     next_frame(page)
     assert page.inner_text('[data-testid="play"]') == "Replay"
     assert page.evaluate(COUNTS) == [16, 16, 16]
-    stopped(page, 0.1)
+    at_second(page, 0.1)
     assert page.locator(f'{ROUND} [data-state="drafted"]').count() == 0
     assert count_emitted(page) == tokens_at(thrifty(), 0.1)

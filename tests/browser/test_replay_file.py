@@ -1,4 +1,4 @@
-"""A replay file: opened from disk with the network off, it plays, and tells what the page tells."""
+"""A replay file plays from disk without a network, and shows the figures of the page."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def test_it_plays_from_disk(open_file: Opener) -> None:
     assert page.title() == trace.pair.name
 
 
-def test_what_the_page_hands_out_tells_the_figures_of_the_page(
+def test_a_downloaded_replay_has_the_figures_of_the_page(
     open_file: Opener, server: Server, open_page: Callable[..., Any]
 ) -> None:
-    there = open_page(server.url)
-    there.wait_for_selector(".st-key-download_replay button:enabled")
-    there.wait_for_selector(ROUND)
-    with there.expect_download() as waiting:
-        there.click(".st-key-download_replay button")
+    dashboard = open_page(server.url)
+    dashboard.wait_for_selector(".st-key-download_replay button:enabled")
+    dashboard.wait_for_selector(ROUND)
+    with dashboard.expect_download() as waiting:
+        dashboard.click(".st-key-download_replay button")
     assert waiting.value.suggested_filename == "specviz-recorded-replay.html"
     page = open_file(waiting.value.path().read_text(encoding="utf-8"))
     figures = page.evaluate(FIGURES)
     assert len(figures) > 5
-    assert figures == there.evaluate(FIGURES)
-    assert text_at_end(page) == text_at_end(there)
+    assert figures == dashboard.evaluate(FIGURES)
+    assert text_at_end(page) == text_at_end(dashboard)
 
 
 def text_at_end(page: Any) -> str:
@@ -65,7 +65,7 @@ def text_at_end(page: Any) -> str:
     return text_of(page)
 
 
-def test_hostile_words_are_shown_and_never_obeyed(open_file: Opener) -> None:
+def test_hostile_text_is_shown_literally(open_file: Opener) -> None:
     trace = unsafe_trace()
     pair = replace(trace.pair, name="".join(SHOWN))
     page = open_file(replay_html(replace(trace, pair=pair)))
@@ -80,7 +80,7 @@ def test_hostile_words_are_shown_and_never_obeyed(open_file: Opener) -> None:
     assert page.evaluate("document.querySelectorAll('script').length") == 2
 
 
-def test_hostile_names_and_verdicts_are_shown_too(open_file: Opener) -> None:
+def test_hostile_names_and_results_are_shown_literally(open_file: Opener) -> None:
     label = "<img src=x onerror=window.broken=1>\u202e"
     page = open_file(
         comparison_replay_html(
@@ -99,7 +99,7 @@ def test_hostile_names_and_verdicts_are_shown_too(open_file: Opener) -> None:
     assert page.evaluate("[window.broken, document.images.length]") == [None, 0]
 
 
-def test_a_script_that_gets_in_is_not_run(browser: Any, tmp_path: Path) -> None:
+def test_an_injected_script_does_not_run(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "replay.html"
     injected = "<script>window.broken = 1</script><img src='http://127.0.0.1:9/x'></body>"
     path.write_text(replay_html(recorded()).replace("</body>", injected), encoding="utf-8")
@@ -127,7 +127,7 @@ def test_no_serious_violation(browser: Any, tmp_path: Path, scheme: str) -> None
     page.close()
 
 
-def test_the_theme_is_the_readers(open_file: Opener) -> None:
+def test_the_theme_follows_the_browser(open_file: Opener) -> None:
     page = open_file(replay_html(recorded()), color_scheme="dark")
     assert page.get_attribute(".sv", "data-theme") == "dark"
     page.emulate_media(color_scheme="light")

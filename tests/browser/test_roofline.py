@@ -1,4 +1,4 @@
-"""The chart of a run's roofline: what is drawn of step costs, and where some are not known."""
+"""The roofline chart, with all and with missing step costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.browser.replay_files import opener
 from tests.traces import full_trace, make_costs
 
 CHART = ".ch-roofline"
-# A step of 10 ms, of which reading takes 9; a draft step of 1 ms, of which it takes half.
+# A target step takes 10 ms, 9 of them for reading; a draft step 1 ms, half of it for reading.
 COSTS = replace(
     make_costs(extra=0.0003),
     bandwidth=24e9,
@@ -51,21 +51,21 @@ def chart(browser: Any, tmp_path: Path) -> Iterator[Any]:
         yield show
 
 
-def test_passes_stand_at_their_times_above_what_reading_takes(chart: Any) -> None:
+def test_passes_are_drawn_at_their_times_above_the_floor(chart: Any) -> None:
     shown = chart(COSTS)
     heights = shown.evaluate(HEIGHTS)
     passes = [1 + 0.03 * more for more in range(17)]
     assert heights == pytest.approx([*passes, 0.1, 0.9, 0.05], abs=0.02)
     assert shown.locator(".ch-own").count() == 1
-    told = shown.inner_text().replace("\u00a0", " ")
-    assert "A target step reaches 90.0 % of the 24 GB/s" in told
-    assert "free up to γ 3" in told
-    assert "reading a step’s bytes 9.0 ms" in told
+    text = shown.inner_text().replace("\u00a0", " ")
+    assert "A target step reaches 90.0 % of the 24 GB/s" in text
+    assert "free up to γ 3" in text
+    assert "reading a step’s bytes 9.0 ms" in text
     band = float(shown.locator(".ch-free").get_attribute("width"))
     assert band == pytest.approx(4 * shown.evaluate(SLOT), abs=0.5)  # over one to four tokens
 
 
-def test_a_note_tells_a_pass_in_numbers(chart: Any) -> None:
+def test_the_tooltip_of_a_pass_has_its_numbers(chart: Any) -> None:
     shown = chart(COSTS)
     shown.locator("circle >> nth=0").hover(force=True)
     note = shown.locator(".ch-tip").inner_text().replace("\u00a0", " ")
@@ -75,23 +75,23 @@ def test_a_note_tells_a_pass_in_numbers(chart: Any) -> None:
     )
 
 
-def test_without_a_bandwidth_there_is_no_floor_and_the_words_say_so(chart: Any) -> None:
+def test_without_a_bandwidth_there_is_no_floor_in_chart_and_caption(chart: Any) -> None:
     shown = chart(make_costs(extra=0.002))
-    told = shown.inner_text()
-    assert "was not measured" in told
-    assert "No γ is free" in told
-    assert "reading" not in told
+    text = shown.inner_text()
+    assert "was not measured" in text
+    assert "No γ is free" in text
+    assert "reading" not in text
     assert shown.locator(".ch-floor:visible").count() == 0
 
 
-def test_without_step_costs_it_says_when_it_comes(chart: Any) -> None:
+def test_without_step_costs_it_has_a_placeholder(chart: Any) -> None:
     shown = chart(None)
-    assert "appears when the step costs are measured" in shown.inner_text()
+    assert "once the step costs are measured" in shown.inner_text()
     assert shown.locator("circle:visible").count() == 0
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 420])
-def test_its_words_stay_on_the_card(chart: Any, width: int) -> None:
+def test_its_text_stays_inside_the_card(chart: Any, width: int) -> None:
     shown = chart(COSTS, width=width)
     assert shown.evaluate("each => each.scrollWidth <= each.clientWidth")
     inside = """(chart) => [...chart.querySelectorAll('text')].every((each) => {

@@ -1,4 +1,4 @@
-"""The Runs page in a browser: a cold link, a stored run on the stage, files, and strange words."""
+"""The Runs page in a browser: direct links, a saved run in the player, files, hostile text."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.hostile_traces import MARKUP, SCRIPT, strange_traces
 
 FIRST = load_trace(ROOT / "assets" / "first_trace.json")
 TABLE = '[data-testid="stDataFrame"]'
-# A narrow page's list of pages is Streamlit's own, and not sound.
+# Streamlit's own page list on narrow pages has accessibility faults.
 WITHOUT_STREAMLITS_LIST = "[data-testid=stSidebarNavItems] { display: none; }"
 _OWN = ("run", "id", "unread", "alpha_observed")
 _ROW, _FIRST_ROW = 35, 52  # pixels: rows are drawn on a canvas
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     library = Library(folder / "runs.db")
     save_run(library, replace(FIRST, created="2026-01-02T03:04:05+00:00"), name="the first run")
@@ -43,57 +43,57 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kept(serve: Callable[..., Server], home: Path) -> Server:
-    return serve(SPECVIZ_HOME=str(home))
+def library_server(serve: Callable[..., Server], runs_folder: Path) -> Server:
+    return serve(SPECVIZ_HOME=str(runs_folder))
 
 
-def choose(page: Any, row: int) -> None:
-    """A click is lost while the table is being drawn."""
+def select_row(page: Any, row: int) -> None:
+    """Select a row; clicks are lost while the table is being drawn."""
     chosen = page.locator("text=1 chosen")
     for _ in range(4):
         box = page.locator(TABLE).bounding_box()
         page.mouse.click(box["x"] + 16, box["y"] + _FIRST_ROW + _ROW * row)
-        if appears(page, chosen):
+        if wait_briefly_for(page, chosen):
             break
     chosen.wait_for()
     at_rest(page)
 
 
-def appears(page: Any, sought: Any, tenths: int = 50) -> bool:
+def wait_briefly_for(page: Any, locator: Any, tenths: int = 50) -> bool:
     for _ in range(tenths):
-        if sought.count():
+        if locator.count():
             return True
         page.wait_for_timeout(100)
     return False
 
 
-def opened_runs(page: Any) -> Any:
+def wait_for_table(page: Any) -> Any:
     page.wait_for_selector(TABLE)
     at_rest(page)
     return page
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (420, "dark")])
-def test_a_cold_link_shows_the_kept_runs(
-    kept: Server, open_page: Callable[..., Any], width: int, scheme: str
+def test_a_direct_link_shows_the_saved_runs(
+    library_server: Server, open_page: Callable[..., Any], width: int, scheme: str
 ) -> None:
-    page = opened_runs(open_page(f"{kept.url}/runs", width=width, scheme=scheme))
+    page = wait_for_table(open_page(f"{library_server.url}/runs", width=width, scheme=scheme))
     assert cut_off(page) == []
-    choose(page, 0)
+    select_row(page, 0)
     assert cut_off(page) == []
     assert_readable(page)
     page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
     assert serious_violations(page) == []
 
 
-def test_a_sidebar_without_content_takes_no_room(
-    kept: Server, open_page: Callable[..., Any]
+def test_an_empty_sidebar_takes_no_space(
+    library_server: Server, open_page: Callable[..., Any]
 ) -> None:
-    """Streamlit now and then leaves it so, where a link leads to a page that has none."""
-    page = open_page(f"{kept.url}/compare")
+    """Streamlit sometimes leaves it open when a link leads to a page without a sidebar."""
+    page = open_page(f"{library_server.url}/compare")
     sidebar = page.locator('[data-testid="stSidebar"]')
     sidebar.get_by_text("Repeats").wait_for()
-    at_rest(page)  # what is drawn later would bring its content back
+    at_rest(page)  # later drawing would restore its content
     assert sidebar.is_visible()
     page.locator('[data-testid="stSidebarUserContent"]').evaluate("each => each.replaceChildren()")
     assert not sidebar.is_visible()
@@ -102,25 +102,27 @@ def test_a_sidebar_without_content_takes_no_room(
 ONE_SEARCH = "() => document.querySelectorAll('input[aria-label=Search]').length === 1"
 
 
-def test_what_a_person_wrote_is_in_view(kept: Server, open_page: Callable[..., Any]) -> None:
-    page = opened_runs(open_page(f"{kept.url}/runs"))
+def test_names_and_tags_are_in_view(library_server: Server, open_page: Callable[..., Any]) -> None:
+    page = wait_for_table(open_page(f"{library_server.url}/runs"))
     heads = page.locator(f"{TABLE} [role=columnheader]").all_text_contents()
     assert {"Run", "α observed", "Tags"} <= set(heads[:-1])  # the last one may be cut
 
 
-def by_name(page: Any, words: str, found: str = "1 run") -> None:
-    page.wait_for_function(ONE_SEARCH)  # the box of the drawing before may stand there still
+def search_for(page: Any, query: str, found: str = "1 run") -> None:
+    page.wait_for_function(ONE_SEARCH)  # the previous drawing's box may still be there
     search = page.get_by_label("Search", exact=True)
-    search.fill(words)
+    search.fill(query)
     search.press("Enter")
     page.wait_for_selector(f"text={found}")
-    opened_runs(page)
+    wait_for_table(page)
 
 
-def test_a_stored_run_opens_on_the_stage(kept: Server, open_page: Callable[..., Any]) -> None:
-    page = opened_runs(open_page(f"{kept.url}/runs"))
-    by_name(page, "the first")
-    choose(page, 0)
+def test_a_saved_run_opens_in_the_player(
+    library_server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = wait_for_table(open_page(f"{library_server.url}/runs"))
+    search_for(page, "the first")
+    select_row(page, 0)
     page.get_by_role("link", name="Open in Watch").click()
     page.wait_for_selector(STATUS)
     page.wait_for_function(f"() => document.querySelector('{STATUS}')?.dataset.state === 'done'")
@@ -135,25 +137,25 @@ def test_a_stored_run_opens_on_the_stage(kept: Server, open_page: Callable[..., 
     assert "run=" not in page.url
 
 
-def test_taken_away_brought_in_deleted_and_brought_back(
-    kept: Server, open_page: Callable[..., Any], tmp_path: Path
+def test_export_import_delete_and_undo(
+    library_server: Server, open_page: Callable[..., Any], tmp_path: Path
 ) -> None:
-    page = opened_runs(open_page(f"{kept.url}/runs"))
-    by_name(page, "the first")
-    choose(page, 0)
+    page = wait_for_table(open_page(f"{library_server.url}/runs"))
+    search_for(page, "the first")
+    select_row(page, 0)
     page.get_by_role("button", name="Export").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Trace (JSON)").click()
-    taken = trace_from_json(Path(download.value.path()).read_text())
-    assert taken.rounds == FIRST.rounds
+    exported = trace_from_json(Path(download.value.path()).read_text())
+    assert exported.rounds == FIRST.rounds
     with page.expect_download() as download:
         page.get_by_role("button", name="Rounds (CSV)").click()
     assert Path(download.value.path()).read_text() == rounds_csv(FIRST)
     with page.expect_download() as download:
         page.get_by_role("button", name="Replay (HTML)").click()
     assert Path(download.value.path()).read_text().startswith("<!doctype html>")
-    save_trace(taken, tmp_path / "taken.json")
-    save_trace(replace(taken, created="2026-01-03T03:04:05+00:00"), tmp_path / "later.json")
+    save_trace(exported, tmp_path / "taken.json")
+    save_trace(replace(exported, created="2026-01-03T03:04:05+00:00"), tmp_path / "later.json")
     (tmp_path / "none.json").write_text(f"<html>{SCRIPT}</html>")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Import").click()
@@ -165,8 +167,8 @@ def test_taken_away_brought_in_deleted_and_brought_back(
     page.get_by_text("One file was not imported").wait_for()
     page.get_by_text("none.json: It is not JSON").wait_for()
     page.keyboard.press("Escape")
-    by_name(page, "", "3 runs")
-    choose(page, 0)
+    search_for(page, "", "3 runs")
+    select_row(page, 0)
     page.get_by_role("button", name="Delete").click()
     page.wait_for_selector("text=1 run deleted.")
     page.wait_for_selector("text=2 runs")
@@ -177,7 +179,7 @@ def test_taken_away_brought_in_deleted_and_brought_back(
 def test_older_runs_are_read_while_the_page_is_open(
     serve: Callable[..., Server], open_page: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """More than half a second of reading: the page goes on by itself, and ends by itself."""
+    """Reading takes more than one slice of half a second; the page finishes without a click."""
     library = Library(tmp_path / "runs.db")
     save_run(library, FIRST, name="older")
     long = zlib.compress(b'"verdict":"accepted","verdict":"rejected"' + b" " * 30_000_000)
@@ -192,21 +194,23 @@ def test_older_runs_are_read_while_the_page_is_open(
         )
         db.execute("INSERT INTO traces SELECT run, ? FROM runs WHERE unread = 1", (long,))
     page = open_page(f"{serve(SPECVIZ_HOME=str(tmp_path)).url}/runs")
-    left = page.get_by_text(re.compile("older runs? is still being read"))
+    left = page.get_by_text(re.compile("Still reading .* older run"))
     left.wait_for()
     left.wait_for(state="detached", timeout=60_000)
-    opened_runs(page)
+    wait_for_table(page)
     alphas = {row.summary.alpha_observed for row in library.find() if row.id.startswith("id")}
     assert alphas == {0.5}
 
 
-def test_words_of_strangers_are_words(kept: Server, open_page: Callable[..., Any]) -> None:
-    """On the page and on the stage; a request for the picture would fail the test as well."""
-    page = opened_runs(open_page(f"{kept.url}/runs"))
-    by_name(page, "onerror")
-    choose(page, 0)
+def test_hostile_text_is_shown_literally(
+    library_server: Server, open_page: Callable[..., Any]
+) -> None:
+    """On the page and in the player; a request for the picture would also fail the test."""
+    page = wait_for_table(open_page(f"{library_server.url}/runs"))
+    search_for(page, "onerror")
+    select_row(page, 0)
     form = page.locator('[data-testid="stForm"]').inner_text()
-    assert MARKUP[:40] in form.replace("\u2060", "")  # which keeps an address from being a link
+    assert MARKUP[:40] in form.replace("\u2060", "")  # which prevents URLs from becoming links
     page.get_by_role("link", name="Open in Watch").click()
     page.wait_for_function(f"() => document.querySelector('{STATUS}')?.dataset.state === 'stopped'")
     page.wait_for_timeout(500)

@@ -1,4 +1,4 @@
-"""The page Servers in a browser, against an engine that is replayed at a slower pace."""
+"""The page Servers in a browser, with the recorded answers of an engine, replayed slowly."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ pytestmark = pytest.mark.timeout(120)
 
 MORE = "([tokens, few]) => document.querySelectorAll(tokens).length > few"
 BOARD = '[data-testid="counters"]'
+RUNS_HEADING = "kept until you delete them"
 
 
 @pytest.fixture
 def engine() -> Iterator[Served]:
     with replayed("vllm", "short") as server:
         path, page = next((p, each) for p, each in server.pages.items() if "completions" in p)
-        server.pages[path] = slowly(page.body)
+        server.pages[path] = slow_page(page.body)
         yield server
 
 
-def slowly(body: bytes) -> Page:
-    """The recorded answer, an event every 0.3 s."""
+def slow_page(body: bytes) -> Page:
+    """Return a page that sends the recorded answer with an event every 0.3 s."""
 
     def behave(handler: Handler) -> None:
         handler.begin_stream()
@@ -51,9 +52,9 @@ def page_url(server: Server, engine: Served, **link: str) -> str:
     return f"{server.url}/servers?{urlencode({'server': engine.address, **link})}"
 
 
-def looked_at(page: Any) -> Any:
-    """With the word that an address of a link takes."""
-    page.get_by_role("button", name="See what answers there").click()
+def connect(page: Any) -> Any:
+    """Press Connect, which the address in a link requires."""
+    page.get_by_role("button", name="Connect").click()
     page.wait_for_selector(".st-key-server_card")
     return page
 
@@ -62,55 +63,55 @@ def points(page: Any) -> int:
     return int(page.locator(BOARD).get_attribute("data-points"))
 
 
-def until_points(page: Any, count: int) -> None:
+def wait_for_points(page: Any, count: int) -> None:
     page.wait_for_function(
         "([board, count]) => Number(document.querySelector(board)?.dataset.points) >= count",
         arg=[BOARD, count],
     )
 
 
-def test_an_answer_lands_round_by_round(
+def test_an_answer_arrives_round_by_round(
     server: Server, engine: Served, open_page: Callable[..., Any]
 ) -> None:
-    page = looked_at(open_page(page_url(server, engine)))
+    page = connect(open_page(page_url(server, engine)))
     at_rest(page)
     tab_to(page, "Ask")
     page.keyboard.press("Enter")
     wait_for_state(page, "running")
-    few = count_emitted(page)
+    before_count = count_emitted(page)
     wait_for_state(page, "done")
-    page.wait_for_function(MORE, arg=[EMITTED, few])
-    page.get_by_text("No speedup is claimed").first.wait_for()
+    page.wait_for_function(MORE, arg=[EMITTED, before_count])
+    page.get_by_text("No speedup: the target alone was not timed").first.wait_for()
     at_rest(page)
     assert_readable(page)
     assert serious_violations(page) == []
     page.get_by_role("link", name="Runs").first.click()
     page.wait_for_selector(".st-key-runs_table")
     page.get_by_role("link", name="Servers").first.click()
-    page.wait_for_selector(ROUND)  # it is still there
+    page.wait_for_selector(ROUND)  # the answer is still shown
     assert page.locator(".st-key-server input").input_value() == engine.address
     page.reload()
     page.wait_for_selector(ROUND)
     assert len(engine.bodies) == 1
 
 
-def test_counters_are_appended_and_a_restart_is_told(
+def test_counters_are_appended_and_a_restart_is_marked(
     server: Server, engine: Served, open_page: Callable[..., Any]
 ) -> None:
-    page = looked_at(
+    page = connect(
         open_page(
             page_url(server, engine, server_follow="true"), width=420, height=860, scheme="dark"
         )
     )
-    until_points(page, 2)
+    wait_for_points(page, 2)
     page.eval_on_selector(BOARD, "each => { each.mark = true }")
     before = points(page)
-    until_points(page, before + 2)
-    assert page.eval_on_selector(BOARD, "each => each.mark")  # the same element: nothing flickers
+    wait_for_points(page, before + 2)
+    assert page.eval_on_selector(BOARD, "each => each.mark")  # the same element: no flicker
     counted = engine.pages["/metrics"].body.decode()
-    anew = re.sub(r" [\d.]+$", " 1.0", counted, flags=re.MULTILINE)
-    engine.pages["/metrics"] = Page(body=anew.encode())
-    page.locator(BOARD).get_by_text("the engine was started anew").wait_for()
+    reset = re.sub(r" [\d.]+$", " 1.0", counted, flags=re.MULTILINE)
+    engine.pages["/metrics"] = Page(body=reset.encode())
+    page.locator(BOARD).get_by_text("the engine was restarted").wait_for()
     page.locator(f"{BOARD} .anew").first.wait_for(state="attached")
     assert_readable(page)
     assert cut_off(page) == []
@@ -119,7 +120,7 @@ def test_counters_are_appended_and_a_restart_is_told(
     page.locator(".st-key-server_follow label").click()
     page.locator(BOARD).wait_for(state="detached")
     page.locator(".st-key-server_follow label").click()
-    until_points(page, known)  # all of them, although they were sent before
+    wait_for_points(page, known)  # all points again, although they were sent before
     page.locator(".st-key-server_follow label").click()
     page.locator(BOARD).wait_for(state="detached")
     at_rest(page)
@@ -127,10 +128,10 @@ def test_counters_are_appended_and_a_restart_is_told(
 
 
 class LateTimer:
-    """Says a timer of the page before once more, right after each change of page."""
+    """Repeats a timer message of the previous page right after each change of page."""
 
     def __init__(self) -> None:
-        self.timer, self.page, self.said = b"", "", 0
+        self.timer, self.page, self.repeats = b"", "", 0
 
     def __call__(self, browser: Any) -> None:
         streamlit = browser.connect_to_server()
@@ -141,32 +142,32 @@ class LateTimer:
             if rerun and rerun.is_auto_rerun:
                 self.timer, self.page = message, rerun.page_script_hash
             elif rerun and self.timer and rerun.page_script_hash not in ("", self.page):
-                self.said += 1
+                self.repeats += 1
                 streamlit.send(self.timer)
 
         browser.on_message(pass_on)
 
 
-def test_a_page_is_left_while_a_part_of_it_draws(
+def test_leaving_a_page_while_a_fragment_draws(
     server: Server, engine: Served, open_page: Callable[..., Any]
 ) -> None:
     page, late = open_page("about:blank", stage=True), LateTimer()
     page.route_web_socket(re.compile("_stcore/stream"), late)
     page.goto(page_url(server, engine, server_follow="true"))
-    looked_at(page)
-    until_points(page, 3)
+    connect(page)
+    wait_for_points(page, 3)
     page.get_by_role("link", name="Runs").first.click()
-    page.get_by_text("kept until you delete them").wait_for()
-    page.wait_for_timeout(1500)  # a part that had no place would be told of by now
-    assert late.said == 1
-    assert page.get_by_text("kept until you delete them").is_visible()
+    page.get_by_text(RUNS_HEADING).wait_for()
+    page.wait_for_timeout(1500)  # a fragment's error would be shown by now
+    assert late.repeats == 1
+    assert page.get_by_text(RUNS_HEADING).is_visible()
     assert page.get_by_text("Bad delta path").count() == 0
     assert page.url.startswith(f"{server.url}/runs")
 
 
-def test_a_server_that_is_not_there(server: Server, open_page: Callable[..., Any]) -> None:
+def test_an_unreachable_server(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/servers?server=http%3A%2F%2F127.0.0.1%3A9")
-    page.get_by_role("button", name="See what answers there").click()
+    page.get_by_role("button", name="Connect").click()
     page.get_by_text("cannot be reached").wait_for()
     assert page.locator('[data-testid="stException"]').count() == 0
     assert page.locator(".st-key-server_ask button").is_disabled()

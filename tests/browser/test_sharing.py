@@ -1,4 +1,4 @@
-"""One device, several tabs and quick fingers."""
+"""Several tabs share one device, and quick changes of a setting leave one run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_gamma_moved_five_times_leaves_one_run(
     trace = trace_at_gamma(page, 10)
     assert state_of(page) == "done"
     assert page.locator(".st-key-gamma input[type=range]").input_value() == "10"
-    # The cache is whole: the same run undisturbed writes the same words.
+    # The cache is intact: the same run without interruption gives the same text.
     wait_until_whole(page, trace)
     text = text_of(page)
     run_to_its_end(page)
@@ -43,7 +43,7 @@ def test_gamma_moved_five_times_leaves_one_run(
     assert again.token_ids == trace.token_ids
 
 
-# How much is on the stage, in every frame: the words of the text, and the rows.
+# The number of tokens in the text and of rows, in every frame.
 STAGE = """() => {
   window.stage = [];
   (function look() {
@@ -54,10 +54,10 @@ STAGE = """() => {
 }"""
 
 
-def test_a_setting_that_restarts_the_run_leaves_no_empty_stage(
+def test_restarting_a_run_never_empties_the_player(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(server.url, pace="")  # at the readable pace, as a newcomer has it
+    page = open_page(server.url, pace="")  # at the readable pace, the default
     wait_for_pair(page)
     click_run(page)
     wait_for_state(page, "done")
@@ -70,7 +70,7 @@ def test_a_setting_that_restarts_the_run_leaves_no_empty_stage(
 
 
 def trace_at_gamma(page: Any, gamma: int) -> Trace:
-    """Of the run in view when it is over; the one before it may have ended on its own."""
+    """Wait until the run with this γ is done, and return its trace."""
     for _ in range(20):
         wait_for_state(page, "done")
         page.wait_for_timeout(500)
@@ -80,25 +80,26 @@ def trace_at_gamma(page: Any, gamma: int) -> Trace:
     raise AssertionError(f"no run at gamma {gamma}")
 
 
-def test_a_second_tab_waits_its_turn_and_closing_the_first_frees_the_device(
+def test_a_second_tab_waits_and_closing_the_first_frees_the_device(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     first, second = open_page(f"{server.url}/{LONG}"), open_page(server.url)
     wait_for_pair(first)
     wait_for_pair(second)
-    run_one_behind_the_other(first, second)
+    queue_second_run(first, second)
     assert "next in the queue" in second.locator(STATUS).inner_text()
     first.click(".st-key-stop button")
     wait_for_state(first, "stopped")
     wait_for_state(second, "done", seconds=60)
 
-    run_one_behind_the_other(first, second)
+    queue_second_run(first, second)
     first.close()
-    wait_for_state(second, "running", "done", seconds=30)  # the grace is ten seconds
+    # A closed tab's runs are stopped after ten seconds.
+    wait_for_state(second, "running", "done", seconds=30)
     wait_for_state(second, "done", seconds=60)
 
 
-def run_one_behind_the_other(first: Any, second: Any) -> None:
+def queue_second_run(first: Any, second: Any) -> None:
     click_run(first)
     wait_for_state(first, "running")
     click_run(second)

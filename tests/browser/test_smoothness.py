@@ -1,7 +1,7 @@
-"""Frames a second, for a long run that is over and for one that is coming in.
+"""Frames per second for a long finished run and for a live one.
 
-A run is 10,000 tokens and more. The live one takes 32 events a second as 32 rounds, the
-stricter reading. Bounds are for a machine of its own; a test fails at half or twice of them.
+The finished run has at least 10,000 tokens; the live one grows by 32 rounds per second. The bounds
+are for an idle machine; a test fails at half the frame rate or at twice the latency.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.alone
 
 FINISHED_FPS = 55
 LIVE_FPS = 45
-LATE_SECONDS = 0.3
-MOST_ROWS = 40
+LATENCY_SECONDS = 0.3
+MAX_ROWS = 40
 PLAYING_SECONDS = 3
 
 COUNT_FRAMES = """(seconds) => new Promise((done) => {
@@ -43,7 +43,7 @@ COUNT_FRAMES = """(seconds) => new Promise((done) => {
   requestAnimationFrame(turn);
 })"""
 
-# Notes each new token of the text and when it could be seen: one frame after it was put there.
+# Records each new token of the text and when it was visible: one frame after its insertion.
 WATCH = """() => {
   const player = document.querySelector('[data-testid="player"]');
   const pane = player.querySelector('[data-testid="text-pane"]');
@@ -82,7 +82,7 @@ def long_trace() -> Trace:
 
 @pytest.fixture(scope="module")
 def finished(stand: Stand, browser: Any, long_trace: Trace) -> Iterator[Any]:
-    """A page with the long run, at its end."""
+    """A page with the finished long run."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
     page.goto(stand.show("long", long_trace, state="done"))
@@ -112,14 +112,14 @@ def test_seeking_shows_the_right_round(finished: Any, long_trace: Trace, share: 
     seek(finished, starts[order])
     rows = visible_rounds(finished)
     assert rows[-1] == max(0, order - 1)  # a cursor at the end of a round belongs to it
-    assert len(rows) <= MOST_ROWS
+    assert len(rows) <= MAX_ROWS
     emitted = sum(len(entry.emitted) for entry in long_trace.rounds[:order])
     assert count_emitted(finished) == emitted
 
 
 @pytest.fixture(scope="module")
-def fed(serve: Callable[..., Server], browser: Any) -> Iterator[dict[str, Any]]:
-    """What the page saw of a run that came in, and the run."""
+def live_run(serve: Callable[..., Server], browser: Any) -> Iterator[dict[str, Any]]:
+    """Record a live run in the page, and return it with the run."""
     server = serve("tests/browser/apps/live_app.py")
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.add_init_script("localStorage.setItem('specviz.pace', 'now')")
@@ -139,42 +139,44 @@ def fed(serve: Callable[..., Server], browser: Any) -> Iterator[dict[str, Any]]:
     context.close()
 
 
-def test_a_live_run_is_smooth(fed: dict[str, Any]) -> None:
-    rate = fed["seen"]["frames"] / fed["seen"]["seconds"]
+def test_a_live_run_is_smooth(live_run: dict[str, Any]) -> None:
+    rate = live_run["seen"]["frames"] / live_run["seen"]["seconds"]
     print(f"live run at {FED_RATE} rounds a second: {rate:.0f} frames a second (bound {LIVE_FPS})")
     assert rate > LIVE_FPS / 2
 
 
-def test_every_round_is_drawn_once_and_in_order(fed: dict[str, Any]) -> None:
-    seen, run = fed["seen"], fed["run"]
+def test_every_round_is_drawn_once_and_in_order(live_run: dict[str, Any]) -> None:
+    seen, run = live_run["seen"], live_run["run"]
     assert [text for _, text, _ in seen["tokens"]] == [
         text for entry in run.rounds for text in texts_of(entry)
     ]
     first = len(run.prompt.token_ids)
     assert [at for at, _, _ in seen["tokens"]] == list(range(first, first + len(run.token_ids)))
-    fresh = seen["rows"][1:]  # the first is the run before
-    assert all(left < right for left, right in pairwise(fresh))
-    assert fresh[-1] == len(run.rounds) - 1
+    later_rows = seen["rows"][1:]  # the first is the previous run
+    assert all(left < right for left, right in pairwise(later_rows))
+    assert later_rows[-1] == len(run.rounds) - 1
     assert seen["disorder"] == 0
 
 
-def test_a_live_round_is_soon_on_the_screen(fed: dict[str, Any]) -> None:
-    late = median(lags(fed))
-    print(f"live round on the screen after {1000 * late:.0f} ms, median (bound {LATE_SECONDS} s)")
-    assert 0 < late < 2 * LATE_SECONDS
+def test_a_live_round_has_low_latency(live_run: dict[str, Any]) -> None:
+    latency = median(latencies(live_run))
+    bound = f"bound {LATENCY_SECONDS} s"
+    print(f"live round on the screen after {1000 * latency:.0f} ms, median ({bound})")
+    assert 0 < latency < 2 * LATENCY_SECONDS
 
 
-def test_the_player_stays_the_same_node(fed: dict[str, Any]) -> None:
-    assert fed["seen"]["replaced"] == 0
+def test_the_player_stays_the_same_node(live_run: dict[str, Any]) -> None:
+    assert live_run["seen"]["replaced"] == 0
 
 
 def texts_of(entry: Any) -> list[str]:
-    stood = [each.text for each in entry.candidates if each.verdict == "accepted"]
-    return [*stood, entry.extra.text] if entry.extra else stood
+    accepted = [each.text for each in entry.candidates if each.verdict == "accepted"]
+    return [*accepted, entry.extra.text] if entry.extra else accepted
 
 
-def lags(fed: dict[str, Any]) -> list[float]:
-    """Seconds from each round to the sight of its last token."""
-    ends = accumulate(len(texts_of(entry)) for entry in fed["run"].rounds)
-    drawn = [fed["origin"] / 1000 + fed["seen"]["tokens"][end - 1][2] / 1000 for end in ends]
-    return [when - fed["began"] - (i + 1) / FED_RATE for i, when in enumerate(drawn)]
+def latencies(live_run: dict[str, Any]) -> list[float]:
+    """Return the seconds from each round to the display of its last token."""
+    ends = accumulate(len(texts_of(entry)) for entry in live_run["run"].rounds)
+    origin, tokens = live_run["origin"], live_run["seen"]["tokens"]
+    drawn = [origin / 1000 + tokens[end - 1][2] / 1000 for end in ends]
+    return [when - live_run["began"] - (i + 1) / FED_RATE for i, when in enumerate(drawn)]

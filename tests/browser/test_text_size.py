@@ -1,6 +1,6 @@
-"""No text on a page is smaller than 13 pixels, nor does it run out of the window.
+"""No text on Watch and Compare is smaller than 13 pixels or wider than the window.
 
-Here Watch and Compare; the other pages are measured where they are open anyway.
+The tests of the other pages call ``assert_readable``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from tests.browser.reading import ROUND, next_frame, run_to_its_end
 SMALLEST = 13
 SIZES = [(1440, 900), (1024, 768), (420, 860)]
 
-# Every piece of text that can be seen with a font under a size, with what stands in it. Streamlit
-# hides some text by a clip; icons are letters of a font, and no text. An index of an index in a
-# formula may be smaller: it is not meant to be read by itself.
+# Returns every visible text whose font is too small. Streamlit hides some text by clipping; icons
+# are glyphs of a font; a nested index in a formula may be smaller.
 SMALL = """(smallest) => {
   const found = new Set();
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

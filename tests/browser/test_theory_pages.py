@@ -1,4 +1,4 @@
-"""The theory pages in a browser: cold links, text sizes, axe-core, width, answers to a slider."""
+"""The theory pages in a browser: direct links, text sizes, axe-core, width, slider latency."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.browser.test_access import serious_violations
 from tests.browser.test_text_size import assert_readable
 
 THEORY = tuple(each.name for each in PAGES if each.group == "Theory")
-# What else a page can show, by its link.
-BESIDE: dict[str, tuple[str, ...]] = {
+# Further views of a page, by link.
+VIEWS: dict[str, tuple[str, ...]] = {
     "speed": ("speed_tab=Over α and c", "speed_tab=Tokens a round",
               "speed_tab=When to stop", "speed_tab=What papers measured"),
     "rejections": ("rejections_tab=Several drafts", "rejections_tab=On the real pair",
@@ -28,20 +28,19 @@ BESIDE: dict[str, tuple[str, ...]] = {
     "claims": ("claims_tab=Theorems on the real pair",),
 }  # fmt: skip
 CHARTED = ("speed", "rejections", "bias", "misleading")
-# The navigation's list, which Streamlit draws in the sidebar where there is no room on top: its
-# markup is not ours.
+# Streamlit draws the page list of narrow pages in the sidebar; its markup is not ours.
 STREAMLIT_S_OWN = '[data-testid^="stSidebarNav"]'
 MAIN = '[data-testid="stMain"]'
 CHART = '[data-testid="stPlotlyChart"] .main-svg'
 PLOTTED = ".js-plotly-plot text"
-# What a simulation says that goes on no more.
-PAUSED = "text=/Paused\\.|paused before|so it stopped|Paused after|; stopped:/"
-ANSWER_SECONDS = 1.0
+# The sentence under a paused or finished simulation.
+PAUSED = "text=/Paused\\.|paused before|Stopped: every|Paused after|; stopped:/"
+UPDATE_SECONDS = 1.0
 
 
 @pytest.fixture(scope="module")
 def cold(serve: Callable[..., Server]) -> Server:
-    """A server whose first page is not the app's first page."""
+    """A new server, whose first opened page is not Watch."""
     return serve()
 
 
@@ -52,7 +51,7 @@ def at_rest(page: Any) -> None:
 
 
 def cut_off(page: Any) -> list[str]:
-    """What reaches beyond the right edge and does not scroll by itself."""
+    """Return elements that extend beyond the right edge and do not scroll."""
     return page.evaluate(
         "() => [...document.querySelectorAll('[data-testid=stMain] *')]"
         ".filter(e => e.getBoundingClientRect().right > innerWidth + 1"
@@ -64,7 +63,7 @@ def cut_off(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", THEORY)
-def test_a_page_is_whole_by_a_cold_link(
+def test_a_page_is_complete_from_a_direct_link(
     cold: Server, open_page: Callable[..., Any], name: str
 ) -> None:
     page = open_page(f"{cold.url}/{name}")
@@ -72,12 +71,12 @@ def test_a_page_is_whole_by_a_cold_link(
     if name in CHARTED:
         page.wait_for_selector(CHART)
         page.wait_for_selector(PLOTTED)
-        page.wait_for_selector(".katex", state="attached")  # fetched when it is needed
+        page.wait_for_selector(".katex", state="attached")  # Streamlit loads it on demand
     assert page.get_by_text("Theory", exact=True).first.is_visible()
     assert page.locator('[data-testid="stException"], .katex-error').count() == 0
     assert_readable(page)
     pause = page.locator(f"[class*=st-key-{name}_pause] label")
-    if pause.count():  # what ticks is pale for a moment while it is drawn anew
+    if pause.count():  # fragments fade briefly while they are redrawn
         pause.first.click()
         page.locator(PAUSED).first.wait_for()
         at_rest(page)
@@ -89,7 +88,7 @@ def test_a_page_is_whole_by_a_cold_link(
 
 
 def expect_narrow(page: Any) -> None:
-    """On a phone nothing is cut off, and axe-core finds nothing either."""
+    """Assert that nothing is cut off on a phone, and that axe-core finds nothing."""
     page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")
     page.wait_for_timeout(400)
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
@@ -99,8 +98,8 @@ def expect_narrow(page: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("name", "links"), BESIDE.items(), ids=BESIDE)
-def test_what_else_a_page_shows_is_accessible(
+@pytest.mark.parametrize(("name", "links"), VIEWS.items(), ids=VIEWS)
+def test_further_views_are_accessible(
     cold: Server, open_page: Callable[..., Any], name: str, links: tuple[str, ...]
 ) -> None:
     for place, link in enumerate(links):
@@ -112,30 +111,30 @@ def test_what_else_a_page_shows_is_accessible(
         page.get_by_text(value, exact=True).locator("visible=true").first.wait_for()
         assert page.locator('[data-testid="stException"], .katex-error').count() == 0
         assert serious_violations(page) == [], value
-        if place == len(links) - 1:  # the first tab is looked at narrow in the test above
+        if place == len(links) - 1:  # the test above checks the first tab on a phone
             page.set_viewport_size({"width": 420, "height": 860})
             expect_narrow(page)
         page.close()
 
 
 @pytest.mark.alone
-def test_a_slider_is_answered_at_once(cold: Server, open_page: Callable[..., Any]) -> None:
+def test_a_slider_updates_the_page_at_once(cold: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{cold.url}/speed")
     page.wait_for_selector(CHART)
     at_rest(page)
-    took = []
+    durations = []
     for presses, alpha in ((-5, "0.65"), (5, "0.7"), (-5, "0.65")):
-        took.append(answer_seconds(page, presses, f"With α {alpha},"))
-        if took[-1] < 2 * ANSWER_SECONDS:
+        durations.append(update_seconds(page, presses, f"With α {alpha},"))
+        if durations[-1] < 2 * UPDATE_SECONDS:
             break
         at_rest(page)
-    told = ", ".join(f"{each:.2f}" for each in took)
-    print(f"the page answers a slider after {told} s (bound {ANSWER_SECONDS})")
-    assert min(took) < 2 * ANSWER_SECONDS
+    seconds = ", ".join(f"{each:.2f}" for each in durations)
+    print(f"the page answers a slider after {seconds} s (bound {UPDATE_SECONDS})")
+    assert min(durations) < 2 * UPDATE_SECONDS
 
 
-def answer_seconds(page: Any, presses: int, sentence: str) -> float:
-    """From the first press to the sentence below the sliders."""
+def update_seconds(page: Any, presses: int, sentence: str) -> float:
+    """Return the seconds from the first key press to the sentence below the sliders."""
     assert sentence not in page.inner_text(MAIN)
     began = time.perf_counter()
     set_slider(page, "speed_alpha", presses)

@@ -1,4 +1,4 @@
-"""A first run, the interval that narrows, Time again, and a reload in the middle of a run."""
+"""A first run and its narrowing interval, Time again, and a reload during a run."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tests.browser.test_live_run import first_token_seconds
 pytestmark = pytest.mark.alone
 
 FIRST_ROUND_SECONDS = 0.6
-SENTENCE = ".sum-sentence b"
+LEAD = ".sum-sentence b"
 ENDS = re.compile(r"(\d+\.\d+) (?:to|and) (\d+\.\d+)")
 
 
 @pytest.fixture(scope="module")
 def fresh(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
-    """With an empty data folder, where nothing was ever measured."""
+    """A server with an empty data folder, without measurements."""
     home = tmp_path_factory.mktemp("home")
     return serve(SPECVIZ_HOME=str(home), SPECVIZ_TIMING_SECONDS="8")
 
 
-def until_said(page: Any, words: str) -> str:
+def wait_for_lead(page: Any, text: str) -> str:
     page.wait_for_function(
         "([lead, words]) => document.querySelector(lead)?.textContent.includes(words)",
-        arg=[SENTENCE, words],
+        arg=[LEAD, text],
         polling=50,
         timeout=60_000,
     )
-    return str(page.text_content(SENTENCE))
+    return str(page.text_content(LEAD))
 
 
 def test_a_first_run_waits_for_no_measurement_and_its_interval_narrows(
@@ -50,12 +50,13 @@ def test_a_first_run_waits_for_no_measurement_and_its_interval_narrows(
     took = first_token_seconds(page)
     print(f"first round {took:.2f} s after the click (bound {FIRST_ROUND_SECONDS})")
     assert took < 2 * FIRST_ROUND_SECONDS
-    # One stall among the first few pairs widens it; every quiet pair after that narrows it again.
+    # A stall among the first pairs widens the interval; every undisturbed pair narrows it again.
     widths: list[float] = []
     began = time.monotonic()
     while len(widths) < 4 or widths[-1] >= max(widths):
-        assert time.monotonic() - began < 30, f"never seen to narrow: {widths}"
-        ends = ENDS.findall(until_said(page, ", so far)"))  # none while they would say nothing
+        assert time.monotonic() - began < 30, f"the interval did not narrow: {widths}"
+        lead = wait_for_lead(page, ", so far)")
+        ends = ENDS.findall(lead)  # no interval while it would be too wide
         width = math.inf if not ends else float(ends[-1][1]) / max(float(ends[-1][0]), 0.01)
         if not widths or widths[-1] != width:
             widths.append(width)
@@ -66,14 +67,14 @@ def test_a_first_run_waits_for_no_measurement_and_its_interval_narrows(
         arg=[STATUS],
         timeout=5_000,
     )
-    said = str(page.text_content(SENTENCE))
-    assert "so far" not in said
-    assert "on this text" in said
-    assert ENDS.search(said)
+    sentence = str(page.text_content(LEAD))
+    assert "so far" not in sentence
+    assert "on this text" in sentence
+    assert ENDS.search(sentence)
 
 
-def test_time_again_makes_the_same_words(server: Server, open_page: Callable[..., Any]) -> None:
-    """Where the answer is open or rough, as it is after the half second that tests allow."""
+def test_time_again_gives_the_same_text(server: Server, open_page: Callable[..., Any]) -> None:
+    """Half a second of timing, the limit in tests, is usually inconclusive or imprecise."""
     page = open_page(f"{server.url}/?live=false&length=32")
     click_run(page)
     wait_for_state(page, "done")
@@ -82,10 +83,10 @@ def test_time_again_makes_the_same_words(server: Server, open_page: Callable[...
         page.wait_for_timeout(1500)
         if button.count():
             break
-        click_run(page)  # two slices agreed by chance
+        click_run(page)  # the timing was conclusive after all: two slices agreed by chance
         wait_for_state(page, "running")
         wait_for_state(page, "done")
-    words = text_of(page)
+    text = text_of(page)
     before = page.locator(".ch-throughput .ch-point").count()
     button.click()
     page.wait_for_function(
@@ -94,7 +95,7 @@ def test_time_again_makes_the_same_words(server: Server, open_page: Callable[...
         arg=[STATUS, before],
         timeout=60_000,
     )
-    assert text_of(page) == words
+    assert text_of(page) == text
 
 
 STATES = """([status]) => {
@@ -108,7 +109,7 @@ STATES = """([status]) => {
 }"""
 
 
-def test_a_reload_takes_up_the_run_and_another_tab_does_not(
+def test_a_reload_restores_the_run_and_another_tab_does_not(
     fresh: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page(f"{fresh.url}/?live=false&length=64&temperature=0.4")
@@ -119,8 +120,8 @@ def test_a_reload_takes_up_the_run_and_another_tab_does_not(
         timeout=90_000,
     )
     click_run(page)
-    until_said(page, ", so far)")
-    words = text_of(page)
+    wait_for_lead(page, ", so far)")
+    text = text_of(page)
     address = page.url
     assert "tab=" in address
     other = page.context.new_page()
@@ -133,13 +134,13 @@ def test_a_reload_takes_up_the_run_and_another_tab_does_not(
     page.reload()
     page.wait_for_selector(f"{STATUS}[data-state=done]", timeout=30_000)
     states = page.evaluate("() => window.states")
-    assert set(states) <= {"loading", "running", "done"}  # the first is before it has any data
+    assert set(states) <= {"loading", "running", "done"}  # loading: before the page has any data
     page.wait_for_function(
         "(count) => document.querySelectorAll("
         "'[data-testid=text-pane] [data-testid=token]').length >= count",
         arg=64,
     )
-    assert len(text_of(page)) >= len(words)
-    page.reload()  # a run that is over is there again too
+    assert len(text_of(page)) >= len(text)
+    page.reload()  # a finished run is restored, too
     page.wait_for_selector(f"{STATUS}[data-state=done]", timeout=30_000)
     assert set(page.evaluate("() => window.states")) <= {"loading", "done"}

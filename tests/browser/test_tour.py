@@ -1,4 +1,4 @@
-"""The first minute: captions, the question before the first rejection, and once only."""
+"""The tour: its captions, the question before the first rejection, and that it opens once."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ TOUR = '[data-testid="tour"]'
 PLAY = '[data-testid="play"]'
 SEEK = '[data-testid="seek"]'
 REJECTED = '[data-index="0"] [data-place="0"][data-state="rejected"]'
-SAYS = """([tour, words]) => {
-  const told = document.querySelector(tour);
-  return told && !told.hidden && told.textContent.includes(words);
+SHOWS = """([tour, words]) => {
+  const shown = document.querySelector(tour);
+  return shown && !shown.hidden && shown.textContent.includes(words);
 }"""
 CAPTIONS = (
     "The small model guesses.",
     "The large model checks.",
-    "They are judged from left to right.",
-    "The large model has the last word.",
+    "The tokens are tested from left to right.",
+    "The large model adds the last token.",
     "And again.",
     "Accept or reject",
 )
 
 
-def caption(page: Any, words: str) -> None:
-    """Until the tour says so: a caption may stand for less than a second."""
-    page.wait_for_function(SAYS, arg=[TOUR, words], polling=50, timeout=60_000)
+def wait_for_caption(page: Any, text: str) -> None:
+    """Wait for a caption, which may be shown for less than a second."""
+    page.wait_for_function(SHOWS, arg=[TOUR, text], polling=50, timeout=60_000)
 
 
 def question_first() -> Trace:
-    """The first round brings the question, so that it comes soon; many more are to be played."""
+    """Return a run with the question in the first round, and many more rounds to play."""
     return make_trace(["r", *["a", "a", "r"] * 12], config=RunConfig(gamma=1))
 
 
-def asked(stand: Stand, open_page: Callable[..., Any]) -> Any:
-    """A newcomer at the question."""
+def at_question(stand: Stand, open_page: Callable[..., Any]) -> Any:
+    """Open the tour at the question."""
     page = open_page(stand.show("tour", question_first(), tour="ask"), tour=True)
-    caption(page, "Accept or reject")
+    wait_for_caption(page, "Accept or reject")
     return page
 
 
@@ -53,51 +53,51 @@ def states(page: Any, index: int) -> list[str]:
     )
 
 
-def kept(page: Any) -> str | None:
+def stored_state(page: Any) -> str | None:
     return page.evaluate("localStorage.getItem('specviz.tour')")
 
 
-def test_round_one_is_told_and_the_question_comes_before_the_draw(
+def test_captions_of_round_one_and_the_question_before_the_draw(
     stand: Stand, open_page: Callable[..., Any]
 ) -> None:
     trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
     page = open_page(stand.show("captions", trace, tour="ask"), tour=True)
-    for words in CAPTIONS:
-        caption(page, words)
+    for text in CAPTIONS:
+        wait_for_caption(page, text)
     next_frame(page)  # the card follows the question
     assert states(page, 1) == ["accepted", "drafted"]
     assert page.inner_text(PLAY) == "Play"
-    stood = page.input_value(SEEK)
+    position = page.input_value(SEEK)
     question, card = page.inner_text(TOUR), page.inner_text('[data-testid="verdict-card"]')
-    for words in ("·w11", "50\u00a0%", "25\u00a0%", "odds of acceptance are .50"):
-        assert words in question
+    for text in ("·w11", "50\u00a0%", "25\u00a0%", "acceptance probability is .50"):
+        assert text in question
     assert "·w11" in card
-    for told_too_soon in (".75", "rejected", "has not checked"):
-        assert told_too_soon not in f"{question} {card}"
+    for spoiler in (".75", "rejected", "has not verified"):
+        assert spoiler not in f"{question} {card}"
     page.wait_for_timeout(700)
-    assert page.input_value(SEEK) == stood
+    assert page.input_value(SEEK) == position
 
 
 @pytest.mark.parametrize(
-    ("choice", "reply"), [("Accept", "not what happened. "), ("Reject", "that is what happened. ")]
+    ("choice", "reply"), [("Accept", "which was wrong. "), ("Reject", "which was right. ")]
 )
-def test_an_answer_is_answered(
+def test_the_tour_replies_to_the_guess(
     stand: Stand, open_page: Callable[..., Any], choice: str, reply: str
 ) -> None:
-    page = asked(stand, open_page)
+    page = at_question(stand, open_page)
     page.click(f"{TOUR} button:text-is('{choice}')")
-    caption(page, "The draw was .75: rejected.")
+    wait_for_caption(page, "The draw was .75: rejected.")
     assert reply in page.inner_text(TOUR)
     page.wait_for_selector(REJECTED)
-    page.click(f"{TOUR} button:text-is('Watch on')")
+    page.click(f"{TOUR} button:text-is('Continue')")
     page.wait_for_selector(TOUR, state="hidden")
     next_frame(page)
     assert page.inner_text(PLAY) == "Pause"
-    assert kept(page) == "seen"
+    assert stored_state(page) == "seen"
 
 
-def test_it_can_be_skipped_and_comes_once(stand: Stand, open_page: Callable[..., Any]) -> None:
-    page = asked(stand, open_page)
+def test_it_can_be_skipped_and_opens_once(stand: Stand, open_page: Callable[..., Any]) -> None:
+    page = at_question(stand, open_page)
     page.click(f"{TOUR} button:text-is('Skip')")
     page.wait_for_selector(TOUR, state="hidden")
     next_frame(page)
@@ -109,47 +109,47 @@ def test_it_can_be_skipped_and_comes_once(stand: Stand, open_page: Callable[...,
     assert page.input_value('[data-testid="speed"]') == "1"
 
 
-def test_a_person_who_takes_over_is_left_alone(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_it_ends_when_the_user_takes_over(stand: Stand, open_page: Callable[..., Any]) -> None:
     trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
     page = open_page(stand.show("captions", trace, tour="ask"), tour=True)
-    caption(page, CAPTIONS[0])
+    wait_for_caption(page, CAPTIONS[0])
     page.click('[data-testid="step-round"]')
     page.click('[data-testid="step-round"]')
     page.wait_for_selector(TOUR, state="hidden")
-    assert kept(page) == "seen"
+    assert stored_state(page) == "seen"
 
 
-FORGETFUL = """Object.defineProperty(window, 'localStorage', {
+NO_STORAGE = """Object.defineProperty(window, 'localStorage', {
   get() { throw new DOMException('nothing is kept here', 'SecurityError'); },
 })"""
 
 
-def test_a_browser_that_keeps_nothing_plays_all_the_same(stand: Stand, browser: Any) -> None:
+def test_it_works_without_local_storage(stand: Stand, browser: Any) -> None:
     context = browser.new_context()
-    context.add_init_script(FORGETFUL)
+    context.add_init_script(NO_STORAGE)
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(stand.show("tour", question_first(), tour="ask"))
-    caption(page, "Accept or reject")
+    wait_for_caption(page, "Accept or reject")
     page.click(f"{TOUR} button:text-is('Skip')")
     page.wait_for_function(f"() => document.querySelector('{SEEK}').value > 8")
     assert not [error for error in errors if "nothing is kept" in error]
     context.close()
 
 
-def test_a_link_brings_it_back(server: Server, open_page: Callable[..., Any]) -> None:
-    page = open_page(f"{server.url}/?tour=1")  # a browser that has had the tour
-    caption(page, CAPTIONS[0])
+def test_a_link_reopens_it(server: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{server.url}/?tour=1")  # a browser that has seen the tour
+    wait_for_caption(page, CAPTIONS[0])
     page.click(f"{TOUR} button:text-is('Skip')")
     page.wait_for_selector(TOUR, state="hidden")
 
 
-def test_a_run_that_starts_ends_it(server: Server, open_page: Callable[..., Any]) -> None:
+def test_starting_a_run_ends_it(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/?length=24&target_body=none", tour=True)
-    caption(page, CAPTIONS[0])
+    wait_for_caption(page, CAPTIONS[0])
     wait_for_pair(page)
     page.reload()
-    caption(page, CAPTIONS[0])
+    wait_for_caption(page, CAPTIONS[0])
     click_run(page)
     wait_for_state(page, "done")
-    assert page.is_hidden(TOUR)  # and no error of a script: open_page looks
+    assert page.is_hidden(TOUR)  # and open_page checks for script errors

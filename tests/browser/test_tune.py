@@ -1,4 +1,4 @@
-"""The page Tune in a browser: from a click to a map, a cell to Watch, and what breaks off."""
+"""The page Tune in a browser: the map, a cell opened in Watch, and interruptions."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def tune_url(server: Server, **link: str) -> str:
     return f"{server.url}/tune?{urlencode(link)}"
 
 
-def ask(page: Any) -> None:
-    page.get_by_role("button", name="Work it out").click()
+def click_compute(page: Any) -> None:
+    page.get_by_role("button", name="Compute").click()
 
 
-def answered(page: Any) -> None:
-    """Until the answer to what was asked is drawn, and not one to another question before it."""
-    page.get_by_text("The settings have changed since").wait_for(state="detached")
+def wait_for_map(page: Any) -> None:
+    """Wait for the map of the current settings, not of earlier ones."""
+    page.get_by_text("The settings have changed").wait_for(state="detached")
     page.locator(PROGRESS).wait_for(state="detached", timeout=60_000)
     page.locator(NUMBERS).nth(63).wait_for(timeout=60_000)
 
@@ -48,23 +48,23 @@ def test_from_click_to_map_to_watch(server: Server, open_page: Callable[..., Any
     wait_for_pair(page)
     page.goto(tune_url(server))
     at_rest(page)
-    took = []
+    durations = []
     for _ in range(3):
         began = time.perf_counter()
-        ask(page)
-        answered(page)
-        took.append(time.perf_counter() - began)
-        if took[-1] < 2 * ANSWER_SECONDS:
+        click_compute(page)
+        wait_for_map(page)
+        durations.append(time.perf_counter() - began)
+        if durations[-1] < 2 * ANSWER_SECONDS:
             break
-        page.goto(tune_url(server, tune_seed=str(len(took))))
+        page.goto(tune_url(server, tune_seed=str(len(durations))))
         at_rest(page)
-    told = ", ".join(f"{each:.2f}" for each in took)
-    print(f"from click to map in {told} s (bound {ANSWER_SECONDS})")
-    assert min(took) < 2 * ANSWER_SECONDS
+    seconds = ", ".join(f"{each:.2f}" for each in durations)
+    print(f"from click to map in {seconds} s (bound {ANSWER_SECONDS})")
+    assert min(durations) < 2 * ANSWER_SECONDS
     at_rest(page)
     page.get_by_text("draft model", exact=True).first.click()
     at_rest(page)
-    press(page, gamma=6, temperature=1.0)
+    click_cell(page, gamma=6, temperature=1.0)
     page.get_by_text("γ 6, temperature 1:").wait_for()
     page.get_by_role("button", name="Watch this setting").click()
     page.wait_for_selector(".st-key-run button")
@@ -74,8 +74,8 @@ def test_from_click_to_map_to_watch(server: Server, open_page: Callable[..., Any
     )
 
 
-def press(page: Any, *, gamma: int, temperature: float) -> None:
-    """In the middle of a cell, as a person would."""
+def click_cell(page: Any, *, gamma: int, temperature: float) -> None:
+    """Click the middle of a cell."""
     row = (0.0, 0.4, 0.7, 1.0).index(temperature)
     box = page.locator(NUMBERS).nth(16 * row + gamma - 1).bounding_box()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -84,8 +84,8 @@ def press(page: Any, *, gamma: int, temperature: float) -> None:
 def test_every_tab_on_a_phone(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(tune_url(server, tune_length="64"), width=420, height=860, scheme="dark")
     at_rest(page)
-    ask(page)
-    answered(page)
+    click_compute(page)
+    wait_for_map(page)
     for tab in TABS:
         page.get_by_role("tab", name=tab).click()
         at_rest(page)
@@ -95,19 +95,19 @@ def test_every_tab_on_a_phone(server: Server, open_page: Callable[..., Any]) -> 
     assert serious_violations(page) == []
 
 
-def test_ways_of_a_link_are_ranked_and_opened(
+def test_methods_of_a_link_are_ranked_and_opened(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    """Runs of the tree are made for it; a way that is none is left out with a word."""
-    ways = [("tune_ways", each) for each in ("rule=block", "branching=2x1", "rule=magic")]
-    link = urlencode([("tune_length", "32"), ("tune_tab", "Which draft?"), *ways])
+    """The tree is measured in short runs; an unknown method is reported and left out."""
+    methods = [("tune_ways", each) for each in ("rule=block", "branching=2x1", "rule=magic")]
+    link = urlencode([("tune_length", "32"), ("tune_tab", "Which draft?"), *methods])
     page = open_page(f"{server.url}/tune?{link}", width=420, height=860)
     at_rest(page)
     page.get_by_text("rule=magic is left out.").wait_for(timeout=30_000)
-    ask(page)
+    click_compute(page)
     table = page.locator(".st-key-tune_ranking")
     table.get_by_text("measured in 6 short runs").wait_for(timeout=120_000)
-    table.get_by_text("a bound: as token by token").wait_for()
+    table.get_by_text("lower bound: token-by-token").wait_for()
     at_rest(page)
     assert_readable(page)
     assert cut_off(page) == []
@@ -118,16 +118,16 @@ def test_ways_of_a_link_are_ranked_and_opened(
     page.get_by_role("button", name="Compare the first 4").click()
     page.wait_for_url("**/compare?**lane=**")
     at_rest(page)
-    for words in ("branching=2x1", "rule=block"):
-        assert words in unquote(page.url)
+    for method in ("branching=2x1", "rule=block"):
+        assert method in unquote(page.url)
 
 
-def test_words_of_a_text_are_drawn_as_text(server: Server, open_page: Callable[..., Any]) -> None:
+def test_a_text_is_drawn_literally(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(tune_url(server, tune_source="Pasted text", tune_tab="Along the text"))
     page.locator(".st-key-tune_text textarea").fill(f"Once {HOSTILE} upon")
     page.keyboard.press("Control+Enter")
     at_rest(page)
-    ask(page)
+    click_compute(page)
     text = page.get_by_test_id("odds-text")
     text.get_by_text("upon").wait_for(timeout=60_000)
     at_rest(page)
@@ -140,55 +140,54 @@ def test_words_of_a_text_are_drawn_as_text(server: Server, open_page: Callable[.
 LONG = {"tune_length": "240"}
 
 
-def under_way(page: Any) -> None:
+def wait_until_running(page: Any) -> None:
     page.locator(PROGRESS).get_by_text(re.compile(r"^[1-9]\d* of \d+")).wait_for(timeout=60_000)
 
 
-def test_the_keyboard_asks_and_the_pair_is_unloaded_meanwhile(
+def test_keyboard_use_while_the_pair_is_unloaded(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page(tune_url(server, **LONG))
     at_rest(page)
-    tab_to(page, "Work it out")
+    tab_to(page, "Compute")
     page.keyboard.press("Enter")
-    under_way(page)
+    wait_until_running(page)
     page.locator(".st-key-tune_pair_panel summary").click()
     page.get_by_role("button", name="Unload").click()
-    answered(page)  # what is under way comes first
+    wait_for_map(page)  # the job in progress comes first
     assert page.locator('[data-testid="stAlert"], [data-testid="stException"]').count() == 0
-    again(server, page)
+    compute_again(server, page)
 
 
-def again(server: Server, page: Any) -> None:
+def compute_again(server: Server, page: Any) -> None:
     page.goto(tune_url(server, tune_length="32"))
     at_rest(page)
-    ask(page)
-    answered(page)
+    click_compute(page)
+    wait_for_map(page)
 
 
-def test_a_killed_worker_is_told_and_asking_again_works(
+def test_a_killed_worker_is_reported_and_computing_again_works(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page(tune_url(server, **LONG))
     at_rest(page)
-    ask(page)
-    under_way(page)
+    click_compute(page)
+    wait_until_running(page)
     (pid,) = server.worker_pids()
     os.kill(pid, signal.SIGKILL)
-    told(page, re.compile("signal 9"))
+    wait_for_alert(page, re.compile("signal 9"))
     assert page.locator('[data-testid="stException"]').count() == 0
-    again(server, page)
+    compute_again(server, page)
     assert server.worker_pids() != [pid]
 
 
-def told(page: Any, words: re.Pattern[str]) -> None:
-    page.locator('[data-testid="stMain"] [data-testid="stAlert"]').get_by_text(
-        words
-    ).first.wait_for(timeout=30_000)
+def wait_for_alert(page: Any, pattern: re.Pattern[str]) -> None:
+    alert = page.locator('[data-testid="stMain"] [data-testid="stAlert"]')
+    alert.get_by_text(pattern).first.wait_for(timeout=30_000)
 
 
 def tab_to(page: Any, name: str) -> None:
-    """With the Tab key alone, from the head of the page."""
+    """Reach an element with only the Tab key, from the top of the page."""
     page.locator("body").focus()
     for _ in range(80):
         page.keyboard.press("Tab")

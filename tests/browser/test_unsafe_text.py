@@ -1,4 +1,4 @@
-"""Token text is shown, never obeyed: markup, marks that reorder or hide, and very long tokens."""
+"""Token text is shown literally: markup, bidi and invisible characters, very long tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.ui.test_plain_text import HOSTILE
 
 LONG = "verylong" * 38
 SHOWN = {
-    # token: as the text pane shows it
+    # token: as shown in the text pane
     "<script>window.broken=1</script>": "<script>window.broken=1</script>",
     "</script>": "</script>",
     "<img src=x onerror=window.broken=1>": "<img src=x onerror=window.broken=1>",
@@ -51,14 +51,14 @@ def insight_of(text: str) -> Insight:
     )  # fmt: skip
 
 
-def worded(entry: Round, text: str) -> Round:
-    """A round whose every token has this text."""
+def with_text(entry: Round, text: str) -> Round:
+    """Return the round with this text for every token."""
 
-    def say(each: Candidate) -> Candidate:
+    def set_text(each: Candidate) -> Candidate:
         return replace(each, text=text, insight=insight_of(text))
 
     extra = replace(entry.extra, text=text) if entry.extra else None
-    return replace(entry, candidates=tuple(map(say, entry.candidates)), extra=extra)
+    return replace(entry, candidates=tuple(map(set_text, entry.candidates)), extra=extra)
 
 
 def prompt_of(texts: tuple[str, ...]) -> Prompt:
@@ -66,12 +66,12 @@ def prompt_of(texts: tuple[str, ...]) -> Prompt:
 
 
 def unsafe_trace() -> Trace:
-    """Each token as prompt, accepted, rejected, discarded, recovered and bonus."""
-    rounds = [worded(make_round(kind), text) for text in SHOWN for kind in ("ard", "")]
+    """Return a trace with each text in the prompt, in candidates of each fate and extra tokens."""
+    rounds = [with_text(make_round(kind), text) for text in SHOWN for kind in ("ard", "")]
     return make_trace(rounds, config=RunConfig(gamma=3), prompt=prompt_of(tuple(SHOWN)))
 
 
-def opened(browser: Any, address: str, width: int, height: int) -> Iterator[Any]:
+def open_at(browser: Any, address: str, width: int, height: int) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": width, "height": height})
     page = context.new_page()
     page.goto(address)
@@ -83,16 +83,16 @@ def opened(browser: Any, address: str, width: int, height: int) -> Iterator[Any]
 
 @pytest.fixture(scope="module")
 def wide(stand: Stand, browser: Any) -> Iterator[Any]:
-    yield from opened(browser, stand.show("unsafe", unsafe_trace(), state="done"), 1140, 900)
+    yield from open_at(browser, stand.show("unsafe", unsafe_trace(), state="done"), 1140, 900)
 
 
 @pytest.fixture(scope="module")
 def narrow(stand: Stand, browser: Any) -> Iterator[Any]:
-    yield from opened(browser, stand.show("unsafe", unsafe_trace(), state="done"), 420, 860)
+    yield from open_at(browser, stand.show("unsafe", unsafe_trace(), state="done"), 420, 860)
 
 
 def assert_whole(page: Any) -> None:
-    """Nothing sticks out of its pane, the panes not out of the player, that not out of the page."""
+    """Assert that tokens fit in panes, panes in the player, and the player in the page."""
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert page.evaluate(OUTSIDE) == []
 
@@ -137,7 +137,7 @@ def test_the_text_is_right(request: pytest.FixtureRequest, width: str) -> None:
     assert_whole(page)
 
 
-# Goes to the first token by the card's own button, then on to the last, reading as it goes.
+# Steps back to the first token with the card's buttons, then reads every token up to the last.
 WALK = """async () => {
   const card = document.querySelector('[data-testid="verdict-card"]');
   const frames = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
@@ -162,21 +162,22 @@ WALK = """async () => {
 }"""
 
 
-def spelt_trace() -> Trace:
-    """Bytes as tokens: what is drafted makes an accented letter, an emoji and an apostrophe."""
-    marks = "ü🙂’".encode()
-    pieces = {str(byte): f"{byte:02x}" for byte in marks}
+def trace_of_bytes() -> Trace:
+    """Return a trace whose tokens are the bytes of an umlaut, an emoji and an apostrophe."""
+    text_bytes = "ü🙂’".encode()
+    pieces = {str(byte): f"{byte:02x}" for byte in text_bytes}
 
-    def spell(each: Any) -> Any:
-        return replace(each, token_id=next(spelling), text="\ufffd")
+    def byte_token(each: Any) -> Any:
+        return replace(each, token_id=next(remaining_bytes), text="\ufffd")
 
-    def spelt(verdicts: str) -> Round:
+    def byte_round(verdicts: str) -> Round:
         entry = make_round(verdicts)
-        candidates = tuple(map(spell, entry.candidates))
-        return replace(entry, candidates=candidates, extra=entry.extra and spell(entry.extra))
+        candidates = tuple(map(byte_token, entry.candidates))
+        return replace(entry, candidates=candidates, extra=entry.extra and byte_token(entry.extra))
 
-    spelling = iter(marks)
-    rounds = [spelt("a"), spelt("a"), spelt("aa"), spelt("a")]  # the emoji over two rounds
+    remaining_bytes = iter(text_bytes)
+    # The emoji spans two rounds.
+    rounds = [byte_round(verdicts) for verdicts in ("a", "a", "aa", "a")]
     prompt = Prompt(
         text="Öl ", token_ids=(195, 150, 1), token_texts=("\ufffd", "\ufffd", "l "), kind=None
     )
@@ -186,15 +187,15 @@ def spelt_trace() -> Trace:
     )  # fmt: skip
 
 
-def test_split_characters_are_whole(stand: Stand, open_page: Callable[..., Any]) -> None:
-    trace = spelt_trace()
+def test_split_characters_are_joined(stand: Stand, open_page: Callable[..., Any]) -> None:
+    trace = trace_of_bytes()
     page = open_page(stand.show("spelt", trace, state="done"), width=1140)
     page.wait_for_selector(ROUND)
     next_frame(page)
     assert text_of(page) == trace.prompt.text + trace.text == "Öl ü🙂’"
     each = page.eval_on_selector_all(TEXT_TOKENS, "all => all.map(t => t.textContent)")
     assert each == ["", "Ö", "l ", "", "ü", "", "", "", "🙂", "", "", "’"]
-    seek(page, 4)  # a candidate, the check, its verdict, the bonus token
+    seek(page, 4)  # a candidate, the pass, its verdict, the bonus token
     assert text_of(page) == "Öl ü"
     chips = page.eval_on_selector_all(f"{ROUND} [data-place]", "all => all.map(t => t.textContent)")
     assert chips == ["⟨c3⟩", "⟨bc⟩"]
@@ -202,8 +203,8 @@ def test_split_characters_are_whole(stand: Stand, open_page: Callable[..., Any])
     assert "\ufffd" not in card
 
 
-def test_an_older_trace_reads_as_its_text(stand: Stand, open_page: Callable[..., Any]) -> None:
-    trace = replace(spelt_trace(), pieces={})
+def test_an_older_trace_is_shown_as_its_text(stand: Stand, open_page: Callable[..., Any]) -> None:
+    trace = replace(trace_of_bytes(), pieces={})
     page = open_page(stand.show("older", trace, state="done"), width=1140)
     page.wait_for_selector(ROUND)
     next_frame(page)
@@ -232,7 +233,7 @@ def test_a_click_on_a_token_opens_its_card(wide: Any) -> None:
     assert_nothing_ran(wide)
 
 
-def test_words_written_leftwards_stay_in_order(wide: Any) -> None:
+def test_right_to_left_words_stay_in_order(wide: Any) -> None:
     places = wide.eval_on_selector_all(
         TEXT_TOKENS,
         """all => all.filter((t) => t.textContent === 'עברית' && t.dataset.state !== 'prompt')
@@ -246,8 +247,8 @@ def test_words_written_leftwards_stay_in_order(wide: Any) -> None:
     assert all(lefts == sorted(lefts) for lefts in lines.values())
 
 
-def test_the_tour_holds_a_long_token(stand: Stand, open_page: Callable[..., Any]) -> None:
-    trace = make_trace([worded(make_round("r"), LONG)], config=RunConfig(gamma=1))
+def test_a_long_token_fits_in_the_tour(stand: Stand, open_page: Callable[..., Any]) -> None:
+    trace = make_trace([with_text(make_round("r"), LONG)], config=RunConfig(gamma=1))
     page = open_page(stand.show("long-token", trace, tour="force"), width=420, height=860)
     page.wait_for_selector("[data-testid=tour] >> text=Accept or reject")
     next_frame(page)
@@ -272,20 +273,20 @@ def test_a_prompt_of_two_thousand_tokens(stand: Stand, open_page: Callable[..., 
     assert_whole(page)
 
 
-def test_a_folder_of_a_link_is_words_alone(
+def test_a_folder_name_in_a_link_is_shown_literally(
     server: Server, open_page: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Every sort of Markdown as the name of a folder, in the error that Check answers with."""
+    """The name contains every kind of Markdown; the error of Check quotes it."""
     folder = f"{tmp_path}/{' '.join(HOSTILE.values())}"
     link = {"pair": "Local", "pair_panel": "true", "target_folder": folder, "draft_folder": "x"}
     page = open_page(f"{server.url}/?{urlencode(link)}")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     page.get_by_role("button", name="Check", exact=True).click()
     alert = page.locator('[data-testid="stAlert"]', has_text="does not exist")
-    alert.wait_for(timeout=90_000)  # after the pair that is being loaded
-    page.wait_for_timeout(300)  # what would be fetched is asked for when it is drawn
-    assert [url for url in asked if "pic.png" in url] == []
+    alert.wait_for(timeout=90_000)  # after the pair that is loading
+    page.wait_for_timeout(300)  # an image would be requested once it is drawn
+    assert [url for url in requested if "pic.png" in url] == []
     assert repr(folder)[1:-1] in alert.inner_text().replace("\u2060", "")
     made = "a, img, code, em, strong, del, b, span[style], .katex, [data-testid*=Icon]"
     inside = alert.locator('[data-testid="stMarkdownContainer"]')

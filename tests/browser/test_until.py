@@ -1,4 +1,4 @@
-"""Playing that stops by itself: at the next rejection, an unlikely one, a bonus, a token."""
+"""Play until the next rejection, an unlikely one, a bonus token, or a token of the text."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tests.traces import make_round, make_trace
 
 SEEK = '[data-testid="seek"]'
 OPENER = '[data-testid="until"]'
-TOLD = '[data-testid="until-told"]'
+NOTICE = '[data-testid="until-told"]'
 CARD = '[data-testid="verdict-card"].vd-beside'
 LIMIT = '[data-testid="until-{}-limit"]'
 UNLIKELY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """When the fate of a token is shown, what it is, and the token's number in the text."""
+class Outcome:
+    """The event that shows a token's fate, the fate, and the token's number in the text."""
 
     event: int
     fate: str
@@ -36,20 +36,20 @@ class Shown:
     number: int | None
 
 
-def moments(trace: Trace) -> list[Shown]:
-    """Of a lossless run."""
-    found: list[Shown] = []
+def outcomes(trace: Trace) -> list[Outcome]:
+    """Return the outcomes of a lossless run."""
+    found: list[Outcome] = []
     begin = tokens = 0
     for entry in trace.rounds:
         for place, each in enumerate(entry.candidates[: entry.num_tested]):
-            stands = each.verdict == "accepted"
-            tokens += stands
+            accepted = each.verdict == "accepted"
+            tokens += accepted
             event = begin + entry.num_drafted + 2 + place
-            found.append(Shown(event, each.verdict, each.odds, tokens if stands else None))
+            found.append(Outcome(event, each.verdict, each.odds, tokens if accepted else None))
         begin += events_of(entry)
         if entry.extra is not None:
             tokens += 1
-            found.append(Shown(begin, str(entry.extra_kind), 1.0, tokens))
+            found.append(Outcome(begin, str(entry.extra_kind), 1.0, tokens))
     return found
 
 
@@ -59,13 +59,13 @@ def trace() -> Trace:
 
 
 @pytest.fixture(scope="module")
-def rejections(trace: Trace) -> list[Shown]:
-    return [each for each in moments(trace) if each.fate == "rejected"]
+def rejections(trace: Trace) -> list[Outcome]:
+    return [each for each in outcomes(trace) if each.fate == "rejected"]
 
 
 @pytest.fixture
 def page(stand: Stand, open_page: Callable[..., Any], trace: Trace) -> Any:
-    """The recorded run at its start, at the fastest pace."""
+    """The recorded run, at its start and at "instant" speed."""
     opened = open_page(stand.show("until", trace, state="done"))
     opened.wait_for_selector(ROUND)
     opened.get_by_test_id("speed").select_option("instant")
@@ -79,20 +79,20 @@ def choose(page: Any, name: str) -> None:
 
 
 def wait_for_stop(page: Any) -> int:
-    """The event at which it stood still with a token explained."""
+    """Wait until playing stops at a token, and return the event."""
     page.wait_for_selector(CARD)
     next_frame(page)
     assert page.inner_text('[data-testid="play"]') == "Play"
     return int(page.input_value(SEEK))
 
 
-def told(page: Any) -> str:
-    page.wait_for_selector(TOLD)
-    next_frame(page)  # what was told before may stand there until then
-    return str(page.inner_text(f"{TOLD} span"))
+def notice(page: Any) -> str:
+    page.wait_for_selector(NOTICE)
+    next_frame(page)  # an earlier notice may be shown until then
+    return str(page.inner_text(f"{NOTICE} span"))
 
 
-def test_it_goes_from_rejection_to_rejection(page: Any, rejections: list[Shown]) -> None:
+def test_it_stops_at_every_rejection(page: Any, rejections: list[Outcome]) -> None:
     choose(page, "rejection")
     for each in rejections[:4]:
         assert wait_for_stop(page) == each.event
@@ -104,8 +104,8 @@ def test_it_goes_from_rejection_to_rejection(page: Any, rejections: list[Shown])
         )
 
 
-def test_a_rejection_with_odds_that_the_reader_chooses(
-    page: Any, rejections: list[Shown], trace: Trace
+def test_a_rejection_below_a_chosen_probability(
+    page: Any, rejections: list[Outcome], trace: Trace
 ) -> None:
     page.click(OPENER)
     page.fill(LIMIT.format("unlikely"), str(UNLIKELY))
@@ -121,7 +121,7 @@ def test_a_rejection_with_odds_that_the_reader_chooses(
 
 def test_the_next_bonus(page: Any, trace: Trace) -> None:
     page.keyboard.press("b")
-    bonus = next(each for each in moments(trace) if each.fate == "bonus")
+    bonus = next(each for each in outcomes(trace) if each.fate == "bonus")
     assert wait_for_stop(page) == bonus.event
     assert page.inner_text(f"{CARD} .vd-say").startswith("All ")
 
@@ -135,53 +135,53 @@ def test_a_token_chosen_from_the_text(page: Any, trace: Trace) -> None:
     page.click(OPENER)
     assert page.input_value(LIMIT.format("token")) == "40"
     page.click('[data-testid="until-token"]')
-    assert told(page) == "Token 40 is shown already."
-    page.click(f"{TOLD} button")
-    (token,) = (each for each in moments(trace) if each.number == 40)
+    assert notice(page) == "Token 40 is already shown."
+    page.click(f"{NOTICE} button")
+    (token,) = (each for each in outcomes(trace) if each.number == 40)
     assert wait_for_stop(page) == token.event
-    assert page.is_hidden(TOLD)
+    assert page.is_hidden(NOTICE)
     assert page.locator('[data-testid="text-pane"] [data-at]').count() == prompt + 40
 
 
-def test_where_none_is_left_it_says_so_and_stays(page: Any, rejections: list[Shown]) -> None:
+def test_it_reports_that_none_is_left(page: Any, rejections: list[Outcome]) -> None:
     last = rejections[-1].event
     seek(page, last)
     page.keyboard.press("n")
-    assert told(page) == "No other rejection comes in this run."
+    assert notice(page) == "There are no more rejections in this run."
     assert page.input_value(SEEK) == str(last)
     page.keyboard.press("Escape")
-    page.wait_for_selector(TOLD, state="hidden")
+    page.wait_for_selector(NOTICE, state="hidden")
     choose(page, "rejection")
-    page.click(f"{TOLD} button")
+    page.click(f"{NOTICE} button")
     assert wait_for_stop(page) == rejections[0].event
 
 
-def test_where_the_run_has_none_it_says_so(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_it_reports_that_the_run_has_none(stand: Stand, open_page: Callable[..., Any]) -> None:
     smooth = make_trace([make_round("aa"), make_round("aa")])
     page = open_page(stand.show("smooth", smooth, state="done"))
     page.wait_for_selector(ROUND)
     seek(page, 0)
     page.keyboard.press("n")
-    assert told(page) == "No token of this run was rejected."
-    assert page.locator(f"{TOLD} button").is_hidden()
+    assert notice(page) == "This run has no rejections."
+    assert page.locator(f"{NOTICE} button").is_hidden()
     page.click(OPENER)
     page.fill(LIMIT.format("token"), "99")
     page.keyboard.press("Enter")
-    assert told(page) == "The text of this run has only 6 tokens."
+    assert notice(page) == "The text of this run has only 6 tokens."
 
 
 @pytest.mark.parametrize("pace", ["4", "true", "readable", "calm"])
-def test_at_every_pace(page: Any, rejections: list[Shown], pace: str) -> None:
+def test_at_every_pace(page: Any, rejections: list[Outcome], pace: str) -> None:
     if pace == "calm":
         page.emulate_media(reduced_motion="reduce")
         page.get_by_test_id("speed").select_option("4")
     else:
         page.get_by_test_id("speed").select_option(pace)
-    page.keyboard.press("N")  # capitals are locked
+    page.keyboard.press("N")  # with Caps Lock
     assert wait_for_stop(page) == rejections[0].event
 
 
-def test_the_menu_is_used_by_keyboard_alone(page: Any, trace: Trace) -> None:
+def test_the_menu_works_with_the_keyboard(page: Any, trace: Trace) -> None:
     page.focus(OPENER)
     page.keyboard.press("Enter")
     for _ in range(3):
@@ -189,7 +189,7 @@ def test_the_menu_is_used_by_keyboard_alone(page: Any, trace: Trace) -> None:
     assert page.evaluate("document.activeElement.type") == "number"
     page.keyboard.press("ArrowUp")
     assert page.input_value(LIMIT.format("unlikely")) == "0.35"
-    page.keyboard.press(".")  # in the field it is no key of the player
+    page.keyboard.press(".")  # in the field, keys are not shortcuts
     assert page.get_by_test_id("speed").input_value() == "instant"
     page.keyboard.press("Escape")
     assert page.is_hidden('[data-testid="until-bonus"]')
@@ -204,7 +204,7 @@ def test_the_menu_is_used_by_keyboard_alone(page: Any, trace: Trace) -> None:
     )
 
 
-def test_pausing_gives_it_up(page: Any) -> None:
+def test_pausing_cancels_it(page: Any) -> None:
     page.get_by_test_id("speed").select_option("0.25")
     choose(page, "token")
     next_frame(page)
@@ -214,7 +214,7 @@ def test_pausing_gives_it_up(page: Any) -> None:
     assert page.inner_text(OPENER) == "until …"
 
 
-# While a run is under way
+# Live runs
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def live_server(serve: Callable[..., Server]) -> Server:
 
 
 @pytest.mark.parametrize("pace", ["now", "4", "instant"])
-def test_it_stops_in_a_run_under_way(
+def test_it_stops_in_a_live_run(
     live_server: Server, open_page: Callable[..., Any], pace: str
 ) -> None:
     page = open_page(live_server.url, pace=pace)
@@ -232,18 +232,16 @@ def test_it_stops_in_a_run_under_way(
     wait_for_state(page, "running")
     choose(page, "rejection")
     stopped = wait_for_stop(page)
-    assert stopped in {each.event for each in moments(fed_run()) if each.fate == "rejected"}
+    assert stopped in {each.event for each in outcomes(fed_run()) if each.fate == "rejected"}
     page.wait_for_function(f"at => document.querySelector('{SEEK}').max > at + 200", arg=stopped)
-    assert int(page.input_value(SEEK)) == stopped  # while the decoder goes on
+    assert int(page.input_value(SEEK)) == stopped  # while the decoder continues
     page.keyboard.press("b")
     page.wait_for_function(f"at => document.querySelector('{SEEK}').value > at", arg=stopped)
     bonus = wait_for_stop(page)
-    assert bonus in {each.event for each in moments(fed_run()) if each.fate == "bonus"}
+    assert bonus in {each.event for each in outcomes(fed_run()) if each.fate == "bonus"}
 
 
-def test_it_waits_for_what_may_still_come(
-    live_server: Server, open_page: Callable[..., Any]
-) -> None:
+def test_it_waits_for_rounds_to_come(live_server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(live_server.url, pace="now")
     page.wait_for_selector(ROUND)
     page.click(".st-key-start button")
@@ -253,9 +251,9 @@ def test_it_waits_for_what_may_still_come(
     page.keyboard.press("Enter")
     next_frame(page)
     assert page.inner_text(OPENER) == "until token 100000"
-    assert page.is_hidden(TOLD)
+    assert page.is_hidden(NOTICE)
     tokens = sum(len(entry.emitted) for entry in fed_run().rounds)
-    assert told(page) == f"The text of this run has only {tokens} tokens."
+    assert notice(page) == f"The text of this run has only {tokens} tokens."
     assert page.input_value(SEEK) == page.get_attribute(SEEK, "max")
 
 
@@ -268,7 +266,7 @@ def open_file(browser: Any, tmp_path: Path) -> Iterator[Opener]:
         yield opened
 
 
-def test_in_a_replay_file(open_file: Opener, trace: Trace, rejections: list[Shown]) -> None:
+def test_in_a_replay_file(open_file: Opener, trace: Trace, rejections: list[Outcome]) -> None:
     page = open_file(replay_html(trace))
     seek(page, 0)
     page.get_by_test_id("speed").select_option("4")
@@ -285,7 +283,7 @@ def test_a_race_does_not_offer_it(open_file: Opener) -> None:
     assert page.locator(CARD).count() == 0
 
 
-def test_the_card_lets_go_of_what_a_stop_chose_but_not_of_a_press(page: Any) -> None:
+def test_the_card_clears_a_stops_selection_but_not_the_users(page: Any) -> None:
     choose(page, "rejection")
     page.wait_for_selector(CARD)
     page.get_by_test_id("step-token").click()
@@ -297,7 +295,7 @@ def test_the_card_lets_go_of_what_a_stop_chose_but_not_of_a_press(page: Any) -> 
     assert page.locator(".rounds .chip.selected").count() == 1
 
 
-def test_nothing_is_newer_once_the_run_is_back_at_its_start(page: Any) -> None:
+def test_seeking_to_the_start_hides_the_button_to_the_newest_round(page: Any) -> None:
     seek(page, int(page.get_attribute(SEEK, "max")))
     page.hover(".rounds .scroll")
     page.mouse.wheel(0, -300)

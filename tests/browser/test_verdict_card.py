@@ -1,4 +1,4 @@
-"""The verdict card: the trace's own numbers in its words, and another draw tried."""
+"""The verdict card: its sentences with the trace's numbers, what-if draws, and its position."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.browser.reading import ROUND, next_frame, seek
 from tests.traces import make_candidate, make_round, make_trace
 
 CARD = '[data-testid="verdict-card"]'
-SAY = f"{CARD} .vd-say"
-IF = f"{CARD} .vd-if"
+SENTENCE = f"{CARD} .vd-say"
+WHAT_IF = f"{CARD} .vd-if"
 DRAW = f"{CARD} [role=slider]"
 BACK = f"{CARD} button:has-text('back to the real draw')"
-REMARK = "What if the draw had been different? Drag it."
+INVITATION = "What if the draw had been different? Drag it."
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +41,14 @@ def page(stand: Stand, browser: Any, trace: Trace) -> Iterator[Any]:
 
 
 def choose(page: Any, trace: Trace, index: int, place: int) -> None:
-    """Click a token of a round that is over."""
+    """Click a token of a finished round."""
     ends = list(accumulate(events_of(entry) for entry in trace.rounds))
     seek(page, ends[index])
     page.click(f'{ROUND}[data-index="{index}"] [data-place="{place}"]')
     next_frame(page)
 
 
-def words(page: Any, selector: str) -> str:
+def plain_text(page: Any, selector: str) -> str:
     return page.inner_text(selector).replace("\u00a0", " ")
 
 
@@ -57,7 +57,7 @@ def chip(text: str) -> str:
 
 
 def percent(value: float) -> str:
-    """Never rounded up to certainty."""
+    """Return a share as on the card; a value below 1 is never rounded to 100 %."""
     if 0.995 < value < 1:
         return f"{int(1000 * value) / 10:.1f} %"
     return f"{100 * value:.{1 if value < 0.1 else 0}f} %"
@@ -67,107 +67,107 @@ def two_digits(value: float) -> str:
     return f"{value:.2f}".replace("0.", ".", 1)
 
 
-def struck(entry: Round) -> int:
+def first_rejected(entry: Round) -> int:
     return [each.verdict for each in entry.candidates].index("rejected")
 
 
-def tellable(entry: Round) -> bool:
-    """Rejected by numbers that two digits tell apart."""
+def distinguishable(entry: Round) -> bool:
+    """Return whether the odds and the draw of the rejection differ in two digits."""
     for each in entry.candidates:
         if each.verdict == "rejected":
-            told = {two_digits(each.odds), two_digits(each.uniform)}
-            return len(told) == 2 and min(each.draft_prob, each.target_prob) > 0.001
+            shown = {two_digits(each.odds), two_digits(each.uniform)}
+            return len(shown) == 2 and min(each.draft_prob, each.target_prob) > 0.001
     return False
 
 
 def rejections(trace: Trace) -> list[Round]:
-    return [entry for entry in trace.rounds if tellable(entry)]
+    return [entry for entry in trace.rounds if distinguishable(entry)]
 
 
-def stood_whole(trace: Trace) -> Round:
+def bonus_round(trace: Trace) -> Round:
     return next(entry for entry in trace.rounds if entry.extra_kind == "bonus")
 
 
 # The sentence
 
 
-def test_a_rejection_is_told_with_its_numbers(page: Any, trace: Trace) -> None:
+def test_the_sentence_of_a_rejected_token(page: Any, trace: Trace) -> None:
     assert len(rejections(trace)) > 10
     for entry in rejections(trace)[:6]:
-        place = struck(entry)
+        place = first_rejected(entry)
         failed = entry.candidates[place]
         choose(page, trace, entry.index, place)
         assert entry.extra is not None
-        assert words(page, SAY) == (
+        assert plain_text(page, SENTENCE) == (
             f"The draft gave {chip(failed.text)} {percent(failed.draft_prob)}, "
             f"the target {percent(failed.target_prob)}: "
-            f"the odds of acceptance, target / draft, are {two_digits(failed.odds)}. "
+            f"the acceptance probability, target / draft, is {two_digits(failed.odds)}. "
             f"The draw was {two_digits(failed.uniform)}: rejected. "
-            f"Replaced from what the target had left over: {chip(entry.extra.text)}"
+            f"Its replacement was drawn from the residual distribution: {chip(entry.extra.text)}"
         )
         shown = page.get_attribute(DRAW, "aria-valuenow")
         assert float(shown) == failed.uniform
 
 
-def test_an_accepted_token_is_told(page: Any, trace: Trace) -> None:
-    entry = stood_whole(trace)
+def test_the_sentence_of_an_accepted_token(page: Any, trace: Trace) -> None:
+    entry = bonus_round(trace)
     for place, each in enumerate(entry.candidates):
         choose(page, trace, entry.index, place)
-        told = words(page, SAY)
-        assert told.startswith(f"The draft gave {chip(each.text)} ")
-        assert told.endswith("accepted.")
-        assert ("so it is always" in told) == (each.target_prob >= each.draft_prob)
+        sentence = plain_text(page, SENTENCE)
+        assert sentence.startswith(f"The draft gave {chip(each.text)} ")
+        assert sentence.endswith("accepted.")
+        assert ("so it is always" in sentence) == (each.target_prob >= each.draft_prob)
 
 
-def test_a_discarded_token_is_told(page: Any, trace: Trace) -> None:
+def test_the_sentence_of_a_discarded_token(page: Any, trace: Trace) -> None:
     entry = next(r for r in rejections(trace) if r.num_tested < r.num_drafted)
     after = entry.candidates[-1]
     choose(page, trace, entry.index, entry.num_drafted - 1)
-    told = words(page, SAY)
-    assert told.startswith(
-        f"Drafted after {chip(entry.candidates[struck(entry)].text)}, which was rejected."
+    sentence = plain_text(page, SENTENCE)
+    assert sentence.startswith(
+        f"Drafted after {chip(entry.candidates[first_rejected(entry)].text)}, which was rejected."
     )
-    assert "discarded untested" in told
-    assert percent(after.draft_prob) in told
-    assert words(page, IF) == "What if it had been tested? Drag the draw."
+    assert "discarded untested" in sentence
+    assert percent(after.draft_prob) in sentence
+    assert plain_text(page, WHAT_IF) == "What if it had been tested? Drag the draw."
     page.focus(DRAW)
-    page.keyboard.press("Home")  # a draw of 0 accepts whatever has a chance
+    page.keyboard.press("Home")  # a draw of 0 accepts any token with target > 0
     next_frame(page)
-    assert words(page, IF) == (
+    assert plain_text(page, WHAT_IF) == (
         "Had it been tested with a draw of .00, it would have been accepted."
     )
 
 
-def test_a_recovered_token_is_told(page: Any, trace: Trace) -> None:
+def test_the_sentence_of_a_recovered_token(page: Any, trace: Trace) -> None:
     entry = rejections(trace)[0]
-    failed, extra = entry.candidates[struck(entry)], entry.extra
+    failed, extra = entry.candidates[first_rejected(entry)], entry.extra
     assert extra is not None
     assert failed.insight is not None
     top = failed.insight.residual_top
-    held = dict(zip(top.texts, top.probs, strict=True))[extra.text]
+    residual_prob = dict(zip(top.texts, top.probs, strict=True))[extra.text]
     choose(page, trace, entry.index, entry.num_drafted)
-    assert words(page, SAY) == (
-        f"{chip(extra.text)} was drawn from what the target had left over after "
-        f"{chip(failed.text)} was rejected, where it held {percent(held)}."
+    assert plain_text(page, SENTENCE) == (
+        f"{chip(extra.text)} was drawn from the residual distribution after "
+        f"{chip(failed.text)} was rejected. Its probability there was {percent(residual_prob)}."
     )
     assert page.is_hidden(DRAW)
 
 
-def test_a_bonus_token_is_told(page: Any, trace: Trace) -> None:
-    entry = stood_whole(trace)
+def test_the_sentence_of_a_bonus_token(page: Any, trace: Trace) -> None:
+    entry = bonus_round(trace)
     assert entry.extra is not None
     choose(page, trace, entry.index, entry.num_drafted)
-    assert words(page, SAY) == (
-        f"All {entry.num_drafted} candidates were accepted, so the target adds a token of its own: "
+    assert plain_text(page, SENTENCE) == (
+        f"All {entry.num_drafted} candidates were accepted, so the target adds a bonus token: "
         f"{chip(entry.extra.text)}, which it gave {percent(entry.extra.target_prob)}."
     )
     assert page.is_hidden(DRAW)
 
 
-def test_the_bars_are_the_traces(page: Any, trace: Trace) -> None:
+def test_the_columns_list_the_traces_alternatives(page: Any, trace: Trace) -> None:
     entry = rejections(trace)[0]
-    insight = entry.candidates[struck(entry)].insight
-    choose(page, trace, entry.index, struck(entry))
+    insight = entry.candidates[first_rejected(entry)].insight
+    choose(page, trace, entry.index, first_rejected(entry))
     listed = page.eval_on_selector_all(
         f"{CARD} .vd-columns .vd-column",
         "all => all.map(c => [...c.querySelectorAll('li:not(.vd-empty)')]"
@@ -175,55 +175,58 @@ def test_the_bars_are_the_traces(page: Any, trace: Trace) -> None:
     )
     assert insight is not None
     heads = page.locator(f"{CARD} .vd-columns .vd-column h4").all_inner_texts()
-    assert heads[2].startswith("left over (residual)")
-    assert "(target − draft)₊ is " in heads[2].replace("\u00a0", " ")
+    assert heads[2].startswith("residual")
+    assert "(target − draft)₊ sums to " in heads[2].replace("\u00a0", " ")
     assert heads[2].replace("\u00a0", " ").endswith("rescaled to 100 %")
     tops = (insight.draft_top, insight.target_top, insight.residual_top)
     for shown, top in zip(listed, tops, strict=True):
         assert shown[: len(top.texts)] == [chip(text) for text in top.texts]
 
 
-# Another draw
+# What-if draws
 
 
 @pytest.fixture
 def failed(page: Any, trace: Trace) -> Candidate:
-    """A rejected candidate with the card open, the last of its round or not."""
+    """A rejected candidate, shown on the card; not the last of its round."""
     entry = next(
         r
         for r in rejections(trace)
-        if 0.2 < r.candidates[struck(r)].odds < 0.8 and struck(r) < r.num_drafted - 1
+        if 0.2 < r.candidates[first_rejected(r)].odds < 0.8
+        and first_rejected(r) < r.num_drafted - 1
     )
-    choose(page, trace, entry.index, struck(entry))
-    return entry.candidates[struck(entry)]
+    choose(page, trace, entry.index, first_rejected(entry))
+    return entry.candidates[first_rejected(entry)]
 
 
-def drawn(page: Any) -> tuple[float, str]:
+def current_draw(page: Any) -> tuple[float, str]:
     next_frame(page)
-    value, said = (page.get_attribute(DRAW, f"aria-{name}") for name in ("valuenow", "valuetext"))
-    return float(value), said.split(": ")[1]
+    value, valuetext = (
+        page.get_attribute(DRAW, f"aria-{name}") for name in ("valuenow", "valuetext")
+    )
+    return float(value), valuetext.split(": ")[1]
 
 
-def judged(candidate: Candidate, uniform: float) -> str:
+def expected_verdict(candidate: Candidate, uniform: float) -> str:
     return "accepted" if uniform * candidate.draft_prob < candidate.target_prob else "rejected"
 
 
-def test_keys_flip_the_verdict_where_they_should(page: Any, failed: Candidate) -> None:
+def test_keys_flip_the_verdict_at_the_odds(page: Any, failed: Candidate) -> None:
     page.focus(DRAW)
     steps = int((failed.uniform - failed.odds) / 0.01) + 3
-    tried = []
+    draws = []
     for key in (*["ArrowLeft"] * steps, "PageUp", "PageDown", "End", "ArrowDown", "Home"):
         page.keyboard.press(key)
-        tried.append(drawn(page))
-    values = [value for value, _ in tried]
-    walked = [failed.uniform - 0.01 * (step + 1) for step in range(steps)]
-    assert values[:steps] == pytest.approx(walked)
-    assert values[steps] == pytest.approx(walked[-1] + 0.1)
+        draws.append(current_draw(page))
+    values = [value for value, _ in draws]
+    stepped = [failed.uniform - 0.01 * (step + 1) for step in range(steps)]
+    assert values[:steps] == pytest.approx(stepped)
+    assert values[steps] == pytest.approx(stepped[-1] + 0.1)
     last = 1 - 2**-24
     assert values[-3:] == [last, pytest.approx(last - 0.01), 0]
-    verdicts = [verdict for _, verdict in tried]
+    verdicts = [verdict for _, verdict in draws]
     assert {"accepted", "rejected"} == set(verdicts[:steps])
-    assert verdicts == [judged(failed, value) for value in values]
+    assert verdicts == [expected_verdict(failed, value) for value in values]
 
 
 def test_keys_of_one_frame_all_count(page: Any, failed: Candidate) -> None:
@@ -232,7 +235,7 @@ def test_keys_of_one_frame_all_count(page: Any, failed: Candidate) -> None:
         """(handle) => { for (let i = 0; i < 5; i++) handle.dispatchEvent(
           new KeyboardEvent('keydown', {key: 'ArrowLeft', bubbles: true})); }""",
     )
-    assert drawn(page)[0] == pytest.approx(failed.uniform - 0.05)
+    assert current_draw(page)[0] == pytest.approx(failed.uniform - 0.05)
 
 
 def test_dragging_flips_it_at_the_odds(page: Any, failed: Candidate) -> None:
@@ -243,28 +246,28 @@ def test_dragging_flips_it_at_the_odds(page: Any, failed: Candidate) -> None:
     edge = box["x"] + failed.odds * box["width"]
     page.mouse.move(box["x"] + failed.uniform * box["width"], height)
     page.mouse.down()
-    tried = []
+    draws = []
     for pixels in (40, 3, 1.5, -1.5, -3, -40, -1.5, 1.5):
         page.mouse.move(edge + pixels, height)
-        tried.append(drawn(page))
+        draws.append(current_draw(page))
     page.mouse.up()
-    verdicts = [verdict for _, verdict in tried]
+    verdicts = [verdict for _, verdict in draws]
     assert verdicts == ["rejected"] * 3 + ["accepted"] * 4 + ["rejected"]
-    assert verdicts == [judged(failed, value) for value, _ in tried]
-    assert tried[0][0] == pytest.approx(failed.odds + 40 / box["width"], abs=2 / box["width"])
+    assert verdicts == [expected_verdict(failed, value) for value, _ in draws]
+    assert draws[0][0] == pytest.approx(failed.odds + 40 / box["width"], abs=2 / box["width"])
 
 
-def test_the_card_says_what_would_have_happened(page: Any, failed: Candidate) -> None:
+def test_the_card_describes_the_what_if(page: Any, failed: Candidate) -> None:
     page.focus(DRAW)
     page.keyboard.press("Home")
     next_frame(page)
-    assert words(page, IF) == (
+    assert plain_text(page, WHAT_IF) == (
         "With a draw of .00 it would have been accepted, "
         "and the next candidate would have been tested."
     )
     page.keyboard.press("End")
     next_frame(page)
-    assert words(page, IF).endswith("it would still have been rejected.")
+    assert plain_text(page, WHAT_IF).endswith("it would still have been rejected.")
     assert failed.verdict == "rejected"
 
 
@@ -274,17 +277,17 @@ def test_back_to_the_real_draw(page: Any, failed: Candidate) -> None:
     page.keyboard.press("Home")
     next_frame(page)
     page.click(BACK)
-    assert drawn(page) == (failed.uniform, "rejected")
+    assert current_draw(page) == (failed.uniform, "rejected")
     assert page.is_hidden(BACK)
-    assert words(page, IF) == REMARK
+    assert plain_text(page, WHAT_IF) == INVITATION
 
 
-def test_another_token_takes_its_own_draw(page: Any, trace: Trace, failed: Candidate) -> None:
+def test_another_token_shows_its_own_draw(page: Any, trace: Trace, failed: Candidate) -> None:
     page.focus(DRAW)
     page.keyboard.press("Home")
     next_frame(page)
     page.click(f"{CARD} [aria-label='Next token']")
-    value, _ = drawn(page)
+    value, _ = current_draw(page)
     assert value != failed.uniform
     assert value in {each.uniform for entry in trace.rounds for each in entry.candidates}
     assert page.is_hidden(BACK)
@@ -294,7 +297,7 @@ def test_another_token_takes_its_own_draw(page: Any, trace: Trace, failed: Candi
 
 
 def one_hot(entry: Round) -> Round:
-    """The round as greedy decoding would have it: certain draft, certain target."""
+    """Return the round with one-hot distributions, as in greedy decoding."""
     likely = {"accepted": 1.0, "rejected": 0.0, "discarded": 0.0}
     certain = [
         replace(
@@ -308,33 +311,33 @@ def one_hot(entry: Round) -> Round:
     return replace(entry, candidates=tuple(certain))
 
 
-def test_a_greedy_run_says_so(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_the_sentences_of_a_greedy_run(stand: Stand, open_page: Callable[..., Any]) -> None:
     rounds = [one_hot(make_round(kind)) for kind in ("ar", "aa")]
     greedy = make_trace(rounds, config=RunConfig(gamma=2, temperature=0.0))
     page = open_page(stand.show("greedy", greedy, state="done"))
     page.wait_for_selector(ROUND)
     choose(page, greedy, 0, 1)
-    assert words(page, SAY) == (
+    assert plain_text(page, SENTENCE) == (
         "Greedy: the target’s likeliest token is ·w11; the draft proposed ·w11: rejected."
     )
     page.focus(DRAW)
     for key in ("Home", "End"):
         page.keyboard.press(key)
-        assert drawn(page)[1] == "rejected"
+        assert current_draw(page)[1] == "rejected"
     choose(page, greedy, 1, 2)
-    assert words(page, SAY).endswith(", its likeliest.")
+    assert plain_text(page, SENTENCE).endswith(", its likeliest.")
 
 
-def test_at_temperature_0_the_third_column_is_the_likeliest_token(
+def test_at_temperature_0_the_third_column_has_the_likeliest_token(
     stand: Stand, open_page: Callable[..., Any], trace: Trace
 ) -> None:
     greedy = replace(trace, config=replace(trace.config, temperature=0.0))
     page = open_page(stand.show("as greedy", greedy, state="done"))
     page.wait_for_selector(ROUND)
     entry = rejections(trace)[0]
-    failed = entry.candidates[struck(entry)]
+    failed = entry.candidates[first_rejected(entry)]
     assert failed.insight is not None
-    choose(page, greedy, entry.index, struck(entry))
+    choose(page, greedy, entry.index, first_rejected(entry))
     rows = f"{CARD} .vd-of-rest li:not(.vd-empty) .vd-text"
     likeliest = failed.insight.target_top.texts[0]
     assert likeliest != failed.text
@@ -342,32 +345,32 @@ def test_at_temperature_0_the_third_column_is_the_likeliest_token(
     assert page.inner_text(f"{CARD} .vd-of-rest h4").strip() == "target at temperature 0"
 
 
-def test_a_lossy_run_says_so(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_the_sentences_of_a_lossy_run(stand: Stand, open_page: Callable[..., Any]) -> None:
     config = RunConfig(gamma=2, rule="over-accept", epsilon=0.2)
-    stood = make_candidate("a", token_id=10, uniform=0.75)  # by the rule's grace alone
-    fell = make_candidate("r", token_id=11, uniform=0.9375)
-    lossy = make_trace([replace(make_round("ar"), candidates=(stood, fell))], config=config)
+    accepted = make_candidate("a", token_id=10, uniform=0.75)  # accepted only because of ε
+    rejected = make_candidate("r", token_id=11, uniform=0.9375)
+    lossy = make_trace([replace(make_round("ar"), candidates=(accepted, rejected))], config=config)
     page = open_page(stand.show("lossy", lossy, state="done"))
     page.wait_for_selector(ROUND)
     choose(page, lossy, 0, 0)
-    assert words(page, SAY) == (
+    assert plain_text(page, SENTENCE) == (
         "The draft gave ·w10 50 %, the target 25 %; with ε = .20 added, "
-        "the odds of acceptance, (target + ε) / draft, are .90. The draw was .75: accepted."
+        "the acceptance probability, (target + ε) / draft, is .90. The draw was .75: accepted."
     )
     choose(page, lossy, 0, 1)
-    assert "The draw was .94: rejected." in words(page, SAY)
+    assert "The draw was .94: rejected." in plain_text(page, SENTENCE)
     page.focus(DRAW)
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("PageDown")
-    assert drawn(page) == (pytest.approx(0.8275), "accepted")
+    assert current_draw(page) == (pytest.approx(0.8275), "accepted")
     assert "lossy" in page.inner_text(".sv").lower()
 
 
-# Where it stands
+# Position of the card
 
 
 BESIDE = f"{CARD}.vd-beside"
-MAIN = "document.querySelector('[data-testid=stMain]')"  # what Streamlit scrolls
+MAIN = "document.querySelector('[data-testid=stMain]')"  # the element that Streamlit scrolls
 TO_THE_TOP = f"{MAIN}.scrollTo(0, 0)"
 SIZES = [(1440, 900), (1024, 768), (420, 860)]
 PARTS = (1.0, 0.5, 0.001)  # of a long run: its last rounds, some in the middle, its first
@@ -388,7 +391,7 @@ def in_view(page: Any, frame: dict[str, float]) -> bool:
 
 
 def assert_beside(page: Any, token: str) -> None:
-    """The card is whole and in view, and close to its token, which it does not touch."""
+    """Assert that the card is fully in view, close to its token, without overlap."""
     (card,) = frames_of(page, BESIDE)
     tokens = [each for each in frames_of(page, token) if in_view(page, each)]
     assert in_view(page, card)
@@ -397,7 +400,7 @@ def assert_beside(page: Any, token: str) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
-def test_it_stands_beside_the_token_both_in_view(
+def test_card_and_token_are_both_in_view(
     stand: Stand, open_page: Callable[..., Any], trace: Trace, width: int, height: int
 ) -> None:
     long = repeated(trace, 20)
@@ -424,24 +427,24 @@ def test_it_stands_beside_the_token_both_in_view(
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-def test_what_plays_stands_still_while_a_token_is_read(
+def test_playback_pauses_while_a_card_is_open(
     stand: Stand, open_page: Callable[..., Any], trace: Trace
 ) -> None:
     page = open_page(stand.show("plays", trace, state="recorded", tour="never"))
     page.wait_for_selector(f'{ROUND}[data-index="1"]')
     page.click(f'{ROUND}[data-index="0"] [data-place="0"]')
     next_frame(page)
-    stood = page.input_value('[data-testid="seek"]')
+    cursor = page.input_value('[data-testid="seek"]')
     page.wait_for_timeout(800)
-    assert page.input_value('[data-testid="seek"]') == stood
+    assert page.input_value('[data-testid="seek"]') == cursor
     page.keyboard.press("Escape")
     page.wait_for_function(
-        "stood => Number(document.querySelector('[data-testid=seek]').value) > stood",
-        arg=int(stood),
+        "cursor => Number(document.querySelector('[data-testid=seek]').value) > cursor",
+        arg=int(cursor),
     )
 
 
-def test_the_wheel_scrolls_the_page_where_a_pane_ends(page: Any, trace: Trace) -> None:
+def test_the_wheel_scrolls_the_page_at_the_end_of_a_pane(page: Any, trace: Trace) -> None:
     seek(page, sum(map(events_of, trace.rounds)))
     for pane in (".text-pane .scroll", ".rounds .scroll"):
         page.evaluate(TO_THE_TOP)

@@ -1,4 +1,4 @@
-"""The models' process is killed in mid-run: the page says so, keeps its rounds, and goes on."""
+"""A worker killed during a run: the page reports it, keeps its rounds, and recovers."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tests.browser.reading import ROUND, click_run, state_of
 
 pytestmark = pytest.mark.alone
 
-TOLD_SECONDS = 2.0
+REPORT_SECONDS = 2.0
 REPLACED_SECONDS = 6.0
-# Pages with background jobs: the address of a long one, and the button that starts it.
+# Pages with background jobs: the address with settings for a long job, and its button.
 JOBS = (
     ("lossless?audit_runs=5000", "Audit"),
-    ("tune?tune_length=240", "Work it out"),
+    ("tune?tune_length=240", "Compute"),
     ("compare?lane=gamma%3D2&lane=gamma%3D4&compare_length=240&compare_repeats=5", "Compare"),
 )
 
 
-def test_a_killed_worker_is_told_and_replaced(
+def test_a_killed_worker_is_reported_and_replaced(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page(f"{server.url}/?length=2000&ignore_eos=true&gamma=2")
     wait_for_pair(page)
     click_run(page)
-    page.wait_for_selector('.sum-sentence:has-text("so far")')  # the rows are its own from here
+    page.wait_for_selector('.sum-sentence:has-text("so far")')  # the rows are those of the new run
     page.wait_for_function(
         f"() => Number(document.querySelector('{ROUND}:last-of-type')?.dataset.index) >= 3"
     )
@@ -41,12 +41,12 @@ def test_a_killed_worker_is_told_and_replaced(
     killed = time.perf_counter()
     wait_for_state(page, "failed")
     took = time.perf_counter() - killed
-    print(f"death of the worker told after {took:.2f} s (bound {TOLD_SECONDS})")
-    assert took < 2 * TOLD_SECONDS
+    print(f"death of the worker reported after {took:.2f} s (bound {REPORT_SECONDS})")
+    assert took < 2 * REPORT_SECONDS
     assert "signal 9" in page.locator(".sv").inner_text()
     assert page.locator(ROUND).count() > 3
 
-    set_length(page)
+    set_shortest_length(page)
     click_run(page)
     wait_for_state(page, "done", seconds=120)
     assert state_of(page) == "done"
@@ -75,8 +75,7 @@ def test_a_worker_killed_in_a_background_job_is_replaced_without_a_click(
     assert page.locator('[data-testid="stException"]').count() == 0
 
 
-def set_length(page: Any) -> None:
-    """A short run this time."""
+def set_shortest_length(page: Any) -> None:
     page.click("text=More settings")
     thumb = page.locator(".st-key-length input[type=range]")
     thumb.focus()

@@ -1,4 +1,4 @@
-"""A data folder of their own for all commands, and a stand-in for the engine on request."""
+"""A data folder for all command tests, and a fake engine on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pair and a measured run without models, in place of those that the command line imports."""
+"""A fake pair and measured run without models, patched into the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.traces import Passes, make_trace, timed
 
 
 class FakeRun:
-    """Yields the rounds of a given trace, and notes what it was asked for."""
+    """Yields the rounds of a given trace and records the calls."""
 
     def __init__(self, ready: Trace, *, baseline: bool, measures: bool) -> None:
         self.ready = ready
@@ -60,17 +60,19 @@ class FakeRun:
         assert self.timing is not None
         yield self.timing
 
-    def complete(self, tell: ProgressCallback | None = None) -> None:
+    def complete(self, on_progress: ProgressCallback | None = None) -> None:
         for tenth in range(3 * self.measures):
-            assert tell is not None
-            tell(Progress(activity="measuring", text=f"measuring step costs: {10 * tenth} %"))
+            assert on_progress is not None
+            on_progress(
+                Progress(activity="measuring", text=f"measuring step costs: {10 * tenth} %")
+            )
 
 
 class FakeEngine:
-    """Stands in for ``specviz.engine`` and ``specviz.measure.measured_run``."""
+    """Replaces ``specviz.engine`` and ``specviz.measure.measured_run``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked: dict[str, Any] = {}
+        self.requested: dict[str, Any] = {}
         self.fails: Exception | None = None
         self.measures = False  # step costs, after the run
         self.prepare: Callable[[FakeRun], None] = lambda _run: None
@@ -81,7 +83,7 @@ class FakeEngine:
         monkeypatch.setitem(sys.modules, "specviz.measure.measured_run", measured)
 
     def load_pair(self, spec: PairSpec, *, progress: ProgressCallback) -> object:
-        self.asked |= {"spec": spec, "progress": progress}
+        self.requested |= {"spec": spec, "progress": progress}
         if self.fails:
             raise self.fails
         sys.stdout.write("a library says hello\n")
@@ -96,11 +98,11 @@ class FakeEngine:
         baseline: bool,
         budget: float | None,
         fresh_costs: bool,
-        tell: ProgressCallback,
+        on_progress: ProgressCallback,
     ) -> FakeRun:
-        del tell
-        self.asked |= {"prompt": prompt, "config": config, "baseline": baseline}
-        self.asked |= {"fresh_costs": fresh_costs, "budget": budget}
+        del on_progress
+        self.requested |= {"prompt": prompt, "config": config, "baseline": baseline}
+        self.requested |= {"fresh_costs": fresh_costs, "budget": budget}
         ready = make_trace(["aar", "aaa", "rdd", "aaa"], config=config)
         run = FakeRun(ready, baseline=baseline, measures=self.measures)
         self.prepare(run)
@@ -119,11 +121,11 @@ def bench_result() -> dict[str, Any]:
     }
 
 
-def fake_bench(monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]) -> None:
+def fake_bench(monkeypatch: pytest.MonkeyPatch, requested: dict[str, Any]) -> None:
     def run_bench(load: Any, *, body: str, repeats: int, quick: bool, say: Any) -> dict[str, Any]:
         load("none")
         load(body)
-        asked.update(body=body, repeats=repeats, quick=quick)
+        requested.update(body=body, repeats=repeats, quick=quick)
         say("step costs")
         return bench_result()
 

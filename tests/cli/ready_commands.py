@@ -1,4 +1,4 @@
-"""The command line in a process that has a pair loaded already, for ``tests.nursery``."""
+"""The command line in a process with a loaded pair, for ``tests.nursery``."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def prepare(draft: str, target: str) -> Called:
     pair = load_pair(PairSpec(draft=draft, target=target, threads=1))
     for name in ("comparison.comparison_job", "measure.run_makers"):
         importlib.import_module(f"specviz.{name}")
-    loaded_pairs.load = lambda _spec, _tell: pair
+    loaded_pairs.load = lambda _spec, _on_progress: pair
     return main

@@ -1,4 +1,4 @@
-"""A tiny pair and a data folder that has its step costs, so that none are measured."""
+"""A tiny pair and a data folder with its step costs, so that none are measured."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def models(folder: Path) -> list[str]:
 
 
 def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The error line, after whatever was told of the loading; nothing is printed."""
+    """Return the error line, the last one after any loading progress; standard output is empty."""
     capsys.readouterr()
     assert main(arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "Traceback" not in printed.err
-    told = [line for line in printed.err.rstrip("\n").split("\n") if line.startswith("error: ")]
-    assert len(told) == 1
-    assert len(told[0]) < 500
-    return told[0].removeprefix("error: ")
+    output = [line for line in printed.err.rstrip("\n").split("\n") if line.startswith("error: ")]
+    assert len(output) == 1
+    assert len(output[0]) < 500
+    return output[0].removeprefix("error: ")

@@ -1,4 +1,4 @@
-"""``--against``: what is compared, what is refused, and the exit codes."""
+"""``--against``: what it compares, what it refuses, and the exit codes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from specviz.cli import main
-from specviz.cli.compare import OUR_BUG, plan_from
+from specviz.cli.compare import INTERNAL_ERROR, plan_from
 from specviz.cli.options import build_parser
 from specviz.comparison import compare, comparison_to_json
 from specviz.comparison.regression import RegressionLimit, check_regression
@@ -24,14 +24,14 @@ Record = dict[str, Any]
 Change = Callable[[Record], object]
 
 
-def asked(*more: str, lanes: list[str] = LANES) -> Any:
+def requested(*more: str, lanes: list[str] = LANES) -> Any:
     return build_parser().parse_args(["compare", *lanes, "--prompt", "x", "--repeats", "2", *more])
 
 
 @pytest.fixture
 def record() -> Record:
     """The JSON object of a saved comparison."""
-    plan = plan_from(asked())
+    plan = plan_from(requested())
     return json.loads(json.dumps(comparison_to_json(compare(plan, runs_of(plan, lambda _: {})))))
 
 
@@ -47,7 +47,7 @@ def save(tmp_path: Path) -> Callable[[object], str]:
 
 
 def allowed(*more: str, lanes: list[str] = LANES) -> RegressionLimit:
-    options = asked(*more, lanes=lanes)
+    options = requested(*more, lanes=lanes)
     made = RegressionLimit.of(options, plan_from(options))
     assert made is not None
     return made
@@ -55,7 +55,7 @@ def allowed(*more: str, lanes: list[str] = LANES) -> RegressionLimit:
 
 @pytest.mark.parametrize("figure", ["speedup", "tokens_per_second"])
 @pytest.mark.parametrize(("factor", "failed"), [(1.0, False), (1.04, False), (1.1, True)])
-def test_a_lane_fails_below_its_share_of_what_was_saved(
+def test_a_lane_below_the_allowed_ratio_fails(
     record: Record, save: Callable[[object], str], figure: str, factor: float, failed: bool
 ) -> None:
     before = deepcopy(record)
@@ -78,10 +78,10 @@ def test_a_lane_fails_below_its_share_of_what_was_saved(
         (1.2, False, "ratio 0.909 (0.758 to 1.091): too close to call at 0.95"),
     ],
 )
-def test_a_lane_fails_only_if_its_interval_lies_below(
+def test_a_lane_fails_only_if_its_whole_interval_is_below(
     record: Record, save: Callable[[object], str], high: float, failed: bool, words: str
 ) -> None:
-    """Here the saved comparison was certain, and the present one knows its ratio by this factor."""
+    """The saved comparison is exact; the new ratio has an interval of this factor."""
     before, now = deepcopy(record), deepcopy(record)
     before["lanes"][0]["medians"]["speedup"] *= 1.1
     now["lanes"][0]["intervals"]["speedup"] |= {"low": 1 / high, "high": high}
@@ -90,7 +90,7 @@ def test_a_lane_fails_only_if_its_interval_lies_below(
     assert words in checked.lines[0]
 
 
-def test_another_machine_is_told(record: Record, save: Callable[[object], str]) -> None:
+def test_reports_another_machine(record: Record, save: Callable[[object], str]) -> None:
     before = deepcopy(record)
     before["lanes"][1]["environment"]["cpu"] = "another"
     checked = check_regression(record, allowed("--against", save(before)))
@@ -113,17 +113,17 @@ def other_model(name: str, value: object) -> Change:
 @pytest.mark.parametrize(
     ("change", "culprit"),
     [
-        (other_prompt, "other prompts"),
-        (other_setting("temperature", 0), "another temperature"),
-        (other_setting("max_new_tokens", 12), "another max_new_tokens"),
-        (other_setting("stop", ["END"]), "another stop"),
-        (other_model("draft", "d"), "another draft"),
-        (other_model("dtype", "bfloat16"), "another dtype"),
-        (lambda record: record["lanes"][0].update(settings=3), "another kind of record"),
-        (lambda record: record.update(prompts=7), "other prompts"),
+        (other_prompt, "different prompts"),
+        (other_setting("temperature", 0), "a different temperature"),
+        (other_setting("max_new_tokens", 12), "a different max_new_tokens"),
+        (other_setting("stop", ["END"]), "a different stop"),
+        (other_model("draft", "d"), "a different draft"),
+        (other_model("dtype", "bfloat16"), "a different dtype"),
+        (lambda record: record["lanes"][0].update(settings=3), "a different kind of record"),
+        (lambda record: record.update(prompts=7), "different prompts"),
     ],
 )
-def test_a_comparison_of_other_work_is_refused(
+def test_refuses_a_comparison_of_other_prompts_settings_or_models(
     engine: FakeEngine,
     record: Record,
     save: Callable[[object], str],
@@ -135,10 +135,10 @@ def test_a_comparison_of_other_work_is_refused(
     words = ["compare", *LANES, "--prompt", "x", "--repeats", "2", "--against", save(record)]
     assert main(words) == 2
     assert culprit in capsys.readouterr().err
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
-def test_settings_added_later_and_fewer_repeats_are_the_same_work(
+def test_accepts_missing_newer_settings_and_fewer_repeats(
     record: Record, save: Callable[[object], str]
 ) -> None:
     for lane in record["lanes"]:
@@ -152,19 +152,19 @@ HUGE = "9" * 400
 @pytest.mark.parametrize(
     ("content", "culprit"),
     [
-        ("", "is no saved comparison"),
-        ("[]", "is no saved comparison"),
-        ("[" * 100_000, "is no saved comparison"),
-        ('{"lanes": [1]}', "is no saved comparison"),
+        ("", "is not a saved comparison"),
+        ("[]", "is not a saved comparison"),
+        ("[" * 100_000, "is not a saved comparison"),
+        ('{"lanes": [1]}', "is not a saved comparison"),
         ('{"lanes": []}', "has no lane 'γ 2'"),
         ('{"lanes": [{"label": "γ 2", "medians": {"speedup": null}}]}', "has no speedup"),
         ('{"lanes": [{"label": "γ 2", "medians": {"speedup": -1}}]}', "has no speedup"),
         ('{"lanes": [{"label": "γ 2", "medians": {"speedup": NaN}}]}', "has no speedup"),
         (f'{{"lanes": [{{"label": "γ 2", "medians": {{"speedup": {HUGE}}}}}]}}', "has no speedup"),
-        (f'{{"lanes": [{{"label": "γ 2", "medians": {{"speedup": {HUGE * 20}}}}}]}}', "no saved"),
+        (f'{{"lanes": [{{"label": "γ 2", "medians": {{"speedup": {HUGE * 20}}}}}]}}', "a saved"),
     ],
 )
-def test_a_saved_file_that_cannot_be_held_against(
+def test_refuses_an_invalid_saved_comparison(
     save: Callable[[object], str], content: str, culprit: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -173,17 +173,17 @@ def test_a_saved_file_that_cannot_be_held_against(
 
 
 @pytest.mark.parametrize("share", ["0", "-1", "nan", "inf", "11"])
-def test_a_share_out_of_range(save: Callable[[object], str], share: str) -> None:
+def test_refuses_fail_below_out_of_range(save: Callable[[object], str], share: str) -> None:
     with pytest.raises(ConfigError, match="--fail-below is"):
         allowed("--against", save("{}"), "--fail-below", share)
 
 
-def test_a_bug_of_ours_is_no_regression(
+def test_an_internal_error_exits_with_70_not_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def bug(*_arguments: object) -> None:
-        raise ZeroDivisionError("nobody thought of it")
+        raise ZeroDivisionError("an internal bug")
 
     monkeypatch.setattr("specviz.cli.compare.plan_from", bug)
-    assert main(["compare", *LANES, "--prompt", "x"]) == OUR_BUG
-    assert "nobody thought of it" in capsys.readouterr().err
+    assert main(["compare", *LANES, "--prompt", "x"]) == INTERNAL_ERROR
+    assert "an internal bug" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``attach``: recorded engines in the terminal and as JSON, their counters, and what is refused."""
+"""``attach``: recorded engines in the terminal and as JSON, counters, and refused input."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def attached(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     capsys.readouterr()
     assert main(["attach", *arguments, "--json"]) == 0
-    told = capsys.readouterr()
-    assert "a-secret-key" not in told.out + told.err
-    return json.loads(told.out)
+    output = capsys.readouterr()
+    assert "a-secret-key" not in output.out + output.err
+    return json.loads(output.out)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     capsys.readouterr()
     assert main(["attach", *arguments]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert len(told.err.strip().splitlines()) == 1
-    return told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert len(output.err.strip().splitlines()) == 1
+    return output.err
 
 
-def test_the_object_of_an_engine_that_tells_every_step(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_an_engine_that_reports_every_step(capsys: pytest.CaptureFixture[str]) -> None:
     with replayed("vllm", "ended") as server:
         record = attached(capsys, server.address, "--prompt", PROMPT, "--temperature", "0")
         sent = server.bodies[-1]
@@ -65,11 +65,11 @@ def test_the_object_of_an_engine_that_tells_every_step(capsys: pytest.CaptureFix
     ]
     ids = [token for each in record["rounds"] for token in each["token_ids"]]
     assert record["token_ids"] == ids
-    assert record["speedup"] is None  # nothing was compared
+    assert record["speedup"] is None  # no baseline
     assert len(Library().find()) == 1
 
 
-def test_pieces_of_text_are_no_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_pieces_are_not_counted_as_rounds(capsys: pytest.CaptureFixture[str]) -> None:
     events = [{"choices": [{"text": text, "index": 0}]} for text in (" a", " dog")]
     events.append({"choices": [{"text": "", "index": 0, "finish_reason": "length"}]})
     stream = "".join(f"data: {json.dumps(each)}\n\n" for each in events) + "data: [DONE]\n\n"
@@ -79,8 +79,8 @@ def test_pieces_of_text_are_no_rounds(capsys: pytest.CaptureFixture[str]) -> Non
     }
     with served(pages) as server:
         record = attached(capsys, server.address, "--prompt", "I saw", "--no-keep")
-    untold = METRICS - {"alpha_by_position", "tokens_per_second"}
-    assert {name: record["metrics"][name] for name in untold} == dict.fromkeys(untold)
+    unreported = METRICS - {"alpha_by_position", "tokens_per_second"}
+    assert {name: record["metrics"][name] for name in unreported} == dict.fromkeys(unreported)
     assert (record["engine"], record["text"]) == ("openai", " a dog")
     assert Library().find() == ()
 
@@ -94,7 +94,7 @@ def streamed(*events: str) -> dict[str, Page]:
 
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1" * 400])
-def test_values_that_are_no_numbers_are_left_out_in_words_before_anything_is_stored(
+def test_drops_non_finite_logprobs_with_a_notice_before_saving(
     value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = f'{{"tokens": ["a"], "token_logprobs": [{value}]}}'
@@ -102,21 +102,23 @@ def test_values_that_are_no_numbers_are_left_out_in_words_before_anything_is_sto
     with served(streamed(f'{{"choices": [{choice}]}}')) as server:
         record = attached(capsys, server.address, "--prompt", "I saw")
     assert record["runs"][0]["rounds"][0]["logprobs"] == []
-    assert "left out" in record["runs"][0]["notices"][-1]
+    assert "log-probabilities" in record["runs"][0]["notices"][-1]
     (row,) = Library().find()
     assert Library().open_any(row.id)
 
 
-def test_an_answer_that_breaks_off_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_incomplete_answer_fails(capsys: pytest.CaptureFixture[str]) -> None:
     with served(streamed('{"usage": {"completion_tokens": 1000}}')) as server:
         assert main(["attach", server.address, "--prompt", "I saw", "--json"]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "were asked for" in shown.err.splitlines()[-1]
+    assert "were requested" in shown.err.splitlines()[-1]
     assert Library().find() == ()
 
 
-def test_several_prompts_count_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pools_the_counts_of_several_prompts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     suite = tmp_path / "suite.jsonl"
     suite.write_text('{"prompt": "One"}\n{"prompt": "Two"}\n')
     with replayed("llamacpp", "short") as server:
@@ -128,7 +130,7 @@ def test_several_prompts_count_together(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def paced(server: Served, seconds: float) -> None:
-    """Its answer comes event by event, so much time apart."""
+    """Send the answer event by event, with a pause between events."""
     events = server.pages["/v1/completions"].body.split(b"\n\n")
 
     def answer(handler: Handler) -> None:
@@ -141,45 +143,45 @@ def paced(server: Served, seconds: float) -> None:
     server.pages["/v1/completions"] = Page(behave=answer)
 
 
-def test_against_its_target_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_blocks_against_the_baseline(capsys: pytest.CaptureFixture[str]) -> None:
     with replayed("vllm", "ended") as server, replayed("vllm-plain", "short") as alone:
         paced(server, 0.002)
         paced(alone, 0.002)
         record = attached(
             capsys, server.address, "--prompt", PROMPT, "--baseline", alone.address, "--no-keep"
         )
-        asked = len(server.bodies), len(alone.bodies)
-    assert asked == (1 + 1 + 12, 1 + 12)  # the answer, a warm-up, six blocks of two
+        requested = len(server.bodies), len(alone.bodies)
+    assert requested == (1 + 1 + 12, 1 + 12)  # the answer, a warm-up, six blocks of two
     assert record["speedup"]["count"] == len(record["runs"][0]["blocks"]) == 6
-    assert record["speedup"]["value"] > 1.2  # one piece a round against one a token
+    assert record["speedup"]["value"] > 1.2  # one piece per round against one per token
     assert record["speedup"]["low"] <= record["speedup"]["value"] <= record["speedup"]["high"]
 
 
-def test_the_terminal_has_rounds_figures_and_their_grounds(
+def test_prints_rounds_figures_and_their_evidence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with replayed("llamacpp", "short") as server:
         assert main(["attach", server.address, "--prompt", PROMPT, "--no-keep"]) == 0
-    told = capsys.readouterr()
-    assert "sending 1 prompt (52 characters), 1 time each, for at most 128 tokens" in told.err
-    for words in ("llama.cpp", "keeps to itself", "came at", "draft acceptance rate",
-                  "Rounds are counted", "No speedup is claimed"):  # fmt: skip
-        assert words in " ".join(told.out.split())
+    output = capsys.readouterr()
+    assert "sending 1 prompt (52 characters), 1 time each, for at most 128 tokens" in output.err
+    for words in ("llama.cpp", "but not", "received at", "draft acceptance rate",
+                  "Rounds are counted", "No speedup"):  # fmt: skip
+        assert words in " ".join(output.out.split())
 
 
 @pytest.mark.parametrize("engine", ["vllm-chat", "llamacpp-chat"])
-def test_a_chat_is_asked_as_one_and_answers_on_a_line_of_its_own(
+def test_chat_sends_a_message_and_prints_the_answer_on_its_own_line(
     engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with replayed(engine, "short") as server:
-        asked = ["attach", server.address, "--prompt", "Tell me.", "--chat", "--no-keep"]
-        assert main([*asked, "--max-new-tokens", "40"]) == 0
+        requested = ["attach", server.address, "--prompt", "Tell me.", "--chat", "--no-keep"]
+        assert main([*requested, "--max-new-tokens", "40"]) == 0
         sent = server.bodies[-1]
     assert sent["messages"] == [{"role": "user", "content": "Tell me."}]
     assert sent["stream_options"] == {"include_usage": True}
     lines = [each.strip() for each in capsys.readouterr().out.splitlines()]
     assert lines[lines.index("Tell me.") + 1].startswith("Yes, please. I like to play")
-    assert any(each.split() == ["tokens", "a", "round,", "τ", "3.09"] for each in lines)
+    assert any(each.split() == ["tokens", "per", "round,", "τ", "3.09"] for each in lines)
 
 
 def test_counters_of_a_server_and_of_a_saved_page(
@@ -198,30 +200,30 @@ def test_counters_of_a_server_and_of_a_saved_page(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "output"),
     [
         (["http://127.0.0.1:9"], "cannot be reached"),
         (["http://example.com:9", "--prompt", "a"], "another machine"),
         (["http://me:secret@127.0.0.1:9"], "name or password"),
         (["http://127.0.0.1:9?key=secret"], "after its path"),
         (["http://127.0.0.1:9", "--every", "nan"], "--every is nan"),
-        (["http://127.0.0.1:9", "--baseline", "http://127.0.0.1:8"], "nothing is asked"),
+        (["http://127.0.0.1:9", "--baseline", "http://127.0.0.1:8"], "--baseline compares answers"),
         (["http://127.0.0.1:9", "--prompt", "a", "--temperature", "-1"], "temperature is -1"),
         (["http://127.0.0.1:9", "--prompt", ""], "prompt is empty"),
     ],
 )
-def test_what_is_refused(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+def test_refuses_invalid_options(
+    arguments: list[str], output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     complaint = refused(capsys, *arguments)
-    assert told in complaint
+    assert output in complaint
     assert "secret" not in complaint
 
 
-def test_a_file_without_counters_and_a_question_to_a_file(
+def test_refuses_a_file_without_counters_and_a_prompt_to_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "some.log"
     file.write_text("nothing of the kind\n")
-    assert "none of the counters" in refused(capsys, str(file))
+    assert "no counters of vLLM" in refused(capsys, str(file))
     assert "is a file" in refused(capsys, str(file), "--prompt", "a")

@@ -1,4 +1,4 @@
-"""``audit`` on the command line: its object, its words, its exit codes, and bad input."""
+"""``audit`` on the command line: JSON, text, exit codes and bad input."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def greedy(divergence: GreedyDivergence | None) -> GreedyCheck:
 
 
 @pytest.fixture
-def asked(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the command asked for, with reports in place of an audit."""
+def requested(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Record what the command requests; a fake audit yields reports."""
     found: dict[str, Any] = {"engine": engine, "report": QUIET}
 
     def find(self: Audit, pair: object) -> Iterator[AuditReport]:
@@ -54,18 +54,22 @@ def asked(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
     return found
 
 
-def test_the_settings_and_the_pair_are_handed_on(asked: dict[str, Any]) -> None:
+def test_passes_on_the_settings_and_the_pair(requested: dict[str, Any]) -> None:
     command = "audit --runs 20 --temperature 1.2 --gamma 3 --top-k 40 --seed 9 --break match"
     assert main([*command.split(), "--pair", "tinystories", "--threads", "1"]) == 0
-    audit = asked["audit"]
+    audit = requested["audit"]
     assert (audit.runs, audit.seed, audit.broken) == (20, 9, "match")
     assert (audit.config.temperature, audit.config.gamma, audit.config.top_k) == (1.2, 3, 40)
-    assert asked["engine"].asked["spec"].name == "tinystories"
+    assert requested["engine"].requested["spec"].name == "tinystories"
     assert main(["audit"]) == 0
-    assert (asked["audit"].runs, asked["audit"].seed, asked["audit"].broken) == (300, 0, None)
+    assert (requested["audit"].runs, requested["audit"].seed, requested["audit"].broken) == (
+        300,
+        0,
+        None,
+    )
 
 
-def test_the_object(asked: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_report(requested: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--json"]) == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out)
@@ -86,45 +90,45 @@ def test_the_object(asked: dict[str, Any], capsys: pytest.CaptureFixture[str]) -
         (replace(QUIET, greedy=greedy(replace(TIE, shortfall=0.5))), 1, False),
     ],
 )
-def test_the_exit_code(
+def test_exits_with_1_unless_the_audit_passes(
     report: AuditReport,
     code: int,
     equal: bool,
-    asked: dict[str, Any],
+    requested: dict[str, Any],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked["report"] = report
+    requested["report"] = report
     assert main(["audit", "--json"]) == code
     found = json.loads(capsys.readouterr().out)
     assert found["greedy_equal"] == equal
     assert found["passes"] == (code == 0)
-    assert found["e_value"] == (None if report is LOUD else 0.4)  # infinity is no JSON
+    assert found["e_value"] == (None if report is LOUD else 0.4)  # JSON has no infinity
     assert found["broken"] == report.broken
 
 
-def test_the_verdict_comes_first_and_everything_is_told(
-    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+def test_prints_the_verdict_first_and_then_the_evidence(
+    requested: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked["report"] = replace(QUIET, broken="match", greedy=greedy(TIE))
+    requested["report"] = replace(QUIET, broken="match", greedy=greedy(TIE))
     main(["audit"])
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 80
     assert "\x1b" not in printed
-    told = " ".join(printed.split())
-    assert told.startswith("No deviation found in 2,300 tokens (p = 0.67).")
-    assert "the target's likeliest tokens, taken together, were written" in told
-    assert "that is a near tie, which rounding decides" in told
+    output = " ".join(printed.split())
+    assert output.startswith("No deviation found in 2,300 tokens (p = 0.67).")
+    assert "the target's likeliest tokens, taken together, were written" in output
+    assert "a near tie, decided by rounding" in output
     bug = BREAKS["match"]
-    assert f"The loop is broken on purpose (match). {bug.does} It costs acceptance only." in told
-    assert f"acceptance only. {bug.why}" in told
+    assert f"The loop is broken on purpose (match). {bug.does} It affects acceptance" in output
+    assert f"acceptance only. {bug.why}" in output
 
 
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
-        ("--break gremlin", f"'gremlin' is no bug. Choose one of {', '.join(BREAKS)}."),
-        ("--rule over-accept --epsilon 0.1", "rule=over-accept does not keep"),
-        ("--rule over-accept", "rule=over-accept does not keep"),
+        ("--break gremlin", f"'gremlin' is not a bug. Choose one of {', '.join(BREAKS)}."),
+        ("--rule over-accept --epsilon 0.1", "rule=over-accept is not lossless"),
+        ("--rule over-accept", "rule=over-accept is not lossless"),
         ("--runs 0", "runs is 0."),
         ("--runs many", "argument --runs: invalid int value: 'many'"),
         ("--temperature -1", "temperature is -1.0."),
@@ -134,18 +138,18 @@ def test_the_verdict_comes_first_and_everything_is_told(
         ("--fork 1:1:7=0.5", "--fork has no effect on an audit."),
         (
             "--break match --drafter prompt-lookup",
-            "Bugs are put into a chain of the draft model that is judged token by token.",
+            "Bugs can be injected only into one chain of the draft model",
         ),
-        ("--target x", "--target has no --draft."),
+        ("--target x", "--target needs --draft."),
         ("--seed 9000000000000000", "seed is 9000000000000000."),
     ],
 )
-def test_bad_input_is_told_in_a_line_before_a_model_is_loaded(
-    arguments: str, culprit: str, asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+def test_refuses_bad_input_in_one_line_before_loading_a_model(
+    arguments: str, culprit: str, requested: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert complaint(["audit", *arguments.split()], capsys).startswith(culprit)
-    assert "audit" not in asked
-    assert asked["engine"].asked == {}
+    assert "audit" not in requested
+    assert requested["engine"].requested == {}
 
 
 def test_it_runs_on_the_embedded_pair(capsys: pytest.CaptureFixture[str]) -> None:

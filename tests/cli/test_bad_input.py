@@ -1,4 +1,4 @@
-"""Bad input: one line that names the culprit, exit code 2, and no model loaded for it."""
+"""Bad input: one line that names the culprit, exit code 2, and no model loaded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The error line of the command, whose form is checked too."""
+    """Return the command's error line, after checking its form."""
     assert main(arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -64,28 +64,28 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--max-new-tokens 0", "max_new_tokens is 0."),
         ("--seed -1", "seed is -1."),
         ("--rule over-accept --epsilon 2", "epsilon is 2.0."),
-        ("--epsilon 0.1", "The run has epsilon, which acts only on rule=over-accept or typical."),
-        ("--residual target", "The run has residual, which acts only on rule=over-accept."),
+        ("--epsilon 0.1", "The run has epsilon, which only affects rule=over-accept or typical."),
+        ("--residual target", "The run has residual, which only affects rule=over-accept."),
         ("--stop=", "A stop string is empty."),
-        ("--fork 7:2", "'7:2' is no fork."),
-        ("--fork 7:2:99>5", "A fork gives a token where draws decide."),
+        ("--fork 7:2", "'7:2' is not a fork."),
+        ("--fork 7:2:99>5", "A fork has a token, but draws decide"),
         ("--threads 0", "threads is 0."),
         ("--threads 100000", "threads is 100000."),
-        ("--device tpu", "'tpu' is no device."),
-        ("--device cuda:x", "'cuda:x' is no device."),
+        ("--device tpu", "'tpu' is not a device."),
+        ("--device cuda:x", "'cuda:x' is not a device."),
         ("--dtype float8", "dtype is 'float8'."),
         ("--drafter oracle", "drafter is 'oracle'."),
-        ("--suffix-texts library", "--suffix-texts acts only on --drafter suffix."),
+        ("--suffix-texts library", "--suffix-texts needs --drafter suffix."),
         ("--drafter suffix --suffix-texts /no/such", "--suffix-texts: there is no file /no/such."),
         ("--step fast", "argument --step: invalid choice: 'fast'"),
-        ("--pair a --draft b", "--pair comes with --draft or --target."),
-        ("--draft b", "--draft has no --target."),
-        ("--target b", "--target has no --draft."),
+        ("--pair a --draft b", "--pair excludes --draft and --target."),
+        ("--draft b", "--draft needs --target."),
+        ("--target b", "--target needs --draft."),
         ("--nonsense", "unrecognized arguments: --nonsense"),
         ("--out /no/such/folder/trace.json", "--out: there is no folder /no/such/folder."),
     ],
 )
-def test_a_bad_setting_is_refused_before_any_model_is_loaded(
+def test_refuses_a_bad_setting_before_loading_a_model(
     arguments: str,
     culprit: str,
     capsys: pytest.CaptureFixture[str],
@@ -93,13 +93,13 @@ def test_a_bad_setting_is_refused_before_any_model_is_loaded(
 ) -> None:
     engine = FakeEngine(monkeypatch)
     assert complaint(["run", "Once", *arguments.split()], capsys).startswith(culprit)
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
-def test_what_cannot_be_parsed_is_quoted_in_part(capsys: pytest.CaptureFixture[str]) -> None:
-    said = complaint(["run", "Once", "x" * 20_000], capsys)
-    assert said.startswith("unrecognized arguments: xxx")
-    assert len(said) < 650
+def test_quotes_only_part_of_a_long_unparsable_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    message = complaint(["run", "Once", "x" * 20_000], capsys)
+    assert message.startswith("unrecognized arguments: xxx")
+    assert len(message) < 650
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,12 @@ def test_what_cannot_be_parsed_is_quoted_in_part(capsys: pytest.CaptureFixture[s
         (["run", ""], "The prompt is empty."),
         (["run", "\udcff"], "The prompt is not UTF-8."),
         (["bench", "--repeats", "0"], "repeats is 0."),
-        (["bench", "--target", "x"], "--target has no --draft."),
-        (["bench", "--device", "tpu"], "'tpu' is no device."),
+        (["bench", "--target", "x"], "--target needs --draft."),
+        (["bench", "--device", "tpu"], "'tpu' is not a device."),
         (["compare", "--lane", "gamma=2", "--presets", "--dtype", "float8"], "dtype is 'float8'."),
     ],
 )
-def test_a_bad_command_is_refused(
+def test_refuses_a_bad_command(
     arguments: list[str], culprit: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert complaint(arguments, capsys).startswith(culprit)
@@ -146,7 +146,7 @@ COMMANDS_WITH_A_PAIR = (
     ],
 )
 @pytest.mark.parametrize("command", COMMANDS_WITH_A_PAIR, ids=" ".join)
-def test_an_empty_name_is_not_the_default_pair(
+def test_refuses_an_empty_model_name(
     command: list[str],
     option: list[str],
     empty: str,
@@ -155,42 +155,40 @@ def test_an_empty_name_is_not_the_default_pair(
 ) -> None:
     engine = FakeEngine(monkeypatch)
     assert complaint([*command, *option, empty], capsys).startswith(f"{option[-1]} is empty.")
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
-def test_no_draft_of_several_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
-    said = complaint(["tune", "--draft", "d", "--draft", ""], capsys)
-    assert said.startswith("--draft is empty.")
+def test_refuses_an_empty_draft_among_several(capsys: pytest.CaptureFixture[str]) -> None:
+    message = complaint(["tune", "--draft", "d", "--draft", ""], capsys)
+    assert message.startswith("--draft is empty.")
 
 
-def test_a_folder_is_no_place_for_a_trace(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = complaint(["run", "Once", "--out", str(tmp_path)], capsys)
-    assert said.startswith(f"--out: {tmp_path} is a folder.")
+def test_refuses_a_folder_as_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = complaint(["run", "Once", "--out", str(tmp_path)], capsys)
+    assert message.startswith(f"--out: {tmp_path} is a folder.")
 
 
-def test_a_folder_that_cannot_be_written_is_refused(
+def test_refuses_a_folder_without_write_permission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Permissions alone are not enough for the test: an administrator may write anywhere.
+    # Permissions alone are not enough: an administrator may write anywhere.
     monkeypatch.setattr(os, "access", lambda path, _mode: path != tmp_path)
-    said = complaint(["run", "Once", "--out", str(tmp_path / "trace.json")], capsys)
-    assert "cannot be written" in said
+    message = complaint(["run", "Once", "--out", str(tmp_path / "trace.json")], capsys)
+    assert "cannot be written" in message
 
 
-def test_only_a_file_is_replaced_and_only_where_the_folder_allows_it(
+def test_replaces_only_a_file_in_a_writable_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = complaint(["run", "Once", "--out", os.devnull], capsys)
-    assert said.startswith(f"--out: {os.devnull} is not a file.")
+    message = complaint(["run", "Once", "--out", os.devnull], capsys)
+    assert message.startswith(f"--out: {os.devnull} is not a file.")
     older = tmp_path / "trace.json"
     older.touch()
     monkeypatch.setattr(os, "access", lambda path, _mode: path != tmp_path)
     assert "cannot be written" in complaint(["run", "Once", "--out", str(older)], capsys)
 
 
-def test_checking_the_place_writes_nothing(
+def test_checking_the_output_path_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     complaint(["run", "", "--out", str(tmp_path / "trace.json")], capsys)
@@ -200,7 +198,7 @@ def test_checking_the_place_writes_nothing(
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
 @pytest.mark.parametrize("kind", ["missing", "truncated", "unknown schema", "not JSON", "bytes"])
-def test_a_file_that_is_no_trace_is_refused(
+def test_refuses_a_file_that_is_not_a_trace(
     kind: str, as_json: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "trace.json"
@@ -216,7 +214,7 @@ def test_a_file_that_is_no_trace_is_refused(
     assert str(path) in complaint(["show", str(path), *as_json], capsys)
 
 
-def test_a_library_that_cannot_be_read_is_named_with_its_place(
+def test_names_the_path_of_an_unreadable_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
@@ -227,12 +225,12 @@ def test_a_library_that_cannot_be_read_is_named_with_its_place(
         return 0
 
     monkeypatch.setitem(COMMANDS_OF_THE_PROGRAM, "show", command)
-    said = complaint(["show", "x"], capsys)
-    assert said.startswith("The run library is damaged")
-    assert said.endswith(f"The run library is {tmp_path / 'runs.db'}.")
+    message = complaint(["show", "x"], capsys)
+    assert message.startswith("The run library is damaged")
+    assert message.endswith(f"The run library is {tmp_path / 'runs.db'}.")
 
 
-def test_every_option_has_a_word_of_help_and_its_default() -> None:
+def test_every_option_has_help_and_its_default() -> None:
     commands: Any = next(a for a in build_parser()._actions if a.dest == "command")
     for name, parser in commands.choices.items():
         for action in parser._actions:
@@ -242,7 +240,7 @@ def test_every_option_has_a_word_of_help_and_its_default() -> None:
         assert default in shown
 
 
-def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--help"]) == 0
     assert "--max-new-tokens" in capsys.readouterr().out
 
@@ -278,7 +276,7 @@ def test_the_module_runs_as_a_program() -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_ctrl_c_while_the_commands_are_imported_is_a_word(
+def test_ctrl_c_during_the_imports_prints_one_word(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Interrupted(types.ModuleType):
@@ -291,7 +289,7 @@ def test_ctrl_c_while_the_commands_are_imported_is_a_word(
     assert capsys.readouterr().err == "\ninterrupted\n"
 
 
-def test_a_reader_who_leaves_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_exits_silently(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     save_trace(make_trace(["aar"] * 3000), path)
     show = subprocess.Popen(
@@ -310,7 +308,7 @@ def test_a_reader_who_leaves_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_a_terminal_of_any_encoding_gets_its_text(tmp_path: Path, encoding: str) -> None:
+def test_prints_in_any_terminal_encoding(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "trace.json"
     save_trace(make_trace(), path)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The bench command with a stand-in for what it measures: progress, tables, places."""
+"""The bench command with fake measurements: progress, tables, machine."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from specviz.record.pairs import PairSpec
 from tests.cli.fakes import FakeEngine, bench_result, fake_bench
 
 
-def test_bench_tells_progress_on_standard_error(
+def test_bench_reports_progress_on_standard_error(
     engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: dict[str, Any] = {}
-    fake_bench(monkeypatch, asked)
+    requested: dict[str, Any] = {}
+    fake_bench(monkeypatch, requested)
     assert main(["bench", "--json", "--repeats", "3", "--quick"]) == 0
     printed = capsys.readouterr()
     record = json.loads(printed.out)
     assert record["ratios"] == {"vs_hf_assisted_best": 1.875, "forecast_error": None}
     assert record["figures"]["bad"] is None
-    assert asked == {"body": "90M", "repeats": 3, "quick": True}
+    assert requested == {"body": "90M", "repeats": 3, "quick": True}
     assert "step costs" in printed.err
 
 
@@ -41,27 +41,27 @@ def test_bench_prints_tables(
     assert "\n  llama.cpp is not installed\n" in out
 
 
-def test_bench_loads_the_pair_without_bodies_and_with_them(
+def test_bench_loads_the_pair_with_and_without_bodies(
     engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: dict[str, Any] = {}
+    requested: dict[str, Any] = {}
     specs: list[PairSpec] = []
-    fake_bench(monkeypatch, asked)
+    fake_bench(monkeypatch, requested)
     monkeypatch.setattr(
         sys.modules["specviz.engine"], "load_pair", lambda spec, progress: specs.append(spec)
     )
     assert main(["bench", "--target-body", "1200m", "--draft-body", "30M"]) == 0
-    assert asked["body"] == "1.2B"
+    assert requested["body"] == "1.2B"
     assert [(spec.target_body, spec.draft_body) for spec in specs] == [
         ("none", "none"),
         ("1.2B", "30M"),
     ]
     assert {spec.threads for spec in specs} == {1}
     assert main(["bench", "--target-body", "huge"]) == 2
-    assert "'huge' is no body." in capsys.readouterr().err
+    assert "'huge' is not a body." in capsys.readouterr().err
 
 
-def test_bench_tables_hold_rows_groups_and_place() -> None:
+def test_bench_tables_have_rows_groups_and_machine() -> None:
     lines = render_bench(Painter(colour=False, width=80), bench_result()).split("\n")
     assert "  lane   tokens per second" in lines
     assert "  plain            120.500" in lines

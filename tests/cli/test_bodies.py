@@ -1,4 +1,4 @@
-"""Bodies on the command line: asked for, told of, and in the JSON object."""
+"""Bodies on the command line: options, printed figures and JSON."""
 
 from __future__ import annotations
 
@@ -30,35 +30,34 @@ BODY = BodyInfo(
         (["compare", "--lane", "gamma=2", "--prompt", "Once"], "none"),
     ],
 )
-def test_a_body_is_asked_for_where_a_target_is(command: list[str], default: str) -> None:
-    asked = [*command, "--target-body", "0.09b", "--draft-body", "Llama-3.2-1B"]
-    spec = spec_from(build_parser().parse_args(asked))
+def test_commands_accept_bodies(command: list[str], default: str) -> None:
+    requested = [*command, "--target-body", "0.09b", "--draft-body", "Llama-3.2-1B"]
+    spec = spec_from(build_parser().parse_args(requested))
     assert (spec.target_body, spec.draft_body) == ("90M", "llama-3.2-1b")
     assert spec_from(build_parser().parse_args(command)).target_body == default
 
 
-def test_what_is_no_body_is_refused_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refuses_an_unknown_body(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "Once", "--target-body", "huge"]) != 0
-    told = capsys.readouterr().err
-    assert "'huge' is no body" in told
-    assert "smollm2-135m" in told
+    output = capsys.readouterr().err
+    assert "'huge' is not a body" in output
+    assert "smollm2-135m" in output
 
 
-def test_show_tells_of_the_bodies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_the_bodies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "run.json"
     save_trace(with_bodies(full_trace(), target=BODY, bandwidth=1e12), file)
     assert main(["show", str(file)]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert (
-        "The 6.1 M target chooses the words; each step costs as much as that of a model of 88 M."
-        in told
-    )
-    assert "bytes of a step 352 MB" in told
-    assert "this speedup looks too good" in told
-    assert "target in a body of 88 M" in told
+    output = " ".join(capsys.readouterr().out.split())
+    assert "each step costs as much as in a model of 88 M" in output
+    assert "bytes per step 352 MB" in output
+    assert "this speedup is overstated" in output
+    assert "target enlarged to 88 M" in output
 
 
-def test_the_object_has_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_figures_of_the_bodies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "run.json"
     save_trace(with_bodies(full_trace(), target=BODY, bandwidth=1e12), file)
     assert main(["show", str(file), "--json"]) == 0

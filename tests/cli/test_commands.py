@@ -1,4 +1,4 @@
-"""The commands with a stand-in for the engine: what is printed, saved and returned."""
+"""The commands with a fake engine: what they print, save and return."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def heeded() -> Iterator[None]:
-    """A process started in the background ignores Ctrl-C, and so would its tests."""
+def default_sigint() -> Iterator[None]:
+    """Restore the SIGINT handler: processes started in the background ignore Ctrl-C."""
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, former)
@@ -90,7 +90,7 @@ def test_run_prints_rounds_text_and_figures_in_order(
     assert "prompt ids" not in out
 
 
-def test_a_round_is_printed_before_the_next_is_asked_for(
+def test_prints_each_round_before_requesting_the_next(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     printed: list[str] = []
@@ -105,7 +105,7 @@ def test_a_round_is_printed_before_the_next_is_asked_for(
     assert printed[2].startswith("    1  ")
 
 
-def test_json_is_one_object_and_nothing_else(
+def test_json_prints_one_object_only(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", "Once", "--json"]) == 0
@@ -132,9 +132,9 @@ def test_every_setting_reaches_the_engine(engine: FakeEngine) -> None:
         "--chat --no-baseline --measure-costs --budget 7.5"
     )
     assert main(["run", "Once", *settings.split()]) == 0
-    asked = engine.asked
-    assert callable(asked.pop("progress"))
-    assert asked.pop("config") == RunConfig(
+    requested = engine.requested
+    assert callable(requested.pop("progress"))
+    assert requested.pop("config") == RunConfig(
         gamma=3,
         temperature=0.5,
         top_k=7,
@@ -148,7 +148,7 @@ def test_every_setting_reaches_the_engine(engine: FakeEngine) -> None:
         ignore_eos=True,
         chat=True,
     )
-    assert asked == {
+    assert requested == {
         "spec": PairSpec(
             draft="D", target="T", device="cuda:1", dtype="bfloat16", step="library", threads=3
         ),
@@ -172,7 +172,7 @@ def test_prompt_lookup_with_only_a_target_needs_no_draft(
     engine: FakeEngine, arguments: list[str], needs_draft: bool
 ) -> None:
     main(["run", "Once", *arguments])
-    assert engine.asked["spec"].has_draft is needs_draft
+    assert engine.requested["spec"].has_draft is needs_draft
 
 
 def test_chat_shows_the_prompt_ids(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +180,7 @@ def test_chat_shows_the_prompt_ids(engine: FakeEngine, capsys: pytest.CaptureFix
     assert "  prompt ids (4): 1 2 3 4\n" in capsys.readouterr().out
 
 
-def test_without_a_baseline_there_is_no_verdict(
+def test_without_a_baseline_prints_no_verdict(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["run", "Once", "--no-baseline"])
@@ -206,7 +206,7 @@ def test_a_dash_reads_standard_input(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
     assert main(["run", "-"]) == 0
-    assert engine.asked["prompt"] == prompt
+    assert engine.requested["prompt"] == prompt
 
 
 @pytest.mark.parametrize(("typed", "word"), [(b"", "empty"), (b"\n", "empty"), (b"\xff", "UTF-8")])
@@ -220,13 +220,13 @@ def test_standard_input_without_a_prompt_is_refused(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
     assert main(["run", "-"]) == 2
     assert word in capsys.readouterr().err
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
 # Ctrl-C
 
 
-def test_ctrl_c_ends_after_the_round_and_keeps_it(
+def test_ctrl_c_stops_after_the_round_and_saves_it(
     engine: FakeEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.prepare = press_in_round(1)
@@ -237,14 +237,14 @@ def test_ctrl_c_ends_after_the_round_and_keeps_it(
     assert (len(kept.rounds), kept.finish) == (2, "stopped")
 
 
-def test_ctrl_c_still_gives_json(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_still_prints_json(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
     engine.prepare = press_in_round(0)
     assert main(["run", "Once", "--json"]) == 130
     record = json.loads(capsys.readouterr().out)
     assert (len(record["rounds"]), record["finish"]) == (1, "stopped")
 
 
-def test_a_second_ctrl_c_leaves_at_once(
+def test_a_second_ctrl_c_exits_at_once(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.prepare = press_in_round(1, times=2)
@@ -254,7 +254,7 @@ def test_a_second_ctrl_c_leaves_at_once(
     assert printed.err.endswith("interrupted\n")
 
 
-def test_ctrl_c_while_the_target_alone_is_measured_keeps_the_run(
+def test_ctrl_c_while_timing_the_target_alone_saves_the_run(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def prepare(run: FakeRun) -> None:
@@ -267,7 +267,7 @@ def test_ctrl_c_while_the_target_alone_is_measured_keeps_the_run(
     assert "The target alone was not measured." in out
 
 
-def test_the_former_handler_comes_back(engine: FakeEngine) -> None:
+def test_restores_the_previous_signal_handler(engine: FakeEngine) -> None:
     before = signal.getsignal(signal.SIGINT)
     main(["run", "Once"])
     assert signal.getsignal(signal.SIGINT) is before
@@ -276,20 +276,20 @@ def test_the_former_handler_comes_back(engine: FakeEngine) -> None:
 # show
 
 
-def test_a_report_tells_how_steady_its_step_costs_were(
+def test_json_reports_how_step_costs_were_measured(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def told() -> list[object]:
+    def output() -> list[object]:
         assert main(["show", str(saved), "--json"]) == 0
         figures = json.loads(capsys.readouterr().out)["metrics"]
         return [figures[f"step_costs_{name}"] for name in ("drift", "samples", "interpolated")]
 
-    assert told() == [None, None, None]
+    assert output() == [None, None, None]
     costs = replace(make_costs(), drift=0.25)
     save_trace(make_trace(["ard"], step_costs=costs), saved)
-    assert told() == [0.25, None, []]
+    assert output() == [0.25, None, []]
     save_trace(make_trace(["ard"], step_costs=replace(costs, samples=3, interpolated=(4,))), saved)
-    assert told() == [0.25, 3, [4]]
+    assert output() == [0.25, 3, [4]]
 
 
 def test_show_replays_rounds_text_and_figures(
@@ -314,7 +314,7 @@ def test_show_writes_a_replay(
     assert json.loads(capsys.readouterr().out)
 
 
-def test_a_replay_is_written_whole_or_not_at_all(
+def test_a_replay_is_written_completely_or_not_at_all(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fill_up(handle: int) -> None:
@@ -332,7 +332,7 @@ def test_a_replay_is_written_whole_or_not_at_all(
 
 
 @pytest.mark.parametrize("place", ["", "missing/replay.html"])
-def test_show_refuses_a_place_that_takes_no_replay(
+def test_show_refuses_an_unwritable_replay_path(
     saved: Path, tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["show", str(saved), "--html", str(tmp_path / place)]) == 2
@@ -348,16 +348,14 @@ def test_show_in_colour(
     assert "\x1b[9;38;5;172m✗·w11\x1b[0m" in capsys.readouterr().out
 
 
-def test_show_json_is_the_object_of_run(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_the_same_json_as_run(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(saved), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["token_ids"] == [10, 11, 10, 11, 12, 13]
     assert record["metrics"]["num_accepted"] == 4
 
 
-def test_no_pause_is_longer_than_one_can_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pauses_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = make_trace(["ard"])
     times = replace(trace.rounds[0].times, draft=1e10)
     save_trace(replace(trace, rounds=(replace(trace.rounds[0], times=times),)), tmp_path / "t")
@@ -367,7 +365,7 @@ def test_no_pause_is_longer_than_one_can_wait(
     assert pauses == [10.0]
 
 
-def test_pace_waits_as_long_as_each_round_took(
+def test_pace_waits_the_duration_of_each_round(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -378,8 +376,8 @@ def test_pace_waits_as_long_as_each_round_took(
     assert waits == pytest.approx([0.007, 0.007])
 
 
-@pytest.mark.usefixtures("heeded")
-def test_ctrl_c_in_a_replay_leaves(
+@pytest.mark.usefixtures("default_sigint")
+def test_ctrl_c_exits_a_replay(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(show.time, "sleep", lambda _seconds: press_ctrl_c())
@@ -390,7 +388,7 @@ def test_ctrl_c_in_a_replay_leaves(
 # bench
 
 
-def test_the_engines_errors_are_one_line(
+def test_engine_errors_are_one_line(
     engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_bench(monkeypatch, {})

@@ -1,4 +1,4 @@
-"""``compare``: end to end on a tiny pair, interrupted and continued, and what it refuses."""
+"""``compare``: end to end on a tiny pair, interrupted and continued, and refused input."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Has step costs already; all comparisons of the module share one library."""
+    """A data folder with step costs; all comparisons of the module share its library."""
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
@@ -56,7 +56,7 @@ def models(folder: Path) -> list[str]:
 def compared(
     arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str], code: int = 0
 ) -> tuple[Record, str]:
-    """The printed object, and standard error."""
+    """Return the printed object and standard error."""
     capsys.readouterr()
     assert main(["compare", *arguments, *models(folder), *SHORT, "--json"]) == code
     printed = capsys.readouterr()
@@ -74,8 +74,18 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def saved(folder: Path, suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("saved") / "saved.json"
-    asked = [*LANES, "--suite", str(suite), "--repeats", "2", "--title", "mine", "--out", str(out)]
-    assert main(["compare", *asked, *models(folder), *SHORT]) == 0
+    requested = [
+        *LANES,
+        "--suite",
+        str(suite),
+        "--repeats",
+        "2",
+        "--title",
+        "mine",
+        "--out",
+        str(out),
+    ]
+    assert main(["compare", *requested, *models(folder), *SHORT]) == 0
     return out
 
 
@@ -83,18 +93,18 @@ def test_html_saves_the_verdict_and_a_race(
     saved: Path, folder: Path, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     html = tmp_path / "comparison.html"
-    asked = [*LANES, "--suite", str(suite), "--repeats", "2", "--html", str(html)]
-    record, told = compared(asked, folder, capsys)
+    requested = [*LANES, "--suite", str(suite), "--repeats", "2", "--html", str(html)]
+    record, output = compared(requested, folder, capsys)
     assert record["runs"]["measured"] == 0
     page = html.read_text(encoding="utf-8")
     assert all(
         json.dumps(text)[1:-1] in page
         for text in (record["verdict"]["text"], *(lane["label"] for lane in record["lanes"]))
     )
-    assert f"saved {html}" in told
+    assert f"saved {html}" in output
 
 
-def test_the_object_has_lanes_and_verdict(saved: Path) -> None:
+def test_json_has_lanes_and_verdict(saved: Path) -> None:
     record = json.loads(saved.read_text())
     labels = [lane["label"] for lane in record["lanes"]]
     assert labels == ["draft model · γ 2", "prompt lookup · γ 5"]
@@ -119,62 +129,62 @@ def test_every_run_is_in_the_library(saved: Path) -> None:
     assert all(run.memory_bytes for run in runs)
 
 
-def test_the_same_again_measures_nothing_and_restart_does(
+def test_a_repeated_command_measures_nothing_unless_restarted(
     saved: Path, suite: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [*LANES, "--suite", str(suite), "--repeats", "2"]
-    again, said = compared(asked, folder, capsys)
-    assert "8 of 8 runs are kept from before" in said
-    assert "loading" not in said
+    requested = [*LANES, "--suite", str(suite), "--repeats", "2"]
+    again, message = compared(requested, folder, capsys)
+    assert "8 of 8 runs are stored" in message
+    assert "loading" not in message
     first = json.loads(saved.read_text())
     assert (first.pop("runs"), again.pop("runs")) == (
         {"kept": 0, "measured": 8},
         {"kept": 8, "measured": 0},
     )
     assert again == first
-    anew, said = compared([*asked, "--restart"], folder, capsys)
-    assert "kept 8 of 8" in said
-    assert anew.pop("runs") == {"kept": 0, "measured": 8}
-    assert anew["lanes"][0]["medians"] != again["lanes"][0]["medians"]
-    latest, said = compared(asked, folder, capsys)
-    assert "8 of 8 runs are kept from before" in said
-    assert latest == anew | {"runs": {"kept": 8, "measured": 0}}
+    restarted, message = compared([*requested, "--restart"], folder, capsys)
+    assert "saved 8 of 8" in message
+    assert restarted.pop("runs") == {"kept": 0, "measured": 8}
+    assert restarted["lanes"][0]["medians"] != again["lanes"][0]["medians"]
+    latest, message = compared(requested, folder, capsys)
+    assert "8 of 8 runs are stored" in message
+    assert latest == restarted | {"runs": {"kept": 8, "measured": 0}}
 
 
-def test_a_table_for_people(
+def test_prints_a_table(
     saved: Path, suite: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    asked = [*LANES, "--suite", str(suite), "--repeats", "2", *models(folder), *SHORT]
-    assert main(["compare", *asked]) == 0
+    requested = [*LANES, "--suite", str(suite), "--repeats", "2", *models(folder), *SHORT]
+    assert main(["compare", *requested]) == 0
     out = capsys.readouterr().out
     for word in ("target alone", "tokens/s", "α expected", "drafting wasted", "story", "code"):
         assert word in out
     assert "2 prompts, 2 repeats" in out
-    assert "Memory: the weights a lane needs." in " ".join(out.split())
+    assert "Memory: a lane's weights." in " ".join(out.split())
 
 
-def test_a_regression_exits_with_1_and_none_with_0_by_what_is_measured_now(
+def test_against_measures_again_and_exits_with_1_after_a_regression(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [*LANES, "--prompt", PROMPT, "--repeats", "1"]
-    saved, _ = compared(asked, folder, capsys)
+    requested = [*LANES, "--prompt", PROMPT, "--repeats", "1"]
+    saved, _ = compared(requested, folder, capsys)
     file = tmp_path / "saved.json"
-    for factor, code in ((1e-9, 0), (1e9, 1)):  # beyond the widest interval of two pairs
+    for factor, code in ((1e-9, 0), (1e9, 1)):  # outside the widest interval of two pairs
         record = deepcopy(saved)
         for lane in record["lanes"]:
             lane["medians"]["speedup"] *= factor
         file.write_text(json.dumps(record), encoding="utf-8")
-        now, _ = compared([*asked, "--against", str(file)], folder, capsys, code)
+        now, _ = compared([*requested, "--against", str(file)], folder, capsys, code)
         assert now["runs"] == {"kept": 0, "measured": 2}
         assert now["against"]["lanes"][0]["below"] == (code == 1)
         assert now["against"]["same_machine"] is True
 
 
-def test_after_ctrl_c_what_is_kept_is_told(
+def test_reports_saved_runs_after_ctrl_c_and_continues(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = [*LANES, "--prompt", "One day", "--repeats", "2", "--restart"]
+    requested = [*LANES, "--prompt", "One day", "--repeats", "2", "--restart"]
 
     def interrupted(*arguments: Any, **how: Any) -> Iterator[Any]:
         yield next(run_plan(*arguments, **how))
@@ -183,31 +193,31 @@ def test_after_ctrl_c_what_is_kept_is_told(
     capsys.readouterr()
     with monkeypatch.context() as patch:
         patch.setattr("specviz.comparison.comparison_job.run_plan", interrupted)
-        assert main(["compare", *asked, *models(folder), *SHORT]) == 130
-    assert "1 of 4 runs are kept; the same command goes on" in capsys.readouterr().err
-    record, said = compared(asked, folder, capsys)
-    assert "1 of 4 runs are kept from before" in said
+        assert main(["compare", *requested, *models(folder), *SHORT]) == 130
+    assert "saved 1 of 4 runs" in capsys.readouterr().err
+    record, message = compared(requested, folder, capsys)
+    assert "1 of 4 runs are stored" in message
     assert record["complete"] is True
 
 
-def test_a_prompt_that_does_not_fit_is_named_before_anything_is_measured(
+def test_names_a_prompt_that_does_not_fit_before_measuring(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     suite = tmp_path / "suite.jsonl"
     rows = [{"prompt": each} for each in ("Once", "word " * 3000, "upon")]
     suite.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     before = Library().count()
-    told = complaint([*LANES, "--suite", str(suite), *models(folder)], capsys)
-    assert told.startswith("error: Prompt 2 of 3: The prompt has ")
+    output = complaint([*LANES, "--suite", str(suite), *models(folder)], capsys)
+    assert output.startswith("error: Prompt 2 of 3: The prompt has ")
     assert Library().count() == before
 
 
-def test_models_that_cannot_be_loaded_leave_nothing_in_the_library(
+def test_unloadable_models_leave_the_library_empty(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     before = Library().comparisons()
-    asked = [*LANES, "--prompt", "x", "--draft", str(tmp_path), "--target", str(tmp_path)]
-    assert str(tmp_path) in complaint(asked, capsys)
+    requested = [*LANES, "--prompt", "x", "--draft", str(tmp_path), "--target", str(tmp_path)]
+    assert str(tmp_path) in complaint(requested, capsys)
     assert Library().comparisons() == before
 
 
@@ -245,14 +255,14 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--lane gamma=2 --lane gamma=8 --prompt x --out nowhere/x.json", "no folder"),
     ],
 )
-def test_bad_input_is_told_in_a_line_before_any_model(
+def test_refuses_bad_input_in_one_line_before_loading_a_model(
     engine: FakeEngine, arguments: str, culprit: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert culprit in complaint(arguments.split(), capsys)
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
-def test_hostile_suites_are_refused_in_a_line(
+def test_refuses_hostile_suites_in_one_line(
     engine: FakeEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     suites = hostile_suites()
@@ -261,13 +271,13 @@ def test_hostile_suites_are_refused_in_a_line(
     for number, content in enumerate(suites):
         path = tmp_path / f"{number}.jsonl"
         path.write_bytes(content)
-        told = complaint([*LANES, "--suite", str(path)], capsys)
-        assert len(told) < 400
-    assert engine.asked == {}
+        output = complaint([*LANES, "--suite", str(path)], capsys)
+        assert len(output) < 400
+    assert engine.requested == {}
     assert Library().count() == before
 
 
-def test_a_draft_retrained_in_its_folder_is_measured_anew(
+def test_measures_a_retrained_draft_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_pair(tmp_path / "pair", num_hidden_layers=1)
@@ -275,8 +285,8 @@ def test_a_draft_retrained_in_its_folder_is_measured_anew(
         PairSpec(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
     )
     place_step_costs(pair, "model", "prompt-lookup")
-    asked = [*LANES, "--prompt", "The dog ran", "--repeats", "1"]
-    first, _ = compared(asked, folder, capsys)
+    requested = [*LANES, "--prompt", "The dog ran", "--repeats", "1"]
+    first, _ = compared(requested, folder, capsys)
     weights = folder / "draft" / "model.safetensors"
     state = load_file(weights)
     save_file({name: 2 * each for name, each in state.items()}, weights, {"format": "pt"})
@@ -284,9 +294,9 @@ def test_a_draft_retrained_in_its_folder_is_measured_anew(
         PairSpec(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
     )
     place_step_costs(pair, "model", "prompt-lookup")
-    second, said = compared(asked, folder, capsys)
-    assert "other models" in said
+    second, message = compared(requested, folder, capsys)
+    assert "other models" in message
     assert (first["runs"], second["runs"]) == ({"kept": 0, "measured": 2},) * 2
-    third, said = compared(asked, folder, capsys)
-    assert "2 of 2 runs are kept" in said
+    third, message = compared(requested, folder, capsys)
+    assert "2 of 2 runs are stored" in message
     assert third["runs"] == {"kept": 2, "measured": 0}

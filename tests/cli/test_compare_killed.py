@@ -1,4 +1,4 @@
-"""``compare`` killed at any moment: no reported run is lost, none is made again."""
+"""``compare`` killed at any moment: no reported run is lost or repeated."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def nursery(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 @pytest.mark.parametrize("most", KILLS)
-def test_killed_at_any_moment_it_goes_on_where_it_was_with_restart_too(
+def test_continues_after_a_kill_at_any_moment_even_with_restart(
     nursery: Nursery, most: int
 ) -> None:
     chance, library = random.Random(3), Library()
     kills = 0
     done: dict[tuple[int, int, int], str] = {}
     while kills < most or not done:
-        if 3 * len(done) > 2 * RUNS:  # the kills came late, so begin again with an empty library
+        if 3 * len(done) > 2 * RUNS:  # the kills came late: start over with an empty library
             forget_runs(library)
             done = {}
         kills += 1
@@ -67,7 +67,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was_with_restart_too(
     assert 0 < len(done) < RUNS
     nursery.start()
     assert nursery.end() == 0
-    assert f"{len(done)} of {RUNS} runs are kept from before" in nursery.said()[0]
+    assert f"{len(done)} of {RUNS} runs are stored" in nursery.said()[0]
     assert len(nursery.reports()) == RUNS - len(done)
     record = json.loads(nursery.out.read_text())
     assert record["complete"] is True

@@ -39,7 +39,7 @@ Record = dict[str, Any]
 
 @pytest.fixture(scope="module", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Step costs measured once serve the whole module, its processes too."""
+    """Share measured step costs over the whole module, including its processes."""
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
@@ -74,7 +74,7 @@ def process(arguments: list[str]) -> subprocess.Popen[str]:
 
 @pytest.fixture(scope="module")
 def saved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Record, Path]:
-    """One real run, as a process: the object it printed and the trace it saved."""
+    """Return the JSON object and the saved trace of one real run in a process."""
     out = tmp_path_factory.mktemp("saved") / "trace.json"
     settings = ["--gamma", "4", "--max-new-tokens", "40", "--ignore-eos", "--json"]
     run = process(["run", PROMPT, *models(folder), *settings, "--out", str(out)])
@@ -88,7 +88,7 @@ def saved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Recor
 
 @pytest.fixture(scope="module")
 def costs_known(saved: tuple[Record, Path], folder: Path) -> None:
-    """Of both steps: the saved run has measured its own, and no other does."""
+    """Store the step costs of both steps; only the saved run measures its own."""
     for step in ("lean", "library"):
         place_step_costs(load(folder, step=step))
 
@@ -102,7 +102,7 @@ def record_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> Recor
 # What a run prints
 
 
-def test_the_object_has_every_key(saved: tuple[Record, Path]) -> None:
+def test_json_has_every_key(saved: tuple[Record, Path]) -> None:
     record, _ = saved
     assert record.keys() >= KEYS
     assert record["metrics"].keys() >= METRICS
@@ -112,7 +112,7 @@ def test_the_object_has_every_key(saved: tuple[Record, Path]) -> None:
     assert (record["config"]["gamma"], record["config"]["max_new_tokens"]) == (4, 40)
 
 
-def test_a_fork_of_a_run_is_made_from_its_record(
+def test_forks_a_run_from_its_record(
     saved: tuple[Record, Path], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record, _ = saved
@@ -135,7 +135,7 @@ def test_a_fork_of_a_run_is_made_from_its_record(
     assert "This is not the run that was forked" in capsys.readouterr().err
 
 
-def test_the_counts_are_those_of_the_rounds(saved: tuple[Record, Path]) -> None:
+def test_counts_match_the_rounds(saved: tuple[Record, Path]) -> None:
     record, _ = saved
     rounds, figures = record["rounds"], record["metrics"]
     candidates = [each for entry in rounds for each in entry["candidates"]]
@@ -155,7 +155,7 @@ def test_the_counts_are_those_of_the_rounds(saved: tuple[Record, Path]) -> None:
     assert len(tokens) == 40
 
 
-def test_every_verdict_can_be_replayed(saved: tuple[Record, Path]) -> None:
+def test_every_verdict_replays(saved: tuple[Record, Path]) -> None:
     record, _ = saved
     for entry in record["rounds"]:
         for each in entry["candidates"]:
@@ -163,7 +163,7 @@ def test_every_verdict_can_be_replayed(saved: tuple[Record, Path]) -> None:
             assert each["verdict"] == "discarded" or passes == (each["verdict"] == "accepted")
 
 
-def test_the_speeds_agree_with_each_other(saved: tuple[Record, Path]) -> None:
+def test_speeds_are_consistent(saved: tuple[Record, Path]) -> None:
     figures = saved[0]["metrics"]
     rates = figures["tokens_per_second"] / figures["baseline_tokens_per_second"]
     assert figures["speedup_observed"] == pytest.approx(rates)
@@ -172,7 +172,7 @@ def test_the_speeds_agree_with_each_other(saved: tuple[Record, Path]) -> None:
     assert min(figures["ttft_ms"], figures["speedup_end_to_end"], figures["speedup_ideal"]) > 0
 
 
-def test_show_gives_the_same_object(
+def test_show_prints_the_same_json(
     saved: tuple[Record, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     record, out = saved
@@ -180,12 +180,12 @@ def test_show_gives_the_same_object(
     assert main(["show", str(out)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     figures = record["metrics"]
-    assert f"τ, tokens a round {figures['tau']:.2f}" in shown
+    assert f"τ, tokens per round {figures['tau']:.2f}" in shown
     assert f"α observed {figures['alpha_observed']:.3f}" in shown
     assert f"40 tokens in {figures['num_rounds']} rounds, length limit" in shown
 
 
-# Other ways to run
+# Other settings
 
 
 def test_prompt_lookup_needs_only_a_target(
@@ -204,7 +204,7 @@ def test_prompt_lookup_needs_only_a_target(
 
 @pytest.mark.usefixtures("costs_known")
 @pytest.mark.parametrize("temperature", ["0", "0.7"])
-def test_both_steps_write_the_same_tokens(
+def test_both_steps_emit_the_same_tokens(
     folder: Path, temperature: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = ["--temperature", temperature, "--dtype", "float32", "--max-new-tokens", "48"]
@@ -235,7 +235,7 @@ def test_the_same_seed_gives_the_same_run(
 
 
 @pytest.mark.usefixtures("costs_known")
-def test_ctrl_c_keeps_the_rounds_there_are(folder: Path, tmp_path: Path) -> None:
+def test_ctrl_c_saves_the_rounds_so_far(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "trace.json"
     slow = ["--gamma", "1", "--max-new-tokens", "450", "--ignore-eos", "--step", "library"]
     run = process(["run", PROMPT, *models(folder), *slow, "--out", str(out)])
@@ -257,7 +257,7 @@ def test_ctrl_c_keeps_the_rounds_there_are(folder: Path, tmp_path: Path) -> None
 
 
 def refused(arguments: list[str], out: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """The line it says; the folder of ``out`` is left as it was."""
+    """Return the error line, after checking that the folder of ``out`` is unchanged."""
     before = files_in(out.parent)
     capsys.readouterr()
     assert main([*arguments, "--json", "--out", str(out)]) == 2
@@ -295,7 +295,7 @@ def out(tmp_path: Path) -> Path:
         ("Once", "--device cuda:99", "no device cuda:99."),
     ],
 )
-def test_bad_settings(
+def test_refuses_bad_settings(
     prompt: str,
     settings: str,
     culprit: str,
@@ -303,11 +303,11 @@ def test_bad_settings(
     out: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said = refused(["run", prompt, *models(folder), *settings.split()], out, capsys)
-    assert culprit in said
+    message = refused(["run", prompt, *models(folder), *settings.split()], out, capsys)
+    assert culprit in message
 
 
-def test_a_refusal_leaves_an_older_trace_alone(
+def test_a_refusal_does_not_change_an_older_trace(
     folder: Path, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out.write_text("older")
@@ -329,7 +329,7 @@ def empty(side: Path) -> None:
         file.unlink()
 
 
-def speak_otherwise(side: Path) -> None:
+def change_the_vocabulary(side: Path) -> None:
     tokenizer = small_tokenizer(300)
     tokenizer.add_tokens([f"<{number}>" for number in range(20)])
     write_model(side, tiny_model(num_hidden_layers=1), tokenizer)
@@ -341,12 +341,12 @@ def speak_otherwise(side: Path) -> None:
     [
         (cut_short, "The weights file model.safetensors of {} is truncated or broken."),
         (leave_a_pickle, "{} holds a pickle checkpoint (pytorch_model.bin)"),
-        (empty, "{} holds no model: there is no config.json."),
+        (empty, "{} contains no model: config.json is missing."),
         (shutil.rmtree, "The folder '{}' does not exist."),
-        (speak_otherwise, "different tokenizers"),
+        (change_the_vocabulary, "different tokenizers"),
     ],
 )
-def test_broken_models(
+def test_refuses_broken_models(
     role: str,
     spoil: Callable[[Path], None],
     culprit: str,
@@ -355,29 +355,29 @@ def test_broken_models(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     spoil(copied / role)
-    said = refused(["run", "Once", *models(copied)], out, capsys)
-    assert culprit.format(copied / role) in said
+    message = refused(["run", "Once", *models(copied)], out, capsys)
+    assert culprit.format(copied / role) in message
 
 
-def test_an_unknown_pair(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(["run", "Once", "--pair", "nonsense"], out, capsys)
-    assert "There is no embedded pair 'nonsense'." in said
+def test_refuses_an_unknown_pair(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(["run", "Once", "--pair", "nonsense"], out, capsys)
+    assert "There is no embedded pair 'nonsense'." in message
 
 
-def test_the_hub_offline(
+def test_reports_an_unreachable_hub(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    said = refused(["run", "Once", *models(folder), "--target", "us/nothing"], out, capsys)
-    assert "us/nothing is not in the local cache and the Hub cannot be reached." in said
+    message = refused(["run", "Once", *models(folder), "--target", "us/nothing"], out, capsys)
+    assert "us/nothing is not in the local cache and the Hub cannot be reached." in message
 
 
-def test_out_of_memory(
+def test_reports_out_of_memory(
     folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(hardware, "free_memory", lambda _device: 1000)
-    said = refused(["run", "Once", *models(folder)], out, capsys)
-    assert "does not fit in the memory of the device." in said
+    message = refused(["run", "Once", *models(folder)], out, capsys)
+    assert "does not fit in the memory of the device." in message
 
 
 def damages(whole: str) -> dict[str, str]:
@@ -393,7 +393,7 @@ def damages(whole: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "damage", ["truncated", "of an unknown schema", "not JSON", "another object"]
 )
-def test_a_real_trace_that_was_damaged(
+def test_refuses_a_damaged_trace(
     damage: str, saved: tuple[Record, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "trace.json"

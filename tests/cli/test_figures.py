@@ -1,4 +1,4 @@
-"""The table of figures: known figures in their column, unknown ones with the reason."""
+"""The table of figures: known figures in their column, unknown ones with a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPELT = ["aaa", "aar", "rdd", "aaa"]  # 8 accepted of 10 tested of 12 drafted; 1
 
 
 def measured_trace() -> Trace:
-    """Both lanes timed twice alike: the target in 0.12 s, the run in 0.04 s."""
+    """Time both lanes twice with equal results: the target in 0.12 s, the run in 0.04 s."""
     trace = make_trace(SPELT, step_costs=make_costs())
     passes = Passes(
         target=[[0.01] * len(trace.token_ids)] * 2, speculative=[[0.01] * len(SPELT)] * 2
@@ -27,8 +27,8 @@ def measured_trace() -> Trace:
     return timed(trace, passes)
 
 
-def test_the_object_says_where_the_speed_went(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its changes add up to what was observed; without step costs there is none."""
+def test_json_has_the_waterfall(capsys: pytest.CaptureFixture[str]) -> None:
+    """The changes add up to the observed speedup; without step costs there is no waterfall."""
     print_report(measured_trace())
     steps = json.loads(capsys.readouterr().out)["waterfall"]["steps"]
     assert (steps[0]["name"], steps[-1]["name"]) == ("textbook", "observed")
@@ -66,18 +66,18 @@ def test_the_verdict_comes_first_and_bold() -> None:
         "speedup, observed 3.00 × 3.00–3.00, 1 timed slice",
         "tokens/s 300.0",
         "tokens/s, target alone 100.0",
-        "τ, tokens a round 3.00 of 4 possible",
+        "τ, tokens per round 3.00 of 4 possible",
         "α observed 0.800 too few rounds for an interval",
         "draft acceptance rate 0.667 8 accepted of 12 drafted",
         "c, a draft step 0.100 in target steps",
         "v, a verification 1.30 of 4 tokens, in target steps",
-        "speedup, accounted 1.88 × what the two models explain",
-        "speedup, limit 2.50 × if all were accepted",
+        "speedup, accounted 1.88 × explained by step costs",
+        "speedup, limit 2.50 × with every candidate accepted",
         "time to first token 32.0 ms target alone 30.0 ms",
         "α at position 1 0.750 ━━━━━━━━━━━━━━━",
     ],
 )
-def test_a_known_figure(expected: str) -> None:
+def test_prints_a_known_figure(expected: str) -> None:
     lines = [" ".join(line.split()) for line in drawn(measured_trace()).split("\n")]
     assert expected in lines
 
@@ -94,7 +94,7 @@ def test_a_known_figure(expected: str) -> None:
         ("v, a verification", "no step costs in this trace"),
     ],
 )
-def test_what_was_not_measured_says_so(label: str, reason: str) -> None:
+def test_names_what_was_not_measured(label: str, reason: str) -> None:
     assert row(drawn(make_trace(SPELT)), label) == f"{label} – {reason}"
 
 
@@ -105,13 +105,13 @@ def test_what_was_not_measured_says_so(label: str, reason: str) -> None:
         ("α observed", "no candidate was tested"),
         ("α expected", "no candidate was tested"),
         ("draft acceptance rate", "nothing was drafted"),
-        ("τ, tokens a round", "no whole round"),
+        ("τ, tokens per round", "no whole round"),
         ("α at position 1", "never tested"),
         ("time to first token", "no round"),
         ("drafting wasted", "no whole round"),
     ],
 )
-def test_a_run_without_rounds_still_draws(label: str, reason: str) -> None:
+def test_renders_a_run_without_rounds(label: str, reason: str) -> None:
     assert row(drawn(make_trace([])), label) == f"{label} – {reason}"
 
 
@@ -120,27 +120,29 @@ def test_a_run_without_rounds_still_draws(label: str, reason: str) -> None:
     [
         (RunConfig(temperature=0.0), "story", "none yet for this pair; `bench` makes one"),
         (RunConfig(), "story", "none yet for this pair and sampling"),
-        (RunConfig(temperature=0.0), None, "made only for the preset prompts"),
-        (RunConfig(rule="over-accept"), "story", "made only for one lossless chain"),
-        (RunConfig(drafter="prompt-lookup"), "story", "made only for a draft model"),
+        (RunConfig(temperature=0.0), None, "only for the preset prompts"),
+        (RunConfig(rule="over-accept"), "story", "only for one lossless chain"),
+        (RunConfig(drafter="prompt-lookup"), "story", "only with a draft model"),
     ],
 )
-def test_a_missing_forecast_says_why(config: RunConfig, kind: str | None, reason: str) -> None:
+def test_gives_the_reason_for_a_missing_forecast(
+    config: RunConfig, kind: str | None, reason: str
+) -> None:
     trace = make_trace(SPELT, config=config, prompt=replace(make_prompt(), kind=kind))
     assert row(drawn(trace), "speedup, forecast") == f"speedup, forecast – {reason}"
 
 
-def test_a_forecast_tells_where_it_comes_from() -> None:
+def test_a_forecast_names_its_source() -> None:
     made = Forecast(speedup=1.234, tau=2.0, kind="story", num_texts=4)
     trace = make_trace(SPELT, forecast=made)
-    expected = "speedup, forecast 1.23 × made before the run, 4 texts of story"
+    expected = "speedup, forecast 1.23 × before the run, from 4 texts of story"
     assert row(drawn(trace), "speedup, forecast") == expected
 
 
-def test_intervals_carry_their_labels() -> None:
+def test_intervals_are_labelled() -> None:
     text = drawn(make_trace(["aar", "aaa"] * 10))
     assert row(text, "α observed").endswith(", this prompt")
-    assert row(text, "α expected").endswith(", by the luck of the draws")
+    assert row(text, "α expected").endswith(", sampling noise")
     greedy = drawn(make_trace(SPELT, config=RunConfig(gamma=3, temperature=0.0)))
     assert row(greedy, "α expected").endswith("no coins at temperature 0")
 
@@ -152,13 +154,13 @@ def test_many_positions_are_cut_short_and_counted() -> None:
     assert "and 12 more with --json" in text
 
 
-def test_a_lossy_run_says_so_beside_its_verdict() -> None:
+def test_a_lossy_run_is_marked_below_its_verdict() -> None:
     lossy = make_trace(SPELT, config=RunConfig(gamma=3, rule="over-accept", epsilon=0.25))
     assert drawn(lossy).split("\n")[1] == "  LOSSY: over-acceptance, ε = 0.25"
     assert "LOSSY" not in drawn(make_trace(SPELT))
 
 
-def test_the_place_the_end_and_the_notices_close_the_page() -> None:
+def test_machine_end_and_notices_come_last() -> None:
     trace = make_trace(["aa", "a"], notices=("Beware\x1b[2J of this.",), finish="stopped")
     assert drawn(trace).split("\n")[-4:] == [
         "  pair toy · cpu · float32 · 1 thread · step lean",
@@ -168,29 +170,31 @@ def test_the_place_the_end_and_the_notices_close_the_page() -> None:
     ]
 
 
-def test_noisy_step_costs_say_so_and_what_to_do() -> None:
+def test_warns_about_noisy_step_costs_with_a_remedy() -> None:
     costs = make_costs()
     steady, noisy = (
         make_trace(SPELT, step_costs=replace(costs, drift=drift)) for drift in (0.04, 0.23)
     )
-    said = " ".join(drawn(noisy).split())
-    assert "Step costs were measured on a busy machine: the same steps drifted by 23.0 %." in said
-    assert "--measure-costs" in said
+    message = " ".join(drawn(noisy).split())
+    assert (
+        "Step costs were measured on a busy machine: the same steps drifted by 23.0 %." in message
+    )
+    assert "--measure-costs" in message
     assert "busy machine" not in drawn(steady)
 
 
-def test_step_costs_cut_short_say_so_and_what_to_do() -> None:
+def test_warns_about_incomplete_step_costs_with_a_remedy() -> None:
     short = replace(make_costs(), samples=2, interpolated=(3, 4))
-    said = " ".join(drawn(make_trace(SPELT, step_costs=short)).split())
-    assert "The time for step costs ran out: some rest on 2 samples." in said
-    assert "Verifying 3, 4 tokens was not timed: it lies between its neighbours." in said
-    assert "--measure-costs" in said
+    message = " ".join(drawn(make_trace(SPELT, step_costs=short)).split())
+    assert "ran out of time: some rest on 2 samples" in message
+    assert "Verifying 3, 4 tokens was not timed" in message
+    assert "--measure-costs" in message
     enough = replace(make_costs(), samples=6)
     assert "ran out" not in drawn(make_trace(SPELT, step_costs=enough))
 
 
 @pytest.mark.parametrize("width", [64, 80, 110])
-def test_the_table_keeps_to_the_width_and_its_columns(width: int) -> None:
+def test_the_table_keeps_its_width_and_columns(width: int) -> None:
     notice = "word " * 60
     lines = drawn(replace(measured_trace(), notices=(notice,)), width=width).split("\n")
     assert all(display_width(line) <= width for line in lines)
@@ -198,5 +202,5 @@ def test_the_table_keeps_to_the_width_and_its_columns(width: int) -> None:
     assert points == {len("    ") + 23 + 7 - 4}
 
 
-def test_without_colour_no_code_is_sent() -> None:
+def test_prints_no_escape_code_without_colour() -> None:
     assert "\x1b" not in drawn(measured_trace())

@@ -1,4 +1,4 @@
-"""What an earlier version wrote opens and reads the same: a trace, a library, a comparison.
+"""Files of an earlier version still read the same: a trace, a library, a comparison.
 
 The files in ``of_before`` were written by the command line of version 0.1.0, and are never
 written again.
@@ -20,8 +20,8 @@ from specviz.player.replay import comparison_html, replay_html
 from specviz.store import Library, load_trace
 
 BEFORE = Path(__file__).parent / "of_before"
-# What whole blocks of timing told. Now there are intervals, and the first token takes as long as
-# the others.
+# Keys of timing in whole blocks. Now there are intervals, and the first token takes as long as the
+# others.
 _OF_BLOCKS = ("noisy", "drift", "baseline_ttft_ms")
 
 
@@ -31,7 +31,7 @@ def library(tmp_path: Path) -> Library:
 
 
 def still(before: Any, now: Any, where: str = "") -> None:
-    """Everything that was there still has the same value; new entries may have been added."""
+    """Check that every old entry has its old value; new entries are allowed."""
     if isinstance(before, dict):
         for key, value in before.items():
             assert key in now, f"{where}.{key}"
@@ -50,24 +50,24 @@ def written(name: str) -> Any:
     return json.loads((BEFORE / name).read_text(encoding="utf-8"))
 
 
-def test_show_prints_what_run_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_the_old_output_of_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(BEFORE / "trace.json"), "--json"]) == 0
     before = written("run.json")
     for figure in _OF_BLOCKS:
         before["metrics"].pop(figure)
-    before["metrics"]["intervals"]["coins"].pop("label")  # words, which may be others now
+    before["metrics"]["intervals"]["coins"].pop("label")  # its wording may have changed
     still(before, json.loads(capsys.readouterr().out))
 
 
-def test_a_comparison_is_what_it_was(library: Library) -> None:
+def test_an_old_comparison_has_its_old_values(library: Library) -> None:
     (row,) = library.comparisons()
     plan, runs = kept_comparison(library, row.key)
     assert (row.num_runs, len(runs)) == (4, 4)
     found = compare(plan, runs)
     before = written("compare.json")
     before.pop("runs")
-    before["verdict"].pop("text")  # a sentence, whose numbers may be written with other digits
-    for part in ("notes", "ranking", "ratios"):  # of rates then, of speedups now
+    before["verdict"].pop("text")  # a sentence, which may format numbers differently
+    for part in ("notes", "ranking", "ratios"):  # then of rates, now of speedups
         before["verdict"].pop(part)
     for lane in before["lanes"]:
         lane.pop("noisy")
@@ -77,7 +77,7 @@ def test_a_comparison_is_what_it_was(library: Library) -> None:
     assert json.dumps("γ 2")[1:-1] in comparison_html(found, runs)
 
 
-def test_every_kept_run_opens_and_plays(library: Library) -> None:
+def test_every_old_run_opens_in_the_player(library: Library) -> None:
     rows = library.find()
     assert len(rows) == 5
     for row in rows:

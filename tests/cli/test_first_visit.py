@@ -1,4 +1,4 @@
-"""A first visit through the worker, with the pair in the box as it is."""
+"""A first visit through the worker, with the embedded pair."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
 
 
-def test_its_verdict_comes_after_its_first_round() -> None:
+def test_the_speedup_comes_after_the_first_round() -> None:
     began = time.perf_counter()
     visit = first_visit(PairSpec(device="cpu", threads=1), budget=0.5)
     assert 0 < visit.first_round < visit.verdict < time.perf_counter() - began
@@ -25,6 +25,6 @@ def test_its_verdict_comes_after_its_first_round() -> None:
     assert visit.speedup > 0
 
 
-def test_a_body_that_does_not_fit_is_refused_as_on_the_page() -> None:
+def test_refuses_a_body_that_does_not_fit_as_the_page_does() -> None:
     with pytest.raises(DeviceError, match="does not fit"):
         first_visit(PairSpec(device="cpu", threads=1, target_body="100B"))

@@ -1,4 +1,4 @@
-"""``bench --gpu`` with a stand-in for what it measures: who may run it, tables, the first visit."""
+"""``bench --gpu`` with fake measurements: required device, tables, the first visit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specviz.bench import gpu_bench
-from specviz.bench.gpu_goals import ASKED, Figure, judged
+from specviz.bench.gpu_goals import GOALS, GpuFigure, judge_goals
 from specviz.bench.gpu_plan import GpuPlan
 from specviz.cli import gpu_bench as command
 from specviz.cli import main
@@ -23,14 +23,17 @@ ON_CPU = ("bench", "--gpu", "--device", "cpu", "--bodies", "none/10M")
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the bench was asked for; it measures nothing."""
+def requested(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Record what the bench requests; it measures nothing."""
     known: dict[str, Any] = {}
 
     def run(load: Any, plan: GpuPlan, say: Any, further: Any) -> dict[str, Any]:
         known.update(load=load, plan=plan, further=further)
         empty = ("figures", "rows", "divergences", "notices")
-        return {name: [] for name in empty} | {"asked": judged(ASKED, further), "environment": {}}
+        return {name: [] for name in empty} | {
+            "asked": judge_goals(GOALS, further),
+            "environment": {},
+        }
 
     def visit(spec: PairSpec) -> FirstVisit:
         known["visited"] = spec
@@ -41,8 +44,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return known
 
 
-def test_without_cuda_one_line_says_what_is_needed(
-    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_reports_a_missing_gpu_in_one_line(
+    requested: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "_has_cuda", lambda: False)
     for device in ("auto", "cuda", "cuda:1"):
@@ -51,81 +54,79 @@ def test_without_cuda_one_line_says_what_is_needed(
         assert printed.out == ""
         assert printed.err.startswith("error: bench --gpu needs a CUDA device")
         assert printed.err.count("\n") == 1
-    assert asked == {}
+    assert requested == {}
 
 
-def test_a_gpu_is_what_auto_means(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_selects_a_gpu(requested: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_has_cuda", lambda: True)
     assert main(["bench", "--gpu"]) == 0
-    spec = asked["visited"]
+    spec = requested["visited"]
     assert (spec.device, spec.step, spec.dtype) == ("cuda", "auto", "auto")
     assert (spec.draft_body, spec.target_body) == ("1B", "8B")
-    assert asked["plan"].repeats == 7
+    assert requested["plan"].repeats == 7
 
 
-def test_another_device_tries_the_command(
-    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_on_a_named_cpu(requested: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ON_CPU, "--contexts", "32,64", "--gammas", "2", "--repeats", "1", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["asked"][-1]["measured"] == 31.25
-    plan, spec = asked["plan"], asked["visited"]
+    plan, spec = requested["plan"], requested["visited"]
     assert (plan.contexts, plan.gammas, plan.repeats) == ((32, 64), (2,), 1)
     assert (spec.device, spec.step, spec.target_body) == ("cpu", "graphed", "10M")
-    assert [(each.name, each.value) for each in asked["further"]] == [
+    assert [(each.name, each.value) for each in requested["further"]] == [
         ("first_round_seconds", 12.5),
         ("first_visit_seconds", 31.25),
     ]
 
 
-def test_a_first_visit_without_a_verdict_is_told(
-    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_reports_a_failed_first_visit(
+    requested: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(spec: PairSpec) -> FirstVisit:
         raise DeviceError("It does not fit.", remedy="Choose a smaller one.")
 
     monkeypatch.setattr(command, "first_visit", refuse)
     assert main([*ON_CPU]) == 0
-    assert asked["further"] == ()
+    assert requested["further"] == ()
     out = capsys.readouterr().out
-    assert "  No first visit with bodies of none/10M. It does not fit. Choose a smaller one." in out
+    assert "  The first visit with bodies none/10M failed. It does not fit." in out
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
-        (("--gpu", "--target-body", "30M"), "With --gpu bodies come in pairs."),
-        (("--bodies", "1B/8B"), "--bodies acts only on --gpu."),
-        (("--gammas", "3"), "--gammas acts only on --gpu."),
-        (("--contexts", "256"), "--contexts acts only on --gpu."),
+        (("--gpu", "--target-body", "30M"), "--gpu takes pairs of bodies."),
+        (("--bodies", "1B/8B"), "--bodies needs --gpu."),
+        (("--gammas", "3"), "--gammas needs --gpu."),
+        (("--contexts", "256"), "--contexts needs --gpu."),
         (("--gpu", "--device", "cpu", "--gammas", "0"), "--gammas is '0'."),
         (("--gpu", "--repeats", "0"), "repeats is 0."),
     ],
 )
-def test_what_has_no_effect_is_refused(
+def test_refuses_options_without_effect(
     given: tuple[str, ...],
-    said: str,
-    asked: dict[str, Any],
+    message: str,
+    requested: dict[str, Any],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["bench", *given]) == 2
-    assert said in capsys.readouterr().err
-    assert asked == {}
+    assert message in capsys.readouterr().err
+    assert requested == {}
 
 
-def test_tables_show_what_is_asked_and_the_first_visit_last() -> None:
+def test_tables_show_the_goals_first_and_the_first_visit_last() -> None:
     place = {"bodies": "1B/8B", "context": 256}
     figures = (
-        Figure(name="bandwidth", value=4.2e12, bodies="1B/8B"),
-        Figure(name="share_plain", value=0.875, **place),
-        Figure(name="record_cost", value=0.98, low=0.9625, high=0.99, gamma=5, **place),
-        Figure(name="free_gamma", value=8, gamma=5, **place),
-        Figure(name="c", value=None, gamma=5, **place),
-        Figure(name="first_round_seconds", value=12.5, bodies="1B/8B"),
-        Figure(name="first_visit_seconds", value=31.25, bodies="1B/8B"),
+        GpuFigure(name="bandwidth", value=4.2e12, bodies="1B/8B"),
+        GpuFigure(name="share_plain", value=0.875, **place),
+        GpuFigure(name="record_cost", value=0.98, low=0.9625, high=0.99, gamma=5, **place),
+        GpuFigure(name="free_gamma", value=8, gamma=5, **place),
+        GpuFigure(name="c", value=None, gamma=5, **place),
+        GpuFigure(name="first_round_seconds", value=12.5, bodies="1B/8B"),
+        GpuFigure(name="first_visit_seconds", value=31.25, bodies="1B/8B"),
     )
     result = {
-        "asked": judged(ASKED, figures),
+        "asked": judge_goals(GOALS, figures),
         "figures": [asdict(each) for each in figures],
         "rows": [{**place, "lane": "plain", "seconds": 0.5}],
         "divergences": [{**place, "lane": "compiled", "position": 7, "margin": 0.015625}],
@@ -137,8 +138,8 @@ def test_tables_show_what_is_asked_and_the_first_visit_last() -> None:
     assert rows["share_plain"] == ["share_plain", "0.875", "–"]
     assert rows["record_cost"] == ["record_cost", "–", "0.980", "(0.963", "to", "0.990)"]
     assert rows["free_gamma"][1:] == ["–", "8"]
-    met = {row[0]: row[-1] for row in map(str.split, lines[1 : 1 + len(ASKED)])}
+    met = {row[0]: row[-1] for row in map(str.split, lines[1 : 1 + len(GOALS)])}
     assert (met["share_plain"], met["record_cost"], met["accounting"]) == ("yes", "no", "measured")
-    assert "  1B/8B, 256 tokens; a bare sum reads 4.2 TB a second" in lines
+    assert "  1B/8B, 256 tokens; a plain sum reads 4.2 TB per second" in lines
     assert lines[-4:-2] == ["  first_round_seconds  12.500", "  first_visit_seconds  31.250"]
     assert lines[-1] == "  device cuda · dtype bfloat16"

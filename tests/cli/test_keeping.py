@@ -1,4 +1,4 @@
-"""``run`` keeps the run in the library, unless told not to, and never fails because of it."""
+"""``run`` saves the run in the library, unless disabled, and never fails because of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.store import Library, load_trace
 from tests.cli.fakes import FakeEngine
 
 
-def test_a_run_is_kept(
+def test_saves_a_run(
     engine: FakeEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", "words", "--json", "--out", str(tmp_path / "run.json")]) == 0
@@ -21,7 +21,7 @@ def test_a_run_is_kept(
     assert row.summary.gamma == load_trace(tmp_path / "run.json").config.gamma
 
 
-def test_a_stopped_run_is_kept(engine: FakeEngine) -> None:
+def test_saves_a_stopped_run(engine: FakeEngine) -> None:
     def prepare(run: object) -> None:
         run.before_round = lambda index: run.stop() if index == 1 else None  # pyright: ignore
 
@@ -31,21 +31,21 @@ def test_a_stopped_run_is_kept(engine: FakeEngine) -> None:
     assert row.summary.finish == "stopped"
 
 
-def test_a_run_may_be_left_out(engine: FakeEngine, home: Path) -> None:
+def test_no_keep_saves_nothing(engine: FakeEngine, home: Path) -> None:
     assert main(["run", "words", "--json", "--no-keep"]) == 0
     assert list(home.iterdir()) == []
 
 
-def test_a_library_that_cannot_be_written_costs_one_line(
+def test_an_unwritable_library_costs_one_line(
     engine: FakeEngine,
     home: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (home / "runs.db").write_bytes(b"something else altogether")
     assert main(["run", "words", "--json"]) == 0
-    said = capsys.readouterr()
-    assert '"metrics"' in said.out
-    (line,) = [each for each in said.err.splitlines() if "not kept" in each]
-    assert line.startswith("not kept in the run library: ")
+    message = capsys.readouterr()
+    assert '"metrics"' in message.out
+    (line,) = [each for each in message.err.splitlines() if "not saved" in each]
+    assert line.startswith("not saved in the run library: ")
     assert "Move it away" in line
     assert (home / "runs.db").read_bytes() == b"something else altogether"

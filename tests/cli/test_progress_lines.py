@@ -24,7 +24,7 @@ def download(percent: int, done: int) -> Progress:
     )
 
 
-TOLD = (
+REPORTS = (
     Progress(activity="looking", text="looking up us/target on the Hub"),
     download(0, 0),
     download(0, 90_000_000),
@@ -35,37 +35,37 @@ TOLD = (
 
 
 @pytest.fixture
-def telling(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+def downloading(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     """An engine that reports a download while it loads."""
 
     class TellingEngine(FakeEngine):
         def load_pair(self, spec: PairSpec, *, progress: ProgressCallback) -> object:
-            for told in TOLD:
-                progress(told)
+            for output in REPORTS:
+                progress(output)
             return super().load_pair(spec, progress=progress)
 
     return TellingEngine(monkeypatch)
 
 
-def test_each_text_is_said_once() -> None:
-    said: list[str] = []
-    tell = progress_in_lines(said.append)
-    for progress in TOLD:
-        tell(progress)
-    assert said == list(dict.fromkeys(progress.text for progress in TOLD))
-    assert DOWNLOAD.format(10) in said
+def test_prints_each_text_once() -> None:
+    message: list[str] = []
+    on_progress = progress_in_lines(message.append)
+    for progress in REPORTS:
+        on_progress(progress)
+    assert message == list(dict.fromkeys(progress.text for progress in REPORTS))
+    assert DOWNLOAD.format(10) in message
 
 
-def test_bench_says_the_lines(telling: FakeEngine, monkeypatch, capsys) -> None:
+def test_bench_prints_the_lines(downloading: FakeEngine, monkeypatch, capsys) -> None:
     fake_bench(monkeypatch, {})
     assert main(["bench"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    told = [line for line in lines if line.startswith("downloading")]
-    assert told == [DOWNLOAD.format(0), DOWNLOAD.format(10)] * 2  # as it is, and in its body
+    output = [line for line in lines if line.startswith("downloading")]
+    assert output == [DOWNLOAD.format(0), DOWNLOAD.format(10)] * 2  # as it is, and in its body
 
 
-def test_run_changes_one_passing_line_of_a_terminal(
-    telling: FakeEngine, monkeypatch, capsys
+def test_run_updates_one_status_line_in_a_terminal(
+    downloading: FakeEngine, monkeypatch, capsys
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main(["run", "Once"]) == 0
@@ -75,13 +75,13 @@ def test_run_changes_one_passing_line_of_a_terminal(
     assert shown.endswith("\r\x1b[K")
 
 
-def test_run_says_nothing_where_there_is_no_terminal(telling: FakeEngine, capsys) -> None:
+def test_run_prints_no_progress_without_a_terminal(downloading: FakeEngine, capsys) -> None:
     assert main(["run", "Once"]) == 0
     assert "downloading" not in capsys.readouterr().err
 
 
-def test_run_says_once_that_step_costs_are_measured(telling: FakeEngine, capsys) -> None:
-    telling.measures = True
+def test_run_reports_measuring_step_costs_once(downloading: FakeEngine, capsys) -> None:
+    downloading.measures = True
     assert main(["run", "Once", "--json"]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "step costs" in line]
     assert lines == [
@@ -89,11 +89,11 @@ def test_run_says_once_that_step_costs_are_measured(telling: FakeEngine, capsys)
     ]
 
 
-def test_run_tells_of_step_costs_in_a_passing_line_of_a_terminal(
-    telling: FakeEngine, monkeypatch, capsys
+def test_run_reports_step_costs_in_the_status_line_of_a_terminal(
+    downloading: FakeEngine, monkeypatch, capsys
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    telling.measures = True
+    downloading.measures = True
     assert main(["run", "Once"]) == 0
     shown = capsys.readouterr().err
     assert "\r\x1b[K  measuring step costs: 20 % …" in shown

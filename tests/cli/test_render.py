@@ -1,4 +1,4 @@
-"""The fate of a token shows by colour and by a mark; rows keep to the width."""
+"""A token's fate shows as a colour and a mark; rows keep the width."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from specviz.cli.render import (
     render_prompt_ids,
     render_round,
     render_text,
-    tinted,
+    styled_tokens,
     token_piece,
 )
 from specviz.cli.terminal_text import SGR, Painter, Style, display_width
 from specviz.record.trace import Candidate, CutReason, Extra, RoundTimes, RunConfig
-from tests.methods import way_trace
+from tests.methods import method_trace
 from tests.traces import make_candidate, make_extra, make_prompt, make_round, make_trace
 
 PLAIN = Painter(colour=False, width=80)
@@ -37,7 +37,7 @@ def without_colour(text: str) -> str:
 
 
 @pytest.mark.parametrize(("token", "fate", "shown"), FATES)
-def test_each_fate_has_its_form_and_its_colour(
+def test_each_fate_has_a_mark_and_a_colour(
     token: Candidate | Extra, fate: Style, shown: str
 ) -> None:
     assert token_piece(token) == (shown, fate)
@@ -82,7 +82,7 @@ def test_wide_characters_keep_the_columns_aligned() -> None:
     assert display_width(render_round(PLAIN, wide)) == display_width(render_round(PLAIN, narrow))
 
 
-def test_times_leave_a_narrow_terminal() -> None:
+def test_narrow_terminals_show_no_times() -> None:
     assert "ms" not in render_round(Painter(colour=False, width=50), make_round("a"))
 
 
@@ -91,7 +91,7 @@ def test_slow_rounds_keep_their_columns() -> None:
     assert render_round(PLAIN, slow).endswith("  1000  12300 ms")
 
 
-def test_a_hostile_token_is_shown_and_not_sent() -> None:
+def test_a_hostile_token_is_escaped() -> None:
     hostile = make_candidate(text="\x1b[2J\u202e\n")
     row = render_round(PLAIN, replace(make_round("a"), candidates=(hostile,)))
     assert "\\x1b[2J\\u202e⏎" in row
@@ -116,7 +116,7 @@ def test_a_round_with_nothing_drafted_shows_its_bonus() -> None:
         ("context", "context full"),
     ],
 )
-def test_a_cut_round_says_why(cut: CutReason, words: str) -> None:
+def test_a_cut_round_shows_the_reason(cut: CutReason, words: str) -> None:
     assert f"·w10 — {words}" in render_round(PLAIN, make_round("a", cut=cut))
 
 
@@ -138,7 +138,7 @@ def test_a_lossy_rule_is_marked() -> None:
     assert "LOSSY: over-acceptance, ε = 0.1, residual from target" in render_heading(PLAIN, other)
 
 
-def test_text_is_tinted_by_origin_after_a_dim_prompt() -> None:
+def test_text_is_coloured_by_origin_after_a_dim_prompt() -> None:
     trace = make_trace(["ar", "aa"], config=RunConfig(gamma=2))
     text = render_text(COLOUR, trace)
     assert text.startswith(f"  {COLOUR.paint(' w1 w2 w3 w4', 'dim')}")
@@ -146,7 +146,7 @@ def test_text_is_tinted_by_origin_after_a_dim_prompt() -> None:
     assert without_colour(text) == "   w1 w2 w3 w4 w10 w11 w10 w11 w12"
 
 
-def test_a_character_split_over_tokens_comes_out_whole() -> None:
+def test_a_character_split_over_tokens_is_printed_whole() -> None:
     halves = replace(
         make_round("a"),
         candidates=(make_candidate(text="\ufffd"),),
@@ -154,7 +154,7 @@ def test_a_character_split_over_tokens_comes_out_whole() -> None:
         emitted=(1, 9),
     )
     trace = make_trace([halves, "aa"], config=RunConfig(gamma=2))
-    pieces = tinted(replace(trace, text="😀 w10 w11 w12"))
+    pieces = styled_tokens(replace(trace, text="😀 w10 w11 w12"))
     assert pieces == [
         ("😀", "bonus"),
         (" w10", "accepted"),
@@ -165,20 +165,20 @@ def test_a_character_split_over_tokens_comes_out_whole() -> None:
 
 def test_text_that_does_not_match_its_tokens_is_still_shown_whole() -> None:
     trace = replace(make_trace(["aa"]), text="something else w11")
-    assert tinted(trace) == [("something else w11", "normal")]
+    assert styled_tokens(trace) == [("something else w11", "normal")]
 
 
 def test_a_text_cut_at_a_stop_string_ends_there() -> None:
     trace = replace(make_trace(["aa"]), text=" w10 w")
-    assert tinted(trace) == [(" w10", "accepted"), (" w", "bonus")]
+    assert styled_tokens(trace) == [(" w10", "accepted"), (" w", "bonus")]
 
 
 def test_tokens_beyond_the_emitted_ones_are_not_in_the_text() -> None:
     ended = replace(make_round("aaa", cut="eos"), emitted=(10, 11))
-    assert [text for text, _ in tinted(make_trace([ended]))] == [" w10", " w11"]
+    assert [text for text, _ in styled_tokens(make_trace([ended]))] == [" w10", " w11"]
 
 
-def test_hostile_text_is_neutralised() -> None:
+def test_hostile_text_is_escaped() -> None:
     prompt = replace(make_prompt(), text="safe\x1b]0;title\x07\u202e")
     text = render_text(PLAIN, replace(make_trace(["a"]), prompt=prompt))
     assert "safe\\x1b]0;title\\x07\\u202e w10" in text
@@ -201,7 +201,7 @@ def test_prompt_ids_are_shown_in_full() -> None:
 
 
 def test_a_tree_shows_what_was_tested_and_counts_the_rest() -> None:
-    (entry, *_) = way_trace("tree").rounds
+    (entry, *_) = method_trace("tree").rounds
     shown = render_round(Painter(colour=False, width=100), entry)
     tested = [each for each in entry.candidates if each.tested]
     assert f"({entry.num_drafted - len(tested)} never tested)" in " ".join(shown.split())

@@ -1,4 +1,4 @@
-"""``score``: acceptance along a text, token by token, and the texts that it refuses."""
+"""``score``: acceptance along a text, token by token, and refused texts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def written(tmp_path: Path, text: str | bytes) -> str:
     return str(file)
 
 
-def test_what_the_target_writes_is_scored_token_by_token(
+def test_scores_the_targets_own_text_token_by_token(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = scored(["--prompt", PROMPT, *SHORT, "--top-k", "50"], folder, capsys)
@@ -60,7 +60,7 @@ def test_what_the_target_writes_is_scored_token_by_token(
     assert [row["gamma"] for row in record["tau"]] == list(range(1, 17))
 
 
-def test_a_given_text_is_scored_as_it_is(
+def test_scores_a_given_text_unchanged(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = written(tmp_path, "Once upon a time there was a little girl")
@@ -75,7 +75,7 @@ def test_a_given_text_is_scored_as_it_is(
     assert greedy["tau"] == []
 
 
-def test_lines_for_people(
+def test_prints_a_summary(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -84,13 +84,13 @@ def test_lines_for_people(
     assert main(["score", "--text-file", file, *models(folder)]) == 0
     out = capsys.readouterr().out
     assert "\x1b" not in out
-    assert "not the target's words" in " ".join(out.split())
+    assert "The target did not write this text" in " ".join(out.split())
     assert main(["score", "--text-file", file, "--temperature", "0", *models(folder)]) == 0
-    assert capsys.readouterr().out.lstrip().startswith("This text is impossible under this law")
+    assert "has probability 0" in " ".join(capsys.readouterr().out.split())
     assert main(["score", "--prompt", PROMPT, *SHORT, *models(folder)]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "The target wrote them under this law." in out
-    assert "tokens a round" in out
+    assert "The target wrote them with these settings." in out
+    assert "tokens per round" in out
 
 
 # Refused
@@ -107,54 +107,54 @@ def test_lines_for_people(
         ("--prompt x --temperature -1", "temperature is -1.0."),
         ("--prompt x --top-p 0", "top_p is 0."),
         ("--prompt x --max-new-tokens 0", "max_new_tokens is 0."),
-        ("--prompt x --stop END", "Expectations are of whole texts"),
-        ("--prompt x --fork 1:1:5=0.5", "Expectations are of whole texts"),
-        ("--prompt x --draft a", "--draft has no --target."),
-        ("--prompt x --target a", "--target has no --draft."),
-        ("--prompt x --pair a --draft b", "--pair comes with --draft or --target."),
+        ("--prompt x --stop END", "Tune scores whole texts"),
+        ("--prompt x --fork 1:1:5=0.5", "Tune scores whole texts"),
+        ("--prompt x --draft a", "--draft needs --target."),
+        ("--prompt x --target a", "--target needs --draft."),
+        ("--prompt x --pair a --draft b", "--pair excludes --draft and --target."),
         ("--prompt x --rule over-accept", "unrecognized arguments: --rule"),
         ("--prompt x --drafter prompt-lookup", "unrecognized arguments: --drafter"),
     ],
 )
-def test_bad_input_is_told_in_a_line_before_any_model(
+def test_refuses_bad_input_in_one_line_before_loading_a_model(
     engine: FakeEngine, arguments: str, culprit: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert culprit in complaint(["score", *arguments.split()], capsys)
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
 @pytest.mark.parametrize(
     ("content", "culprit"),
     [
-        (b"", "has no words"),
-        (b" \n\t\r\n ", "has no words"),
+        (b"", "has no text"),
+        (b" \n\t\r\n ", "has no text"),
         (b"\xff\xfe\x00", "UTF-8"),
         (b"caf\xe9", "UTF-8"),
         (b"\xed\xa0\x80", "UTF-8"),
         (b"x" * 2_000_000, "text.txt"),
     ],
 )
-def test_a_file_without_words_is_refused_before_any_model(
+def test_refuses_an_empty_or_invalid_text_file_before_loading_a_model(
     engine: FakeEngine, content: bytes, culprit: str, tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     file = written(tmp_path, content)
     assert culprit in complaint(["score", "--text-file", file], capsys)
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
 @pytest.mark.parametrize(
     ("text", "culprit"), [("a", "single token"), ("word " * 3000, "context holds")]
 )
-def test_a_text_that_does_not_fit_is_refused(
+def test_refuses_a_text_that_does_not_fit(
     folder: Path, text: str, culprit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["score", "--text-file", written(tmp_path, text), *models(folder)]
-    assert culprit in complaint(asked, capsys)
+    requested = ["score", "--text-file", written(tmp_path, text), *models(folder)]
+    assert culprit in complaint(requested, capsys)
 
 
-def test_models_that_cannot_be_loaded_are_named(
+def test_names_models_that_cannot_be_loaded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["score", "--prompt", "x", "--draft", str(tmp_path), "--target", str(tmp_path)]
-    assert str(tmp_path) in complaint(asked, capsys)
+    requested = ["score", "--prompt", "x", "--draft", str(tmp_path), "--target", str(tmp_path)]
+    assert str(tmp_path) in complaint(requested, capsys)

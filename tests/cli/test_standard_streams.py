@@ -1,4 +1,4 @@
-"""Standard streams that are closed or full, and places that cannot be written: one line at most."""
+"""Closed or full standard streams, and unwritable paths: at most one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.traces import make_trace
 FULL = "/dev/full"
 LONG = "a" * 300
 
-# The command line on a stand-in for the engine, in a process of its own.
+# The command line with a fake engine, in its own process.
 PROGRAM = """
 import sys
 import pytest
@@ -64,7 +64,7 @@ def called(words: list[str], **streams: object) -> subprocess.CompletedProcess[s
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
-    """Its error line, after checking that it printed nothing else."""
+    """Return the error line, after checking that nothing else was printed."""
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")
@@ -92,7 +92,7 @@ def test_a_full_standard_output_is_one_line(saved: Path, index: int) -> None:
     complaints = [line for line in done.stderr.splitlines() if "library says" not in line]
     assert complaints == [
         "error: Standard output cannot be written: No space left on device. "
-        "Send it where there is room for it."
+        "Send it to a place with free space."
     ]
     assert done.returncode == 2
 
@@ -113,7 +113,7 @@ def test_bench_on_a_full_standard_output() -> None:
 
 
 @full_device
-def test_a_run_that_cannot_be_printed_is_kept() -> None:
+def test_saves_a_run_that_cannot_be_printed() -> None:
     with open(FULL, "w") as full:
         assert called(["run", "Once", "--json"], stdout=full).returncode == 2
     assert len(Library().find()) == 1
@@ -129,7 +129,7 @@ def test_nothing_is_loaded_for_a_closed_standard_output() -> None:
 
 
 @pytest.mark.parametrize("index", [1, 2, 4])
-def test_without_a_standard_error_all_else_is_as_ever(saved: Path, index: int) -> None:
+def test_a_closed_standard_error_changes_nothing_else(saved: Path, index: int) -> None:
     words = commands(saved)[index]
     done, usual = called(words, preexec_fn=closing(2)), called(words)
     assert (done.returncode, done.stderr) == (0, "")
@@ -138,7 +138,7 @@ def test_without_a_standard_error_all_else_is_as_ever(saved: Path, index: int) -
 
 @full_device
 @pytest.mark.parametrize("words", [["run", "Once", "--json"], ["bench", "--json"]])
-def test_a_full_standard_error_costs_nothing_else(words: list[str]) -> None:
+def test_a_full_standard_error_changes_nothing_else(words: list[str]) -> None:
     with open(FULL, "w") as full:
         done = called(words, stderr=full)
         refused = called(["run", "Once", "--gamma", "0"], stderr=full)
@@ -147,7 +147,7 @@ def test_a_full_standard_error_costs_nothing_else(words: list[str]) -> None:
     assert (refused.returncode, refused.stdout) == (2, "")
 
 
-def test_with_streams_closed_a_file_is_still_written_whole(saved: Path, tmp_path: Path) -> None:
+def test_writes_the_whole_file_with_closed_streams(saved: Path, tmp_path: Path) -> None:
     out = tmp_path / "replay.html"
     assert called(["show", str(saved), "--html", str(out)]).returncode == 0
     whole = out.read_bytes()
@@ -161,23 +161,23 @@ def test_with_streams_closed_a_file_is_still_written_whole(saved: Path, tmp_path
 
 
 def test_a_closed_standard_input_is_one_line() -> None:
-    said = one_line(called(["run", "-"], preexec_fn=closing(0)))
-    assert said.startswith("Standard input is closed.")
+    message = one_line(called(["run", "-"], preexec_fn=closing(0)))
+    assert message.startswith("Standard input is closed.")
 
 
 def test_a_standard_input_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     with (tmp_path / "only written").open("w") as file:
-        said = one_line(called(["run", "-"], stdin=file))
-    assert said.startswith("Standard input cannot be read: Bad file descriptor.")
+        message = one_line(called(["run", "-"], stdin=file))
+    assert message.startswith("Standard input cannot be read: Bad file descriptor.")
 
 
 def test_a_standard_input_without_an_end_is_one_line() -> None:
     with open("/dev/zero", "rb") as endless:
-        said = one_line(called(["run", "-"], stdin=endless))
-    assert said.startswith(f"Standard input is larger than {SIZE.shown(MAX_SUITE_BYTES)}.")
+        message = one_line(called(["run", "-"], stdin=endless))
+    assert message.startswith(f"Standard input is larger than {SIZE.shown(MAX_SUITE_BYTES)}.")
 
 
-# Places
+# Output paths
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_standard_input_without_an_end_is_one_line() -> None:
     ],
 )
 @pytest.mark.parametrize("name", [LONG, f"{LONG}/x", "x/" * 3000, "a\0b", "trace.json/x"])
-def test_a_name_that_no_file_can_have_is_one_line(
+def test_refuses_an_impossible_file_name_in_one_line(
     engine: FakeEngine,
     saved: Path,
     words: list[str],
@@ -205,20 +205,20 @@ def test_a_name_that_no_file_can_have_is_one_line(
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
     assert line.startswith(f"error: {words[-1]}: ")
-    assert (printed.out, engine.asked) == ("", {})
+    assert (printed.out, engine.requested) == ("", {})
 
 
-def test_a_link_to_nowhere_is_no_place(
+def test_refuses_a_broken_link(
     engine: FakeEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = tmp_path / "link.json"
     link.symlink_to(tmp_path / "missing" / "trace.json")
     assert main(["run", "Once", "--out", str(link)]) == 2
     assert "there is no folder" in capsys.readouterr().err
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
-def test_a_run_whose_file_finds_no_room_is_kept(
+def test_saves_a_run_when_the_disk_is_full_for_its_file(
     engine: FakeEngine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -236,7 +236,7 @@ def test_a_run_whose_file_finds_no_room_is_kept(
     assert [row.summary.finish for row in Library().find()] == ["length"]
 
 
-def test_a_run_is_saved_as_it_is_kept(engine: FakeEngine, tmp_path: Path) -> None:
+def test_the_file_equals_the_saved_run(engine: FakeEngine, tmp_path: Path) -> None:
     assert main(["run", "Once", "--json", "--out", str(tmp_path / "trace.json")]) == 0
     (row,) = Library().find()
     assert Library().open(row.id) == load_trace(tmp_path / "trace.json")

@@ -1,4 +1,4 @@
-"""No character that moves the cursor or turns the text may reach the terminal."""
+"""No character that moves the cursor or reverses the text reaches the terminal."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Terminal(io.StringIO):
         ("é日😀", "é日😀"),
     ],
 )
-def test_a_token_shows_what_it_is_made_of(text: str, shown: str) -> None:
+def test_a_token_shows_its_characters(text: str, shown: str) -> None:
     assert visible_token(text) == shown
 
 
@@ -61,7 +61,7 @@ def test_a_message_stays_on_one_line() -> None:
 
 
 @given(st.text())
-def test_nothing_unsafe_is_left(text: str) -> None:
+def test_no_unsafe_character_is_left(text: str) -> None:
     shown = visible_token(text) + visible_text(text).replace("\n", "") + one_line(text)
     assert not {unicodedata.category(char) for char in shown} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -140,7 +140,7 @@ def plain(line: list[Piece]) -> str:
     return "".join(text for text, _ in line)
 
 
-def test_a_line_of_characters_without_width_takes_no_time() -> None:
+def test_wraps_zero_width_characters_quickly() -> None:
     marks = "\u0301" * 20_000
     began = time.perf_counter()
     assert wrap_text([(marks, "normal")], 80) == [[(marks, "normal")]]

@@ -1,4 +1,4 @@
-"""``tune``: end to end on a tiny pair, its JSON object, given costs, and what it refuses."""
+"""``tune``: end to end on a tiny pair, JSON, given costs, and refused input."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 @pytest.fixture(scope="module")
 def other_draft(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A better one, for the same target."""
+    """A better draft for the same target."""
     target = tiny_model(num_hidden_layers=1)
     path = tmp_path_factory.mktemp("other") / "draft"
     return write_model(path, noisy_copy(target, 0.01), small_tokenizer())
@@ -45,7 +45,7 @@ def other_draft(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tuned(
     arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> tuple[Record, str]:
-    """The printed object, and standard error."""
+    """Return the printed object and standard error."""
     capsys.readouterr()
     assert main(["tune", *arguments, *models(folder), *SHORT, "--json"]) == 0
     printed = capsys.readouterr()
@@ -60,10 +60,10 @@ def suite(tmp_path: Path) -> Path:
     return path
 
 
-# What it prints
+# Output
 
 
-def test_the_object_has_the_surface_the_best_and_the_advice(
+def test_json_has_the_surface_the_best_and_the_advice(
     folder: Path, suite: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record, _ = tuned(["--suite", str(suite)], folder, capsys)
@@ -85,8 +85,8 @@ def test_the_object_has_the_surface_the_best_and_the_advice(
 def test_given_costs_give_exact_speedups(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    record, told = tuned([*ONE, *GIVEN], folder, capsys)
-    assert "measuring" not in told
+    record, output = tuned([*ONE, *GIVEN], folder, capsys)
+    assert "measuring" not in output
     for row in record["surface"]:
         assert row["speedup"] == pytest.approx(row["tau"] / (0.1 * row["gamma"] + 1.25), rel=1e-9)
     file = tmp_path / "costs.json"
@@ -98,12 +98,12 @@ def test_given_costs_give_exact_speedups(
         assert row["speedup"] == pytest.approx(row["tau"] / v, rel=1e-9)
 
 
-def test_every_candidate_is_ranked_along_the_same_words(
+def test_ranks_all_candidates_along_the_same_text(
     folder: Path, other_draft: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [*ONE, *GIVEN, "--draft", str(other_draft), "--candidate", "drafter=prompt-lookup"]
+    requested = [*ONE, *GIVEN, "--draft", str(other_draft), "--candidate", "drafter=prompt-lookup"]
     capsys.readouterr()
-    assert main(["tune", *asked, *models(folder), *SHORT, "--json"]) == 0
+    assert main(["tune", *requested, *models(folder), *SHORT, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert len(record["candidates"]) == len(record["ranking"]) == 3
     speeds = [row["speedup"] for row in record["ranking"]]
@@ -115,7 +115,7 @@ def test_every_candidate_is_ranked_along_the_same_words(
     assert all(row["reason"] and row["memory_bytes"] for row in record["ranking"])
 
 
-def test_chosen_cells_are_measured_beside_what_was_expected(
+def test_measures_chosen_cells_and_compares_with_the_expectation(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = Library().count()
@@ -130,7 +130,7 @@ def test_chosen_cells_are_measured_beside_what_was_expected(
     assert Library().count() == before + 4
 
 
-def test_without_cells_the_best_of_every_temperature_is_measured(
+def test_measures_the_best_cell_of_each_temperature_by_default(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record, _ = tuned([*ONE, "--measure"], folder, capsys)
@@ -139,61 +139,61 @@ def test_without_cells_the_best_of_every_temperature_is_measured(
 
 
 @pytest.mark.thorough
-def test_several_candidates_are_raced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [*ONE, "--measure", "--candidate", "drafter=prompt-lookup"]
-    record, _ = tuned(asked, folder, capsys)
+def test_races_several_candidates(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    requested = [*ONE, "--measure", "--candidate", "drafter=prompt-lookup"]
+    record, _ = tuned(requested, folder, capsys)
     labels = [row["label"] for row in record["measured"]]
     assert sorted(labels) == sorted(row["label"] for row in record["ranking"])
     assert [row["count"] for row in record["measured"]] == [6, 6]
 
 
-WAYS = ("drafter=suffix", "rule=coupled", "rule=block", "num_drafts=2", "branching=2x1")
+METHODS = ("drafter=suffix", "rule=coupled", "rule=block", "num_drafts=2", "branching=2x1")
 
 
-def test_ways_are_ranked_and_told_apart(
+def test_ranks_and_labels_methods(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs tell the speed of the last two, but not that of another machine."""
+    """Runs measure the speed of the last two here, but not on another machine."""
     monkeypatch.setenv("SPECVIZ_TIMING_SECONDS", "0.02")
     monkeypatch.setattr(method_runs, "RACED", (2,))
-    asked = [*ONE, *(f"--candidate={each}" for each in WAYS)]
-    record, _ = tuned(asked, folder, capsys)
+    requested = [*ONE, *(f"--candidate={each}" for each in METHODS)]
+    record, _ = tuned(requested, folder, capsys)
     basis = {row["label"]: row["basis"] for row in record["ranking"]}
     assert sorted(basis.values()) == ["at least", *["expected"] * 3, *["measured"] * 2]
     assert (basis["block"], basis["tree 2x1"]) == ("at least", "measured")
     assert [each["runs"] > 0 for each in record["candidates"]] == [False] * 4 + [True] * 2
     assert record["not_ranked"] == []
-    given, _ = tuned([*asked, *GIVEN], folder, capsys)
+    given, _ = tuned([*requested, *GIVEN], folder, capsys)
     assert given["not_ranked"] == ["2 drafts", "tree 2x1"]
     assert all(each["runs"] == 0 for each in given["candidates"])
 
 
-def test_the_table_says_how_each_number_came_about(
+def test_the_table_shows_the_basis_of_each_number(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    asked = [*ONE, *GIVEN, *(f"--candidate={each}" for each in WAYS)]
-    assert main(["tune", *asked, *models(folder), *SHORT]) == 0
+    requested = [*ONE, *GIVEN, *(f"--candidate={each}" for each in METHODS)]
+    assert main(["tune", *requested, *models(folder), *SHORT]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    for words in ("expected along 1 text", "a bound: as token by token along 1 text",
+    for words in ("expected along 1 text", "lower bound: token-by-token acceptance along 1 text",
                   "at least", "Not ranked: 2 drafts and tree 2x1."):  # fmt: skip
         assert words in out
 
 
-def test_texts_too_short_for_a_round_are_said_to_be(
+def test_reports_texts_too_short_for_a_round(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["--max-new-tokens", "1", "--ignore-eos", "--temperatures", "0.7", "--measure"]
-    assert main(["tune", *ONE, *models(folder), *asked]) == 0
+    requested = ["--max-new-tokens", "1", "--ignore-eos", "--temperatures", "0.7", "--measure"]
+    assert main(["tune", *ONE, *models(folder), *requested]) == 0
     assert capsys.readouterr().out.lstrip().startswith("No text is long enough for a whole round.")
 
 
-def test_a_table_for_people(
+def test_prints_a_table(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    asked = [*ONE, *GIVEN, "--candidate", "drafter=prompt-lookup"]
-    assert main(["tune", *asked, *models(folder), *SHORT]) == 0
+    requested = [*ONE, *GIVEN, "--candidate", "drafter=prompt-lookup"]
+    assert main(["tune", *requested, *models(folder), *SHORT]) == 0
     out = " ".join(capsys.readouterr().out.split())
     for words in ("T 0 ", "T 0.7", "★", "candidate", "why", "1 text that the target wrote"):
         assert words in out
@@ -214,13 +214,13 @@ def test_a_table_for_people(
         ("--prompt x --c 0.1 --v inf", "v(2) is inf."),
         ("--prompt x --c 0.1 --v 0", "v(2) is 0."),
         ("--prompt x --c cheap --v 1", "argument --c: invalid float value"),
-        ("--prompt x --c 0.1", "Costs of a machine are"),
-        ("--prompt x --v 1.1", "Costs of a machine are"),
-        ("--prompt x --verify-costs nowhere.json", "Costs of a machine are"),
-        ("--prompt x --c 0.1 --v 1 --verify-costs nowhere.json", "Costs of a machine are"),
+        ("--prompt x --c 0.1", "Costs need both"),
+        ("--prompt x --v 1.1", "Costs need both"),
+        ("--prompt x --verify-costs nowhere.json", "Costs need both"),
+        ("--prompt x --c 0.1 --v 1 --verify-costs nowhere.json", "Costs need both"),
         ("--prompt x --c 0.1 --verify-costs nowhere.json", "nowhere.json"),
         ("--prompt x --c 0.1 --verify-costs .", "."),
-        ("--prompt x --c 0.1 --v 1 --measure", "Costs of another machine are given"),
+        ("--prompt x --c 0.1 --v 1 --measure", "--measure measures this machine"),
         ("--prompt x --temperatures nan", "temperature is nan."),
         ("--prompt x --temperatures 0,inf", "temperature is inf."),
         ("--prompt x --temperatures -1", "temperature is -1.0."),
@@ -228,7 +228,7 @@ def test_a_table_for_people(
         ("--prompt x --temperatures hot", "--temperatures is 'hot'."),
         (f"--prompt x --temperatures {','.join(f'0.{n}' for n in range(10, 27))}",
          "The number of temperatures is 1"),
-        ("--prompt x --cells 2:0.7", "--cells goes with --measure."),
+        ("--prompt x --cells 2:0.7", "--cells needs --measure."),
         ("--prompt x --measure --cells 2", "--cells is '2'."),
         ("--prompt x --measure --cells two:0.7", "--cells is 'two:0.7'."),
         ("--prompt x --measure --cells 2:0.7:1", "--cells is '2:0.7:1'."),
@@ -241,53 +241,53 @@ def test_a_table_for_people(
         ("--prompt x --budget nan", "--budget is nan."),
         ("--prompt x --budget 3601", "--budget is 3601.0."),
         ("--prompt x --gamma 99", "gamma is 99."),
-        ("--prompt x --stop END", "Expectations are of whole texts"),
-        ("--prompt x --fork 1:1:5=0.5", "Expectations are of whole texts"),
+        ("--prompt x --stop END", "Tune scores whole texts"),
+        ("--prompt x --fork 1:1:5=0.5", "Tune scores whole texts"),
         ("--prompt x --candidate rule=over-accept,epsilon=0.1", "which rule=over-accept changes."),
         ("--prompt x --candidate rule=typical,epsilon=0.1", "which rule=typical changes."),
         ("--prompt x --candidate rule=blocks", "rule is 'blocks'."),
         ("--prompt x --candidate drafter=magic", "drafter is 'magic'."),
         ("--prompt x --candidate drafter=early-exit:0", "drafter is 'early-exit:0'."),
-        ("--prompt x --candidate drafter=some.module:Drafter", "a drafter of your own."),
+        ("--prompt x --candidate drafter=some.module:Drafter", "does not support custom drafters."),
         ("--prompt x --candidate draft_until=oracle", "The oracle is a bound"),
         ("--prompt x --candidate draft_until=confidence", "draft_until is 'confidence'."),
         ("--prompt x --candidate draft_until=confidence:2", "draft_until has the confidence '2'."),
-        ("--prompt x --candidate drafter=suffix,draft_until=cost", "does not go with suffix"),
+        ("--prompt x --candidate drafter=suffix,draft_until=cost", "does not work with suffix"),
         ("--prompt x --candidate branching=3x0", "A tree has a branching of 0."),
         ("--prompt x --candidate branching=64x64", "The tree 64x64 has 4,160 nodes."),
         ("--prompt x --candidate num_drafts=17", "num_drafts is 17."),
-        ("--prompt x --candidate num_drafts=2,branching=2x1", "two ways to draft several"),
+        ("--prompt x --candidate num_drafts=2,branching=2x1", "num_drafts and branching exclude"),
         ("--prompt x --candidate rule=block,num_drafts=2", "rule=block judges one chain."),
-        ("--prompt x --candidate replacement=no", "acts only on several drafts."),
+        ("--prompt x --candidate replacement=no", "only affects several drafts."),
         ("--prompt x --candidate speed=9", "A lane has no setting 'speed'."),
         ("--prompt x --candidate gamma=8", "A candidate has its own gamma."),
         ("--prompt x --candidate max-new-tokens=5", "A candidate has its own max_new_tokens."),
         ("--prompt x --candidate drafter", "Lane 'drafter' is not key=value"),
         ("--prompt x --candidate draft-body=huge", "'huge'"),
-        ("--prompt x --draft a --target b --pair c", "--pair comes with --draft or --target."),
-        ("--prompt x --target b", "--target has no --draft."),
+        ("--prompt x --draft a --target b --pair c", "--pair excludes --draft and --target."),
+        ("--prompt x --target b", "--target needs --draft."),
         (f"--prompt x {' '.join(f'--draft {n}' for n in range(9))} --target t",
          "The number of candidates is 9."),
         ("--prompt x --presets", "argument --presets: not allowed with argument --prompt"),
-        ("--prompt x --device tpu", "'tpu' is no device."),
+        ("--prompt x --device tpu", "'tpu' is not a device."),
         ("--prompt x --dtype float8", "dtype is 'float8'."),
         ("--suite nowhere.jsonl", "--suite: nowhere.jsonl"),
         ("--suite .", "--suite: ."),
     ],
 )  # fmt: skip
-def test_bad_input_is_told_in_a_line_before_any_model(
+def test_refuses_bad_input_in_one_line_before_loading_a_model(
     engine: FakeEngine, arguments: str, culprit: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert culprit in complaint(["tune", *arguments.split()], capsys)
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
 @pytest.mark.parametrize("prompt", ["", "\udcff"])
-def test_a_prompt_that_is_none_is_refused(
+def test_refuses_an_invalid_prompt(
     engine: FakeEngine, prompt: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert complaint(["tune", "--prompt", prompt], capsys).startswith("The prompt is ")
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
 @pytest.mark.parametrize(
@@ -295,26 +295,26 @@ def test_a_prompt_that_is_none_is_refused(
     [b"", b"\xff\xfe", b"[]", b'{"2": "x"}', b'{"1": 1}', b"{" * 50_000, b" " * 100_001,
      b'{"2": ' + b"9" * 400 + b"}", b'{"2": NaN}'],
 )  # fmt: skip
-def test_a_bad_file_of_costs_is_told_in_a_line(
+def test_refuses_a_bad_cost_file_in_one_line(
     engine: FakeEngine, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "costs.json"
     file.write_bytes(content)
     complaint(["tune", "--prompt", "x", "--c", "0.1", "--verify-costs", str(file)], capsys)
-    assert engine.asked == {}
+    assert engine.requested == {}
 
 
-def test_a_draft_alone_is_a_further_candidate_for_the_usual_target(
+def test_a_draft_alone_is_a_candidate_for_the_default_target(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """So what is wrong with it is told by its name."""
+    """The error names it."""
     missing = str(tmp_path / "no-draft")
-    asked = ["tune", *ONE, *GIVEN, "--threads", "1", *SHORT, "--draft", missing]
-    assert missing in complaint(asked, capsys)
+    requested = ["tune", *ONE, *GIVEN, "--threads", "1", *SHORT, "--draft", missing]
+    assert missing in complaint(requested, capsys)
 
 
-def test_a_prompt_longer_than_the_context_is_refused(
+def test_refuses_a_prompt_longer_than_the_context(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["tune", "--prompt", "word " * 3000, *GIVEN, *models(folder), *SHORT]
-    assert "context holds" in complaint(asked, capsys)
+    requested = ["tune", "--prompt", "word " * 3000, *GIVEN, *models(folder), *SHORT]
+    assert "context holds" in complaint(requested, capsys)

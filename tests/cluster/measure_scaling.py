@@ -1,11 +1,10 @@
-"""What needs no quiet machine on one node and on two, of one core each on this machine.
+"""Measure the throughput of untimed work on one and on two local nodes of one core each.
 
-``python -m tests.cluster.measure_scaling runs|texts|passes [COUNT]``: runs for acceptance alone;
-texts that the target writes and that are scored; passes over texts that were written before. It
-prints how many a second and the processor's seconds for each, of the devices and of the process
-that shares them out, for one node and for two, and their ratios. Both are measured in turn, A B B
-A, some times, on devices that are warm, so that a machine that others use slows both alike; the
-ratios are the medians of the turns.
+``python -m tests.cluster.measure_scaling runs|texts|passes [COUNT]``: runs for acceptance only;
+generating and scoring texts; scoring passes over given texts. Prints items per second and processor
+seconds per item, of the devices and of the distributing process, for one and two nodes, and the
+ratios. Both are measured alternately (A B B A) on warm devices, so other load affects both equally;
+the ratios are medians over the turns.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.figures.throughput import GAMMAS
 from specviz.record.pairs import PairSpec
-from specviz.record.scores import Law, ScoredText
+from specviz.record.scores import SamplingParams, ScoredText
 from specviz.record.trace import RunConfig
 from specviz.store import Library
 from specviz.tune.text_study import TextStudy
@@ -46,8 +45,8 @@ CONFIG = RunConfig(gamma=5, max_new_tokens=64, ignore_eos=True, record=False)
 class Measured:
     devices: int
     a_second: float
-    device_seconds: float  # of the processor, for each
-    sharing_seconds: float  # of this process, for each
+    device_seconds: float  # processor seconds per item
+    sharing_seconds: float  # of this process, per item
 
     @property
     def seconds(self) -> float:
@@ -55,14 +54,14 @@ class Measured:
 
 
 def ready(kind: str, maker: ClusterMaker, count: int, folder: str) -> Iterator[object]:
-    """What is to be timed, when all that goes before it is done."""
+    """Return the iterator to time, with all preparation done."""
     if kind == "runs":
-        work = ComparisonJob(plan_of(count), maker, new_library(folder), must_keep=True)
-        work.prepare()
-        return work.make_missing()
+        job = ComparisonJob(plan_of(count), maker, new_library(folder), must_keep=True)
+        job.prepare()
+        return job.make_missing()
     study = study_of(count)
     if kind == "passes":
-        study = replace(study, written=words_of(maker, study))
+        study = replace(study, written=texts_of(maker, study))
     return (each for each in maker.find(SPEC, study) if isinstance(each, ScoredText))
 
 
@@ -79,7 +78,7 @@ def plan_of(runs: int) -> Plan:
 def study_of(texts: int) -> TextStudy:
     return TextStudy(
         items=tuple(islice(cycle(preset_suite()), texts)),
-        laws=(Law(temperature=CONFIG.temperature, top_k=0, top_p=1.0),),
+        samplings=(SamplingParams(temperature=CONFIG.temperature, top_k=0, top_p=1.0),),
         config=CONFIG,
         gammas=GAMMAS,
         costs=False,
@@ -87,13 +86,13 @@ def study_of(texts: int) -> TextStudy:
 
 
 @cache
-def words_of(maker: ClusterMaker, study: TextStudy) -> tuple[tuple[int, ...], ...]:
+def texts_of(maker: ClusterMaker, study: TextStudy) -> tuple[tuple[int, ...], ...]:
     found = maker.find(SPEC, study)
     return tuple(each.token_ids for each in found if isinstance(each, ScoredText))
 
 
 def new_library(folder: str) -> Library:
-    """The runs are kept, as those of a sweep are."""
+    """Return a library for the runs, as in a sweep."""
     return Library(Path(tempfile.mkdtemp(dir=folder)) / "runs.db")
 
 
@@ -111,7 +110,7 @@ def measured(maker: ClusterMaker, made: Iterator[object]) -> Measured:
 
 @contextmanager
 def one_alone(maker: ClusterMaker) -> Iterator[None]:
-    """The second device has nothing to do, and none takes its place."""
+    """Keep the second device idle, without a replacement."""
     pool = maker._pool
     assert pool is not None
     members, looked = pool._members, pool._looked
@@ -143,7 +142,7 @@ def main(kind: str, count: int) -> None:
             assert len(maker.devices) == 2
             for turn in range(TURNS):
                 pairs.append(_turn(maker, make, alone_first=turn % 2 == 0))
-                print(f"load {os.getloadavg()[0]:.1f}", *map(_words, pairs[-1]), flush=True)
+                print(f"load {os.getloadavg()[0]:.1f}", *map(_text, pairs[-1]), flush=True)
     finally:
         cluster.close()
     print(
@@ -163,7 +162,7 @@ def _turn(
     return alone, both or measured(maker, make())
 
 
-def _words(found: Measured) -> str:
+def _text(found: Measured) -> str:
     return json.dumps({name: round(getattr(found, name), 4) for name in Measured.__slots__})
 
 
@@ -172,5 +171,5 @@ def _middle(ratios: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1] if len(sys.argv) > 1 else "runs"
-    main(asked, int(sys.argv[2]) if len(sys.argv) > 2 else COUNTS[asked])
+    kind = sys.argv[1] if len(sys.argv) > 1 else "runs"
+    main(kind, int(sys.argv[2]) if len(sys.argv) > 2 else COUNTS[kind])

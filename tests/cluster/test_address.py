@@ -1,4 +1,4 @@
-"""What is typed after ``--on``, and the command line without Ray."""
+"""Parsing of ``--on``, and the command line without Ray."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from specviz.errors import ConfigError
     ("typed", "address"),
     [("ray", ""), ("ray:10.0.0.5:6379", "10.0.0.5:6379"), ("ray:[::1]:6379", "[::1]:6379")],
 )
-def test_a_cluster_is_named_by_its_address_or_not_at_all(typed: str, address: str) -> None:
+def test_the_address_is_optional(typed: str, address: str) -> None:
     assert cluster_address(typed) == address
 
 
 @pytest.mark.parametrize("typed", ["", "dask", "ray:", "ray:host", "ray:a b:1", "ray:http://x:1"])
 def test_anything_else_is_refused(typed: str) -> None:
-    with pytest.raises(ConfigError, match="Write ray, or ray:HOST:PORT"):
+    with pytest.raises(ConfigError, match="Use ray, or ray:HOST:PORT"):
         cluster_address(typed)
 
 
-def test_without_ray_the_command_says_what_to_install(
+def test_without_ray_the_error_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(connection, "has_ray", lambda: False)
     lanes = ["--lane", "gamma=2", "--lane", "gamma=4"]
     assert main(["compare", *lanes, "--prompt", "Once", "--on", "ray"]) == 2
-    said = capsys.readouterr().err
-    assert said == "error: Ray is not installed. Install it with make ray.\n"
+    error = capsys.readouterr().err
+    assert error == "error: Ray is not installed. Install it with make ray.\n"
     assert main(["compare", *lanes, "--prompt", "Once", "--on", "slurm"]) == 2
     assert main(["tune", "--on", "ray"]) == 2
-    assert capsys.readouterr().err.endswith(said)
+    assert capsys.readouterr().err.endswith(error)
 
 
-def test_what_is_served_elsewhere_is_not_scored_on_a_cluster(
+def test_served_models_are_refused_on_a_cluster(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     served = ["--target", "http://127.0.0.1:9", "--draft", "http://127.0.0.1:9"]
     assert main(["tune", *served, "--on", "ray"]) == 2
-    assert "--on is of models that are loaded" in capsys.readouterr().err
+    assert "--on needs locally loaded models" in capsys.readouterr().err
 
 
-def test_nothing_imports_ray_unless_it_is_asked_for() -> None:
+def test_importing_the_package_does_not_import_ray() -> None:
     code = (
         "import sys, specviz.cli, specviz.cluster.cluster_maker, specviz.cluster.pool; "
         "print('ray' in sys.modules, 'torch' in sys.modules)"

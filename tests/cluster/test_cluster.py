@@ -1,4 +1,4 @@
-"""Runs on a cluster of two nodes: what is made, by whom, and what happens if one dies."""
+"""Runs on a cluster of two nodes: placement, results and killed devices."""
 
 from __future__ import annotations
 
@@ -66,63 +66,61 @@ def plan_of(spec: PairSpec, **settings: Any) -> Plan:
     )
 
 
-def words_of(run: LaneRun) -> object:
-    """All that a run has but times and place."""
+def content_of(run: LaneRun) -> object:
+    """Return all of a run apart from times and place."""
     trace = run.trace
     rounds = [replace(each, times=None) for each in trace.rounds]  # pyright: ignore
     return run.job, trace.config, trace.prompt, rounds, trace.text, trace.odds
 
 
-def test_a_block_is_timed_on_one_device_and_the_result_names_them(
+def test_a_block_is_timed_on_one_device_and_the_result_names_the_devices(
     maker: ClusterMaker, spec: PairSpec, tmp_path: Path
 ) -> None:
     library = Library(tmp_path / "runs.db")
-    work = ComparisonJob(plan_of(spec), maker, library, must_keep=True)
-    work.carry_out()
-    assert work.error is None, work.error
+    job = ComparisonJob(plan_of(spec), maker, library, must_keep=True)
+    job.carry_out()
+    assert job.error is None, job.error
     first, second = maker.devices
     assert not set(first.cores) & set(second.cores)
     places: dict[int, set[str]] = {}
-    for run in work.measured:
+    for run in job.measured:
         assert run.trace.baseline is not None
         assert run.trace.environment.threads == 1
         places.setdefault(run.job.item, set()).add(run.trace.environment.place)
     assert all(len(each) == 1 for each in places.values())
     assert set().union(*places.values()) == {first.place, second.place}
-    assert work.comparison is not None
-    assert work.comparison.complete
-    assert "made on 2 devices: 2 ×" in basis(work.comparison)
+    assert job.comparison is not None
+    assert job.comparison.complete
+    assert "made on 2 devices: 2 ×" in basis(job.comparison)
     again = ComparisonJob(plan_of(spec), maker, library, must_keep=True)
     again.prepare()
     assert (again.found, again.progress) == (8, (8, 8))
     assert list(again.make_missing()) == []
 
 
-def test_acceptance_is_the_same_as_of_one_run_after_the_other(
-    maker: ClusterMaker, spec: PairSpec
-) -> None:
+def test_acceptance_equals_that_of_sequential_runs(maker: ClusterMaker, spec: PairSpec) -> None:
     plan = plan_of(spec, baseline=False, repeats=2)
     pooled = ComparisonJob(plan, maker, None)
     pooled.carry_out()
     in_turn = ComparisonJob(plan, InProcessMaker(lambda _: None), None)
     in_turn.carry_out()
     assert (pooled.error, in_turn.error) == (None, None)
-    assert list(map(words_of, pooled.measured)) == list(map(words_of, in_turn.measured))
+    assert list(map(content_of, pooled.measured)) == list(map(content_of, in_turn.measured))
     mine, theirs = compare(plan, pooled.measured), compare(plan, in_turn.measured)
     assert [each.alpha for each in mine.lanes] == [each.alpha for each in theirs.lanes]
     assert [each.expected for each in mine.lanes] == [each.expected for each in theirs.lanes]
     assert mine.verdict.text.startswith("Acceptance only")
 
 
-def test_what_a_killed_device_was_doing_is_done_again_and_nothing_twice(
+def test_runs_of_a_killed_device_are_made_again_once(
     maker: ClusterMaker, spec: PairSpec, tmp_path: Path
 ) -> None:
     library = Library(tmp_path / "runs.db")
     plan = plan_of(spec, repeats=2)
-    work = ComparisonJob(plan, maker, library, must_keep=True)
-    work.prepare()
+    job = ComparisonJob(plan, maker, library, must_keep=True)
+    job.prepare()
     killed, made = maker.devices[0].pid, list[LaneRun]()
-    for run in work.make_missing():
+    for run in job.make_missing():
         made.append(run)
         if len(made) == 2:
             os.kill(killed, signal.SIGKILL)
@@ -132,15 +130,13 @@ def test_what_a_killed_device_was_doing_is_done_again_and_nothing_twice(
     assert killed not in {each.pid for each in maker.devices}
 
 
-def test_a_stop_ends_the_work_and_leaves_no_device_behind(
-    maker: ClusterMaker, spec: PairSpec
-) -> None:
-    work = ComparisonJob(plan_of(spec, repeats=50), maker, None)
-    work.prepare()
+def test_a_stop_ends_the_job_and_all_devices(maker: ClusterMaker, spec: PairSpec) -> None:
+    job = ComparisonJob(plan_of(spec, repeats=50), maker, None)
+    job.prepare()
     pids = [each.pid for each in maker.devices]
-    runs = work.make_missing()
+    runs = job.make_missing()
     next(runs)
-    work.stop()
+    job.stop()
     with pytest.raises(StoppedError):
         list(runs)
     maker.close()
@@ -151,18 +147,18 @@ def test_a_stop_ends_the_work_and_leaves_no_device_behind(
         time.sleep(0.05)
 
 
-def test_a_call_that_ends_every_device_is_given_up(nodes: TwoNodes) -> None:
+def test_a_call_that_kills_every_device_is_given_up(nodes: TwoNodes) -> None:
     connection = Connection(nodes.address)
     ray = connection.ray
     pool = DevicePool(ray, Need(cores=1, gpu=False, timed=True), lambda: None, lambda _: None)
-    with pytest.raises(DeviceError, match="3 devices ended while they made 'γ 2'"):
+    with pytest.raises(DeviceError, match="3 devices died while making 'γ 2'"):
         list(pool.results([Call(method="check", argument=_Deadly(), label="γ 2")]))
     pool.close()
     connection.close()
 
 
 class _Deadly:
-    """Ends the process that reads it."""
+    """Ends the process that unpickles it."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return os._exit, (1,)

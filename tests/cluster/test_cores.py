@@ -1,4 +1,4 @@
-"""Cores of one's own: taken by one process at a time, kept by every thread, free at its end."""
+"""Exclusive cores: one process at a time, pinned for all threads, released at its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from specviz.cluster import cores
 from specviz.cluster.cores import Cores
 from specviz.errors import DeviceError
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="cores are of Linux")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="exclusive cores need Linux"
+)
 
 HOLDER = (
     "import sys, threading; from specviz.cluster.cores import Cores; "
@@ -28,22 +30,22 @@ def holder() -> subprocess.Popen[str]:
     )
 
 
-def said(process: subprocess.Popen[str]) -> list[str]:
+def printed(process: subprocess.Popen[str]) -> list[str]:
     assert process.stdout is not None
     return process.stdout.readline().split()
 
 
-def test_two_processes_have_different_cores_and_one_that_is_killed_lets_go() -> None:
+def test_processes_have_different_cores_and_a_kill_releases_them() -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("there is one core only")
     first, second = holder(), holder()
-    (one, holds), (other, holds_too) = said(first), said(second)
+    (one, holds), (other, holds_too) = printed(first), printed(second)
     assert (holds, holds_too) == ("True", "True")
     assert one != other
     first.kill()
     first.wait()
     third = holder()
-    assert said(third)[0] == one
+    assert printed(third)[0] == one
     for process in (second, third):
         process.kill()
         process.communicate()
@@ -55,12 +57,12 @@ def test_more_cores_than_are_free_are_refused(monkeypatch: pytest.MonkeyPatch) -
         Cores(10_000)
     taken = cores._lock(9_999)
     assert taken is not None
-    with pytest.raises(DeviceError, match="other devices have the rest"):
+    with pytest.raises(DeviceError, match="other devices use the rest"):
         Cores(1, among=[9_999])
     taken.close()
 
 
-def test_a_thread_that_leaves_its_core_is_seen() -> None:
+def test_a_thread_on_another_core_is_detected() -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("there is one core only")
     before, leave = os.sched_getaffinity(0), Event()

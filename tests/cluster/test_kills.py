@@ -1,4 +1,4 @@
-"""A sweep of which actors, a node and the driver are killed at random moments."""
+"""A sweep whose actors, node and driver are killed at random moments."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ KILLS = ["actor", "driver", "node"] * 3 + ["actor"]
 
 
 @pytest.fixture
-def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
     folder = write_pair(tmp_path, num_hidden_layers=1)
     draft, target = str(folder / "draft"), str(folder / "target")
     place_step_costs(load_pair(PairSpec(draft=draft, target=target, threads=1)), "model")
     suite = tmp_path / "suite.jsonl"
     suite.write_text("\n".join(json.dumps({"prompt": each}) for each in PROMPTS))
-    asked = ["--lane", "gamma=2", "--lane", "gamma=4", "--suite", str(suite), "--json"]
+    settings = ["--lane", "gamma=2", "--lane", "gamma=4", "--suite", str(suite), "--json"]
     models = ["--draft", draft, "--target", target, "--threads", "1", "--budget", "0.2"]
-    return [*asked, *models, "--repeats", str(REPEATS), "--max-new-tokens", "16", "--ignore-eos"]
+    return [*settings, *models, "--repeats", str(REPEATS), "--max-new-tokens", "16", "--ignore-eos"]
 
 
 @pytest.fixture
-def nodes(words: list[str]) -> Iterator[TwoNodes]:
+def nodes(arguments: list[str]) -> Iterator[TwoNodes]:
     made = TwoNodes()
     yield made
     made.close()
 
 
 class Driver:
-    """The command, in a process of its own; what it says goes to a file."""
+    """The command in its own process, with its output in files."""
 
-    def __init__(self, words: list[str], address: str, folder: Path) -> None:
+    def __init__(self, arguments: list[str], address: str, folder: Path) -> None:
         self.err, self.out = folder / "err", folder / "out"
-        command = [sys.executable, "-m", "specviz", "compare", *words, "--on", f"ray:{address}"]
+        command = [sys.executable, "-m", "specviz", "compare", *arguments, "--on", f"ray:{address}"]
         with self.err.open("w") as err, self.out.open("w") as out:
             self.process = subprocess.Popen(command, stderr=err, stdout=out)
 
@@ -63,7 +63,7 @@ class Driver:
         return sum(line.startswith("kept ") for line in self.err.read_text().splitlines())
 
     def wait_for(self, reports: int) -> bool:
-        """Whether it still goes on when it has made so many runs."""
+        """Wait for that many reported runs; return whether the command still runs."""
         deadline = time.monotonic() + 120
         while self.reports() < reports and self.process.poll() is None:
             assert time.monotonic() < deadline, self.err.read_text()
@@ -72,7 +72,7 @@ class Driver:
 
 
 def devices() -> list[int]:
-    """The processes of this test that make runs."""
+    """Return the device processes of this test."""
     found = list[int]()
     for each in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -82,11 +82,11 @@ def devices() -> list[int]:
 
 
 @pytest.mark.timeout(580)
-def test_killed_at_ten_random_moments_nothing_is_lost_and_nothing_is_there_twice(
-    words: list[str], nodes: TwoNodes, tmp_path: Path
+def test_ten_random_kills_lose_and_duplicate_no_runs(
+    arguments: list[str], nodes: TwoNodes, tmp_path: Path
 ) -> None:
     chance, library, done = random.Random(7), Library(), dict[tuple[int, int, int], str]()
-    driver = Driver(words, nodes.address, tmp_path)
+    driver = Driver(arguments, nodes.address, tmp_path)
     for kind in KILLS:
         assert driver.wait_for(driver.reports() + chance.randrange(3, 11)), driver.err.read_text()
         time.sleep(chance.uniform(0.0, 0.3))
@@ -105,7 +105,7 @@ def test_killed_at_ten_random_moments_nothing_is_lost_and_nothing_is_there_twice
         done = jobs
         if kind == "driver":
             assert row.num_runs == len(jobs)
-            driver = Driver(words, nodes.address, tmp_path)
+            driver = Driver(arguments, nodes.address, tmp_path)
     assert driver.process.wait(timeout=300) == 0, driver.err.read_text()
     record = json.loads(driver.out.read_text())
     assert record["complete"] is True

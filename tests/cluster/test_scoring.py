@@ -1,4 +1,4 @@
-"""Texts scored on a cluster of two nodes: the same as here, in the same order, whoever dies."""
+"""Scoring texts on a cluster of two nodes: same values and order as locally, even after kills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ITEMS = tuple(SuiteItem(prompt=f"Once upon a time there were {n} dogs") for n in
 
 @pytest.fixture(scope="module")
 def specs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PairSpec, ...]]:
-    """A target with two drafts, whose step costs are known."""
+    """A target with two drafts, with stored step costs."""
     target, tokenizer = tiny_model(num_hidden_layers=1), small_tokenizer()
     folder = tmp_path_factory.mktemp("pairs")
     models = {"target": target, "poor": noisy_copy(target, 0.2), "good": noisy_copy(target, 0.02)}
@@ -68,22 +68,22 @@ def question_of(specs: tuple[PairSpec, ...], **settings: Any) -> Question:
 
 def study_of(question: Question) -> TextStudy:
     return TextStudy(
-        items=question.items, laws=question.laws, config=CONFIG, gammas=question.gammas
+        items=question.items, samplings=question.samplings, config=CONFIG, gammas=question.gammas
     )
 
 
-def carried_out(work: TuneJob) -> TuneJob:
-    work.carry_out()
-    assert work.error is None, work.error
-    return work
+def finished(job: TuneJob) -> TuneJob:
+    job.carry_out()
+    assert job.error is None, job.error
+    return job
 
 
-def test_the_answer_is_that_of_one_text_after_the_other(
+def test_the_answer_equals_that_of_sequential_scoring(
     maker: ClusterMaker, specs: tuple[PairSpec, ...]
 ) -> None:
     question = question_of(specs)
-    shared = carried_out(TuneJob(question, maker)).answer
-    in_turn = carried_out(TuneJob(question, InProcessMaker(lambda _: None))).answer
+    shared = finished(TuneJob(question, maker)).answer
+    in_turn = finished(TuneJob(question, InProcessMaker(lambda _: None))).answer
     assert len(maker.devices) == 2
     assert len(shared.candidates) == 2
     assert shared.complete
@@ -93,7 +93,7 @@ def test_the_answer_is_that_of_one_text_after_the_other(
         assert mine.surface == theirs.surface
 
 
-def test_the_first_share_is_made_alone_and_the_others_by_all(
+def test_the_first_share_runs_alone_and_the_others_in_parallel(
     maker: ClusterMaker, specs: tuple[PairSpec, ...]
 ) -> None:
     first, *others = (_cast(each) for each in maker.find(specs[0], _Moments()))
@@ -102,17 +102,17 @@ def test_the_first_share_is_made_alone_and_the_others_by_all(
     assert len({each.pid for each in others}) == 2
 
 
-def test_what_a_text_cannot_be_is_said_as_it_is_here(
+def test_errors_of_texts_are_the_same_as_locally(
     maker: ClusterMaker, specs: tuple[PairSpec, ...]
 ) -> None:
     question = question_of(specs[:1], items=(SuiteItem(prompt=""),), text="x" * 10_000)
-    work = TuneJob(question, maker)
-    work.carry_out()
-    assert isinstance(work.error, PromptError)
-    assert "the pair's context holds" in str(work.error)
+    job = TuneJob(question, maker)
+    job.carry_out()
+    assert isinstance(job.error, PromptError)
+    assert "the pair's context holds" in str(job.error)
 
 
-def test_texts_of_a_killed_device_are_scored_by_another_and_none_twice(
+def test_texts_of_a_killed_device_are_scored_again_once(
     maker: ClusterMaker, specs: tuple[PairSpec, ...]
 ) -> None:
     study, found = study_of(question_of(specs)), list[ScoredText]()
@@ -129,7 +129,7 @@ def test_texts_of_a_killed_device_are_scored_by_another_and_none_twice(
     assert killed not in {each.pid for each in maker.devices}
 
 
-def test_only_what_can_be_shared_is(specs: tuple[PairSpec, ...]) -> None:
+def test_shares_find_the_same_as_the_whole_study(specs: tuple[PairSpec, ...]) -> None:
     study = study_of(question_of(specs))
     assert isinstance(study, SharedStudy)
     pair = load_pair(specs[0])
@@ -148,10 +148,10 @@ class _Moment:
 
 @dataclass(frozen=True)
 class _Moments:
-    """Tells who finds a share, and from when to when; the later the share, the sooner."""
+    """Yields the process and the times of each share; later shares finish sooner."""
 
     numbers: tuple[int, ...] = tuple(range(9))
-    label: str = "telling moments"
+    label: str = "recording moments"
 
     def find(self, pair: object) -> Iterator[object]:
         del pair

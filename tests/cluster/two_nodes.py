@@ -1,4 +1,4 @@
-"""A cluster of two nodes of one core each on this machine, for tests that may kill them."""
+"""A local cluster of two nodes with one core each, for tests that may kill them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _QUICKLY = {
 
 
 class TwoNodes:
-    """``address`` is for a driver in this process or another, which has this one's environment."""
+    """A cluster; ``address`` is for drivers with the environment of this process."""
 
     def __init__(self, nodes: int = 2) -> None:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -37,7 +37,7 @@ class TwoNodes:
         return self._cluster.address
 
     def replace_second(self) -> None:
-        """Kill a node, with all that runs on it, and start another."""
+        """Kill the second node with all its processes and start another."""
         self._cluster.remove_node(self.second, allow_graceful=False)
         self.second = self._add()
 
@@ -49,6 +49,6 @@ class TwoNodes:
             num_cpus=1,
             object_store_memory=_STORE_BYTES,
             include_dashboard=False,
-            node_ip_address="127.0.0.2",  # Ray takes 127.0.0.1 for the address that others reach
+            node_ip_address="127.0.0.2",  # Ray replaces 127.0.0.1 by a reachable address
             **settings,
         )

@@ -1,4 +1,4 @@
-"""The tiny pair, and a data folder for these tests alone."""
+"""Fixtures: the tiny pair, and a data folder for these tests only."""
 
 from tests.tiny_pair import empty_home, folder, library_pair, one_thread, pair, shared_home
 

@@ -1,8 +1,8 @@
-"""How real runs differ: ``python -m tests.comparison.measure_noise``, on a quiet machine.
+"""Record the noise of real runs: ``python -m tests.comparison.measure_noise``, on a quiet machine.
 
-Two lanes of the embedded pair, several seeds on every preset. What is kept are the logarithms
-of each run's tokens a second less its lane's mean over all of them: by prompt, by seed, a pair
-of the two lanes; and where they were made.
+Runs two lanes of the embedded pair with several seeds on every preset. Stores the log of each run's
+tokens per second minus its lane's mean, as pairs of the two lanes by prompt and seed, and the
+environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 
 FILE = Path(__file__).with_name("lane_noise.json")
-SEEDS = 3  # for a prompt
+SEEDS = 3  # per prompt
 
 
 def measure() -> dict[str, Any]:
@@ -47,7 +47,7 @@ def measure() -> dict[str, Any]:
 
 
 def residuals_of(runs: list[LaneRun]) -> dict[tuple[int, int, int], float]:
-    """By lane, prompt and seed."""
+    """Return the residuals by lane, prompt and seed."""
     logs = {run.job.key: math.log(metrics(run.trace).tokens_per_second or math.nan) for run in runs}
     means = [fmean(value for key, value in logs.items() if key[0] == lane) for lane in (0, 1)]
     return {key: value - means[key[0]] for key, value in logs.items()}

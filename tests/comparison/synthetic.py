@@ -1,4 +1,4 @@
-"""Runs made by hand for a plan: what the lanes accept and how long their rounds take."""
+"""Synthetic runs of a plan, with given verdicts and round times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, StepCosts, Trace
 from tests.traces import Passes, make_trace, timed
 
-STEP = 0.01  # seconds of the target alone a token
+STEP = 0.01  # seconds per token of the target alone
 
 
 def make_plan(*gammas: int, items: Sequence[SuiteItem] = (), **settings: Any) -> Plan:
@@ -33,8 +33,10 @@ def run_of(
     memory: int | None = 100,
     **fields: Any,
 ) -> LaneRun:
-    """``seconds`` is the time of a round; of the two passes of a lane the second drifts, and of the
-    speculative one also by the wobble."""
+    """Return a run whose rounds take ``seconds``.
+
+    The second pass of each lane is slower by ``drift``, the speculative one also by ``wobble``.
+    """
     trace = make_trace(rounds, config=job.config(plan), **fields)
     passes = Passes(
         target=([step] * len(trace.token_ids), [step * (1 + drift)] * len(trace.token_ids)),
@@ -49,7 +51,7 @@ def runs_of(plan: Plan, fields: Callable[[PlannedRun], dict[str, Any]]) -> list[
 
 
 def costs(*, c: float, v: float) -> StepCosts:
-    """Flat over contexts: a draft step costs c, a verification of any length v target steps."""
+    """Return costs that are equal for all contexts: c and v target steps."""
     return StepCosts(
         contexts=(1, 100),
         draft=((c * STEP,) * 2,) * 2,

@@ -1,4 +1,4 @@
-"""A kept comparison opened again: only whole runs, and no lane with different models."""
+"""Opening a stored comparison: only complete runs, and no lane with different models."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def library(tmp_path: Path) -> Library:
     return library
 
 
-def hold(library: Library, job: tuple[int, int, int], trace: Trace | None = None) -> str:
+def store_run(library: Library, job: tuple[int, int, int], trace: Trace | None = None) -> str:
     return save_run(library, trace or make_trace(), comparison="key", job=job)
 
 
-def test_what_is_whole_comes_back_in_the_order_of_the_plan(library: Library) -> None:
-    hold(library, (1, 0, 1), replace(make_trace(), finish="stopped"))
-    hold(library, (1, 0, 0))
-    bad = hold(library, (0, 0, 1))
-    hold(library, (0, 0, 0))
-    hold(library, (3, 0, 0))  # of no lane
+def test_complete_runs_are_returned_in_the_order_of_the_plan(library: Library) -> None:
+    store_run(library, (1, 0, 1), replace(make_trace(), finish="stopped"))
+    store_run(library, (1, 0, 0))
+    bad = store_run(library, (0, 0, 1))
+    store_run(library, (0, 0, 0))
+    store_run(library, (3, 0, 0))  # a lane that the plan does not have
     with closing(sqlite3.connect(library.path, isolation_level=None)) as db:
         db.execute(
             "UPDATE traces SET body = x'00' WHERE run = (SELECT run FROM runs WHERE id = ?)", (bad,)
@@ -53,18 +53,18 @@ def test_what_is_whole_comes_back_in_the_order_of_the_plan(library: Library) -> 
     assert runs[0].trace == make_trace()
 
 
-def test_models_that_changed_within_a_lane_are_refused(library: Library) -> None:
+def test_different_models_within_a_lane_are_refused(library: Library) -> None:
     trace = make_trace()
     other = replace(trace.pair, target=replace(trace.pair.target, weights_sha256="another"))
-    hold(library, (0, 0, 0))
-    hold(library, (1, 0, 0), replace(trace, pair=other))  # another lane, another pair
+    store_run(library, (0, 0, 0))
+    store_run(library, (1, 0, 0), replace(trace, pair=other))  # another lane, another pair
     kept_comparison(library, "key")
-    hold(library, (0, 0, 1), replace(trace, pair=other))
+    store_run(library, (0, 0, 1), replace(trace, pair=other))
     with pytest.raises(StoreError, match="models changed"):
         kept_comparison(library, "key")
 
 
-def test_a_plan_that_is_none_is_refused(library: Library) -> None:
+def test_an_invalid_plan_is_refused(library: Library) -> None:
     library.begin_comparison("bad", "{}", "")
-    with pytest.raises(ConfigError, match="no saved plan"):
+    with pytest.raises(ConfigError, match="not a saved plan"):
         kept_comparison(library, "bad")

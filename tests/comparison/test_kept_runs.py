@@ -1,4 +1,4 @@
-"""Generations of the kept runs of a plan: which are continued, and that none are mixed."""
+"""Generations of stored runs: which one is continued, and that none are mixed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def library(tmp_path: Path) -> Library:
 
 
 def now(trace: Trace | None = None, **changed: str | None) -> dict[PairSpec, Presence]:
-    """What would be loaded, as the trace has it but for what is changed."""
+    """Return the presence that matches the trace, apart from the changed fields."""
     trace = trace or make_trace()
     assert trace.pair.draft is not None
     found = Presence(
@@ -65,7 +65,7 @@ def retrained(run: LaneRun) -> LaneRun:
     return replace(run, trace=replace(run.trace, pair=other))
 
 
-def test_what_is_kept_is_there_again(library: Library) -> None:
+def test_stored_runs_are_reused(library: Library) -> None:
     first = keep_all(opened(library), PLAN.jobs()[:3])
     again = opened(library)
     assert again.key == first.key == PLAN.key
@@ -73,7 +73,7 @@ def test_what_is_kept_is_there_again(library: Library) -> None:
     assert not again.changed
 
 
-def test_stopped_runs_and_those_of_other_settings_are_made_again(library: Library) -> None:
+def test_stopped_and_mismatched_runs_are_made_again(library: Library) -> None:
     one, two, three, four = PLAN.jobs()
     kept = keep_all(opened(library), [one])
     kept.keep(replace(run_of(PLAN, two), trace=make_trace(config=two.config(PLAN))))  # no baseline
@@ -97,16 +97,16 @@ def test_stopped_runs_and_those_of_other_settings_are_made_again(library: Librar
         ),
     ],
 )
-def test_runs_that_do_not_fit_what_is_here_now_are_left_aside(
+def test_runs_of_other_models_or_machines_begin_a_new_generation(
     library: Library, changed: dict[PairSpec, Presence]
 ) -> None:
     keep_all(opened(library))
     other = opened(library, changed)
     assert (other.key, other.runs, other.changed) == (f"{PLAN.key}.2", [], True)
-    assert len(opened(library).runs) == 4  # and stay as they are
+    assert len(opened(library).runs) == 4  # the old generation is unchanged
 
 
-def test_weights_that_are_not_here_yet_and_threads_chosen_anew_leave_nothing_aside(
+def test_unknown_weights_and_other_threads_keep_the_generation(
     library: Library,
 ) -> None:
     keep_all(opened(library))
@@ -115,21 +115,21 @@ def test_weights_that_are_not_here_yet_and_threads_chosen_anew_leave_nothing_asi
     assert len(opened(library, present).runs) == 4
 
 
-def test_a_run_of_other_weights_is_refused_before_it_is_kept(library: Library) -> None:
+def test_a_run_of_other_weights_is_not_stored(library: Library) -> None:
     jobs = PLAN.jobs()
     kept = keep_all(opened(library), jobs[:3])
     for _ in range(2):
-        with pytest.raises(SpecvizError, match="have changed since its first runs were kept"):
+        with pytest.raises(SpecvizError, match="changed after its first runs were stored"):
             kept.keep(retrained(run_of(PLAN, jobs[3])))
         assert library.count() == 3
         kept = opened(library)
         assert len(kept.runs) == 3
 
 
-def test_a_generation_that_was_mixed_is_not_used(library: Library) -> None:
+def test_a_mixed_generation_is_not_used(library: Library) -> None:
     *before, last = PLAN.jobs()
     keep_all(opened(library), before)
-    mixed = KeptRuns(PLAN, library, now(), title="")  # that opened none of them
+    mixed = KeptRuns(PLAN, library, now(), title="")  # without opening any run
     mixed.keep(retrained(run_of(PLAN, last)))
     unknown = now(target_sha256=None, draft_sha256=None)
     found = opened(library, unknown)
@@ -151,7 +151,7 @@ def test_a_generation_that_was_mixed_is_not_used(library: Library) -> None:
         (0, "restarted", 2, 0),
     ],
 )
-def test_which_generation_is_gone_on_with(
+def test_reuse_decides_which_generation_is_continued(
     library: Library, begun: int, reuse: Reuse, generation: int, found: int
 ) -> None:
     keep_all(opened(library), PLAN.jobs()[:begun])
@@ -160,7 +160,7 @@ def test_which_generation_is_gone_on_with(
     assert len(kept.runs) == found
 
 
-def test_a_restart_that_was_broken_off_is_gone_on_with_by_every_command_but_a_new_start(
+def test_an_interrupted_restart_is_continued_unless_reuse_is_none(
     library: Library,
 ) -> None:
     keep_all(opened(library))
@@ -171,7 +171,7 @@ def test_a_restart_that_was_broken_off_is_gone_on_with_by_every_command_but_a_ne
     assert opened(library, reuse="none").key == f"{PLAN.key}.3"
 
 
-def test_runs_of_one_lane_in_two_places_are_noted() -> None:
+def test_runs_of_one_lane_on_two_machines_are_noted() -> None:
     environment = replace(make_trace().environment, threads=7)
     *most, last = PLAN.jobs()
     runs = [run_of(PLAN, job) for job in most]

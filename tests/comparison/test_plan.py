@@ -1,4 +1,4 @@
-"""Lanes, their labels and how they are typed; plans, their order and their key."""
+"""Lanes: parsing and labels. Plans: run order, key and JSON."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def lanes(*texts: str) -> tuple[Lane, ...]:
         (("draft_body=10m", "draft_body=0.02b"), ("draft body 10M", "draft body 20M")),
     ],
 )
-def test_labels_tell_lanes_apart(typed: tuple[str, ...], labels: tuple[str, ...]) -> None:
+def test_labels_distinguish_lanes(typed: tuple[str, ...], labels: tuple[str, ...]) -> None:
     assert lane_labels(lanes(*typed)) == labels
 
 
-def test_bodies_of_a_lane_are_its_own_or_the_defaults() -> None:
+def test_a_lane_has_its_own_or_the_default_bodies() -> None:
     default = Lane(spec=PairSpec(target_body="90M"), config=RunConfig())
     one, two, three = (
         parse_lane(text, default).spec
@@ -66,11 +66,11 @@ def test_bodies_of_a_lane_are_its_own_or_the_defaults() -> None:
     assert one == default.spec
     assert two == PairSpec()
     assert three == PairSpec(name="other", target_body="90M", draft_body="llama-3.2-1b")
-    with pytest.raises(ConfigError, match="no body"):
+    with pytest.raises(ConfigError, match="not a body"):
         parse_lane("target-body=huge", default)
 
 
-def test_a_plan_without_bodies_is_written_as_before_there_were_any() -> None:
+def test_a_plan_without_bodies_has_no_body_fields() -> None:
     plain = Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE)
     grown = Plan(lanes=lanes("gamma=2", "gamma=8,target-body=90M"), items=ONE)
     assert "body" not in plan_to_json(plain)
@@ -78,7 +78,7 @@ def test_a_plan_without_bodies_is_written_as_before_there_were_any() -> None:
     assert plan_from_json(plan_to_json(grown)) == grown
 
 
-def test_what_a_lane_leaves_out_is_the_default() -> None:
+def test_missing_settings_of_a_lane_are_the_default() -> None:
     default = Lane(spec=PairSpec(threads=1), config=RunConfig(temperature=0.3, seed=4))
     lane = parse_lane("gamma=8, top-p=0.9,rule=over-accept,epsilon=0.1,chat=yes,stop=END", default)
     wanted = replace(
@@ -93,7 +93,7 @@ def test_what_a_lane_leaves_out_is_the_default() -> None:
     assert lane == Lane(spec=default.spec, config=wanted)
 
 
-def test_models_take_the_place_of_the_default_ones() -> None:
+def test_models_replace_the_default_ones() -> None:
     two = Lane(spec=PairSpec(draft="d", target="t", threads=1), config=RunConfig())
     assert parse_lane("draft=e", two).spec == PairSpec(draft="e", target="t", threads=1)
     assert parse_lane("target=u", two).spec == PairSpec(draft="d", target="u", threads=1)
@@ -129,14 +129,14 @@ def test_models_take_the_place_of_the_default_ones() -> None:
         ("chat=maybe", "chat is 'maybe'"),
         ("drafter=magic", "drafter is 'magic'"),
         ("speed=9", "no setting 'speed'"),
-        ("epsilon=0.1", "only on rule=over-accept or typical"),
+        ("epsilon=0.1", "only affects rule=over-accept or typical"),
         ("pair=a,draft=b", "a pair and a draft or target"),
         ("target=b", "a target and no draft"),
         ("name=" + "x" * 61, "name is too long"),
         ("name=a\x1b[31m", "control characters"),
     ],
 )
-def test_a_lane_that_is_wrong_is_refused_in_a_line(text: str, culprit: str) -> None:
+def test_an_invalid_lane_is_refused_in_one_line(text: str, culprit: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_lane(text, DEFAULT)
     message = str(caught.value)
@@ -148,13 +148,13 @@ def test_a_lane_that_is_wrong_is_refused_in_a_line(text: str, culprit: str) -> N
 # Plans
 
 
-def test_lanes_take_turns_and_each_goes_first() -> None:
+def test_lanes_are_interleaved_and_each_goes_first() -> None:
     plan = Plan(lanes=lanes("gamma=2", "gamma=5", "gamma=8"), items=ONE, repeats=3)
     order = [(job.repeat, job.lane) for job in plan.jobs()]
     assert order == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (1, 0), (2, 2), (2, 0), (2, 1)]
 
 
-def test_seeds_are_common_to_all_lanes() -> None:
+def test_all_lanes_share_seeds() -> None:
     default = replace(DEFAULT, config=replace(DEFAULT.config, seed=7))
     two = tuple(parse_lane(text, default) for text in ("gamma=2", "gamma=8"))
     plan = Plan(lanes=two, items=preset_suite(), repeats=2)
@@ -173,7 +173,7 @@ def test_blocks_finish_a_pair_before_the_next() -> None:
     assert set(plan.jobs()) == set(together.jobs())
 
 
-def test_the_key_is_of_the_work_and_of_nothing_else() -> None:
+def test_the_key_depends_only_on_settings_prompts_and_repeats() -> None:
     plan = Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE)
     named = replace(plan.lanes[0], name="mine")
     assert replace(plan, lanes=(named, plan.lanes[1])).key == plan.key
@@ -187,11 +187,11 @@ def test_the_key_is_of_the_work_and_of_nothing_else() -> None:
         replace(plan, lanes=lanes("gamma=2,pair=tinystories", "gamma=8")),
     ]
     assert len({plan.key, *(other.key for other in others)}) == 7
-    # Kept comparisons are found by it: it must never change.
+    # Stored comparisons are found by this key, so it must never change.
     assert plan.key == "a6d7241d0d8b47c2e164c7db06d9e691"
 
 
-def test_a_plan_comes_back_from_its_text() -> None:
+def test_a_plan_round_trips() -> None:
     two = lanes("gamma=2,stop=END,name=a", "draft=d,target=t,temperature=0,stop=END")
     plan = Plan(lanes=two, items=preset_suite(), repeats=2, baseline=False, order="blocks")
     assert plan_from_json(plan_to_json(plan)) == plan
@@ -202,7 +202,7 @@ def test_a_plan_comes_back_from_its_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"lanes": 1}', "[" * 100_000, '{"lanes": [{}]}'])
-def test_a_text_that_is_no_plan_is_refused(text: str) -> None:
+def test_invalid_json_of_a_plan_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         plan_from_json(text)
 
@@ -216,7 +216,7 @@ def test_a_text_that_is_no_plan_is_refused(text: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("value", [7, [7], {"a": 7}])
-def test_a_saved_plan_with_another_type_of_value_is_refused(
+def test_a_saved_plan_with_a_wrong_type_is_refused(
     places: tuple[str | int, ...], value: object
 ) -> None:
     record = json.loads(plan_to_json(Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE)))
@@ -225,11 +225,11 @@ def test_a_saved_plan_with_another_type_of_value_is_refused(
         spot = spot[place]
     spot[places[-1]] = value
     if (places, value) != (("repeats",), 7):
-        with pytest.raises(ConfigError, match=r"no saved plan|number of repeats|order is"):
+        with pytest.raises(ConfigError, match=r"not a saved plan|number of repeats|order is"):
             plan_from_json(json.dumps(record))
 
 
-def test_a_plan_read_again_keeps_its_key() -> None:
+def test_a_loaded_plan_has_the_same_key() -> None:
     whole = [replace(lane, config=replace(lane.config, temperature=1)) for lane in lanes("gamma=2")]
     plan = Plan(lanes=(*whole, *whole), items=ONE)
     assert plan_from_json(plan_to_json(plan)).key == plan.key
@@ -249,11 +249,14 @@ def test_a_plan_read_again_keeps_its_key() -> None:
         ({"lanes": lanes("seed=1", "seed=2")}, "differ in seed"),
         ({"lanes": lanes("gamma=2", "max-new-tokens=5")}, "differ in max_new_tokens"),
         ({"lanes": lanes("gamma=2", "chat=yes")}, "differ in chat"),
-        ({"lanes": lanes("gamma=2", "forks=7:2:99=0.25")}, "every repeat has another seed"),
-        ({"lanes": lanes(*[f"gamma={each},seed={2**63 - 5}" for each in (2, 3)])}, "no room for 6"),
+        ({"lanes": lanes("gamma=2", "forks=7:2:99=0.25")}, "has a fork, which repeats"),
+        (
+            {"lanes": lanes(*[f"gamma={each},seed={2**63 - 5}" for each in (2, 3)])},
+            "too large for 6 repeats",
+        ),
     ],
 )
-def test_a_plan_that_cannot_be_compared_is_refused(changes: dict, culprit: str) -> None:
+def test_an_invalid_plan_is_refused(changes: dict, culprit: str) -> None:
     plan = Plan(lanes=lanes("gamma=2", "gamma=8"), items=ONE, repeats=6)
     with pytest.raises(ConfigError, match=culprit):
         replace(plan, **changes)
@@ -273,7 +276,7 @@ def test_a_plan_has_up_to_64_lanes_of_which_two_to_four_are_compared(count: int)
             check_compared(many)
 
 
-def test_pairs_are_interleaved_only_where_they_fit_together() -> None:
+def test_pairs_are_interleaved_only_if_they_fit_together() -> None:
     gib = 2**30
     assert order_that_fits([gib], None) == "interleaved"
     assert order_that_fits([gib, gib], None) == "blocks"
@@ -293,12 +296,12 @@ WRITTEN = PRINTABLE.map(str.strip).filter(bool)
 
 
 @given(WRITTEN, WRITTEN, WRITTEN.map(lambda text: text[:MAX_NAME].strip()), WRITTEN)
-def test_any_text_comes_back_from_a_lane(target: str, draft: str, name: str, stop: str) -> None:
+def test_any_text_round_trips_through_a_lane(target: str, draft: str, name: str, stop: str) -> None:
     values = {"target": target, "draft": draft, "name": name, "stop": stop}
     text = ",".join(f"{key}={escaped(value)}" for key, value in values.items())
     spec = PairSpec(target=target, draft=draft)
     assert parse_lane(text, DEFAULT) == Lane(spec=spec, config=RunConfig(stop=(stop,)), name=name)
 
 
-def test_a_per_cent_sign_that_begins_no_code_stays_itself() -> None:
+def test_an_unescaped_percent_sign_is_kept() -> None:
     assert parse_lane("name=100% of 2%20b", DEFAULT).name == "100% of 2%20b"

@@ -1,4 +1,4 @@
-"""The runs of a plan: their order, which are skipped, kept or thrown away; loaded pairs."""
+"""Running a plan: order, reuse, warm-ups and storage; the cache of loaded pairs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONFIG = RunConfig(max_new_tokens=30, ignore_eos=True)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def costs_at_hand(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def stored_step_costs(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
         place_step_costs(pair, "model", "prompt-lookup")
@@ -43,12 +43,12 @@ def costs_at_hand(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def maker(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> InProcessMaker:
-    """A maker of runs on the tiny pair, which is loaded already."""
-    monkeypatch.setattr(loaded_pairs, "load", lambda _spec, _tell: pair)
-    return InProcessMaker(_nobody)
+    """A maker with the tiny pair loaded."""
+    monkeypatch.setattr(loaded_pairs, "load", lambda _spec, _on_progress: pair)
+    return InProcessMaker(_ignore_progress)
 
 
-def never_kept(_run: LaneRun, _run_id: str | None) -> None:
+def discard(_run: LaneRun, _run_id: str | None) -> None:
     pass
 
 
@@ -62,7 +62,7 @@ def plan_of(folder: Path, repeats: int = 2) -> Plan:
     )
 
 
-def test_every_job_is_run_in_order_kept_first_and_measured(
+def test_every_run_is_made_in_order_and_stored_before_it_is_reported(
     maker: InProcessMaker, pair: Pair, folder: Path
 ) -> None:
     plan, kept = plan_of(folder), list[LaneRun]()
@@ -85,30 +85,30 @@ def test_every_job_is_run_in_order_kept_first_and_measured(
     assert found.lanes[0].speedup is not None
 
 
-def test_what_is_done_is_not_made_again_and_warm_ups_are_thrown_away(
+def test_finished_runs_are_skipped_and_warm_ups_discarded(
     maker: InProcessMaker, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of(folder, repeats=1)
-    asked: list[tuple[RunConfig, bool]] = []
+    requested: list[tuple[RunConfig, bool]] = []
 
     def spy(
         pair: Pair, prompt: str, config: RunConfig, *, baseline: bool, **how: Any
     ) -> MeasuredRun:
-        asked.append((config, baseline))
+        requested.append((config, baseline))
         return measured_run(pair, prompt, config, baseline=baseline, **how)
 
     monkeypatch.setattr("specviz.measure.measured_run.measured_run", spy)
     done = {job.key for job in plan.jobs()[:2]}
-    made = [run.job for run in run_plan(plan, maker.make, never_kept, done)]
+    made = [run.job for run in run_plan(plan, maker.make, discard, done)]
     assert made == list(plan.jobs()[2:])
-    warm = [config for config, baseline in asked if not baseline]
+    warm = [config for config, baseline in requested if not baseline]
     assert [config.max_new_tokens for config in warm] == [WARM_UP_TOKENS] * 2
-    assert len(asked) == len(made) + 2
+    assert len(requested) == len(made) + 2
     everything = {job.key for job in plan.jobs()}
-    assert list(run_plan(plan, maker.make, never_kept, everything)) == []
+    assert list(run_plan(plan, maker.make, discard, everything)) == []
 
 
-def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcessMaker, folder: Path) -> None:
+def test_a_run_that_cannot_be_stored_is_not_reported(maker: InProcessMaker, folder: Path) -> None:
     def full(_run: LaneRun, _run_id: str | None) -> None:
         raise OSError("no space left")
 
@@ -116,7 +116,7 @@ def test_a_run_that_cannot_be_kept_is_not_reported(maker: InProcessMaker, folder
         next(run_plan(plan_of(folder), maker.make, full))
 
 
-def test_a_block_has_the_runs_that_are_compared_with_each_other(folder: Path) -> None:
+def test_a_block_has_the_runs_that_are_compared(folder: Path) -> None:
     plan = plan_of(folder)
     jobs = plan.jobs()
     assert blocks_of(plan) == [jobs[each : each + 2] for each in range(0, 8, 2)]
@@ -129,7 +129,7 @@ def test_a_block_has_the_runs_that_are_compared_with_each_other(folder: Path) ->
     assert [each for block in blocks_of(by_pair) for each in block] == list(by_pair.jobs())
 
 
-def test_blocks_may_come_in_any_order_and_are_kept_whole(
+def test_blocks_may_finish_in_any_order_and_are_stored_whole(
     maker: InProcessMaker, folder: Path
 ) -> None:
     plan, kept = replace(plan_of(folder), baseline=False), list[list[LaneRun]]()
@@ -148,13 +148,13 @@ def test_blocks_may_come_in_any_order_and_are_kept_whole(
 
 
 def weights(pair: Pair, *, draft: bool) -> int:
-    """From the parameters, of which the tiny models share none."""
+    """Return the bytes of the parameters, none of which the tiny models share."""
     assert pair.info.draft is not None
     counts = [pair.info.target.parameters, pair.info.draft.parameters if draft else 0]
     return sum(counts) * 4
 
 
-def test_on_a_gpu_the_most_that_was_in_use_is_added(
+def test_gpu_memory_includes_the_peak_of_the_run(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Cuda:
@@ -176,7 +176,7 @@ def test_on_a_gpu_the_most_that_was_in_use_is_added(
     assert memory.measured() == weights(pair, draft=True) + 220
 
 
-def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(folder: Path) -> None:
+def test_a_plan_whose_pairs_do_not_fit_runs_in_blocks(folder: Path) -> None:
     plan = plan_of(folder)
     assert plan_that_fits(plan, {}) is plan  # one pair only
     other = replace(plan.lanes[1], spec=replace(plan.lanes[1].spec, dtype="bfloat16"))
@@ -192,11 +192,11 @@ def test_a_plan_whose_pairs_do_not_fit_goes_in_blocks(folder: Path) -> None:
         )
 
 
-# Pairs that stay loaded
+# The cache of loaded pairs
 
 
 class FakeMemory:
-    """Pairs of 1 GB, and memory for a few; notes what was loaded and let go."""
+    """Simulated memory for ``room`` pairs of 1 GB; records what is loaded."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, pair: Pair, room: int | None) -> None:
         self.loaded: list[str | None] = []
@@ -205,12 +205,12 @@ class FakeMemory:
         self.pair = pair
         self.fails = 0
         need = type("Check", (), {"memory_needed": 10**9})
-        monkeypatch.setattr("specviz.engine.check_pair", lambda _spec, _tell: need)
+        monkeypatch.setattr("specviz.engine.check_pair", lambda _spec, _on_progress: need)
         monkeypatch.setattr(loaded_pairs, "load", self.load)
         monkeypatch.setattr(loaded_pairs, "release_memory", lambda: None)
         monkeypatch.setattr(loaded_pairs, "free_memory", self.free)
 
-    def load(self, spec: PairSpec, _tell: object) -> Pair:
+    def load(self, spec: PairSpec, _on_progress: object) -> Pair:
         if self.fails:
             self.fails -= 1
             raise DeviceError("Out of memory on cpu.", remedy="Use less.")
@@ -221,52 +221,52 @@ class FakeMemory:
         used = len(self.pairs) * 10**9
         return None if self.room is None else memory_margin(10**9) + (self.room - 1) * 10**9 - used
 
-    def ask(self, *names: str) -> list[str | None]:
+    def load_all(self, *names: str) -> list[str | None]:
         self.loaded.clear()
         for name in names:
-            self.pairs.load(PairSpec(name=name), _nobody)
+            self.pairs.load(PairSpec(name=name), _ignore_progress)
         return list(self.loaded)
 
 
-def _nobody(_progress: Progress) -> None:
+def _ignore_progress(_progress: Progress) -> None:
     pass
 
 
-def test_pairs_stay_while_they_fit_and_the_oldest_goes_first(
+def test_the_least_recently_used_pair_is_evicted_first(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = FakeMemory(monkeypatch, pair, room=2)
-    assert memory.ask("a", "b", "a", "b", "a") == ["a", "b"]
-    assert memory.ask("c", "a", "b") == ["c", "b"]  # b was used longest ago, then c
+    assert memory.load_all("a", "b", "a", "b", "a") == ["a", "b"]
+    assert memory.load_all("c", "a", "b") == ["c", "b"]  # b is evicted first, then c
     assert len(memory.pairs) == 2
     memory.pairs.clear()
     assert memory.pairs.get(PairSpec(name="a")) is None
 
 
 @pytest.mark.parametrize("room", [None, 1])
-def test_one_pair_is_kept_where_no_more_fit_or_nobody_knows(
+def test_one_pair_stays_loaded_if_no_more_fit_or_memory_is_unknown(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, room: int | None
 ) -> None:
     memory = FakeMemory(monkeypatch, pair, room=room)
-    assert memory.ask("a", "b", "a") == ["a", "b", "a"]
+    assert memory.load_all("a", "b", "a") == ["a", "b", "a"]
     assert len(memory.pairs) == 1
 
 
-def test_no_more_than_four_pairs_are_kept(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_four_pairs_stay_loaded(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = FakeMemory(monkeypatch, pair, room=100)
-    assert memory.ask("a", "b", "c", "d", "e", "b") == ["a", "b", "c", "d", "e"]
+    assert memory.load_all("a", "b", "c", "d", "e", "b") == ["a", "b", "c", "d", "e"]
     assert len(memory.pairs) == 4
 
 
-def test_a_load_that_runs_out_of_memory_is_tried_once_more_alone(
+def test_a_load_that_runs_out_of_memory_is_retried_once_alone(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = FakeMemory(monkeypatch, pair, room=5)
-    memory.ask("a")
+    memory.load_all("a")
     memory.fails = 1
-    assert memory.ask("b") == ["b"]
+    assert memory.load_all("b") == ["b"]
     assert len(memory.pairs) == 1
     memory.fails = 2
     with pytest.raises(DeviceError):
-        memory.ask("c")
+        memory.load_all("c")
     assert len(memory.pairs) == 0

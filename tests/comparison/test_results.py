@@ -1,4 +1,4 @@
-"""Comparisons of runs made by hand: figures, verdicts in words, kinds, JSON."""
+"""Comparisons of synthetic runs: figures, verdicts, kinds and JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WOBBLE = (1.0, 1.01, 0.99)
 
 
 def wobbling(job: PlannedRun, **by_lane: Any) -> dict[str, Any]:
-    """Round times of a lane, a little different for every repeat and lane."""
+    """Return round times of a lane that vary a little with repeat and lane."""
     seconds = by_lane["seconds"][job.lane]
     return {"seconds": seconds * (WOBBLE[(job.repeat + job.lane) % 3])}
 
@@ -66,11 +66,13 @@ def test_the_faster_lane_is_named_with_its_interval() -> None:
     assert verdict.text.startswith("γ 3 is faster by 50.0 % (")
     assert "over 3 seeds" in verdict.text
     assert verdict.ratios[1, 0].value == pytest.approx(1.5)
-    said = "γ 2: slower than the target alone: 0.67 times its speed (0.65 to 0.68, over 3 seeds)."
-    assert said in verdict.text
+    sentence = (
+        "γ 2: slower than the target alone: 0.67 times its speed (0.65 to 0.68, over 3 seeds)."
+    )
+    assert sentence in verdict.text
 
 
-def test_lanes_alike_show_no_difference() -> None:
+def test_equal_lanes_show_no_difference() -> None:
     verdict = compared(0.02, 0.02).verdict
     assert verdict.winner is None
     assert verdict.text.startswith("γ 2: as fast as γ 3 (0.96 to 1.04 times, over 3 seeds).")
@@ -104,8 +106,8 @@ def test_one_repeat_has_the_interval_of_its_timing() -> None:
     assert bare.verdict.text.startswith("One run of each lane gives no interval, so no verdict.")
 
 
-def test_of_three_lanes_every_interval_is_widened() -> None:
-    """So that all three hold together with 95 % confidence."""
+def test_intervals_of_three_lanes_are_adjusted() -> None:
+    """The joint confidence of all three is 95 %."""
     two, three = compared(0.03, 0.02), compared(0.03, 0.02, 0.04)
     one, other = two.ratios[1, 0], three.ratios[1, 0]
     assert one.low is not None
@@ -115,18 +117,20 @@ def test_of_three_lanes_every_interval_is_widened() -> None:
     assert math.log(other.value / other.low) == pytest.approx(
         quantiles * math.log(one.value / one.low)
     )
-    assert "Intervals between lanes are wider, since 3 of them" in three.verdict.text
+    assert "adjusted for 3 simultaneous comparisons" in three.verdict.text
     assert "widened" not in two.verdict.text
 
 
-def test_one_pair_of_runs_is_not_one_run_of_each_lane() -> None:
+def test_one_pair_of_runs_with_the_same_seed_gives_no_verdict() -> None:
     plan = make_plan(2, 8, repeats=2)
     runs = runs_of(plan, lambda job: wobbling(job, seconds=(0.02, 0.03)))
     text = compare(plan, runs[1:]).verdict.text
-    assert text.startswith("Only one pair of runs with the same seed, so no interval and no verdi")
+    assert text.startswith(
+        "Only one pair of runs with the same seed gives no interval, so no verdict"
+    )
 
 
-def test_of_three_lanes_the_best_is_held_against_the_next() -> None:
+def test_the_best_of_three_lanes_is_compared_with_the_second() -> None:
     verdict = compared(0.03, 0.02, 0.04).verdict
     assert (verdict.winner, verdict.ranking) == (1, (1, 0, 2))
     assert verdict.text.startswith("γ 3 is fastest, ahead of γ 2 by 50.0 % (")
@@ -135,7 +139,7 @@ def test_of_three_lanes_the_best_is_held_against_the_next() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_part_of_the_runs_gives_what_they_can_tell(count: int) -> None:
+def test_an_incomplete_comparison_has_no_verdict(count: int) -> None:
     plan = make_plan(2, 8)
     runs = [run_of(plan, job) for job in plan.jobs()[:count]]
     found = compare(plan, runs)
@@ -154,8 +158,8 @@ def test_of_two_runs_for_one_job_the_last_counts() -> None:
     assert found.lanes[0].tokens_per_second.low == pytest.approx(100)
 
 
-def test_a_machine_that_drifts_from_run_to_run_does_not_matter() -> None:
-    """Each run is held against its own target alone: here all of them take longer and longer."""
+def test_drift_between_runs_does_not_matter() -> None:
+    """Each run is compared with its own target alone; here all get slower over time."""
     plan = make_plan(2, 8)
     found = compare(
         plan,
@@ -172,13 +176,13 @@ def test_a_machine_that_drifts_from_run_to_run_does_not_matter() -> None:
     assert found.verdict.winner == 0
 
 
-def test_without_the_target_alone_that_is_said() -> None:
+def test_a_missing_target_alone_is_reported() -> None:
     found = compared(0.02, 0.03, baseline=False)
     assert found.target is None
     assert "The target alone was not measured." in found.verdict.text
 
 
-def test_other_targets_are_another_question() -> None:
+def test_different_targets_are_noted() -> None:
     plan = make_plan(2, 8)
     runs = runs_of(plan, lambda job: wobbling(job, seconds=(0.02, 0.03)))
     other = [
@@ -186,10 +190,10 @@ def test_other_targets_are_another_question() -> None:
     ]
     verdict = compare(plan, other).verdict
     assert not verdict.same_question
-    assert "different targets: that is a different question" in verdict.text
+    assert "different targets" in verdict.text
 
 
-def test_other_sampling_and_a_lossy_rule_are_said() -> None:
+def test_different_sampling_and_lossy_rules_are_noted() -> None:
     lossless = Lane(spec=PairSpec(), config=RunConfig(gamma=2))
     for changes in ({"temperature": 0.0}, {"rule": "over-accept", "epsilon": 0.1}):
         other = Lane(spec=PairSpec(), config=replace(lossless.config, **changes))
@@ -203,7 +207,7 @@ def test_other_sampling_and_a_lossy_rule_are_said() -> None:
 
 
 def reasoned(first: dict[str, Any], second: dict[str, Any], *gammas: int) -> str:
-    """A comparison whose lanes are as fast as their figures say."""
+    """Return the verdict of two lanes with the given fields."""
     plan = make_plan(*gammas)
     found = compare(
         plan,
@@ -232,12 +236,12 @@ def test_fewer_tokens_drafted_and_verified() -> None:
         2,
         8,
     )
-    assert "drafting costs it 0.40 target steps a round against 1.60" in text
-    assert "verifying costs it 1.10 target steps against 1.60" in text
-    assert "though fewer tokens come out of a round, 2.50 against 3.50" in text
+    assert "drafting costs 0.40 target steps per round against 1.60" in text
+    assert "verification costs 1.10 target steps against 1.60" in text
+    assert "though it emits fewer tokens per round, 2.50 against 3.50" in text
 
 
-def test_looking_tokens_up_costs_nothing() -> None:
+def test_prompt_lookup_drafts_for_free() -> None:
     plan = make_plan(4, 4)
     lookup = replace(plan.lanes[0], config=replace(plan.lanes[0].config, drafter="prompt-lookup"))
     plan = replace(plan, lanes=(lookup, plan.lanes[1]))
@@ -250,20 +254,18 @@ def test_looking_tokens_up_costs_nothing() -> None:
         runs_of(plan, lambda job: wobbling(job, seconds=(0.01, 0.03)) | fields[job.lane]),
     ).verdict.text
     assert text.startswith("prompt lookup is faster by a factor of 2.14 (")
-    assert (
-        ": drafting costs it nothing, against 1.20 target steps a round, though its lookup" in text
-    )
+    assert ": drafting is free, against 1.20 target steps per round, though its lookup" in text
 
 
-def test_figures_that_do_not_explain_it_say_so() -> None:
+def test_figures_that_do_not_explain_the_difference_are_reported() -> None:
     same = {"step_costs": costs(c=0.2, v=1.1)}
-    assert "its acceptance and step costs do not explain this." in reasoned(same, same, 2, 2)
+    assert "acceptance and step costs do not explain it." in reasoned(same, same, 2, 2)
 
 
 # Kinds
 
 
-def test_kinds_are_told_apart_each_with_its_own_intervals() -> None:
+def test_each_kind_has_its_own_intervals() -> None:
     items = [
         SuiteItem(prompt=f"{kind} {i}", kind=kind) for kind in ("code", "story") for i in (1, 2)
     ]
@@ -289,7 +291,7 @@ def test_one_kind_needs_no_table() -> None:
     assert compared(0.02, 0.03).kinds == ()
 
 
-def test_the_object_for_json_has_lanes_and_verdict() -> None:
+def test_the_json_has_lanes_and_verdict() -> None:
     found = compared(0.03, 0.02)
     record = json.loads(json.dumps(comparison_to_json(found), allow_nan=False))
     assert [lane["label"] for lane in record["lanes"]] == ["γ 2", "γ 3"]
@@ -303,7 +305,7 @@ def test_the_object_for_json_has_lanes_and_verdict() -> None:
     assert record["complete"] is True
 
 
-def test_a_run_without_rounds_is_counted_and_has_no_figures() -> None:
+def test_runs_without_rounds_are_counted_but_have_no_figures() -> None:
     plan = make_plan(2, 8)
     runs: list[LaneRun] = [run_of(plan, job, rounds=()) for job in plan.jobs()]
     found = compare(plan, runs)
@@ -312,7 +314,7 @@ def test_a_run_without_rounds_is_counted_and_has_no_figures() -> None:
     assert "no verdict" in found.verdict.text
 
 
-def test_a_stopped_run_or_one_without_its_target_alone_is_not_whole() -> None:
+def test_a_run_that_was_stopped_or_lacks_the_baseline_is_incomplete() -> None:
     plan = make_plan(2, 8)
     trace = run_of(plan, plan.jobs()[0]).trace
     assert is_whole(plan, trace)
@@ -332,8 +334,10 @@ def on(run: LaneRun, place: str, name: str = "GPU A", threads: int = 1) -> LaneR
 
 
 def spread_out(plan: Plan, slow: float, **fields: Any) -> list[LaneRun]:
-    """Every other prompt on a device of another kind, whose target alone is ``slow`` times slower:
-    there the rounds, which take as long, look better."""
+    """Return runs with every other prompt on another kind of device.
+
+    Its target alone is ``slow`` times slower but its rounds are not, so its speedups are larger.
+    """
     made = list[LaneRun]()
     for job in plan.jobs():
         other = job.item % 2 == 1
@@ -343,7 +347,7 @@ def spread_out(plan: Plan, slow: float, **fields: Any) -> list[LaneRun]:
     return made
 
 
-def test_times_of_two_kinds_of_machine_are_not_put_together_but_ratios_are() -> None:
+def test_ratios_but_not_times_are_pooled_across_kinds_of_machine() -> None:
     items = [SuiteItem(prompt=f"{number}") for number in range(8)]
     plan = make_plan(2, 3, items=items, repeats=1)
     found = compare(plan, spread_out(plan, slow=3.0))
@@ -358,7 +362,7 @@ def test_times_of_two_kinds_of_machine_are_not_put_together_but_ratios_are() -> 
     assert lead.value == pytest.approx(1.25, rel=0.02)
     assert lead.low is not None
     assert lead.high is not None
-    assert lead.high / lead.low < 1.05  # that the kinds differ threefold is not in it
+    assert lead.high / lead.low < 1.05  # the threefold difference between kinds is not in it
     assert lane.speedup_ratio is not None
     assert lane.speedup_ratio.value == pytest.approx(math.sqrt(3.0), rel=0.02)
     assert lane.speedup_ratio.low is not None
@@ -369,19 +373,19 @@ def test_times_of_two_kinds_of_machine_are_not_put_together_but_ratios_are() -> 
     assert "same settings" in compare(plan, threads).verdict.text
 
 
-def test_the_result_says_on_how_many_devices_of_which_kinds_it_was_made() -> None:
+def test_the_result_names_the_devices_by_kind() -> None:
     plan = make_plan(2, 3, repeats=3)
     runs = [on(run, "0011"[run.job.repeat]) for run in runs_of(plan, lambda _: {})]
     found = compare(plan, runs)
     (kind,) = comparison_to_json(found)["machines"]
     assert kind == {"device": "GPU A", "cpu": "CPU", "devices": 2, "runs": 6}
     assert basis(found).endswith("made on 2 devices: 2 × GPU A beside CPU.")
-    assert found.lanes[0].tokens_per_second is not None  # of one kind
+    assert found.lanes[0].tokens_per_second is not None  # one kind of machine
     alone = compare(plan, runs_of(plan, lambda _: {}))
     assert basis(alone).endswith("one at a time.")
 
 
-def test_runs_that_were_made_several_at_a_time_have_no_times_to_compare() -> None:
+def test_concurrent_runs_have_no_times_to_compare() -> None:
     plan = make_plan(2, 3, repeats=3, baseline=False)
     found = compare(plan, [on(run, "00") for run in runs_of(plan, lambda _: {})])
     assert found.verdict.text.startswith("Acceptance only")

@@ -1,4 +1,4 @@
-"""The table of a comparison: every figure with its spread, and the best of a row."""
+"""The table of a comparison: figures with spreads, and the best of each row."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def row(name: str, rows: tuple[Row, ...]) -> Row:
     return found
 
 
-def test_figures_with_their_spread_and_the_best_marked() -> None:
+def test_rows_have_spreads_and_mark_the_best() -> None:
     rows = rows_of(compared())
     rate = row("tokens/s", rows)
     assert rate.texts == ("119.3 (113.6–125.0)", "100.0")  # 5 tokens in 2 rounds
-    assert (rate.best, rate.target) == ((), "100.0")  # the verdict leaves it open
+    assert (rate.best, rate.target) == ((), "100.0")  # the verdict has no winner
     alpha = row("α observed", rows)
-    assert (alpha.texts, alpha.best) == (("0.750", "0.750"), ())  # no best where all are alike
-    assert row("τ, tokens a round", rows).texts == ("2.50", "2.50")
-    assert row("v, a verification", rows).best == ()  # of other numbers of tokens
+    assert (alpha.texts, alpha.best) == (("0.750", "0.750"), ())  # no best among equals
+    assert row("τ, tokens per round", rows).texts == ("2.50", "2.50")
+    assert row("v, a verification", rows).best == ()  # v for different token counts
     assert row("memory of the weights", rows).texts == ("29.3 MB", "29.3 MB")
     speedup = row("speedup, observed", rows)
     assert speedup.texts[1] == "1.00×"
@@ -83,20 +83,20 @@ def test_a_share_stays_within_0_and_1() -> None:
     assert row("α observed", rows_of(compare(PLAN, runs))).texts[0] == "0.500 (0.000–1.000)"
 
 
-def test_what_no_lane_knows_is_left_out() -> None:
+def test_figures_that_no_lane_has_are_left_out() -> None:
     plan = replace(PLAN, repeats=1)
     bare = [LaneRun(job=job, trace=make_trace([])) for job in plan.jobs()]
     assert rows_of(compare(plan, bare)) == ()
 
 
-def test_as_texts_has_the_head_first_and_marks() -> None:
+def test_as_texts_returns_the_header_and_the_marked_rows() -> None:
     head, *rows = as_texts(compared())
     assert head == ["", "γ 2", "γ 3", "target alone"]
     assert rows[0] == ["tokens/s", "119.3 (113.6–125.0)", "100.0", "100.0"]
     assert all(len(each) == 4 for each in rows)
 
 
-def test_lanes_of_different_targets_have_a_row_with_their_own() -> None:
+def test_different_targets_have_a_row_instead_of_a_column() -> None:
     comparison = compared(targets=("small", "big"))
     head, *rows = as_texts(comparison)
     assert head == ["", "γ 2", "γ 3"]
@@ -106,10 +106,12 @@ def test_lanes_of_different_targets_have_a_row_with_their_own() -> None:
     assert "target alone  " not in render_comparison(painter, comparison, None)
 
 
-def test_the_file_races_on_one_prompt_that_every_lane_ran() -> None:
+def test_the_saved_race_is_on_a_prompt_that_every_lane_ran() -> None:
     plan = replace(PLAN, items=(*PLAN.items, SuiteItem(prompt="b", kind="story")))
-    told = [run_of(job, text="abc"[job.item] if job.lane else "x") for job in plan.jobs()]
-    second = [each for each in told if each.job.key[:2] != (1, 0)]  # one lane has not run "a"
+    runs_with_text = [run_of(job, text="abc"[job.item] if job.lane else "x") for job in plan.jobs()]
+    second = [
+        each for each in runs_with_text if each.job.key[:2] != (1, 0)
+    ]  # one lane has no run on "a"
     comparison = compare(plan, second)
     assert prompts_raced(comparison, second) == (1,)
     runs = representatives(comparison, second, 1)
@@ -121,7 +123,7 @@ def test_the_file_races_on_one_prompt_that_every_lane_ran() -> None:
             comparison_html(comparison, runs, item=item)
 
 
-def test_figures_are_worked_out_once_on_the_way_to_the_race(
+def test_figures_are_computed_once_for_table_and_race(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[Trace] = []

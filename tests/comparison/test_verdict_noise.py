@@ -1,4 +1,4 @@
-"""The verdict's statistics on simulated comparisons whose noise is that of real runs."""
+"""The verdict's statistics on simulated comparisons with the noise of real runs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tests.comparison.synthetic import make_plan, run_of, runs_of
 COMPARISONS = 2000
 NOISE = Path(__file__).with_name("lane_noise.json")
 UNITS = {"seeds": 5, "prompts": 8}
-SEEDS = 2  # of each prompt, where there are several
+SEEDS = 2  # per prompt, with several prompts
 Rates = list[dict[PromptRepeat, float]]
 
 
 class Noise:
-    """Residuals of both lanes' log rates: by prompt, by seed, a pair of the lanes."""
+    """Residuals of both lanes' log rates, `[prompts, seeds, 2]`."""
 
     def __init__(self, residuals: np.ndarray) -> None:
         self._whole = residuals - residuals.mean(axis=(0, 1))
         within = residuals - residuals.mean(axis=1, keepdims=True)
-        self._within = within.reshape(-1, 2)  # what the seeds alone do
+        self._within = within.reshape(-1, 2)  # variation between seeds only
         assert len(self._within) >= 40
 
     def seeds(self, chance: np.random.Generator) -> Rates:
@@ -39,7 +39,7 @@ class Noise:
         return [{(0, seed): row[lane] for seed, row in enumerate(rows)} for lane in (0, 1)]
 
     def prompts(self, chance: np.random.Generator) -> Rates:
-        """Each is one that was measured, with seeds of its own."""
+        """Resample measured prompts, and seeds within each."""
         rates: Rates = [{}, {}]
         num_prompts, num_seeds, _ = self._whole.shape
         for item, prompt in enumerate(chance.integers(num_prompts, size=UNITS["prompts"])):
@@ -61,7 +61,7 @@ def lanes() -> tuple[LaneResult, ...]:
 
 
 def rates_of(noise: Noise, over: str, difference: float) -> Iterator[Rates]:
-    """``difference`` is added to the first lane's log rates."""
+    """Yield log rates, with ``difference`` added to the first lane's."""
     chance = np.random.default_rng(5)
     while True:
         first, second = getattr(noise, over)(chance)
@@ -76,10 +76,10 @@ def simulated(
 
 
 @pytest.mark.parametrize("over", ["seeds", "prompts"])
-def test_whole_comparisons_of_runs_come_to_the_same_verdict(
+def test_complete_comparisons_give_the_same_verdict_as_their_rates(
     noise: Noise, lanes: tuple[LaneResult, ...], over: str
 ) -> None:
-    """The many below start from the rates; these from runs that have them."""
+    """The simulations below start from rates; here complete runs have the same rates."""
     items = [SuiteItem(prompt=f"{number}") for number in range(UNITS["prompts"])]
     plan = make_plan(2, 8, repeats=UNITS["seeds"])
     if over == "prompts":
@@ -112,7 +112,7 @@ def test_the_interval_covers_a_known_difference(
 
 
 @pytest.mark.parametrize("over", ["seeds", "prompts"])
-def test_no_difference_is_called_that(
+def test_equal_lanes_have_a_winner_in_five_percent_of_comparisons(
     noise: Noise, lanes: tuple[LaneResult, ...], over: str
 ) -> None:
     found = simulated(noise, lanes, over, 0.0)

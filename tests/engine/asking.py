@@ -1,4 +1,4 @@
-"""Ask for a pair of two folders on one thread; and read what the user reads when refused."""
+"""Load a pair of two folders on one thread, and read the error message if it is refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def load(folder: Path, *, progress: ProgressCallback | None = None, **settings: 
 
 
 def refusal(kind: type[SpecvizError], folder: Path, **settings: Any) -> str:
-    """The one line that the user reads, the words of the libraries not among them."""
+    """The one-line message that the user reads, without output of the libraries."""
     with pytest.raises(kind) as caught:
         load(folder, **settings)
     message = str(caught.value)

@@ -1,7 +1,4 @@
-"""One thread for every engine test: tiny models gain nothing from a second.
-
-And one tiny Llama pair for the tests that need just any pair.
-"""
+"""One thread for every engine test, since tiny models gain nothing from more; a tiny Llama pair."""
 
 from __future__ import annotations
 
@@ -36,13 +33,13 @@ def llama_pair(llama: Path) -> Pair:
 
 @pytest.fixture
 def llama_copy(llama: Path, tmp_path: Path) -> Path:
-    """A copy to break."""
+    """A copy that tests may damage."""
     return Path(shutil.copytree(llama, tmp_path / "pair"))
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    """The one that the installed client talks to, with an empty cache of its own."""
+    """A fake Hub that the installed client uses, with an empty cache."""
     with running_hub() as server:
         template = "/{repo_id}/resolve/{revision}/{filename}"
         monkeypatch.setattr(constants, "ENDPOINT", server.url)

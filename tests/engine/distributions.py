@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-LAST = 1.0 - 2.0**-24  # the largest uniform there is
+LAST = 1.0 - 2.0**-24  # the largest uniform
 
 
 def _normalised(weights: list[int]) -> np.ndarray:
-    law = np.array(weights, dtype=np.float64)
-    return law / law.sum()
+    distribution = np.array(weights, dtype=np.float64)
+    return distribution / distribution.sum()
 
 
-def laws(vocabulary: int) -> st.SearchStrategy[np.ndarray]:
+def distributions(vocabulary: int) -> st.SearchStrategy[np.ndarray]:
     """Distributions, many with tokens of probability zero, some with tiny ones."""
     weight = st.one_of(st.just(0), st.integers(1, 20), st.integers(1, 10**9))
     many = st.lists(weight, min_size=vocabulary, max_size=vocabulary)

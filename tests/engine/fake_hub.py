@@ -1,7 +1,7 @@
-"""The Hub, small enough to run inside a test: its real protocol over a local port.
+"""A small fake Hub that speaks the real protocol on a local port.
 
-A repository is a folder on disk; errors are the status codes and headers that the real
-one sends, so that the installed client raises its own exceptions.
+A repository is a folder on disk; errors use the real status codes and headers, so the installed
+client raises its own exceptions.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ _XET_STORE = "/xet-store"
 class FakeHub(ThreadingHTTPServer):
     """``repositories`` maps an id to its folder; ``gated`` ids refuse their files.
 
-    Of a file in ``held`` only the first half comes before ``release`` is set; ``pace`` is
-    the seconds between two pieces of any other. With ``xet`` the weights lie in a Xet store
-    that never answers.
+    Files in ``held`` are sent only by half until ``release`` is set; ``pace`` is the seconds
+    between pieces of all others. With ``xet`` the weights are in a Xet store that never answers.
     """
 
     def __init__(self) -> None:
@@ -115,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "GET":
-            with suppress(ConnectionError):  # the client may have had enough
+            with suppress(ConnectionError):  # the client may have hung up
                 self._send_pieces(body, name in self.server.held)
 
     def _send_pieces(self, body: bytes, held: bool) -> None:

@@ -1,7 +1,7 @@
-"""Small models and a small real tokenizer, written as folders the way the Hub lays them out.
+"""Small models and a small real tokenizer, written as model folders.
 
-A target has random weights broad enough to say many different tokens; its draft is the
-same model with some noise on top, so that some candidates are accepted and some are not.
+A target has random weights broad enough to emit many different tokens; its draft is the same
+model with added noise, so some candidates are accepted and some are not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from specviz.engine.graphed.trial import give_lanes
+from specviz.engine.graphed.trial import add_lanes
 from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.text import TokenTable, make_token_table
@@ -153,7 +153,7 @@ def build(config: PreTrainedConfig, seed: int = 0) -> PreTrainedModel:
 
 
 def noisy_copy(model: PreTrainedModel, noise: float = 0.08, seed: int = 1) -> PreTrainedModel:
-    """The same model with ``noise`` times each matrix's own deviation added to it."""
+    """The model with noise added: ``noise`` times each matrix's own deviation."""
     copy = build(model.config, seed)
     copy.load_state_dict(model.state_dict())
     generator = torch.Generator().manual_seed(seed)
@@ -192,7 +192,7 @@ def write_pair(
     return folder
 
 
-def write_stand_in(folder: Path, *, width: int = 192) -> Path:
+def write_timing_pair(folder: Path, *, width: int = 192) -> Path:
     """A random pair of the embedded pair's shape, for timing rather than for its text."""
     shape: dict[str, Any] = {
         "hidden_size": width,
@@ -220,10 +220,10 @@ def pair_of(
     pieces: Sequence[bytes] | None = None,
     device: str = "cpu",
 ) -> Pair:
-    """A pair of models in hand: no folder, no proof of rollback, a small tokenizer alone.
+    """A pair of existing models: no folders, no rollback check, a small tokenizer.
 
     ``pieces`` are the bytes of each token; without them the small tokenizer gives them,
-    and ids beyond it stand for nothing.
+    and ids beyond it have no bytes.
     """
     vocabulary = int(target.config.vocab_size)
     tokenizer = small_tokenizer(min(vocabulary, VOCABULARY))
@@ -267,12 +267,12 @@ def pair_of(
         draft_weights=weights.get("draft"),
     )
     if step == GRAPHED:
-        assert not give_lanes(pair)
+        assert not add_lanes(pair)
     return pair
 
 
 def stir(model: PreTrainedModel, sigma: float = 0.1, seed: int = 7) -> PreTrainedModel:
-    """Move norms and biases off their ones and zeros, where a mistake in them would hide."""
+    """Perturb norms of 1 and biases of 0, which would hide mistakes."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

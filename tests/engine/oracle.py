@@ -1,7 +1,7 @@
-"""What speculative decoding should do, in numpy and Python floats, and nothing of the engine.
+"""Reference results of speculative decoding in numpy, without any code of the engine.
 
-Distributions by prefix are given as functions, so that the models may depend on their
-context. Laws of several tokens are enumerated: every candidate sequence, every verdict.
+Models are functions from a prefix to a distribution. Joint distributions of several tokens are
+enumerated over every candidate sequence and every verdict.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from itertools import product
 import numpy as np
 
 Prefix = tuple[int, ...]
-Conditional = Callable[[Prefix], np.ndarray]  # the law [vocabulary] of the token after a prefix
-JointLaw = dict[Prefix, float]
+Conditional = Callable[[Prefix], np.ndarray]  # distribution [vocabulary] after a prefix
+JointDistribution = dict[Prefix, float]
 
 
 def odds(draft: np.ndarray, target: np.ndarray, epsilon: float = 0.0) -> np.ndarray:
-    """Chance that each token is accepted once drafted; 1 where the draft never goes."""
+    """Acceptance probability of each token once drafted; 1 where the draft has probability 0."""
     safe = np.where(draft > 0, draft, 1.0)
     return np.where(draft > 0, np.minimum(1.0, (target + epsilon) / safe), 1.0)
 
 
 def recovery(draft: np.ndarray, target: np.ndarray, source: str = "leftover") -> np.ndarray:
-    """The law of the token after a rejection."""
+    """Distribution of the token after a rejection."""
     if source == "target":
         return target
     if source == "draft":
@@ -35,7 +35,7 @@ def recovery(draft: np.ndarray, target: np.ndarray, source: str = "leftover") ->
 def emitted_distribution(
     draft: np.ndarray, target: np.ndarray, epsilon: float = 0.0, source: str = "leftover"
 ) -> np.ndarray:
-    """Law of one verified position: the accepted part, and the recovered part."""
+    """Emitted distribution of one verified position: accepted part plus recovered part."""
     accepted = draft * odds(draft, target, epsilon)
     return accepted + (1.0 - accepted.sum()) * recovery(draft, target, source)
 
@@ -60,15 +60,15 @@ def processed(logits: np.ndarray, temperature: float, top_k: int, top_p: float) 
     return weights / weights.sum()
 
 
-def target_joint(target: Conditional, depth: int, vocabulary: int) -> JointLaw:
-    """Law of the first ``depth`` tokens of the target by itself."""
-    law: JointLaw = {}
+def target_joint(target: Conditional, depth: int, vocabulary: int) -> JointDistribution:
+    """Joint distribution of the target's first ``depth`` tokens."""
+    distribution: JointDistribution = {}
     for tokens in product(range(vocabulary), repeat=depth):
         chance = 1.0
         for position, token in enumerate(tokens):
             chance *= float(target(tokens[:position])[token])
-        law[tokens] = chance
-    return law
+        distribution[tokens] = chance
+    return distribution
 
 
 def speculative_joint(
@@ -80,19 +80,19 @@ def speculative_joint(
     *,
     epsilon: float = 0.0,
     source: str = "leftover",
-) -> JointLaw:
-    """Law of the first ``depth`` tokens that whole rounds of ``gamma`` candidates emit."""
-    law = dict.fromkeys(product(range(vocabulary), repeat=depth), 0.0)
-    reached: JointLaw = {(): 1.0}
+) -> JointDistribution:
+    """Joint distribution of the first ``depth`` tokens of rounds of ``gamma`` candidates."""
+    distribution = dict.fromkeys(product(range(vocabulary), repeat=depth), 0.0)
+    reached: JointDistribution = {(): 1.0}
     while reached:
         prefix, chance = reached.popitem()
         for tokens, share in _round(draft, target, prefix, gamma, vocabulary, epsilon, source):
             text = (*prefix, *tokens)
             if len(text) >= depth:
-                law[text[:depth]] += chance * share
+                distribution[text[:depth]] += chance * share
             else:
                 reached[text] = reached.get(text, 0.0) + chance * share
-    return law
+    return distribution
 
 
 def _round(
@@ -104,10 +104,10 @@ def _round(
     epsilon: float,
     source: str,
 ) -> list[tuple[Prefix, float]]:
-    """Every way a round can go: what it emits, and how likely."""
-    ways: list[tuple[Prefix, float]] = []
+    """Every possible outcome of a round: emitted tokens and probability."""
+    outcomes: list[tuple[Prefix, float]] = []
     for candidates in product(range(vocabulary), repeat=gamma):
-        standing = 1.0  # drafted, and accepted so far
+        accepted = 1.0  # drafted, and accepted so far
         ahead = [draft((*prefix, *candidates[:i]))[candidates[i]] for i in range(gamma)]
         drafted = float(np.prod(ahead))
         if drafted == 0.0:
@@ -115,17 +115,22 @@ def _round(
         for i, token in enumerate(candidates):
             here = (*prefix, *candidates[:i])
             accept = float(odds(draft(here), target(here), epsilon)[token])
-            rejected = drafted * standing * (1.0 - accept)
-            ways.extend(
+            rejected = drafted * accepted * (1.0 - accept)
+            outcomes.extend(
                 _extras(candidates[:i], rejected, recovery(draft(here), target(here), source))
             )
-            standing *= accept
-        ways.extend(_extras(candidates, drafted * standing, target((*prefix, *candidates))))
-    return ways
+            accepted *= accept
+        outcomes.extend(_extras(candidates, drafted * accepted, target((*prefix, *candidates))))
+    return outcomes
 
 
-def _extras(accepted: Prefix, chance: float, law: np.ndarray) -> list[tuple[Prefix, float]]:
-    return [((*accepted, token), chance * float(law[token])) for token in range(len(law))]
+def _extras(
+    accepted: Prefix, chance: float, distribution: np.ndarray
+) -> list[tuple[Prefix, float]]:
+    return [
+        ((*accepted, token), chance * float(distribution[token]))
+        for token in range(len(distribution))
+    ]
 
 
 def verdicts(
@@ -134,7 +139,7 @@ def verdicts(
     target_probs: Sequence[float],
     epsilon: float = 0.0,
 ) -> int:
-    """How many candidates stand, by hand."""
+    """Number of accepted candidates, by hand."""
     count = 0
     for uniform, draft, target in zip(uniforms, draft_probs, target_probs, strict=True):
         if not uniform * draft < target + epsilon:
@@ -143,13 +148,13 @@ def verdicts(
     return count
 
 
-def draw(law: Sequence[float], uniform: float) -> int:
-    """The first token whose cumulated share exceeds the uniform, by hand."""
+def draw(distribution: Sequence[float], uniform: float) -> int:
+    """The first token whose cumulative probability exceeds the uniform, by hand."""
     total = 0.0
-    for weight in law:
+    for weight in distribution:
         total += weight
     level, mass = uniform * total, 0.0
-    for token, weight in enumerate(law):
+    for token, weight in enumerate(distribution):
         mass += weight
         if mass > level:
             return token

@@ -12,7 +12,7 @@ from specviz.record.trace import Round, RoundTimes, RunConfig
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 
 PROMPT = (5, 17, 101, 42, 9, 77, 200, 31, 8, 64)
-STEPWISE = ("library", "lean")  # whose every feed is a call from here
+STEPWISE = ("library", "lean")  # every feed is a call from the host
 STEPS = (*STEPWISE, GRAPHED)
 
 
@@ -36,7 +36,7 @@ def tokens(rounds: list[Round]) -> tuple[int, ...]:
 
 
 def timeless(rounds: list[Round]) -> list[Round]:
-    """Without what a second run may change: times, and what the record adds."""
+    """Remove what a second run may change: times and records."""
     return [
         replace(
             entry,

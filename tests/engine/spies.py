@@ -1,4 +1,4 @@
-"""Onlookers: real steps and passes, with a note of what went through them."""
+"""Spies: real steps and target passes that record their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from specviz.engine.model.steps import Step
 
 
 class StepSpy:
-    """A step that keeps a copy of what its cache should hold, and each feed."""
+    """A step that records every feed and what its cache should contain."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -64,7 +64,7 @@ class StepSpy:
 
 @dataclass(frozen=True, eq=False)
 class Feed:
-    before: tuple[int, ...]  # held when the feed came
+    before: tuple[int, ...]  # in the cache before the feed
     fed: tuple[int, ...]
     num_logits: int
     logits: torch.Tensor
@@ -72,7 +72,7 @@ class Feed:
 
 @dataclass(eq=False)
 class Notes:
-    """What the spies of one run saw."""
+    """What the spies of one run recorded."""
 
     targets: list[StepSpy] = field(default_factory=list)
     drafts: list[StepSpy] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Notes:
 
 
 def watch(monkeypatch: pytest.MonkeyPatch) -> Notes:
-    """From now on every pair's steps and every target pass are noted."""
+    """Record the steps of every pair and every target pass from now on."""
     notes = Notes()
     target_step, draft_step, check = Pair.target_step, Pair.draft_step, TargetPass.check
 

@@ -1,4 +1,4 @@
-"""Each bug of the zoo is really there, and costs what its entry says: the law, or acceptance."""
+"""Each bug has the symptom that its entry names: a wrong distribution or less acceptance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from specviz.engine.model.steps import Step
 from specviz.errors import ConfigError, PairError
 from specviz.record.breaks import BREAKS
 from specviz.record.trace import Round, RunConfig
-from tests.engine import test_lossless as law
+from tests.engine import test_lossless as lossless
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, timeless, tokens
 
 TEXTS = 1_200
@@ -37,25 +37,25 @@ def play(name: str | None, settings: RunConfig, pair: Pair | None = None) -> lis
     return list(broken(pair, PROMPT, settings, name))
 
 
-# -- the law of the first tokens, on a pair whose law is known
+# -- the distribution of the first tokens, on a pair where it is known
 
 
 def cells(name: str) -> np.ndarray:
-    """First tokens of many broken runs, as numbers of the cells of the joint law."""
+    """First tokens of many broken runs, as cells of the joint distribution."""
     gamma = 1 if name == "bonus-from-draft" else 2  # many bonus tokens; or more than one candidate
-    settings = config(gamma=gamma, max_new_tokens=gamma + law.DEPTH, record=False)
-    texts = np.empty((TEXTS, law.DEPTH), dtype=np.int64)
+    settings = config(gamma=gamma, max_new_tokens=gamma + lossless.DEPTH, record=False)
+    texts = np.empty((TEXTS, lossless.DEPTH), dtype=np.int64)
     for seed in range(TEXTS):
-        run = broken(law.tiny_pair(), law.PROMPT, replace(settings, seed=seed), name)
-        while len(run.emitted) < law.DEPTH:
+        run = broken(lossless.tiny_pair(), lossless.PROMPT, replace(settings, seed=seed), name)
+        while len(run.emitted) < lossless.DEPTH:
             next(run)
-        texts[seed] = run.emitted[: law.DEPTH]
-    return texts @ law.VOCABULARY ** np.arange(law.DEPTH - 1, -1, -1)
+        texts[seed] = run.emitted[: lossless.DEPTH]
+    return texts @ lossless.VOCABULARY ** np.arange(lossless.DEPTH - 1, -1, -1)
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_the_law_is_wrong_exactly_where_the_zoo_says_so(name: str) -> None:
-    found = law.p_value(cells(name), law.exact_law("plain"))
+def test_the_distribution_is_wrong_only_for_bugs_that_say_so(name: str) -> None:
+    found = lossless.p_value(cells(name), lossless.exact_distribution("plain"))
     if BREAKS[name].biased:
         assert found < 1e-4
     else:
@@ -71,17 +71,17 @@ def alpha(name: str | None, seeds: Sequence[int] = range(8)) -> float:
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_acceptance_falls_exactly_where_the_zoo_says_so(name: str) -> None:
+def test_acceptance_falls_only_for_bugs_that_say_so(name: str) -> None:
     """Other texts alone change it by less than 0.1."""
-    assert (alpha(None) - alpha(name) > 0.2) == (BREAKS[name].symptom != "the law")
+    assert (alpha(None) - alpha(name) > 0.2) == (BREAKS[name].symptom != "distribution")
 
 
-# -- how each is made
+# -- how each bug works
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_an_untrimmed_target_reads_what_was_never_written(step: str) -> None:
-    """At temperature 0 it says what it would say after the same text with all candidates in it."""
+def test_an_untrimmed_target_reads_rejected_candidates(step: str) -> None:
+    """At temperature 0 it emits what follows the text with all candidates in it."""
     pair = llama_pair(step)
     read = list(PROMPT)
     for entry in play("untrimmed-target-cache", SHORT, pair):
@@ -93,8 +93,8 @@ def test_an_untrimmed_target_reads_what_was_never_written(step: str) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_an_untrimmed_draft_reads_what_was_never_written(step: str) -> None:
-    """The same; the last candidate of a round is fed in the next one, if at all."""
+def test_an_untrimmed_draft_reads_rejected_candidates(step: str) -> None:
+    """The last candidate of a round is fed in the next one, if at all."""
     pair = llama_pair(step)
     read: list[int] = list(PROMPT[:-1])
     text: list[int] = list(PROMPT)
@@ -110,7 +110,7 @@ def test_an_untrimmed_draft_reads_what_was_never_written(step: str) -> None:
 def rows(
     make_step: Callable[[int], Step], text: Sequence[int], candidates: Sequence[int]
 ) -> torch.Tensor:
-    """Logits after the text and each candidate, from a cache of their own."""
+    """Logits after the text and each candidate, from a separate cache."""
     fed = torch.tensor([*text, *candidates])
     with torch.inference_mode():
         return make_step(len(fed) + 1).feed(fed, len(candidates) + 1)
@@ -142,7 +142,7 @@ def test_match_proposes_the_likeliest_token_with_certainty() -> None:
             assert (each.uniform < each.target_prob) == (each.verdict == "accepted")
 
 
-def test_the_uniform_that_drew_decides() -> None:
+def test_reused_uniforms_decide_the_verdicts() -> None:
     for entry in play("reused-uniform", SETTINGS):
         drawn = keyed_uniforms(SETTINGS.seed, entry.index, entry.num_drafted)
         for place, each in enumerate(entry.candidates):
@@ -150,7 +150,7 @@ def test_the_uniform_that_drew_decides() -> None:
             assert each.uniform != float(drawn[verdict_slot(place)])
 
 
-def test_the_bonus_token_is_the_drafts() -> None:
+def test_the_bonus_token_comes_from_the_draft() -> None:
     pair, greedy = llama_pair("lean"), replace(SETTINGS, temperature=0.0)
     rounds = play("bonus-from-draft", greedy)
     bonuses = [each for each in rounds if each.extra_kind == "bonus"]
@@ -166,23 +166,23 @@ def test_the_bonus_token_is_the_drafts() -> None:
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_the_loop_as_it_is_does_not_change(name: str) -> None:
-    """A broken run leaves nothing behind in the pair."""
+def test_a_broken_run_leaves_the_loop_unchanged(name: str) -> None:
+    """A broken run leaves no state in the pair."""
     before = timeless(play(None, SETTINGS))
     assert timeless(play(name, SETTINGS)) != before
     assert timeless(play(None, SETTINGS)) == before
 
 
-def test_what_is_not_in_the_zoo_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'gremlin' is no bug"):
+def test_rejects_an_unknown_bug() -> None:
+    with pytest.raises(ConfigError, match="'gremlin' is not a bug"):
         play("gremlin", SETTINGS)
     lonely = replace(llama_pair("lean"), draft=None, draft_weights=None)
     with pytest.raises(PairError, match="no draft model"):
         play("match", SETTINGS, lonely)
 
 
-def test_a_cache_that_keeps_everything_stays_within_the_context() -> None:
-    """Beyond the room that there is, it forgets as it should."""
+def test_an_untrimmed_cache_stays_within_the_context() -> None:
+    """Beyond its spare room it forgets correctly."""
     for context in (len(PROMPT) + 61, len(PROMPT) + 80):
         pair = replace(llama_pair("lean"), max_context=context)
         settings = replace(SETTINGS, max_new_tokens=60)

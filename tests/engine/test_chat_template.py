@@ -1,4 +1,4 @@
-"""A template is a stranger's program: it writes what the library would, or is refused in time."""
+"""Untrusted chat templates: the library's text, or an error in time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refusal(template: object, seconds: float = 5.0) -> str:
 
 
 @pytest.mark.parametrize("text", ["hello", "ünïcode 🙂\n{{ 1/0 }}", "x" * 200_000])
-def test_the_text_is_the_librarys(text: str) -> None:
+def test_the_text_matches_the_library(text: str) -> None:
     tokenizer = tokenizer_with(CHAT_TEMPLATE)
     chat = [{"role": "user", "content": text}]
     own = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
@@ -55,7 +55,7 @@ def test_the_text_is_the_librarys(text: str) -> None:
         ({"other": "x"}, "fails: "),
     ],
 )
-def test_a_template_that_fails_is_one_line(template: object, words: str) -> None:
+def test_a_failing_template_gives_one_line(template: object, words: str) -> None:
     assert words in refusal(template)
 
 
@@ -66,15 +66,15 @@ _LOOP = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% en
 @pytest.mark.parametrize(
     ("template", "words"),
     [
-        (_LOOP, "is not done after 0.5 s"),
-        ("{{ 7 ** (10 ** 9) }}", "is not done after 0.5 s"),
+        (_LOOP, "did not finish within 0.5 s"),
+        ("{{ 7 ** (10 ** 9) }}", "did not finish within 0.5 s"),
         ("{{ 'a' * 10 ** 10 }}", "fails: it needs too much memory"),
         ("{{ 'a' * (20 * 2 ** 20) }}", "writes more than 16 MB"),
     ],
 )
-def test_a_template_without_end_is_ended(template: str, words: str) -> None:
+def test_an_endless_template_is_stopped(template: str, words: str) -> None:
     began = time.monotonic()
-    assert words in refusal(template, seconds=0.5 if "done" in words else 5.0)
+    assert words in refusal(template, seconds=0.5 if "finish" in words else 5.0)
     assert time.monotonic() - began < 5.0
 
 

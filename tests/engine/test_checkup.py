@@ -1,4 +1,4 @@
-"""A pair checked before it is loaded: right to the byte, in the words of the load, unread."""
+"""Checks before loading: exact sizes, the same errors as loading, no weights read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def refused(call: Callable[[], object]) -> SpecvizError:
 
 
 def same_refusal(folder: Path, **settings: Any) -> str:
-    """The words of the check, which must be those of the load."""
+    """The error message of the check, which must be that of the load."""
     by_check = refused(lambda: check(folder, **settings))
     by_load = refused(lambda: load(folder, **settings))
     assert type(by_check) is type(by_load)
@@ -84,7 +84,7 @@ def test_a_pair_of_folders(tmp_path: Path, dtype: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_is_found_is_what_is_loaded(family: str, tmp_path: Path) -> None:
+def test_the_check_matches_the_loaded_pair(family: str, tmp_path: Path) -> None:
     tied = family in ("gemma2", "gemma3_text", "gpt2")
     write_pair(tmp_path, family, tie_word_embeddings=tied)
     found, pair = check(tmp_path), load(tmp_path)
@@ -94,7 +94,7 @@ def test_what_is_found_is_what_is_loaded(family: str, tmp_path: Path) -> None:
     assert found.notices == pair.notices
 
 
-def test_notices_are_those_of_the_load(tmp_path: Path) -> None:
+def test_the_check_has_the_notices_of_the_load(tmp_path: Path) -> None:
     larger = small_tokenizer()
     larger.add_tokens(["<think>"])
     write_model(tmp_path / "target", tiny_model(vocabulary=VOCABULARY + 1), larger)
@@ -113,7 +113,7 @@ def test_a_target_alone(llama: Path) -> None:
     assert found.memory_needed == 4 * found.target.parameters
 
 
-def test_whether_it_fits(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_whether_the_pair_fits(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = check(llama).memory_needed
     for free, fits in ((needed, True), (needed - 1, False), (None, None)):
         monkeypatch.setattr(hardware, "free_memory", lambda _, free=free: free)
@@ -150,11 +150,11 @@ def _target_config(**changes: object) -> Edit:
         (lambda folder: (folder / "draft" / "model.safetensors").unlink(), "no weights"),
         (lambda folder: (folder / "draft" / "config.json").write_text("{"), "cannot be read"),
         (lambda folder: shutil.rmtree(folder / "draft"), "does not exist"),
-        (_target_config(model_type="t5"), "no causal language model"),
+        (_target_config(model_type="t5"), "not a causal language model"),
         (_target_config(hidden_size="wide"), "cannot be loaded"),
     ],
 )
-def test_refused_in_the_words_of_the_load(llama_copy: Path, edit: Edit, words: str) -> None:
+def test_the_check_raises_the_errors_of_the_load(llama_copy: Path, edit: Edit, words: str) -> None:
     edit(llama_copy)
     assert words in same_refusal(llama_copy)
 
@@ -171,7 +171,7 @@ def test_settings_outside_their_range(llama: Path) -> None:
 
 
 def _large_model(folder: Path, layers: int) -> int:
-    """A model of some GB; its weights are one hole in the disk. How many numbers it has."""
+    """Write a model of some GB as a sparse file; return its number of parameters."""
     config = tiny_config(
         hidden_size=4096,
         intermediate_size=11008,
@@ -206,7 +206,7 @@ def test_large_weights_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "does not fit" in str(refused(lambda: load(tmp_path, device="cpu")))
 
 
-def test_weights_that_are_no_numbers_pass_unread(tmp_path: Path) -> None:
+def test_the_check_does_not_read_nan_weights(tmp_path: Path) -> None:
     model = tiny_model()
     with torch.no_grad():
         model.get_parameter("lm_head.weight").fill_(float("nan"))
@@ -216,16 +216,16 @@ def test_weights_that_are_no_numbers_pass_unread(tmp_path: Path) -> None:
     assert "not numbers" in str(refused(lambda: load(tmp_path)))
 
 
-def test_bytes_to_fetch_before_and_after(served: Path, hub: FakeHub) -> None:
-    told: list[Progress] = []
-    found = check_pair(PairSpec(**HUB_PAIR), told.append)
+def test_bytes_to_fetch_before_and_after_loading(served: Path, hub: FakeHub) -> None:
+    reports: list[Progress] = []
+    found = check_pair(PairSpec(**HUB_PAIR), reports.append)
     assert found.draft is not None
     assert found.target.bytes_to_fetch == weights_size(served / "target")
     assert found.draft.bytes_to_fetch == weights_size(served / "draft")
     assert found.target.parameters == check(served).target.parameters
     assert "tokenizer.json" in hub.sent
     assert "model.safetensors" not in hub.sent
-    assert {each.activity for each in told} == {"looking"}
+    assert {each.activity for each in reports} == {"looking"}
     load(served, **HUB_PAIR)
     hub.sent.clear()
     after = check(served, **HUB_PAIR)
@@ -234,7 +234,7 @@ def test_bytes_to_fetch_before_and_after(served: Path, hub: FakeHub) -> None:
     assert hub.sent == []
 
 
-def test_bytes_of_the_shards_that_are_missing(llama_copy: Path, hub: FakeHub, tmp_path) -> None:
+def test_bytes_to_fetch_of_missing_shards(llama_copy: Path, hub: FakeHub, tmp_path) -> None:
     target = llama_copy / "target"
     model = hf.AutoModelForCausalLM.from_pretrained(target)
     (target / "model.safetensors").unlink()
@@ -282,7 +282,7 @@ def test_offline_with_all_files_here(served: Path, hub: FakeHub, monkeypatch) ->
     assert check(served, **HUB_PAIR).target.bytes_to_fetch == 0
 
 
-def test_a_word_stops_a_check(served: Path, hub: FakeHub) -> None:
+def test_an_exception_of_the_callback_stops_a_check(served: Path, hub: FakeHub) -> None:
     error = PairError("Enough.", remedy="Ask again.")
 
     def stop(_: Progress) -> None:

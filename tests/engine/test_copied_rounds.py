@@ -1,4 +1,4 @@
-"""Prompt lookup along a known text: at temperature 0 the rounds that a run has, one by one."""
+"""Prompt lookup along a known text: at temperature 0 exactly the rounds of a run."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ LIMIT = 90
 
 @cache
 def looping_pair() -> Pair:
-    """Its greedy text soon goes round in seven tokens, so that much of it is a copy."""
+    """Its greedy text soon cycles through seven tokens, so much of it is copied."""
     target = tiny_model("llama", sigma=0.05, seed=3)
     return pair_of(target, noisy_copy(target, 0.05), step="lean")
 
 
 @cache
 def turns() -> tuple[int, ...]:
-    """A prompt that ends within them."""
+    """A prompt that ends inside the cycle."""
     return (*LOOPING, *tokens(played(looping_pair(), LOOPING, 8, temperature=0.0))[:60])
 
 
 def whole(rounds: list[Round], gamma: int, num_prompt: int) -> CopiedRounds:
-    """What a run recorded of its whole rounds."""
+    """The whole rounds that a run recorded."""
     kept = [each for each in rounds if each.whole]
     return CopiedRounds(
         gamma=gamma,
@@ -66,7 +66,7 @@ def test_a_greedy_text_at_its_limit_has_the_rounds_of_a_run(prompt: tuple[int, .
 
 @pytest.mark.parametrize("after", range(7))
 def test_a_greedy_text_that_ends_by_itself_has_the_rounds_of_a_run(after: int) -> None:
-    """The end is a token of the prompt, so that it too is copied, with more behind it."""
+    """The end token occurs in the prompt, so it is copied with more tokens after it."""
     pair, prompt = looping_pair(), turns()
     text = tokens(played(pair, prompt, 1, temperature=0.0))
     ended = replace(pair, eos_ids=frozenset({text[after]}))
@@ -89,8 +89,8 @@ def test_some_of_these_ends_cut_a_round_and_some_do_not() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_along_a_sampled_text_too_its_own_copies_stand(seed: int) -> None:
-    """A candidate stands exactly if the text goes on with it, whatever the temperature."""
+def test_copies_along_a_sampled_text_are_accepted(seed: int) -> None:
+    """A candidate is accepted iff it is the text's next token, at any temperature."""
     pair = looping_pair()
     for gamma in GAMMAS[1::2]:
         rounds = played(pair, LOOPING, gamma, temperature=0.7, seed=seed)

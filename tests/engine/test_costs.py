@@ -1,4 +1,4 @@
-"""Step costs: the table has its shape, and measuring leaves the pair as it was."""
+"""Measured step costs: shape, timing, limits, progress and errors of the table."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def measured(
     contexts: tuple[int, ...],
     repeats: int = 12,
     seconds: float = 60.0,
-    tell: ProgressCallback | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> StepCosts:
     table = measure_step_costs(
-        pair, config, contexts=contexts, repeats=repeats, seconds=seconds, tell=tell
+        pair, config, contexts=contexts, repeats=repeats, seconds=seconds, on_progress=on_progress
     )
     assert table is not None
     return table
@@ -86,11 +86,11 @@ def test_an_early_exit_has_steps_of_its_own(step: str) -> None:
     ],
 )
 @pytest.mark.parametrize("step", ["library", "lean"])
-def test_a_tree_is_measured_at_its_own_rows(
+def test_trees_have_their_own_costs(
     monkeypatch: pytest.MonkeyPatch, step: str, settings: RunConfig, shape: tuple[int, ...]
 ) -> None:
-    """It takes as long as its rows do under its mask, which no chain of 17 tells."""
-    rows, a_row = list[int](), 0.0005
+    """Its rows under their mask take longer than any chain of 17 tokens shows."""
+    rows, a_row = list[int](), 0.003
     check = TargetPass.check
 
     def by_row(self: TargetPass, pending: int, proposal: Proposal, draws: Draws) -> Any:
@@ -106,14 +106,14 @@ def test_a_tree_is_measured_at_its_own_rows(
     assert set(rows) == {num_nodes(shape) + 1}
     assert table.shape is not None
     assert table.shape.shape == shape
-    half = a_row * rows[0] / 2  # a cost is counted in the plain steps around it, which differ
+    half = a_row * rows[0] / 2  # costs are in units of neighbouring plain steps, which vary
     assert all(half <= seconds for seconds in table.shape.verify)
     assert all(seconds > 0.0 for seconds in table.shape.draft)
     assert table.whole
 
 
 def test_each_step_is_timed_at_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache that grew while it was measured would price the wrong context."""
+    """A cache that grew during the measurement would time the wrong context."""
     notes = watch(monkeypatch)
     target = tiny_model("llama")
     pair = pair_of(target, noisy_copy(target), step="lean")
@@ -141,12 +141,12 @@ def test_drift_is_that_of_the_slowest_part() -> None:
     assert _drift([1.0, 1.0, 9.0] * 16) == 0.0  # a few long steps are no drift
 
 
-# The limit of time
+# The time limit
 
 
 @pytest.fixture
 def slowed(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], Pair]:
-    """A pair whose every feed takes so long, and so much longer for each token of it."""
+    """A pair whose feeds take a fixed time plus a time per token."""
 
     def made(seconds: float, seconds_a_token: float = 0.0) -> Pair:
         class SlowStep:
@@ -175,27 +175,27 @@ def took(work: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
-def test_all_that_was_asked_for_is_measured_while_there_is_time(slowed: Any) -> None:
+def test_a_whole_table_is_measured_in_time(slowed: Any) -> None:
     table = measured(slowed(0.0), RunConfig(), contexts=(8,), repeats=2)
     assert (table.whole, table.samples, table.interpolated) == (True, None, ())
     assert not table.sparse
 
 
-def test_a_measurement_that_is_out_of_time_is_a_whole_table_of_few_samples(slowed: Any) -> None:
+def test_a_short_measurement_is_a_whole_table_of_few_samples(slowed: Any) -> None:
     pair = slowed(0.002)
     began = time.monotonic()
     table = measured(pair, RunConfig(), contexts=(8, 40), seconds=1.0)
     assert time.monotonic() - began < 2.0
     assert (table.contexts, len(table.target), table.interpolated) == ((8, 40), MAX_TOKENS, ())
-    half = 0.001  # a cost is counted in the plain steps around it, which differ
+    half = 0.001  # costs are in units of neighbouring plain steps, which vary
     assert all(cost >= half for row in (*table.draft, *table.target) for cost in row)
     assert table.samples is not None
     assert table.sparse == (table.samples < 6)
     assert not table.whole
 
 
-def test_what_is_not_measured_lies_between_its_neighbours(slowed: Any) -> None:
-    """A step takes so long that not all of a column fits in."""
+def test_missing_costs_are_interpolated(slowed: Any) -> None:
+    """Steps so slow that a column is incomplete."""
     pair = slowed(0.02, 0.002)
     table = measured(pair, RunConfig(gamma=7), contexts=(8, 40), seconds=0.5)
     assert (table.contexts, table.samples) == ((8,), 0)
@@ -212,7 +212,7 @@ def test_what_is_not_measured_lies_between_its_neighbours(slowed: Any) -> None:
 
 @pytest.mark.parametrize("context", [8, 1000])
 def test_without_a_column_there_is_no_table(slowed: Any, context: int) -> None:
-    """Neither a step nor the reading of a long context goes far beyond the limit."""
+    """Neither a step nor reading a long context exceeds the limit by much."""
     pair = slowed(0.0, 0.02)
     seconds = took(lambda: measure_step_costs(pair, RunConfig(), contexts=(context,), seconds=0.2))
     assert seconds < 1.5
@@ -221,8 +221,8 @@ def test_without_a_column_there_is_no_table(slowed: Any, context: int) -> None:
     assert table is None or table.contexts == (8,)
 
 
-def test_the_samples_of_all_costs_stay_about_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever it is broken off: looked at whenever a tenth of the work is done."""
+def test_all_costs_have_similar_numbers_of_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever it is stopped: checked at every tenth of the work."""
     columns: list[Column] = []
     begin = Column.begin
     monkeypatch.setattr(
@@ -236,31 +236,31 @@ def test_the_samples_of_all_costs_stay_about_as_many(monkeypatch: pytest.MonkeyP
 
     target = tiny_model("llama", num_hidden_layers=1)
     pair = pair_of(target, noisy_copy(target), step="lean")
-    measured(pair, RunConfig(), contexts=(8, 40), repeats=12, tell=look)
+    measured(pair, RunConfig(), contexts=(8, 40), repeats=12, on_progress=look)
     assert {len(cell.counted) for cell in columns[0].verifications.values()} == {12}
     assert len(columns[0].plain.counted) == 4 * 16 * 2
     assert len(unlike) >= 10
     assert max(unlike) <= 4
 
 
-def test_progress_is_told_by_tenths_and_can_stop_it(slowed: Any) -> None:
-    told: list[Progress] = []
-    measured(slowed(0.0), RunConfig(), contexts=(8,), repeats=1, tell=told.append)
-    texts = [each.text for each in told]
+def test_reports_progress_by_tenths_and_can_be_stopped(slowed: Any) -> None:
+    reports: list[Progress] = []
+    measured(slowed(0.0), RunConfig(), contexts=(8,), repeats=1, on_progress=reports.append)
+    texts = [each.text for each in reports]
     assert texts[0] == "measuring step costs: 0 %"
     assert texts == list(dict.fromkeys(texts))
     assert len(texts) >= 9
-    assert {each.activity for each in told} == {"measuring"}
+    assert {each.activity for each in reports} == {"measuring"}
 
     def stop(_progress: Progress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measured(slowed(0.0), RunConfig(), contexts=(8,), tell=stop)
+        measured(slowed(0.0), RunConfig(), contexts=(8,), on_progress=stop)
 
 
-def test_the_interval_of_a_median_holds() -> None:
-    """Of times with rare long ones, whose median is 10.283 ms, in about 95 % of many."""
+def test_the_interval_of_a_median_covers_it() -> None:
+    """In about 95 % of samples of times with rare long ones and median 10.283 ms."""
     draws = np.random.default_rng(5)
     held = 0
     for _ in range(1000):

@@ -1,4 +1,4 @@
-"""Weights on their way from the Hub: told in bytes, stopped at a word, taken up again."""
+"""Downloads from the Hub: progress in bytes, cancellation, resumption."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ STALLED = 8.0  # the network's own timeout is ten
 
 
 class EnoughError(Exception):
-    """What a caller raises to stop a download."""
+    """Raised by a caller to stop a download."""
 
 
 class Stopper:
-    """Raises ``error`` at the first word that ``when`` holds for, and notes the time."""
+    """Raises ``error`` at the first report that satisfies ``when``, and records the time."""
 
     def __init__(self, error: BaseException, when: Callable[[Progress], bool]) -> None:
         self.error = error
@@ -52,8 +52,8 @@ def served(llama_copy: Path, hub: FakeHub) -> Path:
     return llama_copy
 
 
-def load_from_hub(folder: Path, tell: Callable[[Progress], None] | None = None) -> Pair:
-    return load(folder, target="us/target", draft="us/draft", progress=tell)
+def load_from_hub(folder: Path, on_progress: Callable[[Progress], None] | None = None) -> Pair:
+    return load(folder, target="us/target", draft="us/draft", progress=on_progress)
 
 
 def weights_size(folder: Path) -> int:
@@ -65,7 +65,7 @@ def some_bytes(progress: Progress) -> bool:
 
 
 def ended_within(seconds: float) -> bool:
-    """Whether the threads of the download end by themselves."""
+    """Whether the download's threads end in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not any(thread.name.startswith("hub") for thread in threading.enumerate()):
@@ -74,12 +74,12 @@ def ended_within(seconds: float) -> bool:
     return False
 
 
-def test_bytes_rise_to_the_total(served: Path, hub: FakeHub) -> None:
+def test_downloaded_bytes_rise_to_the_total(served: Path, hub: FakeHub) -> None:
     size = weights_size(served / "target")
     hub.pace = 1.5 / (size / PIECE)
-    told: list[tuple[float, Progress]] = []
-    load_from_hub(served, lambda each: told.append((time.monotonic(), each)))
-    words = [(at, each) for at, each in told if each.text.startswith("downloading us/target")]
+    reports: list[tuple[float, Progress]] = []
+    load_from_hub(served, lambda each: reports.append((time.monotonic(), each)))
+    words = [(at, each) for at, each in reports if each.text.startswith("downloading us/target")]
     done = [each.done_bytes or 0 for _, each in words]
     assert {each.total_bytes for _, each in words} == {size}
     assert {each.activity for _, each in words} == {"downloading"}
@@ -93,7 +93,9 @@ def test_bytes_rise_to_the_total(served: Path, hub: FakeHub) -> None:
 @pytest.mark.parametrize(
     "error", [EnoughError("stop"), ConnectionResetError("the pipe is gone"), KeyboardInterrupt()]
 )
-def test_a_word_stops_the_download(served: Path, hub: FakeHub, error: BaseException) -> None:
+def test_an_exception_of_the_callback_stops_the_download(
+    served: Path, hub: FakeHub, error: BaseException
+) -> None:
     hub.pace = 20 / (weights_size(served / "target") / PIECE)
     stopper = Stopper(error, some_bytes)
     with pytest.raises(type(error)) as caught:
@@ -118,30 +120,30 @@ def test_whole_files_are_not_fetched_again(served: Path, hub: FakeHub) -> None:
     stopper = Stopper(EnoughError(), lambda each: (each.done_bytes or 0) > rest)
     with pytest.raises(EnoughError):
         load_from_hub(served, stopper)
-    assert time.monotonic() - stopper.raised < STALLED  # the network hangs: nobody waits for it
+    assert time.monotonic() - stopper.raised < STALLED  # the network hangs: do not wait for it
     hub.release.set()
     assert ended_within(PROMPTLY)
     hub.sent.clear()
-    told: list[Progress] = []
-    load_from_hub(served, told.append)
+    reports: list[Progress] = []
+    load_from_hub(served, reports.append)
     assert [name for name in hub.sent if name in shards] == shards[-1:]
     last = (target / shards[-1]).stat().st_size
-    totals = {each.total_bytes for each in told if each.text.startswith("downloading us/target")}
+    totals = {each.total_bytes for each in reports if each.text.startswith("downloading us/target")}
     assert totals == {last}
 
 
-def test_what_is_here_is_not_asked_for(served: Path, hub: FakeHub) -> None:
+def test_local_weights_are_not_requested(served: Path, hub: FakeHub) -> None:
     load_from_hub(served)
     hub.sent.clear()
-    told: list[Progress] = []
-    load_from_hub(served, told.append)
+    reports: list[Progress] = []
+    load_from_hub(served, reports.append)
     assert hub.sent == []
-    assert {each.activity for each in told} == {"looking", "loading"}
+    assert {each.activity for each in reports} == {"looking", "loading"}
 
 
-def test_a_download_out_of_a_xet_store_stops_too(served: Path, hub: FakeHub) -> None:
+def test_a_download_from_a_xet_store_can_be_stopped(served: Path, hub: FakeHub) -> None:
     hub.xet = True
-    for _ in range(2):  # the store is asked anew after a stop
+    for _ in range(2):  # the store is queried again after a stop
         hub.xet_asked.clear()
         stopper = Stopper(EnoughError(), lambda _: hub.xet_asked.is_set())
         with pytest.raises(EnoughError):
@@ -152,7 +154,9 @@ def test_a_download_out_of_a_xet_store_stops_too(served: Path, hub: FakeHub) -> 
 
 
 @pytest.mark.parametrize("stage", ["looking", "loading"])
-def test_a_word_stops_any_stage(served: Path, hub: FakeHub, stage: str) -> None:
+def test_an_exception_of_the_callback_stops_any_stage(
+    served: Path, hub: FakeHub, stage: str
+) -> None:
     error = EnoughError()
     with pytest.raises(EnoughError) as caught:
         load_from_hub(served, Stopper(error, lambda each: each.activity == stage))

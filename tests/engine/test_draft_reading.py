@@ -1,4 +1,4 @@
-"""A text as the draft reads it: its own tokens, the same bytes, and nothing but the text counts."""
+"""The draft's reading of a text: its own tokens, the same bytes, dependent on the text only."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def read_of(shared: SharedTokens, tokens: list[int]) -> list[int]:
 
 def written(shared: SharedTokens, ids: list[int]) -> bytes:
     draft = shared.draft
-    said = b"".join(draft.table.pieces[each] for each in ids if each not in draft.marks)
-    return said.removeprefix(draft.opening)
+    text = b"".join(draft.table.pieces[each] for each in ids if each not in draft.marks)
+    return text.removeprefix(draft.opening)
 
 
 @pytest.mark.parametrize(("target", "draft"), PAIRS)
@@ -39,23 +39,23 @@ def test_a_prompt_is_read_as_the_draft_would_read_its_text(target: str, draft: s
 
 
 @pytest.mark.parametrize(("target", "draft"), PAIRS)
-def test_every_token_more_writes_the_same_bytes(target: str, draft: str) -> None:
+def test_every_appended_token_preserves_the_bytes(target: str, draft: str) -> None:
     shared = sharing(target, draft)
     own = shared.target
     reading = DraftReading(shared)
-    said = b""
+    text = b""
     for token_id in own.tokenizer(TEXT)["input_ids"]:
         reading.append(token_id)
         if token_id not in own.marks:
-            said += own.table.pieces[token_id]
-        assert written(shared, reading.ids) == said.removeprefix(own.opening)
+            text += own.table.pieces[token_id]
+        assert written(shared, reading.ids) == text.removeprefix(own.opening)
 
 
-def test_a_shared_token_is_one_token_more_and_any_other_lets_the_word_be_read_again() -> None:
+def test_an_unshared_token_rereads_its_word() -> None:
     shared = sharing("words", "other words")
     own, other = shared.target, shared.draft
     begun = own.by_bytes[b" t"]
-    rest = next(  # a piece that only the target has, and that goes on with the word
+    rest = next(  # a piece that only the target has, inside the word
         each
         for piece, each in own.by_bytes.items()
         if each not in shared.to_draft and piece.isalpha()
@@ -67,8 +67,8 @@ def test_a_shared_token_is_one_token_more_and_any_other_lets_the_word_be_read_ag
 
 
 @pytest.mark.parametrize(("target", "draft"), PAIRS)
-def test_what_was_read_depends_on_the_text_alone(target: str, draft: str) -> None:
-    """Tokens forgotten and others read, over and over: as if only the text had been read."""
+def test_the_reading_depends_on_the_text_only(target: str, draft: str) -> None:
+    """Repeatedly forgetting and reading gives the same tokens as reading the text once."""
     shared = sharing(target, draft)
     rng = random.Random(0)
     prompt = shared.target.tokenizer(TEXT)["input_ids"]
@@ -99,7 +99,7 @@ def test_a_prompt_may_be_forgotten_in_its_middle() -> None:
     assert (reading.ids, reading.length) == (shorter.ids, shorter.length)
 
 
-def test_a_mark_that_is_typed_is_text_and_a_mark_of_the_target_is_the_drafts_own() -> None:
+def test_typed_marks_are_text_and_real_marks_are_translated() -> None:
     shared = sharing("pieces", "words")
     end = shared.draft.tokenizer.eos_token
     typed = shared.target.tokenizer(f"a {end} b", add_special_tokens=False)["input_ids"]
@@ -111,7 +111,7 @@ def test_a_mark_that_is_typed_is_text_and_a_mark_of_the_target_is_the_drafts_own
     assert reading.ids[-1] == shared.draft.tokenizer.eos_token_id
 
 
-def test_the_mark_of_a_beginning_is_said_as_the_draft_says_it_and_never_shared() -> None:
+def test_the_begin_mark_is_never_shared() -> None:
     from_pieces, to_pieces = sharing("pieces", "words"), sharing("words", "pieces")
     begin = to_pieces.draft.tokenizer.bos_token_id
     assert begin not in from_pieces.to_draft

@@ -1,4 +1,4 @@
-"""Leaving a model early: the first layers say what a model made of them alone would say."""
+"""Early exit: the first layers give the logits of a model made of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _without_kernels(weights: LeanWeights) -> LeanWeights:
 
 
 def first_layer_of(model: PreTrainedModel) -> PreTrainedModel:
-    """A model of one layer, made of the same numbers."""
+    """A model of one layer with the same weights."""
     config = tiny_config(model.config.model_type, num_hidden_layers=1)
     if getattr(config, "layer_types", None):
         config.layer_types = config.layer_types[:1]
@@ -62,8 +62,7 @@ def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 
 @pytest.mark.parametrize(("kind", "family"), KINDS)
 def test_rounds_with_an_early_exit(kind: str, family: str) -> None:
-    """It drafts, the whole model verifies the same rows and keeps some, and so on: both always say
-    what they say alone."""
+    """Drafting and verification share the cache over several rounds; both keep their logits."""
     model = stir(tiny_model(family, sigma=0.2))
     short = LibraryStep(first_layer_of(model), VOCABULARY)
     alone, target = LibraryStep(model, VOCABULARY), step_of(model, kind)
@@ -121,7 +120,7 @@ def test_a_lean_exit_has_no_cache_of_its_own(kind: str) -> None:
     assert (early._compiled is not None) == (kind == "compiled")
 
 
-def test_a_library_exit_refers_to_the_rows_that_the_target_holds() -> None:
+def test_a_library_exit_shares_the_targets_cache_rows() -> None:
     target = step_of(tiny_model("gpt2"), "library")
     assert isinstance(target, LibraryStep)
     target.feed(ids(9, 1), 0)
@@ -142,8 +141,8 @@ def test_an_exit_shares_every_weight() -> None:
 
 @pytest.mark.parametrize("kind", ["library", "compiled"])
 @pytest.mark.parametrize("layers", [0, 2, 3])
-def test_an_exit_that_is_none_is_refused(kind: str, layers: int) -> None:
-    with pytest.raises(PairError, match="has 2 layers"):
+def test_rejects_an_impossible_exit(kind: str, layers: int) -> None:
+    with pytest.raises(PairError, match="the target has 2"):
         step_of(tiny_model("llama"), kind).early_exit(layers)
 
 
@@ -162,11 +161,11 @@ def test_a_body_with_added_layers_has_no_exit(kind: str) -> None:
     assert step_of(wider, kind).early_exit(1).length == 0
 
 
-def test_a_family_whose_layers_are_no_list_has_no_exit() -> None:
+def test_rejects_a_family_without_a_layer_list() -> None:
     model = tiny_model("opt")
     decoder: Any = model.get_submodule("model.decoder")
     decoder.layers = nn.Sequential(*decoder.layers)
-    with pytest.raises(PairError, match="opt models cannot be left early"):
+    with pytest.raises(PairError, match="opt models do not support early exit"):
         step_of(model, "library").early_exit(1)
 
 

@@ -1,6 +1,4 @@
-"""Where a text ends: the end token, the length limit, the context, a stop string; and what
-the last round then shows.
-"""
+"""Endings of a text (end token, length, context, stop string) and its last round."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 def first_seen(rounds: list[Round], minimum: int, kind: str) -> tuple[int, int]:
-    """Round and place of a token new to the text: an accepted one or the extra one."""
+    """Round and position of an accepted or extra token that is new to the text."""
     seen: set[int] = set()
     for entry in rounds:
         for place, token in enumerate(entry.emitted):
@@ -40,9 +38,7 @@ def first_seen(rounds: list[Round], minimum: int, kind: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_the_end_token_inside_the_accepted_run_ends_the_text_there(
-    pair: Pair, temperature: float
-) -> None:
+def test_an_accepted_end_token_ends_the_text(pair: Pair, temperature: float) -> None:
     free = play(pair, config(temperature=temperature, max_new_tokens=150))
     index, place = first_seen(free, 1, "middle")
     end = free[index].emitted[place]
@@ -66,7 +62,7 @@ def test_the_end_token_inside_the_accepted_run_ends_the_text_there(
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_the_end_token_as_last_candidate_costs_the_bonus(pair: Pair, temperature: float) -> None:
+def test_an_end_token_as_last_candidate_drops_the_bonus(pair: Pair, temperature: float) -> None:
     settings = config(temperature=temperature, gamma=2, max_new_tokens=150)
     free = play(pair, settings)
     index, place = first_seen(free, 0, "last")
@@ -79,7 +75,7 @@ def test_the_end_token_as_last_candidate_costs_the_bonus(pair: Pair, temperature
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_the_end_token_as_extra_leaves_the_round_whole(pair: Pair, temperature: float) -> None:
+def test_an_end_token_as_extra_leaves_the_round_whole(pair: Pair, temperature: float) -> None:
     settings = config(temperature=temperature, max_new_tokens=150)
     free = play(pair, settings)
     index, place = first_seen(free, 0, "extra")
@@ -125,7 +121,7 @@ def test_the_length_limit_is_met_exactly(
 
 
 def test_no_bonus_beyond_the_limit(pair: Pair) -> None:
-    """Equal models accept everything, so a bonus stands at the limit, and is not written."""
+    """Equal models accept everything, so the bonus would be beyond the limit."""
     same = pair_of(pair.target, pair.target, step=pair.info.target.step)
     rounds = play(same, config(gamma=3, max_new_tokens=3))
     assert [entry.num_accepted for entry in rounds] == [3]
@@ -137,7 +133,7 @@ def test_no_bonus_beyond_the_limit(pair: Pair) -> None:
 
 @cache
 def short_context_pair() -> Pair:
-    """Learned positions: one token too many is an IndexError, not a wrong text."""
+    """With learned positions, one token too many is an IndexError."""
     target = tiny_model("gpt2", n_positions=32)
     return pair_of(target, noisy_copy(target), max_context=32)
 
@@ -156,7 +152,7 @@ def test_the_context_is_filled_to_its_last_token(length: int, gamma: int) -> Non
     assert tokens(play(short_context_pair(), settings, prompt)) == alone
 
 
-def test_a_prompt_that_fills_the_context_but_for_one() -> None:
+def test_a_prompt_that_leaves_room_for_one_token() -> None:
     run = speculate(short_context_pair(), tuple(range(1, 32)), config())
     (entry,) = list(run)
     assert entry.num_drafted == 1
@@ -164,7 +160,7 @@ def test_a_prompt_that_fills_the_context_but_for_one() -> None:
     assert (entry.cut, run.finish) == ("context", "context")
 
 
-def test_a_limit_that_just_fits_the_context_is_a_length() -> None:
+def test_a_length_limit_at_the_end_of_the_context() -> None:
     run = speculate(short_context_pair(), tuple(range(1, 21)), config(max_new_tokens=12))
     list(run)
     assert run.finish == "length"
@@ -184,7 +180,7 @@ LETTERS = tuple(bytes([97 + i % 26, 97 + (i // 26) % 26]) for i in range(320))
 
 
 def lettered(pair: Pair) -> Pair:
-    """Every token two letters, so that a stop string can begin inside one."""
+    """Every token has two letters, so a stop string can begin inside one."""
     table = pair_of(pair.target, None, pieces=LETTERS).token_table
     return replace(pair, token_table=table)
 
@@ -222,7 +218,7 @@ def test_a_stop_string_ends_the_text_before_it(
         assert timeless([last]) == timeless([same])
 
 
-def test_a_stop_string_in_the_prompt_stops_nothing(pair: Pair) -> None:
+def test_a_stop_string_in_the_prompt_is_ignored(pair: Pair) -> None:
     pair = lettered(pair)
     free = tokens(play(pair, config()))
     stop = written(PROMPT)[-4:]
@@ -233,7 +229,7 @@ def test_a_stop_string_in_the_prompt_stops_nothing(pair: Pair) -> None:
 @pytest.mark.parametrize("stop", ["é", "🙂é", "é🙂", "🙂é🙂"])
 @pytest.mark.parametrize("gamma", [1, 5])
 def test_a_stop_string_of_characters_split_over_tokens(pair: Pair, gamma: int, stop: str) -> None:
-    """One byte a token: the stop string is complete only with its last byte."""
+    """With one byte per token, a stop string is complete only with its last byte."""
     text = "🙂é🙂"
     settings = config(gamma=gamma, max_new_tokens=40)
     free = tokens(play(pair, settings))

@@ -1,4 +1,4 @@
-"""Greedy in float32: token for token what ``generate`` writes, in every family that rolls back."""
+"""Greedy float32 decoding matches ``generate`` in every family that supports rollback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAN = ("llama", "mistral", "qwen2", "qwen3")
 
 @dataclass(frozen=True)
 class Recipe:
-    """Weights whose greedy text is varied and clear, and a draft that is often right."""
+    """Weights with a varied, unambiguous greedy text, and a draft that is often right."""
 
     seed: int = 0
     sigma: float = 0.3
@@ -62,7 +62,7 @@ def prompts() -> tuple[tuple[int, ...], ...]:
 
 @cache
 def generated(family: str) -> tuple[tuple[int, ...], ...]:
-    """What transformers writes after each prompt, with the end token no end."""
+    """The text of transformers after each prompt, ignoring the end token."""
     model = family_pair(family, "library").target
     return tuple(_generate(model, prompt) for prompt in prompts())
 
@@ -97,8 +97,8 @@ def test_every_family_has_a_recipe() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_pair_is_worth_testing(family: str) -> None:
-    """Texts of one token, or models that always agree, would prove little."""
+def test_recipes_give_varied_texts(family: str) -> None:
+    """Constant texts or equal models would prove little."""
     target = family_pair(family, "library").target
     for prompt, text in zip(prompts(), generated(family), strict=True):
         assert len(set(text)) >= 8
@@ -110,7 +110,7 @@ def test_the_pair_is_worth_testing(family: str) -> None:
 
 
 def settings(families: Sequence[str]) -> Iterator[Any]:
-    """Each with the recorded gamma and one of the others; all combinations are thorough."""
+    """Each with the recorded gamma and another one; all combinations are thorough."""
     for row, family in enumerate(families):
         for gamma in (*GAMMAS, RECORDED_GAMMA):
             often = gamma in (RECORDED_GAMMA, GAMMAS[row % len(GAMMAS)])
@@ -118,12 +118,12 @@ def settings(families: Sequence[str]) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("family", "gamma"), settings(tuple(FAMILIES)))
-def test_library_step_writes_what_generate_writes(family: str, gamma: int) -> None:
+def test_the_library_step_matches_generate(family: str, gamma: int) -> None:
     check_greedy(family, "library", gamma)
 
 
 @pytest.mark.parametrize(("family", "gamma"), settings(LEAN))
-def test_lean_step_writes_what_generate_writes(family: str, gamma: int) -> None:
+def test_the_lean_step_matches_generate(family: str, gamma: int) -> None:
     check_greedy(family, "lean", gamma)
 
 
@@ -143,7 +143,7 @@ def check_greedy(family: str, step: str, gamma: int) -> None:
     ("family", "step"),
     [*((family, "library") for family in FAMILIES), *((family, "lean") for family in LEAN)],
 )
-def test_plain_decoding_writes_what_generate_writes(family: str, step: str) -> None:
+def test_plain_decoding_matches_generate(family: str, step: str) -> None:
     pair = family_pair(family, step)
     for prompt, text in zip(prompts(), generated(family), strict=True):
         assert tuple(decode_plainly(pair, prompt, greedy(1))) == text

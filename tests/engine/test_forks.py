@@ -1,4 +1,4 @@
-"""A fork leaves a run where a verdict is overruled, and nowhere before."""
+"""A fork differs from its run from the overruled verdict on, and nowhere before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 def first(rounds: list[Round], verdict: str, least: float = 0.0) -> tuple[Round, int, Candidate]:
-    """Not of the first round; with odds below 1 that are at least so high."""
+    """The first such candidate after round 0 with odds below 1 and at least ``least``."""
     return next(
         (entry, place, each)
         for entry in rounds[1:]
@@ -34,13 +34,13 @@ def first(rounds: list[Round], verdict: str, least: float = 0.0) -> tuple[Round,
 
 
 def flipped(entry: Round, place: int, each: Candidate) -> Fork:
-    """The fork with the other verdict."""
+    """The fork that flips the verdict."""
     uniform = 0.0 if each.verdict == "rejected" else (1 - 2**-24)
     return Fork(round=entry.index, place=place, token_id=each.token_id, uniform=uniform)
 
 
 @pytest.mark.parametrize(("verdict", "other"), [("rejected", "accepted"), ("accepted", "rejected")])
-def test_the_text_goes_on_from_the_other_verdict(pair: Pair, verdict: str, other: str) -> None:
+def test_a_fork_continues_from_the_other_verdict(pair: Pair, verdict: str, other: str) -> None:
     rounds = play(pair, SAMPLED)
     entry, place, each = first(rounds, verdict)
     fork = flipped(entry, place, each)
@@ -58,7 +58,7 @@ def test_the_text_goes_on_from_the_other_verdict(pair: Pair, verdict: str, other
 def assert_verdicts_follow(
     rounds: list[Round], settings: RunConfig, overruled: set[tuple[int, int]]
 ) -> None:
-    """Everywhere else the seed's draws decide, by the rule."""
+    """Everywhere else the seed's draws decide by the rule."""
     for entry in rounds:
         drawn = keyed_uniforms(settings.seed, entry.index, settings.gamma)
         for place, each in enumerate(entry.candidates):
@@ -66,8 +66,8 @@ def assert_verdicts_follow(
                 assert each.overruled is None
                 assert each.uniform == float(drawn[verdict_slot(place)])
             if each.tested:
-                stands = each.uniform * each.draft_prob < each.target_prob
-                assert stands == (each.verdict == "accepted")
+                accepted = each.uniform * each.draft_prob < each.target_prob
+                assert accepted == (each.verdict == "accepted")
 
 
 def test_a_fork_can_be_forked(pair: Pair) -> None:
@@ -81,11 +81,11 @@ def test_a_fork_can_be_forked(pair: Pair) -> None:
     assert timeless(twice[: later.round]) == timeless(forked[: later.round])
     assert twice[later.round].candidates[later.place].verdict == "accepted"
     assert_verdicts_follow(twice, SAMPLED, {one.at, later.at})
-    assert followed_by(both, one) == (one,)  # the later one was in a text that is left
+    assert followed_by(both, one) == (one,)  # the later fork was in the abandoned text
 
 
 @pytest.mark.parametrize("verdict", ["accepted", "rejected"])
-def test_at_temperature_0_another_token_is_said(pair: Pair, verdict: str) -> None:
+def test_a_fork_at_temperature_0_forces_another_token(pair: Pair, verdict: str) -> None:
     rounds = play(pair, GREEDY)
     entry, place, each = next(
         (entry, place, each)
@@ -101,21 +101,21 @@ def test_at_temperature_0_another_token_is_said(pair: Pair, verdict: str) -> Non
         there = forked[entry.index]
         assert there.emitted[: place + 1] == (*entry.emitted[:place], instead)
         assert (there.candidates[place].verdict == "accepted") == (instead == each.token_id)
-        assert there.candidates[place].insight == each.insight  # what the models thought stays
+        assert there.candidates[place].insight == each.insight  # the models' outputs stay
 
 
-def test_the_timing_of_a_fork_plays_the_same_rounds(pair: Pair) -> None:
+def test_timing_a_fork_replays_its_rounds(pair: Pair) -> None:
     settings = replace(SAMPLED, forks=(flipped(*first(play(pair, SAMPLED), "rejected")),))
     rounds = play(pair, settings)
     timed_replay = TimedReplay(pair, PROMPT, settings, rounds)
     fork = settings.forks[0].round
     for start, end in ((0, len(rounds)), (fork, fork + 1), (0, fork + 1)):
-        assert len(timed_replay.speculative(start, end)) == end - start  # it asserts what they say
+        assert len(timed_replay.speculative(start, end)) == end - start  # asserts equal tokens
 
 
-def test_another_run_is_not_forked(pair: Pair) -> None:
+def test_rejects_a_fork_of_another_run(pair: Pair) -> None:
     fork = flipped(*first(play(pair, SAMPLED), "rejected"))
-    with pytest.raises(ConfigError, match=f"at {fork.words} it has another candidate"):
+    with pytest.raises(ConfigError, match=f"candidate at {fork.words} differs"):
         play(pair, replace(SAMPLED, seed=4, forks=(fork,)))
     beyond = replace(fork, round=1, place=30)
     with pytest.raises(ConfigError, match="not the run that was forked"):
@@ -125,7 +125,7 @@ def test_another_run_is_not_forked(pair: Pair) -> None:
         play(pair, replace(GREEDY, forks=(foreign,)))
 
 
-def test_what_was_never_judged_is_not_forked(pair: Pair) -> None:
+def test_rejects_a_fork_at_an_untested_candidate(pair: Pair) -> None:
     entry, place, each = next(
         (entry, place, each)
         for entry in play(pair, SAMPLED)

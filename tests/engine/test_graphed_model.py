@@ -1,4 +1,4 @@
-"""The model over static caches: the lean step's logits, and no value that a device is asked for."""
+"""The model with static caches: the lean step's logits, without synchronisation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine.graphed.chain import Chain, Lines
+from specviz.engine.graphed.chain import Chain, PairMemory
 from specviz.engine.graphed.playback import OnHost
 from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.graphed.target_decoder import SingleStep
@@ -36,7 +36,7 @@ def fed(model: StaticModel, begin: int, end: int, seen: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @torch.inference_mode()
-def test_every_place_has_the_logits_of_the_lean_step(shape: str) -> None:
+def test_static_logits_match_the_lean_step(shape: str) -> None:
     weights = weights_of(shape)
     step, static = LeanStep(weights, VOCABULARY, 32), StaticModel(weights, VOCABULARY, 32)
     step.feed(IDS[:9], 0)
@@ -50,7 +50,7 @@ def test_every_place_has_the_logits_of_the_lean_step(shape: str) -> None:
 
 
 @torch.inference_mode()
-def test_what_lies_behind_the_text_or_before_it_changes_nothing() -> None:
+def test_rows_outside_the_text_do_not_matter() -> None:
     weights = weights_of("mistral")
     clean, full = (StaticModel(weights, VOCABULARY, 32) for _ in range(2))
     full.prefill(IDS, 0)
@@ -70,7 +70,7 @@ def test_what_lies_behind_the_text_or_before_it_changes_nothing() -> None:
 def stages_without_numbers(
     settings: dict[str, Any], dtype: torch.dtype
 ) -> tuple[Chain, SingleStep]:
-    """On the device that has no values, so whoever asks for one fails."""
+    """Run stages on the meta device, where every synchronisation fails."""
     model: Any = skeleton_of(tiny_config("qwen3", VOCABULARY))
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
@@ -79,10 +79,10 @@ def stages_without_numbers(
     table = make_token_table(small_tokenizer(), VOCABULARY)
     state = TextState(64, torch.device("meta"))
     target, draft = (StaticModel(weights, VOCABULARY, 64) for _ in range(2))
-    lines = Lines(target, draft, state)
+    memory = PairMemory(target, draft, state)
     chosen = config(gamma=3, **settings)
-    chain = Chain(lines, chosen, table, OnHost(), forced=chosen.greedy)
-    return chain, SingleStep(lines.target, state, chosen, OnHost())
+    chain = Chain(memory, chosen, table, OnHost(), forced=chosen.greedy)
+    return chain, SingleStep(memory.target, state, chosen, OnHost())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -97,7 +97,7 @@ def stages_without_numbers(
     ],
     ids=str,
 )
-def test_no_stage_asks_the_device_for_a_value(settings: dict[str, Any], dtype: torch.dtype) -> None:
+def test_no_stage_synchronises(settings: dict[str, Any], dtype: torch.dtype) -> None:
     chain, single = stages_without_numbers(settings, dtype)
     for play in (chain.draft(32), chain.verify(32), chain.record(), single.play(32)):
         play()
@@ -106,7 +106,7 @@ def test_no_stage_asks_the_device_for_a_value(settings: dict[str, Any], dtype: t
     assert chain.verdicts.shape == (4 * 3 + 4,)
 
 
-def test_asking_for_a_value_there_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_detects_a_synchronisation(monkeypatch: pytest.MonkeyPatch) -> None:
     chain, _ = stages_without_numbers({"temperature": 0.0}, torch.float32)
     keep = TextState.append
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Rounds that stay on the device are those of the loop, and the host reads one behind."""
+"""Device rounds equal those of the loop, and the host reads one round behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specviz.engine.decoding.one_behind import PipelinedRun
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.graphed.chain import Chain
 from specviz.engine.graphed.lanes import GraphedLanes
-from specviz.engine.graphed.playback import OnHost, Work
+from specviz.engine.graphed.playback import OnHost, Stage
 from specviz.engine.graphed.text_state import rows_for
 from specviz.errors import DeviceError
 from specviz.record.pairs import GRAPHED
@@ -34,14 +34,14 @@ def lanes_of(pair: Pair) -> GraphedLanes:
 
 
 def assert_same(ours: list[Round], known: list[Round]) -> None:
-    """All that was decided; times, and rounding, may differ."""
-    assert [told(each) for each in ours] == [told(each) for each in known]
+    """Compare all decisions; times and rounding may differ."""
+    assert [decisions(each) for each in ours] == [decisions(each) for each in known]
     for one, other in zip(ours, known, strict=True):
         for candidate, reference in zip(one.candidates, other.candidates, strict=True):
             assert numbers(candidate) == pytest.approx(numbers(reference), abs=1e-4)
 
 
-def told(entry: Round) -> tuple[object, ...]:
+def decisions(entry: Round) -> tuple[object, ...]:
     drafted = [(c.token_id, c.text, c.verdict, c.uniform) for c in entry.candidates]
     extra = entry.extra and (entry.extra.token_id, entry.extra.kind, entry.extra.uniform)
     return entry.index, entry.context_length, entry.emitted, entry.cut, extra, drafted
@@ -57,7 +57,7 @@ def numbers(candidate: Candidate) -> list[float]:
     return found
 
 
-WAYS: list[dict[str, Any]] = [
+METHODS: list[dict[str, Any]] = [
     {"temperature": 0.0, "gamma": 4},
     {"temperature": 1.0, "gamma": 1, "seed": 1},
     {"temperature": 0.7, "top_k": 20, "top_p": 0.9, "gamma": 6, "seed": 3},
@@ -67,9 +67,11 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("settings", WAYS, ids=str)
+@pytest.mark.parametrize("settings", METHODS, ids=str)
 @pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:1]], ids=["text", "one token"])
-def test_they_are_the_rounds_of_the_loop(settings: dict[str, Any], prompt: tuple[int, ...]) -> None:
+def test_device_rounds_equal_those_of_the_loop(
+    settings: dict[str, Any], prompt: tuple[int, ...]
+) -> None:
     pair, chosen = llama_pair(GRAPHED), config(**settings)
     run = speculate(pair, prompt, chosen)
     assert isinstance(run, PipelinedRun)
@@ -79,7 +81,7 @@ def test_they_are_the_rounds_of_the_loop(settings: dict[str, Any], prompt: tuple
 
 
 @pytest.mark.parametrize("shape", [name for name in SHAPES if name != "llama"])
-def test_they_are_in_every_shape(shape: str) -> None:
+def test_device_rounds_equal_those_of_the_loop_in_every_shape(shape: str) -> None:
     family, changes = SHAPES[shape]
     target = stir(tiny_model(family, sigma=0.2, **changes))
     pair = pair_of(target, noisy_copy(target, 0.1), step=GRAPHED)
@@ -91,13 +93,13 @@ def test_they_are_in_every_shape(shape: str) -> None:
     )
 
 
-def test_a_text_that_outgrows_what_is_looked_at() -> None:
-    """The cache is looked at in 256 rows at first."""
+def test_a_text_beyond_the_first_256_cache_rows() -> None:
+    """At first, 256 cache rows are attended to."""
     pair, chosen = llama_pair(GRAPHED), config(gamma=5, max_new_tokens=320)
     assert_same(play(pair, chosen), play(stepwise(pair), chosen))
 
 
-def test_a_text_that_the_context_ends_long_before_its_length() -> None:
+def test_a_context_much_shorter_than_the_length_limit() -> None:
     target = tiny_model("llama")
     pair = pair_of(target, noisy_copy(target, 0.1), step=GRAPHED, max_context=64)
     chosen = config(max_new_tokens=1_000)
@@ -107,7 +109,7 @@ def test_a_text_that_the_context_ends_long_before_its_length() -> None:
     assert list(decode_plainly(pair, PROMPT, alone)) == known
 
 
-def test_how_much_is_looked_at_depends_on_the_length_alone() -> None:
+def test_cache_rows_depend_on_the_length_only() -> None:
     for length in (*range(1, 3_000), 4_097, 5_120, 100_000):
         rows = rows_for(length)
         assert length <= rows < 1.25 * length + 256
@@ -118,11 +120,11 @@ def test_how_much_is_looked_at_depends_on_the_length_alone() -> None:
 DRAFT = Chain.draft
 
 
-def test_a_round_that_is_played_again_looks_at_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though fewer rounds are under way then; in other shapes products may round otherwise."""
+def test_a_replayed_round_uses_the_same_cache_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although fewer rounds are running; other shapes may round differently."""
     looked: list[int] = []
 
-    def draft(self: Chain, seen: int) -> Work:
+    def draft(self: Chain, seen: int) -> Stage:
         looked.append(seen)
         return DRAFT(self, seen)
 
@@ -140,28 +142,28 @@ def test_a_round_that_is_played_again_looks_at_as_much(monkeypatch: pytest.Monke
 
 
 def test_step_costs_are_timed_where_their_context_ends() -> None:
-    """In memory that another text has filled to its last row."""
+    """In memory that another text filled to its last row."""
     pair, ids = llama_pair(GRAPHED), [3] * 40
     lanes = lanes_of(pair)
     lanes.step_timer(ids, config(), 20)
     for memory in lanes._idle:
         memory.stages.clear()
-        memory.state.state_at(memory.rows, 0)
+        memory.state.set_position(memory.rows, 0)
     timer = lanes.step_timer(ids, config(), 20)
     for read in timer.readers:
         read(ids[:20])
     assert min(timer.draft_phase(1, 4), timer.verification(17), timer.plain_step()) > 0.0
 
 
-@pytest.mark.parametrize("settings", WAYS[:3], ids=str)
-def test_the_target_alone_draws_what_it_draws_from_here(settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("settings", METHODS[:3], ids=str)
+def test_the_target_alone_equals_stepwise_decoding(settings: dict[str, Any]) -> None:
     pair, chosen = llama_pair(GRAPHED), config(**settings)
     assert list(decode_plainly(pair, PROMPT, chosen)) == list(
         decode_plainly(stepwise(pair), PROMPT, chosen)
     )
 
 
-def test_settings_that_are_not_captured_go_step_by_step_and_say_so() -> None:
+def test_unsupported_settings_fall_back_with_a_notice() -> None:
     pair = llama_pair(GRAPHED)
     for changes in ({"rule": "block"}, {"num_drafts": 2}, {"draft_until": "confidence:0.4"}):
         run = speculate(pair, PROMPT, config(**changes))
@@ -171,13 +173,13 @@ def test_settings_that_are_not_captured_go_step_by_step_and_say_so() -> None:
 
 
 class Watched(OnHost):
-    """Notes what is played and when its values are read."""
+    """Records what is played and when values are read."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def capture(self, work: Callable[[], None], state: Any) -> Callable[[], None]:
-        done = super().capture(work, state)
+    def capture(self, function: Callable[[], None], state: Any) -> Callable[[], None]:
+        done = super().capture(function, state)
 
         def play() -> None:
             self.notes.append("play")
@@ -204,7 +206,7 @@ def watched_lanes(pair: Pair) -> tuple[GraphedLanes, Watched]:
 
 
 @pytest.mark.parametrize(("record", "stages"), [(False, 2), (True, 3)])
-def test_a_round_is_read_when_the_next_is_under_way(record: bool, stages: int) -> None:
+def test_a_round_is_read_while_the_next_one_runs(record: bool, stages: int) -> None:
     pair = llama_pair(GRAPHED)
     lanes, watched = watched_lanes(pair)
     run = PipelinedRun(pair, PROMPT, config(record=record), lanes)
@@ -216,43 +218,45 @@ def test_a_round_is_read_when_the_next_is_under_way(record: bool, stages: int) -
     assert watched.notes[2 * stages + reads :] == ["play"] * stages + ["read"] * reads
 
 
-def test_the_target_alone_is_read_one_behind() -> None:
+def test_the_target_alone_is_read_one_step_behind() -> None:
     pair = llama_pair(GRAPHED)
     lanes, watched = watched_lanes(pair)
-    lane = lanes.alone(PROMPT, config(), 100)
+    lane = lanes.target_lane(PROMPT, config(), 100)
     first = lane.next_token(PROMPT[-1], 0)
     assert watched.notes == ["play", "play", "read"]
     lane.next_token(first, 1)
     assert watched.notes[3:] == ["play", "read"]
 
 
-def test_it_is_timed_as_it_decodes() -> None:
+def test_the_target_alone_is_timed_with_its_draws() -> None:
     pair = llama_pair(GRAPHED)
     lanes, watched = watched_lanes(pair)
-    lane = lanes.alone(PROMPT, config(), 100)
+    lane = lanes.target_lane(PROMPT, config(), 100)
     assert len(lane.timed([PROMPT[-1], 5, 6, 7], 0)) == 4
     assert watched.notes == ["play", *["play", "read"] * 3]
     assert lane.prefill > 0.0
 
 
-def test_times_follow_the_devices_clock_and_leave_capturing_out() -> None:
-    """Back to back: a round begins where the one before ended, unless something was captured."""
+def test_times_use_the_device_clock_and_exclude_capturing() -> None:
+    """A round begins where the previous one ended, unless a stage was captured in between."""
     pair = llama_pair(GRAPHED)
     rounds = play(pair, config(gamma=2, max_new_tokens=300, seed=11))
     times = [each.times for each in rounds]
     assert all(min(each.draft, each.verify, each.record) > 0.0 for each in times)
     assert times[0].other == 0.0
-    assert sum(each.other == 0.0 for each in times) <= 3  # the first, and where more is looked at
+    assert (
+        sum(each.other == 0.0 for each in times) <= 3
+    )  # the first, and where more rows are attended to
 
 
-def test_fed_tokens_are_told_as_they_are() -> None:
-    """Two a round, whatever the draft has read."""
+def test_catch_up_counts_the_tokens_actually_fed() -> None:
+    """Two per round, whatever the draft has read."""
     assert {each.draft_catch_up for each in play(llama_pair(GRAPHED), config())} == {2}
     first = play(llama_pair(GRAPHED), config(), PROMPT[:1])[0]
     assert first.draft_catch_up == 1
 
 
-# -- memory that is kept
+# -- reused memory
 
 
 def test_memory_and_stages_serve_the_next_run() -> None:
@@ -268,7 +272,7 @@ def test_memory_and_stages_serve_the_next_run() -> None:
     assert kept() == before
 
 
-def test_few_settings_and_few_memories_stay() -> None:
+def test_few_settings_and_memories_are_kept() -> None:
     pair = pair_of(tiny_model("llama"), noisy_copy(tiny_model("llama")), step=GRAPHED)
     lanes = lanes_of(pair)
     for gamma in range(1, 8):
@@ -280,7 +284,7 @@ def test_few_settings_and_few_memories_stay() -> None:
     assert sum(each.draft is not None for each in lanes._idle) <= 2
 
 
-def test_a_run_that_gave_its_memory_back_is_over() -> None:
+def test_a_released_run_is_over() -> None:
     pair = llama_pair(GRAPHED)
     run = speculate(pair, PROMPT, config())
     kept = [next(run), next(run)]
@@ -289,7 +293,7 @@ def test_a_run_that_gave_its_memory_back_is_over() -> None:
     assert run.emitted == tokens(kept)
 
 
-def test_a_run_that_breaks_off_leaves_the_pair_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_leaves_the_pair_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = llama_pair(GRAPHED)
     whole = play(pair, config())
     run = speculate(pair, PROMPT, config())
@@ -304,7 +308,7 @@ def test_a_run_that_breaks_off_leaves_the_pair_as_it_was(monkeypatch: pytest.Mon
     assert_same(play(pair, config()), whole)
 
 
-def test_many_runs_of_random_settings_hold_no_more_memory() -> None:
+def test_memory_does_not_grow_over_many_runs() -> None:
     pair = pair_of(tiny_model("llama"), noisy_copy(tiny_model("llama")), step=GRAPHED)
     generator = torch.Generator().manual_seed(4)
     held: list[int] = []

@@ -1,4 +1,4 @@
-"""Lanes are trusted only where they agree with the steps from here; else the pair goes without."""
+"""A pair gets device lanes only if they agree with stepwise decoding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specviz.engine.graphed.chain import Chain
 from specviz.engine.graphed.playback import OnHost
 from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.graphed.text_state import TextState
-from specviz.engine.graphed.trial import give_lanes
+from specviz.engine.graphed.trial import add_lanes
 from specviz.errors import PairError
 from specviz.record.pairs import GRAPHED
 from tests.engine.asking import load
@@ -26,7 +26,7 @@ from tests.engine.playing import PROMPT, config
 def reason(draft: bool = True) -> str:
     target = tiny_model("llama")
     pair = pair_of(target, noisy_copy(target, 0.05) if draft else None, step="lean")
-    found = give_lanes(pair)
+    found = add_lanes(pair)
     assert (pair.lanes is None) == bool(found)
     assert (pair.info.target.step == GRAPHED) == (not found)
     return found
@@ -38,10 +38,10 @@ def test_a_lean_pair_gets_lanes(draft: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_gets_them_though_words_may_part_at_near_ties(dtype: torch.dtype) -> None:
+def test_half_precision_gets_lanes_despite_near_ties(dtype: torch.dtype) -> None:
     target: Any = tiny_model("llama", sigma=0.2)
     draft: Any = noisy_copy(target, 0.05)
-    assert give_lanes(pair_of(target.to(dtype), draft.to(dtype), step="lean")) == ""
+    assert add_lanes(pair_of(target.to(dtype), draft.to(dtype), step="lean")) == ""
 
 
 def off_by_one(self: StaticModel, ids: torch.Tensor, first: torch.Tensor, *rest: Any) -> Any:
@@ -64,76 +64,78 @@ FEED, APPEND, TAPE = StaticModel.feed, TextState.append, Chain.write_tape
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "fault", "told"),
+    ("place", "name", "fault", "phrase"),
     [
-        (StaticModel, "feed", off_by_one, "other logits"),
+        (StaticModel, "feed", off_by_one, "different logits"),
         (TextState, "append", never_back, "rounds"),
         (Chain, "write_tape", other_tape, "rounds"),
-        (Chain, "_held", likeliest_of_nothing, "rounds"),
+        (Chain, "_with_forced", likeliest_of_nothing, "rounds"),
     ],
 )
-def test_a_fault_is_found(
-    monkeypatch: pytest.MonkeyPatch, place: type, name: str, fault: Any, told: str
+def test_detects_a_fault(
+    monkeypatch: pytest.MonkeyPatch, place: type, name: str, fault: Any, phrase: str
 ) -> None:
     monkeypatch.setattr(place, name, fault)
-    assert told in reason()
+    assert phrase in reason()
 
 
-def test_a_fault_in_the_target_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_detects_a_fault_in_the_target_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TextState, "ending", lambda self, count: self.tokens[:count])
-    assert "words" in reason(draft=False)
+    assert "tokens" in reason(draft=False)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "phrase"),
     [
         (RuntimeError("operation not permitted"), "RuntimeError"),
         (RuntimeError("CUDA error: out of memory"), "memory ran out"),
         (MemoryError(), "memory ran out"),
     ],
 )
-def test_what_cannot_be_captured_goes_step_by_step(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, told: str
+def test_failed_captures_fall_back_to_steps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, phrase: str
 ) -> None:
     def refuse(*_: Any) -> Any:
         raise error
 
     monkeypatch.setattr(OnHost, "capture", refuse)
-    assert told in reason()
+    assert phrase in reason()
     folder = write_pair(tmp_path, num_hidden_layers=1)
     with pytest.raises(PairError, match="cannot run graphed") as refused:
         load(folder, step=GRAPHED)
     assert "--step lean" in refused.value.remedy
 
 
-def test_on_a_gpu_the_pair_is_loaded_all_the_same_with_a_notice(
+def test_a_pair_on_a_gpu_loads_without_lanes_with_a_notice(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As if the CPU were one: what is asked for nowhere else than there."""
+    """The CPU pretends to be a GPU."""
     from specviz.engine.loading import loading
 
-    monkeypatch.setattr(loading, "give_lanes", lambda _: "its stages could not be captured")
+    monkeypatch.setattr(loading, "add_lanes", lambda _: "its stages could not be captured")
     monkeypatch.setattr(loading, "has_graphs", lambda _: True)
     pair = load(write_pair(tmp_path, num_hidden_layers=1))
     assert pair.lanes is None
     assert pair.info.target.step == "lean"
-    assert pair.notices[-1].startswith("Rounds go step by step, without graphs: its stages")
+    assert pair.notices[-1].startswith(
+        "Rounds are driven step by step, without CUDA graphs: its stages"
+    )
     assert isinstance(speculate(pair, PROMPT, config()), Speculation)
 
 
-def test_asked_for_on_a_cpu_it_runs_without_capture(tmp_path: Path) -> None:
+def test_graphed_steps_on_a_cpu_run_without_capture(tmp_path: Path) -> None:
     pair = load(write_pair(tmp_path, num_hidden_layers=1), step=GRAPHED)
     assert [each and each.step for each in (pair.info.target, pair.info.draft)] == [GRAPHED] * 2
     assert not pair.notices
 
 
-def test_families_without_a_lean_step_are_refused_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_families_without_a_lean_step_get_no_lanes(tmp_path: Path) -> None:
     target = tiny_model("gpt2")
     pair = pair_of(target, None, step="library")
-    assert "gpt2" in give_lanes(pair)
+    assert "gpt2" in add_lanes(pair)
 
 
-def test_the_trial_takes_little_room_of_a_short_context() -> None:
+def test_the_trial_fits_a_short_context() -> None:
     target = tiny_model("llama")
     pair = pair_of(target, noisy_copy(target), step="lean", max_context=8)
-    assert trial.give_lanes(pair) == ""
+    assert trial.add_lanes(pair) == ""

@@ -1,4 +1,4 @@
-"""Models grown to bodies: they say the same, and all their memory is written."""
+"""Enlarged models: the same output, and all their memory is written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def logits(model: PreTrainedModel, ids: torch.Tensor = IDS) -> torch.Tensor:
 
 
 def apart(model: PreTrainedModel, other: PreTrainedModel) -> float:
-    """The largest difference of their logits, as a share of the largest logit."""
+    """The largest difference of the logits, relative to the largest logit."""
     own, others = logits(model), logits(other)
     return float((own - others).abs().max() / own.abs().max())
 
@@ -75,19 +75,19 @@ def test_the_shipped_target_keeps_its_logits_to_the_last_bit(target: PreTrainedM
         assert torch.equal(logits(grown, token[None]), logits(target, token[None]))
 
 
-def test_a_width_that_is_no_power_of_four_rounds(target: PreTrainedModel) -> None:
+def test_other_widths_than_powers_of_four_round(target: PreTrainedModel) -> None:
     grown = grow(target, Shape(width=288, feed_forward=768, layers=14), silent)
     assert 0 < apart(target, grown) < 1e-5
 
 
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_says_the_same(family: str, tied: bool) -> None:
+def test_every_family_keeps_its_logits(family: str, tied: bool) -> None:
     model = stir(tiny_model(family, tie_word_embeddings=tied))
     own = shape_of_model(model)
     assert own is not None
     assert own.tied == tied
-    assert own.heads == 2 * own.key_heads  # two query heads meet each key head
+    assert own.heads == 2 * own.key_heads  # two query heads share each key head
     for shape in (WIDER, ROUNDED):
         grown: Any = grow(model, shape, silent)
         assert apart(model, grown) < 1e-5
@@ -111,7 +111,7 @@ def _agree(step: Step, own: Step) -> None:
 
 
 def test_more_heads_than_the_width_holds_are_kept() -> None:
-    """As in the smaller Qwen3 models, whose heads are together wider than the stream."""
+    """As in the smaller Qwen3 models, whose heads together are wider than the stream."""
     model = stir(tiny_model("qwen3", head_dim=32))
     own = shape_of_model(model)
     assert own is not None
@@ -133,8 +133,8 @@ def test_half_precision_stays_finite(family: str, dtype: torch.dtype) -> None:
     assert apart(model, grown) < (0.05 if dtype == torch.bfloat16 else 0.01)
 
 
-def test_new_numbers_cannot_overflow_float16() -> None:
-    """Even behind a norm whose weights are as large as they are in real models."""
+def test_new_weights_cannot_overflow_float16() -> None:
+    """Even after a norm with weights as large as in real models."""
     model = as_type(tiny_model("llama"), torch.float16)
     for name, weight in model.named_parameters():
         if name.endswith("layernorm.weight"):
@@ -168,39 +168,39 @@ def test_every_page_is_written(target: PreTrainedModel) -> None:
     assert psutil.Process().memory_info().rss - before > 0.95 * size
 
 
-def test_it_is_told_and_can_be_broken_off(target: PreTrainedModel) -> None:
-    told: list[tuple[int, int]] = []
+def test_reports_progress_and_can_be_cancelled(target: PreTrainedModel) -> None:
+    reports: list[tuple[int, int]] = []
 
     def stop_midway(done: int, total: int) -> None:
-        told.append((done, total))
+        reports.append((done, total))
         if done > total / 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         grow(target, Shape(width=768, feed_forward=2048, layers=12), stop_midway)
-    totals = {total for _, total in told}
+    totals = {total for _, total in reports}
     assert totals == {4 * 88_099_584}
-    dones = [done for done, _ in told]
+    dones = [done for done, _ in reports]
     assert dones[0] == 0
     assert dones == sorted(dones)
     assert len(dones) > 4
 
 
-def test_the_whole_of_it_is_told() -> None:
-    told: list[tuple[int, int]] = []
-    grown = grow(tiny_model(), ROUNDED, lambda *each: told.append(each))
+def test_progress_ends_at_the_total() -> None:
+    reports: list[tuple[int, int]] = []
+    grown = grow(tiny_model(), ROUNDED, lambda *each: reports.append(each))
     size = sum(each.nbytes for each in grown.parameters())
-    assert told == [(0, size), (size, size)]
+    assert reports == [(0, size), (size, size)]
 
 
-def test_a_body_in_figures() -> None:
+def test_body_info() -> None:
     model = tiny_model()
     grown = grow(model, WIDER, silent)
     parameters = sum(each.numel() for each in grown.parameters())
     info = body_info("10M", grown, 5)
     assert (info.name, info.shape, info.own_parameters) == ("10M", WIDER, 5)
     assert info.parameters == parameters
-    assert info.step_bytes == 4 * (parameters - 320 * 128)  # of the embedding one row is read
+    assert info.step_bytes == 4 * (parameters - 320 * 128)  # one row of the embedding is read
     tied = grow(tiny_model(tie_word_embeddings=True), WIDER, silent)
     assert body_info("10M", tied, 5).step_bytes == 4 * (parameters - 320 * 128)
 
@@ -208,9 +208,9 @@ def test_a_body_in_figures() -> None:
 # A pair with bodies
 
 
-def test_a_pair_in_bodies(llama: Path) -> None:
-    told: list[Progress] = []
-    pair = load(llama, target_body="11M", draft_body="10M", progress=told.append)
+def test_a_pair_with_bodies(llama: Path) -> None:
+    reports: list[Progress] = []
+    pair = load(llama, target_body="11M", draft_body="10M", progress=reports.append)
     plain = load(llama)
     body, draft = pair.info.target.body, pair.info.draft and pair.info.draft.body
     assert body is not None
@@ -223,9 +223,9 @@ def test_a_pair_in_bodies(llama: Path) -> None:
     assert plain.info.target.body is None
     _agree(pair.target_step(32), plain.target_step(32))
     _agree(pair.draft_step(32), plain.draft_step(32))
-    grown = [each for each in told if each.activity == "growing"]
+    grown = [each for each in reports if each.activity == "growing"]
     assert grown[-1].done_bytes == grown[-1].total_bytes == 4 * draft.parameters
-    assert "growing target" in grown[0].text
+    assert "enlarging target" in grown[0].text
 
 
 def test_a_check_counts_the_bodies(llama: Path) -> None:
@@ -236,19 +236,20 @@ def test_a_check_counts_the_bodies(llama: Path) -> None:
     assert found.memory_needed == 4 * (found.target.parameters + found.draft.parameters)
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_read(
+def test_rejects_a_body_that_does_not_fit_before_reading_weights(
     llama: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hardware, "free_memory", lambda _device: 10**9)
-    monkeypatch.setattr(sources, "fetch_weights", None)  # which nothing comes to
+    monkeypatch.setattr(sources, "fetch_weights", None)  # never called
     message = refusal(DeviceError, llama, target_body="llama-3.2-1b")
-    assert "for the target does not fit" in message
+    assert message.startswith("A simulated target of ")
+    assert "does not fit" in message
     assert "1 GB are free" in message
 
 
 def test_a_family_of_another_shape_is_refused(tmp_path: Path) -> None:
     message = refusal(PairError, write_pair(tmp_path, "gpt2"), target_body="10M")
-    assert "no Llama-shaped model" in message
+    assert "not a Llama-shaped model" in message
 
 
 def test_a_body_smaller_than_the_model_is_refused(tmp_path: Path) -> None:
@@ -256,11 +257,11 @@ def test_a_body_smaller_than_the_model_is_refused(tmp_path: Path) -> None:
     assert "smaller than the model" in refusal(ConfigError, pair, target_body="smollm2-135m")
 
 
-def test_a_body_of_a_draft_that_is_not_there_is_refused(llama: Path) -> None:
-    assert "there is no draft" in refusal(PairError, llama, draft=None, draft_body="10M")
+def test_rejects_a_draft_body_without_a_draft(llama: Path) -> None:
+    assert "--draft-body needs a draft" in refusal(PairError, llama, draft=None, draft_body="10M")
 
 
-def test_growing_broken_off_leaves_nothing_behind(llama: Path) -> None:
+def test_cancelled_growing_frees_its_memory(llama: Path) -> None:
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     before = psutil.Process().memory_info().rss
@@ -277,12 +278,12 @@ def test_growing_broken_off_leaves_nothing_behind(llama: Path) -> None:
     assert load(llama).info.target.body is None
 
 
-# The texts of a pair with a body and without
+# Texts of a pair with and without a body
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_the_same_seed_gives_the_same_text(temperature: float) -> None:
-    """Of a body whose logits round; where texts part, the choice must have been a near tie."""
+    """With a body whose logits round: texts may differ only at a near tie."""
     plain = load_pair(PairSpec(threads=1))
     grown = load_pair(PairSpec(threads=1, target_body="smollm2-135m"))
     config = RunConfig(temperature=temperature, max_new_tokens=40, seed=3, record=False)
@@ -302,7 +303,7 @@ def _tokens(pair: Pair, config: RunConfig) -> tuple[int, ...]:
 
 
 def _margin(pair: Pair, emitted: tuple[int, ...]) -> float:
-    """Between the two likeliest logits after these tokens."""
+    """The difference of the two largest logits after these tokens."""
     ids = torch.tensor([*pair.tokenizer("Once upon a time")["input_ids"], *emitted])
     first, second = logits(pair.target, ids)[-1].topk(2).values.tolist()
     return first - second

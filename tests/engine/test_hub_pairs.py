@@ -1,4 +1,4 @@
-"""Pairs from the Hub, through the installed client's real protocol; and its refusals."""
+"""Pairs from the Hub through the installed client, and refusals."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.engine.models import (
 
 def test_a_pair_from_the_hub(llama: Path, hub: FakeHub, monkeypatch) -> None:
     hub.repositories = {"us/target": llama / "target", "us/draft": llama / "draft"}
-    told: list[Progress] = []
-    pair = load(llama, target="us/target", draft="us/draft", progress=told.append)
+    reports: list[Progress] = []
+    pair = load(llama, target="us/target", draft="us/draft", progress=reports.append)
     local = load(llama)
     assert pair.name == "us/target + us/draft"
     assert pair.info.target.weights_sha256 == local.info.target.weights_sha256
-    assert any(each.text.startswith("downloading us/target: 100 %") for each in told)
+    assert any(each.text.startswith("downloading us/target: 100 %") for each in reports)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert load(llama, target="us/target", draft="us/draft").name == pair.name
 
 
-def test_a_mismatch_is_found_before_the_weights_are_fetched(
+def test_detects_a_mismatch_before_downloading_weights(
     llama: Path, hub: FakeHub, tmp_path: Path
 ) -> None:
     odd = small_tokenizer(300)
@@ -41,7 +41,7 @@ def test_a_mismatch_is_found_before_the_weights_are_fetched(
     assert "model.safetensors" not in hub.sent
 
 
-def test_the_hub_refuses(llama: Path, hub: FakeHub) -> None:
+def test_hub_refusals(llama: Path, hub: FakeHub) -> None:
     hub.repositories = {"us/gated": llama / "target"}
     hub.gated = {"us/gated"}
     message = refusal(PairError, llama, target="us/gated")
@@ -72,5 +72,5 @@ def test_the_hub_cannot_be_reached(llama: Path, hub: FakeHub, monkeypatch) -> No
 
 @pytest.mark.parametrize("place", ["./nothing", "/no/such/folder", "~/nothing", "a/b/c", "", " "])
 def test_a_missing_folder_is_not_looked_up(llama: Path, hub: FakeHub, place: str) -> None:
-    hub.broken = True  # a question would be answered with another refusal
+    hub.broken = True  # a request would give another error
     assert "does not exist" in refusal(PairError, llama, draft=place)

@@ -86,7 +86,7 @@ def same(library: Step, lean: Step, tokens: torch.Tensor, num_logits: int) -> No
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_logits_are_those_of_the_library(shape: str) -> None:
+def test_logits_match_the_library(shape: str) -> None:
     _, library, lean = both(shape)
     same(library, lean, ids(30), 0)  # a prefill longer than any window
     same(library, lean, ids(1, 1), 1)
@@ -103,7 +103,7 @@ def test_the_logits_are_those_of_the_library(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_logits_are_those_of_one_forward(shape: str) -> None:
+def test_logits_match_one_forward_pass(shape: str) -> None:
     model, _, lean = both(shape)
     tokens = ids(60)
     parts = [lean.feed(part, len(part)) for part in tokens.split([1, 20, 1, 1, 5, 30, 2])]
@@ -114,8 +114,8 @@ def test_the_logits_are_those_of_one_forward(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", HALF, ids=str)
-def test_half_precision_rounds_as_the_library_does(shape: str, dtype: torch.dtype) -> None:
-    """As far from the library as torch's own step is, within a factor of two."""
+def test_half_precision_rounds_like_the_library(shape: str, dtype: torch.dtype) -> None:
+    """Its deviation from the library is at most twice that of the torch step."""
     family, changes = SHAPES[shape]
     model = in_precision(stir(tiny_model(family, sigma=0.05, **changes)), dtype)
     compiled, in_torch, library = lean_step(model), lean_step(model), LibraryStep(model, 320)
@@ -133,7 +133,7 @@ def test_half_precision_rounds_as_the_library_does(shape: str, dtype: torch.dtyp
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF], ids=str)
-def test_the_bits_depend_neither_on_what_is_fed_together_nor_on_threads(
+def test_logits_do_not_depend_on_feed_sizes_or_threads(
     monkeypatch: pytest.MonkeyPatch, shape: str, dtype: torch.dtype
 ) -> None:
     family, changes = SHAPES[shape]
@@ -150,7 +150,7 @@ def test_the_bits_depend_neither_on_what_is_fed_together_nor_on_threads(
             assert torch.equal(logits(threads, sizes), one_by_one)
 
 
-def test_the_step_runs_in_torch_where_the_kernels_do_not_work(
+def test_falls_back_to_torch_without_kernels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(compiled_step, "ready", lambda dtype: False)
@@ -180,8 +180,8 @@ def test_the_cache_is_filled_to_its_last_place() -> None:
         lean.feed(ids(1), 1)
 
 
-def test_a_stirred_model_is_another_model() -> None:
-    """Else norms of one and biases of nought would hide a mistake in them."""
+def test_stirring_changes_the_logits() -> None:
+    """Otherwise norms of 1 and biases of 0 would hide mistakes."""
     plain, moved = tiny_model("qwen3", sigma=0.2), stir(tiny_model("qwen3", sigma=0.2))
     with torch.inference_mode():
         difference = plain(ids(9)[None]).logits - moved(ids(9)[None]).logits
@@ -206,8 +206,8 @@ def test_hidden_states_are_the_last_ones() -> None:
     torch.testing.assert_close(lean.hidden, library.hidden, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-def test_the_model_itself_stays_as_it_was() -> None:
-    """Joined weights are shared with the model's own parameters, not held twice."""
+def test_the_model_itself_is_unchanged() -> None:
+    """Joined weights share memory with the model's parameters."""
     model = stir(tiny_model("qwen2"))
     with torch.inference_mode():
         before = model(ids(12)[None]).logits

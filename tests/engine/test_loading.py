@@ -1,4 +1,4 @@
-"""Pairs that load: what they hold, by which step they run, on how many threads."""
+"""Loaded pairs: their contents, their step implementation and their threads."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_models_are_ready_to_step(llama_pair: Pair) -> None:
     assert llama_pair.draft_step(8).feed(ids, 1).shape == (1, VOCABULARY)
 
 
-def test_the_environment_says_where_it_ran(llama_pair: Pair) -> None:
+def test_the_environment_is_recorded(llama_pair: Pair) -> None:
     place = llama_pair.environment
     assert (place.device, place.dtype, place.threads) == ("cpu", "float32", 1)
     assert place.cpu
@@ -121,7 +121,7 @@ def test_padded_vocabularies_are_cut_on_both_sides(tmp_path: Path) -> None:
         assert step.feed(torch.tensor([1, 2]), 1).shape == (1, VOCABULARY)
 
 
-def test_tokens_unknown_to_the_draft_are_told(tmp_path: Path) -> None:
+def test_notes_tokens_unknown_to_the_draft(tmp_path: Path) -> None:
     larger = small_tokenizer()
     larger.add_tokens(["<think>", "</think>"])
     write_model(tmp_path / "target", tiny_model(vocabulary=VOCABULARY + 2), larger)
@@ -142,7 +142,7 @@ def test_ends_of_text(llama_copy: Path) -> None:
     assert any("The draft ends a text with '!'" in notice for notice in notices)
 
 
-def test_the_shorter_context_counts(llama_copy: Path) -> None:
+def test_the_shorter_context_is_used(llama_copy: Path) -> None:
     edit_json(llama_copy / "draft" / "config.json", max_position_embeddings=128)
     pair = load(llama_copy)
     assert pair.max_context == 128
@@ -155,7 +155,7 @@ def test_the_library_step_can_be_forced(llama: Path) -> None:
     assert isinstance(pair.target_step(4), LibraryStep)
 
 
-def test_lean_for_both_or_for_none(llama: Path, tmp_path: Path) -> None:
+def test_both_models_or_neither_use_the_lean_step(llama: Path, tmp_path: Path) -> None:
     write_model(tmp_path / "draft", tiny_model("gpt2"), small_tokenizer())
     shutil.copytree(llama / "target", tmp_path / "target")
     pair = load(tmp_path)
@@ -167,23 +167,23 @@ def test_lean_for_both_or_for_none(llama: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["scale", "crash"])
-def test_a_lean_step_that_differs_is_dropped(llama: Path, monkeypatch, fault: str) -> None:
+def test_a_differing_lean_step_is_not_used(llama: Path, monkeypatch, fault: str) -> None:
     feed = LeanStep.feed
 
     def wrong(self: LeanStep, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
         if fault == "crash":
             raise RuntimeError("shapes")
         logits = feed(self, token_ids, num_logits)
-        return logits * 1.02 if self.length > 6 else logits  # wrong after the first steps only
+        return logits * 1.02 if self.length > 6 else logits  # wrong only after the first steps
 
     monkeypatch.setattr(LeanStep, "feed", wrong)
     pair = load(llama)
     assert isinstance(pair.target_step(4), LibraryStep)
-    assert any("lean step gives other logits" in notice for notice in pair.notices)
+    assert any("lean step gives different logits" in notice for notice in pair.notices)
     assert "--step library" in refusal(PairError, llama, step="lean")
 
 
-def test_a_lean_step_that_forgets_wrongly_is_dropped(llama: Path, monkeypatch) -> None:
+def test_a_lean_step_with_wrong_rollback_is_not_used(llama: Path, monkeypatch) -> None:
     monkeypatch.setattr(LeanStep, "forget", lambda *_: None)
     monkeypatch.setattr(LeanStep, "__init__", _with_room(LeanStep.__init__))
     assert load(llama).info.target.step == "library"
@@ -213,7 +213,7 @@ def test_threads_are_set_or_chosen(llama: Path) -> None:
 
 
 class _Timed:
-    """A step that takes as long as the threads at the time make it take."""
+    """A step whose time depends on the number of threads."""
 
     length, hidden, device = 0, None, torch.device("cpu")
 
@@ -242,7 +242,7 @@ class _Timed:
     ("milliseconds", "chosen"),
     [({1: 2.0, 2: 6.0}, 1), ({1: 6.0, 2: 2.0}, 2), ({1: 2.0, 2: 300.0}, 1)],
 )
-def test_the_calibration_takes_the_faster_count(monkeypatch, milliseconds, chosen: int) -> None:
+def test_calibration_chooses_the_faster_count(monkeypatch, milliseconds, chosen: int) -> None:
     monkeypatch.setattr(hardware, "_product_seconds", lambda: 1e-4)
     begin = time.perf_counter()
     assert hardware.calibrate_threads(lambda _: _Timed(milliseconds), [2, 1]) == chosen
@@ -251,18 +251,18 @@ def test_the_calibration_takes_the_faster_count(monkeypatch, milliseconds, chose
     torch.set_num_threads(1)
 
 
-def test_threads_that_wait_for_each_other_are_not_tried(monkeypatch) -> None:
+def test_calibration_skips_counts_that_stall(monkeypatch) -> None:
     monkeypatch.setattr(hardware, "_product_seconds", lambda: 1e-4 * torch.get_num_threads() ** 2)
     assert hardware.calibrate_threads(lambda _: _Timed({1: 2.0}), [1, 2]) == 1
 
 
-def test_more_threads_must_earn_it() -> None:
+def test_more_threads_must_be_clearly_faster() -> None:
     assert hardware.fewest_within({1: 1.24, 2: 1.03, 4: 1.0}) == 1
     assert hardware.fewest_within({1: 1.3, 2: 1.04, 4: 1.0}) == 2
     assert hardware.fewest_within({1: 1.0, 2: 30.0}) == 1
 
 
-def test_a_large_model_is_spared_one_thread(monkeypatch) -> None:
+def test_a_large_model_is_not_timed_on_one_thread(monkeypatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("os.cpu_count", lambda: 12)
     assert hardware.thread_candidates(10_000) == [1, 4, 8]
@@ -272,22 +272,22 @@ def test_a_large_model_is_spared_one_thread(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "counts"),
+    ("setting", "counts"),
     [("1", [1]), ("6,2", [1, 3, 6]), ("64", [1, 4, 8]), ("0", [1, 4, 8]), ("all", [1, 4, 8])],
 )
-def test_threads_stay_within_what_the_environment_allows(monkeypatch, told, counts) -> None:
+def test_threads_respect_omp_num_threads(monkeypatch, setting, counts) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 12)
-    monkeypatch.setenv("OMP_NUM_THREADS", told)
+    monkeypatch.setenv("OMP_NUM_THREADS", setting)
     assert hardware.thread_candidates(10_000) == counts
 
 
-def test_progress_is_told_and_the_libraries_are_quiet(llama: Path, capfd) -> None:
-    told: list[Progress] = []
+def test_reports_progress_and_silences_the_libraries(llama: Path, capfd) -> None:
+    reports: list[Progress] = []
     verbosity = hf_logging.get_verbosity()
-    load(llama, progress=told.append)
+    load(llama, progress=reports.append)
     for role in ("target", "draft"):
         text = f"loading {role} {llama / role}"
-        assert Progress(activity="loading", text=text) in told
+        assert Progress(activity="loading", text=text) in reports
     assert capfd.readouterr() == ("", "")
     assert hf_logging.get_verbosity() == verbosity
     assert hf_logging.is_progress_bar_enabled()
@@ -303,7 +303,7 @@ def test_a_draft_is_its_target_with_noise() -> None:
     assert build(tiny_config(), seed=3).dtype == torch.float32
 
 
-def test_the_memory_that_is_free() -> None:
+def test_free_memory() -> None:
     everything = psutil.virtual_memory().total + psutil.swap_memory().total
     free = hardware.free_memory(torch.device("cpu"))
     assert free is not None

@@ -1,6 +1,4 @@
-"""The loop: what its caches hold, what a round costs, how runs begin, repeat and break off,
-and what a caller may put in its place.
-"""
+"""The loop: caches, passes per round, prompts, repeated and interrupted runs, custom parts."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ def test_caches_hold_the_text_and_nothing_else(
 
 
 def _check_logits(spy: StepSpy, model: torch.nn.Module) -> None:
-    """Each feed gave what a fresh forward over the tokens in the cache gives."""
+    """Each feed gave the logits of a fresh forward pass over the cached tokens."""
     for feed in spy.feeds[1:]:
         with torch.inference_mode():
             fresh = model(torch.tensor([feed.before + feed.fed])).logits[0, -feed.num_logits :]
@@ -115,9 +113,9 @@ def test_rounds_follow_on_from_each_other(pair: Pair, temperature: float) -> Non
     for index, entry in enumerate(rounds):
         assert entry.index == index
         assert entry.context_length == length
-        stood = [c.token_id for c in entry.candidates if c.verdict == "accepted"]
+        accepted = [c.token_id for c in entry.candidates if c.verdict == "accepted"]
         extra = [entry.extra.token_id] if entry.extra else []
-        assert list(entry.emitted) == stood + extra
+        assert list(entry.emitted) == accepted + extra
         length += len(entry.emitted)
 
 
@@ -125,7 +123,7 @@ def test_rounds_follow_on_from_each_other(pair: Pair, temperature: float) -> Non
 
 
 @pytest.mark.parametrize("prompt", ["", (), (-1,), (5, 320), (10**9,)])
-def test_a_prompt_that_means_nothing_is_refused(pair: Pair, prompt: Any) -> None:
+def test_rejects_an_invalid_prompt(pair: Pair, prompt: Any) -> None:
     with pytest.raises(PromptError):
         speculate(pair, prompt, config())
 
@@ -138,7 +136,7 @@ def test_a_prompt_of_one_token(pair: Pair) -> None:
     assert tokens(play(pair, settings, (7,)))[0] == first
 
 
-def test_a_prompt_of_text_is_its_tokens(pair: Pair) -> None:
+def test_a_text_prompt_equals_its_tokens(pair: Pair) -> None:
     ids = tuple(pair.tokenizer("Once upon a time")["input_ids"])
     run = speculate(pair, "Once upon a time", config())
     assert run.prompt.token_ids == ids
@@ -146,7 +144,7 @@ def test_a_prompt_of_text_is_its_tokens(pair: Pair) -> None:
     assert timeless(list(run)) == timeless(play(pair, config(), ids))
 
 
-# -- the same again
+# -- repetition
 
 
 def test_the_same_seed_gives_the_same_rounds_with_the_record_on_or_off(pair: Pair) -> None:
@@ -166,7 +164,7 @@ def test_another_seed_gives_another_text(pair: Pair) -> None:
 
 
 def test_a_shorter_run_is_the_beginning_of_a_longer_one(pair: Pair) -> None:
-    """Uniforms belong to slots, so capping gamma at the limit changes nothing before it."""
+    """Uniforms belong to slots, so limiting gamma at the end changes nothing before it."""
     whole = tokens(play(pair, config()))
     for length in (1, 2, 5, 11, 30):
         assert tokens(play(pair, config(max_new_tokens=length))) == whole[:length]
@@ -174,16 +172,14 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one(pair: Pair) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("gamma", [1, 4])
-def test_greedy_is_the_plain_text(step: str, gamma: int) -> None:
+def test_greedy_emits_the_plain_text(step: str, gamma: int) -> None:
     pair, settings = llama_pair(step), config(temperature=0.0, gamma=gamma)
     assert tokens(play(pair, settings)) == tuple(decode_plainly(pair, PROMPT, settings))
 
 
 @pytest.mark.parametrize("name", ["lean", "library"])
-def test_the_steps_have_all_threads_and_what_follows_them_has_one(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Torch's threads that are woken for a softmax would be in the way of the steps' own."""
+def test_only_model_steps_use_several_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's threads woken for a softmax would delay the steps' threads."""
     seen: dict[str, set[int]] = {"feed": set(), "softmax": set(), "accepts": set()}
 
     def note(place: type, function: str) -> None:
@@ -209,7 +205,7 @@ def test_the_steps_have_all_threads_and_what_follows_them_has_one(
     assert seen == {"feed": {2}, "softmax": {1}, "accepts": {1}}
 
 
-# -- leaving early
+# -- interruption
 
 
 def test_a_record_is_written_during_the_next_rounds_target_pass(
@@ -217,7 +213,7 @@ def test_a_record_is_written_during_the_next_rounds_target_pass(
 ) -> None:
     written: Queue[str] = Queue()
     unwritten: list[bool] = []  # when each target pass begins
-    write, check = Recorder._write_down, TargetPass.check
+    write, check = Recorder._insights, TargetPass.check
 
     def noted(self: Recorder, *args: Any) -> Any:
         insights = write(self, *args)
@@ -230,17 +226,17 @@ def test_a_record_is_written_during_the_next_rounds_target_pass(
         unwritten.append(written.empty())
         return check(self, *args)
 
-    monkeypatch.setattr(Recorder, "_write_down", noted)
+    monkeypatch.setattr(Recorder, "_insights", noted)
     monkeypatch.setattr(TargetPass, "check", waiting)
     rounds = play(llama_pair("lean"), config())
     assert len(rounds) == len(unwritten) > 3
-    assert all(unwritten)  # one each, and none before its time
-    assert not written.get(timeout=20).startswith("record")  # nothing came after the last
+    assert all(unwritten)  # one each, and never early
+    assert not written.get(timeout=20).startswith("record")  # nothing followed the last
 
 
 @pytest.mark.parametrize("record", [True, False])
-def test_a_stopped_run_keeps_its_rounds_and_the_next_is_the_same(pair: Pair, record: bool) -> None:
-    """With the record on, one round more was played from here than had been handed out."""
+def test_a_stopped_run_keeps_its_rounds(pair: Pair, record: bool) -> None:
+    """With the record on, one more round had been played than returned."""
     settings = config(record=record)
     whole = play(pair, settings)
     run = speculate(pair, PROMPT, settings)
@@ -269,7 +265,7 @@ def test_runs_side_by_side_do_not_disturb_each_other(pair: Pair) -> None:
 
 @pytest.mark.parametrize("record", [True, False])
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_a_run_broken_off_in_mid_round_leaves_the_pair_as_it_was(
+def test_a_run_that_fails_in_mid_round_leaves_the_pair_unchanged(
     error: type[BaseException], record: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = llama_pair("library")
@@ -286,27 +282,27 @@ def test_a_run_broken_off_in_mid_round_leaves_the_pair_as_it_was(
 
     with monkeypatch.context() as broken:
         broken.setattr(LibraryStep, "feed", failing)
-        kept += [next(run)] if record else []  # the round before, whose record was under way
+        kept += [next(run)] if record else []  # the previous round, whose record was pending
         with pytest.raises(error):
             next(run)
-    assert next(run, None) is None  # its caches are half-way: it must not go on
+    assert next(run, None) is None  # its caches are in mid-round: it must not continue
     assert run.finish == "stopped"
     assert run.emitted == tokens(kept)
     assert timeless(kept) == timeless(whole[: 2 + record])
     assert timeless(play(pair, settings)) == timeless(whole)
 
 
-# -- drafters and rules of one's own
+# -- custom drafters and rules
 
 
 class Guesser:
-    """Draws candidates from a law of its own; notes the hidden states it is handed."""
+    """Draws candidates from a fixed distribution; records the hidden states it receives."""
 
     wants_hidden = True
 
     def __init__(self, vocabulary: int) -> None:
-        self.law = torch.rand(vocabulary, generator=torch.Generator().manual_seed(1))
-        self.law /= self.law.sum()
+        self.distribution = torch.rand(vocabulary, generator=torch.Generator().manual_seed(1))
+        self.distribution /= self.distribution.sum()
         self.hidden: list[torch.Tensor | None] = []
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
@@ -321,15 +317,15 @@ class Guesser:
     ) -> Proposal:
         del history
         self.hidden.append(None if hidden is None else hidden.clone())
-        probs = self.law.expand(count, -1)
-        drawn = [inverse_cdf(self.law[None], draws.of_candidate(i)) for i in range(count)]
+        probs = self.distribution.expand(count, -1)
+        drawn = [inverse_cdf(self.distribution[None], draws.of_candidate(i)) for i in range(count)]
         return Proposal(torch.cat(drawn), probs, None, 0)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         del valid, kept
 
 
-def test_a_drafter_of_ones_own_is_handed_the_targets_hidden_states(
+def test_a_custom_drafter_receives_the_targets_hidden_states(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = watch(monkeypatch)
@@ -344,22 +340,22 @@ def test_a_drafter_of_ones_own_is_handed_the_targets_hidden_states(
             torch.testing.assert_close(head(hidden), feed.logits, rtol=1e-4, atol=1e-4)
 
 
-def test_a_drafter_that_knows_nothing_changes_nothing_but_the_speed(pair: Pair) -> None:
+def test_a_random_drafter_does_not_change_the_text(pair: Pair) -> None:
     settings = config(temperature=0.0, gamma=3)
     run = speculate(pair, PROMPT, settings, drafter=Guesser(pair.vocabulary))
     assert tokens(list(run)) == tuple(decode_plainly(pair, PROMPT, settings))
 
 
-def test_a_rule_of_ones_own_decides(pair: Pair) -> None:
+def test_a_custom_rule_decides(pair: Pair) -> None:
     class Refuse(Lossless):
         def accepts(
             self,
             uniforms: torch.Tensor,
             draft_probs: torch.Tensor,
             target_probs: torch.Tensor,
-            laws: torch.Tensor,
+            distributions: torch.Tensor,
         ) -> torch.Tensor:
-            del uniforms, target_probs, laws
+            del uniforms, target_probs, distributions
             return torch.zeros_like(draft_probs, dtype=torch.bool)
 
     rounds = list(speculate(pair, PROMPT, config(), rule=Refuse()))

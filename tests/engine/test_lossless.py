@@ -1,4 +1,4 @@
-"""The law of what is written, in samples: it is the target's own, and the test can fail."""
+"""Sampled texts have the target's distribution, and the test can fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.engine import oracle
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 
 VOCABULARY = 7
-DEPTH = 3  # tokens of the joint law
+DEPTH = 3  # tokens of the joint distribution
 PROMPT = (3, 1, 4, 1, 5)
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {"temperature": 1.0},
@@ -34,7 +34,7 @@ ENOUGH = 1e-3
 
 @cache
 def tiny_pair(step: str = "lean") -> Pair:
-    """One layer of width 16; the draft is near enough to be right more often than not."""
+    """One layer of width 16; the draft is right more often than not."""
     target = tiny_model(
         "llama",
         vocabulary=VOCABULARY,
@@ -51,7 +51,7 @@ def tiny_pair(step: str = "lean") -> Pair:
 def logits_table(side: str) -> np.ndarray:
     """Logits after the prompt and every text of up to DEPTH tokens, [num_texts, vocabulary].
 
-    Texts in order of length, then as numbers in base VOCABULARY.
+    Texts are ordered by length, then as numbers in base VOCABULARY.
     """
     pair = tiny_pair()
     model: Any = pair.target if side == "target" else pair.draft
@@ -64,7 +64,7 @@ def logits_table(side: str) -> np.ndarray:
 
 
 def row_of(texts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The table's row for each text; beyond DEPTH tokens the last DEPTH stand for all."""
+    """The table's row for each text; longer texts use their last DEPTH tokens."""
     kept = np.minimum(lengths, DEPTH)
     code = np.zeros_like(lengths)
     for back in range(DEPTH, 0, -1):
@@ -74,8 +74,8 @@ def row_of(texts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 @cache
-def exact_law(setting: str) -> np.ndarray:
-    """Joint law of the first tokens by the oracle's own processors, [vocabulary ** DEPTH]."""
+def exact_distribution(setting: str) -> np.ndarray:
+    """Joint distribution `[vocabulary ** DEPTH]` of the first tokens, by the oracle."""
     chosen = {"top_k": 0, "top_p": 1.0} | SETTINGS[setting]
     rows = [oracle.processed(row, **chosen) for row in logits_table("target")]
 
@@ -86,16 +86,16 @@ def exact_law(setting: str) -> np.ndarray:
     return np.array(list(oracle.target_joint(conditional, DEPTH, VOCABULARY).values()))
 
 
-def p_value(cells: np.ndarray, law: np.ndarray) -> float:
-    """Chi-square of sampled cells against a law; rare cells are pooled, impossible ones fatal."""
-    counts = np.bincount(cells, minlength=len(law))
-    expected = law * len(cells)
-    if counts[law == 0.0].any():
+def p_value(cells: np.ndarray, distribution: np.ndarray) -> float:
+    """Chi-square test against a distribution; rare cells are pooled, impossible ones give 0."""
+    counts = np.bincount(cells, minlength=len(distribution))
+    expected = distribution * len(cells)
+    if counts[distribution == 0.0].any():
         return 0.0
     common = expected >= 5
     seen = np.append(counts[common], counts[~common].sum())
     wanted = np.append(expected[common], expected[~common].sum())
-    if wanted[-1] < 5:  # too little to pool: join it to the smallest cell that can be judged
+    if wanted[-1] < 5:  # too small a pool: join it to the smallest testable cell
         smallest = wanted[:-1].argmin()
         seen[smallest] += seen[-1]
         wanted[smallest] += wanted[-1]
@@ -107,7 +107,7 @@ def p_value(cells: np.ndarray, law: np.ndarray) -> float:
 
 
 def sampled_cells(setting: str, gamma: int, seed: int, count: int, rule: Rule) -> np.ndarray:
-    """Rounds of ``count`` texts side by side, until each has DEPTH tokens; their cells."""
+    """Cells of ``count`` texts decoded in parallel up to DEPTH tokens."""
     sampler = Sampler(RunConfig(**SETTINGS[setting]))
     draft = sampler.probs(torch.from_numpy(logits_table("draft")))
     target = sampler.probs(torch.from_numpy(logits_table("target")))
@@ -161,21 +161,19 @@ def _play_round(
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_many_verified_texts_have_the_law_of_the_target(
+def test_many_verified_texts_have_the_targets_distribution(
     setting: str, gamma: int, seed: int
 ) -> None:
     cells = sampled_cells(setting, gamma, seed, 50_000, Lossless())
-    assert p_value(cells, exact_law(setting)) > ENOUGH
+    assert p_value(cells, exact_distribution(setting)) > ENOUGH
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_the_test_fails_a_rule_that_samples_the_target_after_a_rejection(
-    setting: str, gamma: int
-) -> None:
+def test_detects_a_rule_that_samples_the_target_after_a_rejection(setting: str, gamma: int) -> None:
     broken = OverAccept(0.0, "target")
     cells = sampled_cells(setting, gamma, 0, 50_000, broken)
-    assert p_value(cells, exact_law(setting)) < 1e-6
+    assert p_value(cells, exact_distribution(setting)) < 1e-6
 
 
 # -- the whole loop
@@ -184,7 +182,7 @@ def test_the_test_fails_a_rule_that_samples_the_target_after_a_rejection(
 def looped_cells(
     setting: str, gamma: int, seed: int, count: int, step: str = "lean", **changes: Any
 ) -> np.ndarray:
-    """Each text a run of its own, with its own seed, up to its DEPTH first tokens."""
+    """Cells of separate runs with different seeds."""
     chosen: dict[str, Any] = {"gamma": gamma, "max_new_tokens": gamma + DEPTH, "ignore_eos": True}
     chosen |= SETTINGS[setting] | {"record": False} | changes
     texts = np.empty((count, DEPTH), dtype=np.int64)
@@ -206,11 +204,11 @@ LOOPS = [
 
 
 @pytest.mark.parametrize(("setting", "gamma", "seed"), LOOPS)
-def test_texts_of_the_whole_loop_have_the_law_of_the_target(
+def test_texts_of_the_loop_have_the_targets_distribution(
     setting: str, gamma: int, seed: int
 ) -> None:
     cells = looped_cells(setting, gamma, seed, 3_000)
-    assert p_value(cells, exact_law(setting)) > ENOUGH
+    assert p_value(cells, exact_distribution(setting)) > ENOUGH
 
 
 @pytest.mark.parametrize(
@@ -221,42 +219,51 @@ def test_texts_of_the_whole_loop_have_the_law_of_the_target(
         pytest.param("top-p", 1, marks=pytest.mark.thorough),
     ],
 )
-def test_rounds_that_stay_on_the_device_have_the_law_of_the_target(
-    setting: str, gamma: int
-) -> None:
+def test_device_rounds_have_the_targets_distribution(setting: str, gamma: int) -> None:
     cells = looped_cells(setting, gamma, 3, 1_000, GRAPHED)
-    assert p_value(cells, exact_law(setting)) > ENOUGH
+    assert p_value(cells, exact_distribution(setting)) > ENOUGH
 
 
-def test_prompt_lookup_has_the_law_of_the_target() -> None:
+def test_prompt_lookup_has_the_targets_distribution() -> None:
     cells = looped_cells("plain", 3, 0, 3_000, drafter="prompt-lookup")
-    assert p_value(cells, exact_law("plain")) > ENOUGH
+    assert p_value(cells, exact_distribution("plain")) > ENOUGH
 
 
-def test_the_test_fails_a_loop_that_samples_the_target_after_a_rejection() -> None:
+def test_detects_a_loop_that_samples_the_target_after_a_rejection() -> None:
     lossy: dict[str, Any] = {"rule": "over-accept", "epsilon": 0.0, "residual": "target"}
     cells = looped_cells("plain", 3, 0, 3_000, **lossy)
-    assert p_value(cells, exact_law("plain")) < 1e-6
+    assert p_value(cells, exact_distribution("plain")) < 1e-6
 
 
-# -- the ground the test stands on
+# -- assumptions of these tests
 
 
-def test_the_pair_accepts_some_and_rejects_some() -> None:
+def test_the_pair_accepts_and_rejects_candidates() -> None:
     for chosen in SETTINGS.values():
         sampler = Sampler(RunConfig(**chosen))
-        laws = [sampler.probs(torch.from_numpy(logits_table(s))) for s in ("draft", "target")]
-        shared = torch.minimum(*laws).sum(-1)
+        distributions = [
+            sampler.probs(torch.from_numpy(logits_table(s))) for s in ("draft", "target")
+        ]
+        shared = torch.minimum(*distributions).sum(-1)
         assert 0.4 < float(shared[:57].mean()) < 0.9
 
 
-def test_the_p_value_is_a_p_value() -> None:
-    """True samples give p-values spread evenly; samples of another law give tiny ones."""
-    law = exact_law("top-p")
+def test_p_values_are_uniform_for_true_samples() -> None:
+    """Samples of another distribution give tiny p-values."""
+    distribution = exact_distribution("top-p")
     rng = np.random.default_rng(0)
-    values = [p_value(rng.choice(len(law), 5_000, p=law), law) for _ in range(200)]
+    values = [
+        p_value(rng.choice(len(distribution), 5_000, p=distribution), distribution)
+        for _ in range(200)
+    ]
     assert stats.kstest(values, "uniform").pvalue > 1e-3
-    other = np.where(law > 0, np.sqrt(law), 0.0)
-    assert p_value(rng.choice(len(law), 5_000, p=other / other.sum()), law) < 1e-6
-    impossible = int(np.flatnonzero(law == 0.0)[0])
-    assert p_value(np.append(rng.choice(len(law), 5_000, p=law), impossible), law) == 0.0
+    other = np.where(distribution > 0, np.sqrt(distribution), 0.0)
+    assert p_value(rng.choice(len(distribution), 5_000, p=other / other.sum()), distribution) < 1e-6
+    impossible = int(np.flatnonzero(distribution == 0.0)[0])
+    assert (
+        p_value(
+            np.append(rng.choice(len(distribution), 5_000, p=distribution), impossible),
+            distribution,
+        )
+        == 0.0
+    )

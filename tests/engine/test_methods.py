@@ -1,6 +1,6 @@
-"""Every way to speculate on a tiny pair: what it writes, and that its verdicts can be replayed.
+"""Every method on a tiny pair: its text, and the replay of its verdicts.
 
-The laws themselves are compared with enumerations in ``test_judges.py``.
+``test_judges.py`` compares the distributions with enumerations.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def words(rounds: list[Round]) -> list[int]:
 
 
 @pytest.mark.parametrize("step", ["library", "lean"])
-@pytest.mark.parametrize("way", EXACT)
-def test_at_temperature_0_every_way_writes_what_the_target_writes(way: str, step: str) -> None:
-    config = replace(USUAL, temperature=0.0, **EXACT[way])
+@pytest.mark.parametrize("method", EXACT)
+def test_every_method_matches_the_target_at_temperature_0(method: str, step: str) -> None:
+    config = replace(USUAL, temperature=0.0, **EXACT[method])
     assert words(rounds_of(step, config)) == list(decode_plainly(llama_pair(step), PROMPT, config))
 
 
-@pytest.mark.parametrize("way", ["drafts", "drafts that differ", "tree"])
-def test_siblings_stand_by_the_odds_that_are_recorded(way: str) -> None:
-    rounds = rounds_of("lean", replace(USUAL, **EXACT[way]))
+@pytest.mark.parametrize("method", ["drafts", "drafts that differ", "tree"])
+def test_siblings_are_accepted_by_their_recorded_odds(method: str) -> None:
+    rounds = rounds_of("lean", replace(USUAL, **EXACT[method]))
     fates = {each.verdict for entry in rounds for each in entry.candidates}
     assert {"accepted", "rejected", "discarded"} <= fates
     for entry in rounds:
@@ -62,8 +62,8 @@ def test_siblings_stand_by_the_odds_that_are_recorded(way: str) -> None:
             assert each.parent is not None
             assert each.parent < number
             if each.tested:
-                stands = each.uniform * each.draft_prob < each.target_prob
-                assert stands == (each.verdict == "accepted")
+                accepted = each.uniform * each.draft_prob < each.target_prob
+                assert accepted == (each.verdict == "accepted")
                 assert each.insight is not None
                 assert each.insight.target_prob == pytest.approx(each.target_prob, abs=1e-6)
             if each.verdict == "accepted" and each.parent >= 0:
@@ -73,14 +73,14 @@ def test_siblings_stand_by_the_odds_that_are_recorded(way: str) -> None:
 
 
 def test_no_two_children_of_a_node_are_the_same_token() -> None:
-    for way in ("drafts that differ", "tree"):
-        for entry in rounds_of("lean", replace(USUAL, **EXACT[way])):
+    for method in ("drafts that differ", "tree"):
+        for entry in rounds_of("lean", replace(USUAL, **EXACT[method])):
             found = [(each.parent, each.token_id) for each in entry.candidates]
-            roots = [each for each in found if way == "tree" or each[0] == -1]
+            roots = [each for each in found if method == "tree" or each[0] == -1]
             assert len(set(roots)) == len(roots)
 
 
-def test_a_block_stands_up_to_the_last_coin_that_falls_well() -> None:
+def test_a_block_is_accepted_up_to_its_last_successful_coin() -> None:
     rounds = rounds_of("lean", replace(USUAL, gamma=6, rule="block"))
     assert any(each.verdict == "cut" for entry in rounds for each in entry.candidates)
     for entry in rounds:
@@ -108,7 +108,7 @@ def test_coupled_texts_depend_on_the_seed_and_the_target_alone() -> None:
 
 
 @pytest.mark.parametrize("rule", ["coupled", "match"])
-def test_a_candidate_stands_if_the_target_says_the_same(rule: str) -> None:
+def test_a_candidate_is_accepted_if_the_target_draws_it(rule: str) -> None:
     for entry in rounds_of("lean", replace(USUAL, rule=rule)):
         for each in entry.candidates:
             if each.tested:
@@ -124,7 +124,7 @@ def test_a_candidate_stands_if_the_target_says_the_same(rule: str) -> None:
                 assert (each.rival.margin or 0.0) >= 0.0
 
 
-def test_the_candidate_that_the_draft_is_unsure_of_is_judged() -> None:
+def test_an_uncertain_candidate_is_tested() -> None:
     rounds = rounds_of("lean", replace(USUAL, **EXACT["sure"]))
     for entry in rounds:
         sure = [each.draft_prob >= 0.5 for each in entry.candidates]
@@ -133,14 +133,14 @@ def test_the_candidate_that_the_draft_is_unsure_of_is_judged() -> None:
             assert not sure[-1]
 
 
-def test_the_oracle_drafts_nothing_behind_a_candidate_that_falls() -> None:
+def test_the_oracle_drafts_nothing_after_a_rejected_candidate() -> None:
     for entry in rounds_of("lean", replace(USUAL, **EXACT["oracle"])):
         assert all(each.tested for each in entry.candidates)
 
 
-@pytest.mark.parametrize("way", EXACT)
-def test_a_trace_of_every_way_opens_as_it_was(way: str) -> None:
-    config = replace(USUAL, max_new_tokens=12, **EXACT[way])
+@pytest.mark.parametrize("method", EXACT)
+def test_traces_of_every_method_round_trip(method: str) -> None:
+    config = replace(USUAL, max_new_tokens=12, **EXACT[method])
     trace = make_trace(rounds_of("lean", config), config=config)
     text = trace_to_json(trace)
     assert '"schema":9' in text
@@ -150,29 +150,27 @@ def test_a_trace_of_every_way_opens_as_it_was(way: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "culprit"),
     [
-        ({"num_drafts": 2, "branching": (2, 1)}, "two ways"),
+        ({"num_drafts": 2, "branching": (2, 1)}, "exclude each other"),
         ({"num_drafts": 2, "rule": "block"}, "one chain"),
-        ({"num_drafts": 2, "drafter": "prompt-lookup"}, "draft model"),
+        ({"num_drafts": 2, "drafter": "prompt-lookup"}, "drafter=model"),
         ({"branching": (2, 0)}, "branching of 0"),
         ({"branching": (64, 64)}, "nodes"),
         ({"num_drafts": 17}, "num_drafts is 17"),
         ({"draft_until": "confidence"}, "draft_until is"),
         ({"draft_until": "confidence:2"}, "confidence"),
         ({"draft_until": "later"}, "draft_until is"),
-        ({"draft_until": "oracle", "drafter": "prompt-lookup"}, "does not go with"),
+        ({"draft_until": "oracle", "drafter": "prompt-lookup"}, "does not work with"),
         ({"draft_until": "oracle", "rule": "block"}, "verdict on each"),
-        ({"rule": "typical"}, "no epsilon"),
+        ({"rule": "typical"}, "needs epsilon"),
         ({"rule": "guess"}, "rule is"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(
-    settings: dict[str, object], culprit: str
-) -> None:
+def test_rejects_contradictory_settings(settings: dict[str, object], culprit: str) -> None:
     with pytest.raises(ConfigError, match=culprit):
         RunConfig(**settings)  # pyright: ignore[reportArgumentType]
 
 
-def test_every_way_is_kept_in_the_library(tmp_path: Path) -> None:
+def test_the_library_stores_every_method(tmp_path: Path) -> None:
     library = Library(tmp_path / "library")
     for settings in EXACT.values():
         config = replace(USUAL, max_new_tokens=8, **settings)
@@ -181,40 +179,40 @@ def test_every_way_is_kept_in_the_library(tmp_path: Path) -> None:
         assert library.open(run) == trace
 
 
-def test_a_page_runs_no_drafter_that_is_imported_by_name() -> None:
+def test_a_page_rejects_imported_drafters() -> None:
     refuse_own_drafter(replace(USUAL, drafter="suffix"))
-    with pytest.raises(ConfigError, match="not run from a page"):
+    with pytest.raises(ConfigError, match="custom drafters"):
         refuse_own_drafter(replace(USUAL, drafter="mine:Drafter"))
 
 
-def test_a_cost_of_drafting_is_told_only_where_it_was_measured() -> None:
+def test_reports_a_drafting_cost_only_if_measured() -> None:
     """Otherwise drafting would look free."""
-    for way, settings in {"usual": {}, **EXACT}.items():
+    for method, settings in {"usual": {}, **EXACT}.items():
         config = replace(USUAL, max_new_tokens=16, **settings)
         rounds, costs = rounds_of("lean", config), make_costs()
         found = metrics(make_trace(rounds, config=config, step_costs=costs))
-        measured = way not in {"drafts", "drafts that differ", "tree"}
+        measured = method not in {"drafts", "drafts that differ", "tree"}
         assert (found.c is not None) == measured
         assert (found.speedup_accounted is not None) == measured
         assert not measured or (found.c or 0.0) > 0.0
-        assert (found.speedup_ideal is not None) == (way in {"usual", "early exit"})
-        assert (found.tokens_per_second is None) == (way == "oracle")
+        assert (found.speedup_ideal is not None) == (method in {"usual", "early exit"})
+        assert (found.tokens_per_second is None) == (method == "oracle")
         without = replace(costs, draft=(), draft_next=())
         found = metrics(make_trace(rounds, config=config, step_costs=without))
         assert found.c is None
 
 
-def test_a_bug_is_put_only_into_a_chain_that_is_judged_by_odds() -> None:
-    for way in ("block", "coupled", "tree"):
-        with pytest.raises(ConfigError, match="judged token by token"):
-            Audit(config=replace(USUAL, **EXACT[way]), broken="reused-uniform")
+def test_bugs_need_a_chain_judged_token_by_token() -> None:
+    for method in ("block", "coupled", "tree"):
+        with pytest.raises(ConfigError, match="token-by-token"):
+            Audit(config=replace(USUAL, **EXACT[method]), broken="reused-uniform")
 
 
-def test_an_alpha_is_told_only_where_it_means_something() -> None:
-    for way, settings in EXACT.items():
+def test_reports_alpha_only_where_it_is_defined() -> None:
+    for method, settings in EXACT.items():
         config = replace(USUAL, max_new_tokens=16, **settings)
         found = metrics(make_trace(rounds_of("lean", config), config=config))
-        told = way not in {"block", "drafts", "drafts that differ", "tree"}
-        assert (found.alpha_observed is not None) == told
+        meaningful = method not in {"block", "drafts", "drafts that differ", "tree"}
+        assert (found.alpha_observed is not None) == meaningful
         assert found.tau is not None
         assert found.draft_acceptance_rate is not None

@@ -1,5 +1,7 @@
-"""Greedy in float32, every exact way writes what ``generate`` writes, in every family that rolls
-back; and an early exit feeds only while its target has no open nodes."""
+"""Every exact method matches ``generate`` greedily in float32, in every family with rollback.
+
+And an early exit feeds only while its target has no open nodes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from tests.engine.test_methods import EXACT
 
 GAMMA = 4
 COSTS = DraftingCosts(draft_first=0.1, draft_next=0.1, verify=(1.0, 1.4, 1.1, 1.2, 1.3, 1.4, 1.5))
-WAYS: dict[str, dict[str, Any]] = EXACT | {
+METHODS: dict[str, dict[str, Any]] = EXACT | {
     "while it pays": {"draft_until": "cost", "gamma": 6},
     "an exit while it pays": {"drafter": "early-exit:1", "draft_until": "cost", "gamma": 6},
     "an exit that is sure": {"drafter": "early-exit:1", "draft_until": "confidence:0.3"},
@@ -32,32 +34,32 @@ KINDS = [*(("library", family) for family in FAMILIES), *(("lean", family) for f
 
 
 def cases() -> Iterator[Any]:
-    """One way of each family and step, another in the next; all of them are thorough."""
+    """One method per family and step, in rotation; all combinations are thorough."""
     for row, (step, family) in enumerate(KINDS):
-        for place, way in enumerate(WAYS):
-            often = place == row % len(WAYS)
-            yield pytest.param(step, family, way, marks=() if often else pytest.mark.thorough)
+        for place, method in enumerate(METHODS):
+            often = place == row % len(METHODS)
+            yield pytest.param(step, family, method, marks=() if often else pytest.mark.thorough)
 
 
-def greedy(way: str, length: int) -> RunConfig:
+def greedy(method: str, length: int) -> RunConfig:
     usual = RunConfig(
         gamma=GAMMA, temperature=0.0, max_new_tokens=length, ignore_eos=True, record=False
     )
-    return replace(usual, **WAYS[way])
+    return replace(usual, **METHODS[method])
 
 
-@pytest.mark.parametrize(("step", "family", "way"), cases())
-def test_it_writes_what_generate_writes(step: str, family: str, way: str) -> None:
+@pytest.mark.parametrize(("step", "family", "method"), cases())
+def test_every_method_matches_generate(step: str, family: str, method: str) -> None:
     pair = family_pair(family, step)
     for prompt, text in zip(prompts()[:2], generated(family), strict=False):
-        run = speculate(pair, prompt, greedy(way, 80), costs=COSTS)
+        run = speculate(pair, prompt, greedy(method, 80), costs=COSTS)
         rounds = list(run)
         assert run.emitted == text[:80]
         assert sum(entry.num_drafted for entry in rounds) > 0
 
 
 class Watched:
-    """A target's step that counts its open nodes; its exits note how many there were."""
+    """A target's step that counts its open nodes; its exits record the count."""
 
     def __init__(self, step: Step, seen: list[int]) -> None:
         self._step = step
@@ -97,7 +99,7 @@ class WatchedExit:
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Open nodes of the target at each feed of an exit."""
+    """The target's open nodes at each feed of an exit."""
     found: list[int] = []
     fresh = Pair.target_step
     monkeypatch.setattr(
@@ -106,7 +108,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-EXITS = [way for way, changes in WAYS.items() if "early" in changes.get("drafter", "")]
+EXITS = [method for method, changes in METHODS.items() if "early" in changes.get("drafter", "")]
 
 
 @pytest.mark.parametrize("step", ["library", "lean"])
@@ -116,8 +118,8 @@ def test_an_exit_feeds_while_the_target_has_no_open_nodes(
 ) -> None:
     pair: Pair = llama_pair(step)
     drafted = 0
-    for way in EXITS:
-        settings = replace(greedy(way, 40), temperature=temperature)
+    for method in EXITS:
+        settings = replace(greedy(method, 40), temperature=temperature)
         rounds: list[Round] = list(speculate(pair, PROMPT, settings, costs=COSTS))
         drafted += sum(entry.num_drafted for entry in rounds)
     assert len(seen) == drafted > 50
@@ -125,7 +127,7 @@ def test_an_exit_feeds_while_the_target_has_no_open_nodes(
 
 
 @pytest.mark.parametrize("step", ["library", "lean"])
-def test_the_watch_sees_open_nodes(seen: list[int], step: str) -> None:
+def test_the_spy_detects_open_nodes(seen: list[int], step: str) -> None:
     target: Any = llama_pair(step).target_step(64)
     early = target.early_exit(1)
     target.feed(torch.tensor(PROMPT), 0)

@@ -1,4 +1,4 @@
-"""The lossy rule: its odds, its losses against the reference, and what it says of its bias."""
+"""Over-acceptance: its odds, its losses against the reference, and its recorded bias."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specviz.engine.decoding.sampling import Sampler
 from specviz.engine.decoding.verify import Lossless, OverAccept, Rule, make_rule, verify
 from specviz.record.trace import RunConfig
 from tests.engine import oracle
-from tests.engine.distributions import LAST, laws
+from tests.engine.distributions import LAST, distributions
 
 # The reference example of the theory notes: one draft, one target, five tokens.
 REF5_DRAFT = np.array([0.50, 0.20, 0.15, 0.10, 0.05])
@@ -39,7 +39,7 @@ SAMPLED = Sampler(RunConfig(temperature=1.0))
 
 
 def rule_odds(rule: Rule, draft: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Chance that the rule accepts each token, found by bisection on its verdicts alone."""
+    """Acceptance probability of each token, found by bisection on the verdicts."""
     low, high = np.zeros_like(draft), np.ones_like(draft)
     own, theirs = torch.from_numpy(draft), torch.from_numpy(target)
     for _ in range(60):
@@ -49,15 +49,17 @@ def rule_odds(rule: Rule, draft: np.ndarray, target: np.ndarray) -> np.ndarray:
     return high
 
 
-def rule_law(rule: Rule, draft: np.ndarray, target: np.ndarray) -> tuple[float, np.ndarray]:
-    """P(reject) and the emitted law, from the rule's verdicts and its residual."""
+def rule_distribution(
+    rule: Rule, draft: np.ndarray, target: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """P(reject) and the emitted distribution, from the rule's verdicts and residual."""
     accepted = draft * rule_odds(rule, draft, target)
     residual = rule.residual(torch.from_numpy(draft), torch.from_numpy(target)).numpy()
     rejected = 1.0 - float(accepted.sum())
     return rejected, accepted + rejected * residual / residual.sum()
 
 
-@given(laws(5), laws(5), st.sampled_from([0.0, 0.01, 0.3, 1.0]))
+@given(distributions(5), distributions(5), st.sampled_from([0.0, 0.01, 0.3, 1.0]))
 def test_the_verdicts_have_the_odds_of_the_rule(
     draft: np.ndarray, target: np.ndarray, epsilon: float
 ) -> None:
@@ -71,27 +73,32 @@ def test_the_verdicts_have_the_odds_of_the_rule(
 def test_over_acceptance_has_the_reference_losses(
     epsilon: float, source: Literal["leftover", "target", "draft"]
 ) -> None:
-    rejected, law = rule_law(OverAccept(epsilon, source), REF5_DRAFT, REF5_TARGET)
+    rejected, distribution = rule_distribution(OverAccept(epsilon, source), REF5_DRAFT, REF5_TARGET)
     assert rejected == pytest.approx(REF5[epsilon][0], abs=1e-12)
-    loss = oracle.total_variation(law, REF5_TARGET)
+    loss = oracle.total_variation(distribution, REF5_TARGET)
     assert loss == pytest.approx(REF5[epsilon][SOURCES[source]], abs=1e-12)
     by_hand = oracle.emitted_distribution(REF5_DRAFT, REF5_TARGET, epsilon, source)
-    np.testing.assert_allclose(law, by_hand, atol=1e-12)
+    np.testing.assert_allclose(distribution, by_hand, atol=1e-12)
 
 
-@given(laws(6), laws(6), st.sampled_from([0.0, 1e-3, 0.1, 0.5, 1.0]), st.sampled_from([*SOURCES]))
-def test_the_bias_is_the_distance_of_the_emitted_law(
+@given(
+    distributions(6),
+    distributions(6),
+    st.sampled_from([0.0, 1e-3, 0.1, 0.5, 1.0]),
+    st.sampled_from([*SOURCES]),
+)
+def test_the_bias_is_the_distance_of_the_emitted_distribution(
     draft: np.ndarray,
     target: np.ndarray,
     epsilon: float,
     source: Literal["leftover", "target", "draft"],
 ) -> None:
-    law = oracle.emitted_distribution(draft, target, epsilon, source)
-    distance = oracle.total_variation(law, target)
+    distribution = oracle.emitted_distribution(draft, target, epsilon, source)
+    distance = oracle.total_variation(distribution, target)
     rule, own, theirs = OverAccept(epsilon, source), torch.tensor(draft), torch.tensor(target)
     assert rule.bias(own, theirs).item() == pytest.approx(distance, abs=1e-12)
     assert rule.bias(own.float(), theirs.float()).item() == pytest.approx(distance, abs=1e-6)
-    assert (own.numpy() == draft).all()  # read, not used up
+    assert (own.numpy() == draft).all()  # inputs are not modified
     assert (theirs.numpy() == target).all()
 
 
@@ -109,9 +116,9 @@ def test_the_lossless_rule_has_no_bias_to_record() -> None:
 
 @pytest.mark.parametrize("epsilon", REF5)
 def test_rejections_and_the_smallest_loss_add_up_to_the_distance(epsilon: float) -> None:
-    rejected, law = rule_law(OverAccept(epsilon), REF5_DRAFT, REF5_TARGET)
+    rejected, distribution = rule_distribution(OverAccept(epsilon), REF5_DRAFT, REF5_TARGET)
     distance = oracle.total_variation(REF5_DRAFT, REF5_TARGET)
-    loss = oracle.total_variation(law, REF5_TARGET)
+    loss = oracle.total_variation(distribution, REF5_TARGET)
     assert rejected + loss == pytest.approx(distance, abs=1e-12)
 
 
@@ -120,7 +127,7 @@ def test_rejections_and_the_smallest_loss_add_up_to_the_distance(epsilon: float)
 def test_over_acceptance_has_the_reference_losses_in_samples(
     epsilon: float, source: Literal["leftover", "target", "draft"]
 ) -> None:
-    """Drafted, verified and drawn 200,000 times: law and rejections within five deviations."""
+    """200,000 samples: distribution and rejections within five standard deviations."""
     count = 200_000
     rng = np.random.default_rng(11)
     rule = OverAccept(epsilon, source)
@@ -138,10 +145,10 @@ def test_over_acceptance_has_the_reference_losses_in_samples(
         uniforms[2],
     )
     first = torch.where(found.num_accepted > 0, candidates[:, 0], found.extra)
-    law = np.bincount(first.numpy(), minlength=5) / count
+    distribution = np.bincount(first.numpy(), minlength=5) / count
     expected = oracle.emitted_distribution(REF5_DRAFT, REF5_TARGET, epsilon, source)
     deviation = np.sqrt(expected * (1 - expected) / count)
-    assert (np.abs(law - expected) < 5 * deviation).all()
+    assert (np.abs(distribution - expected) < 5 * deviation).all()
     rejected = float((found.num_accepted == 0).double().mean())
     wanted = REF5[epsilon][0]
     assert abs(rejected - wanted) < 5 * np.sqrt(max(wanted * (1 - wanted), 1e-12) / count)
@@ -153,8 +160,8 @@ def test_the_rule_of_a_config() -> None:
     assert make_rule(lossy) == OverAccept(0.1, "target")
 
 
-@given(laws(5), laws(5))
-def test_over_acceptance_by_nothing_is_lossless(draft: np.ndarray, target: np.ndarray) -> None:
+@given(distributions(5), distributions(5))
+def test_over_acceptance_with_epsilon_0_is_lossless(draft: np.ndarray, target: np.ndarray) -> None:
     own, theirs = torch.from_numpy(draft), torch.from_numpy(target)
     uniforms = torch.linspace(0, LAST, 50, dtype=torch.float64)[:, None]
     assert torch.equal(
@@ -164,7 +171,7 @@ def test_over_acceptance_by_nothing_is_lossless(draft: np.ndarray, target: np.nd
     assert torch.equal(OverAccept(0.0).residual(own, theirs), Lossless().residual(own, theirs))
 
 
-def test_the_acceptance_before_the_draw_knows_the_rule() -> None:
+def test_expected_acceptance_depends_on_the_rule() -> None:
     draft, target = torch.tensor([0.5, 0.3, 0.2]), torch.tensor([0.2, 0.3, 0.5])
     assert Lossless().expected(draft, target).item() == pytest.approx(0.7)
     # min(.5, .3) + min(.3, .4) + min(.2, .6): what b = min(1, (target + epsilon) / draft) gives.

@@ -1,4 +1,4 @@
-"""A drafter of the caller's own on either step: what it is handed; the text stays right."""
+"""User-defined drafters: what they receive, and that the text stays correct."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROMPT = "Once upon a time there was a ball."
 
 
 class _HeadReader:
-    """Proposes what the target's own head makes of its last hidden state, again and again."""
+    """Proposes the target head's token for the last hidden state, repeatedly."""
 
     wants_hidden = True
 
@@ -51,7 +51,7 @@ class _HeadReader:
 
 
 @pytest.mark.parametrize("step", ["library", "lean"])
-def test_a_drafter_is_handed_the_targets_last_hidden_states(llama: Path, step: str) -> None:
+def test_a_custom_drafter_receives_hidden_states(llama: Path, step: str) -> None:
     pair = load(llama, step=step)
     drafter = _HeadReader(pair)
     run = speculate(pair, PROMPT, GREEDY, drafter=drafter)

@@ -1,4 +1,4 @@
-"""What a pass reads, against counts by hand; and the stream that memory is read with."""
+"""Bytes read by a pass, against counts by hand; and the bandwidth measurement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.engine.models import VOCABULARY, build, pair_of, tiny_model
 WIDTH, INNER, LAYERS, HEADS, KEY_HEADS, HEAD = 32, 64, 2, 4, 2, 8
 LLAMA_LAYER = (
     WIDTH * HEAD * (HEADS + 2 * KEY_HEADS)  # queries, keys, values
-    + WIDTH * WIDTH  # and what they give
+    + WIDTH * WIDTH  # and the output
     + 3 * WIDTH * INNER
     + 2 * WIDTH  # norms
 )
@@ -40,20 +40,20 @@ def test_a_llama_reads_one_row_of_an_embedding_that_is_not_the_output() -> None:
     assert pass_bytes(tied) == PassBytes(weights=4 * LLAMA, cache=4 * LLAMA_CACHE)
 
 
-def test_a_gpt2_reads_a_row_of_its_places_too() -> None:
+def test_a_gpt2_also_reads_a_row_of_its_position_table() -> None:
     cache = 4 * LAYERS * 2 * HEADS * HEAD
     own, tied = tiny_model("gpt2"), tiny_model("gpt2", tie_word_embeddings=True)
     assert pass_bytes(own) == PassBytes(weights=4 * (GPT2 + 2 * WIDTH), cache=cache)
     assert pass_bytes(tied) == PassBytes(weights=4 * (GPT2 + WIDTH), cache=cache)
 
 
-def test_half_as_wide_numbers_are_half_as_many_bytes() -> None:
+def test_half_precision_halves_the_bytes() -> None:
     half: Any = tiny_model()
     half.to(torch.bfloat16)
     assert pass_bytes(half) == PassBytes(weights=2 * (LLAMA + WIDTH), cache=2 * LLAMA_CACHE)
 
 
-def test_experts_are_not_counted_for_the_tokens_choose_them() -> None:
+def test_mixtures_of_experts_are_not_counted() -> None:
     config = hf.MixtralConfig(
         vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=1,
         num_attention_heads=HEADS, num_key_value_heads=KEY_HEADS, num_local_experts=2,
@@ -61,8 +61,8 @@ def test_experts_are_not_counted_for_the_tokens_choose_them() -> None:
     assert pass_bytes(build(config)) is None
 
 
-def test_a_draft_reads_what_it_is() -> None:
-    """Of an early exit the first layers, the norm and the output."""
+def test_bytes_of_the_drafting_model() -> None:
+    """An early exit reads the first layers, the norm and the output."""
     pair = pair_of(tiny_model(), tiny_model("gpt2"))
     assert pair.draft is not None
     assert draft_bytes(pair, RunConfig()) == pass_bytes(pair.draft)
@@ -87,7 +87,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
         (torch.device("mps"), None, Stream(size=512 << 20, sums=8)),
     ],
 )
-def test_a_gpu_sums_long_and_often_between_two_waits(
+def test_a_gpu_gets_several_long_sums(
     device: torch.device, free: int | None, stream: Stream
 ) -> None:
     assert read_stream(device, free) == stream

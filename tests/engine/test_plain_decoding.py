@@ -1,4 +1,4 @@
-"""The target alone: free, and forced along known words."""
+"""Plain decoding by the target alone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_plain_ends_with_a_stop_string(pair: Pair) -> None:
     assert list(decode_plainly(pair, PROMPT, config(stop=(text[10:13],)))) == free[:length]
 
 
-def test_plain_meets_the_limits() -> None:
+def test_plain_decoding_stops_at_the_limits() -> None:
     short = pair_of(tiny_model("gpt2", n_positions=16), None, max_context=16)
     assert len(list(decode_plainly(short, PROMPT, config()))) == 11
     assert len(list(decode_plainly(short, PROMPT, config(max_new_tokens=1)))) == 1
@@ -60,17 +60,19 @@ def test_the_same_seed_gives_the_same_text(pair: Pair) -> None:
     assert one == same != other
 
 
-def test_plain_sampling_has_the_law_of_the_target() -> None:
+def test_plain_sampling_has_the_targets_distribution() -> None:
     pair = pair_of(tiny_model("llama", vocabulary=7, sigma=0.3), None, step="lean")
     settings = [config(temperature=1.0, max_new_tokens=1, seed=seed) for seed in range(2_000)]
     first = [next(iter(decode_plainly(pair, (3, 1, 4), one))) for one in settings]
     with torch.inference_mode():
-        law = pair.target(torch.tensor([[3, 1, 4]])).logits[0, -1].double().softmax(-1).numpy()
+        distribution = (
+            pair.target(torch.tensor([[3, 1, 4]])).logits[0, -1].double().softmax(-1).numpy()
+        )
     counts = np.bincount(first, minlength=7)
-    assert stats.chisquare(counts, law * 2_000).pvalue > 1e-3
+    assert stats.chisquare(counts, distribution * 2_000).pvalue > 1e-3
 
 
-def test_a_step_broken_off_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_step_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = pair_of(tiny_model("llama"), None)
     run = decode_plainly(pair, PROMPT, config())
     next(run)

@@ -1,4 +1,4 @@
-"""Products give what a linear layer gives, and a model made of them shares its tensors."""
+"""Kernel products equal linear layers, and a model that uses them shares its tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = (1, 2, 3, 4, 5, 6, 7, 13, 17, 18, 64)
 
 
 def layer(dtype: torch.dtype, bias: bool, places: int = 97, width: int = 67) -> nn.Linear:
-    """Neither its width nor its number of rows is a multiple of anything."""
+    """Neither its width nor its number of rows is a multiple of a vector size."""
     made = nn.Linear(width, places, bias=bias).requires_grad_(False)
     generator = torch.Generator().manual_seed(places)
     for parameter in made.parameters():
@@ -34,7 +34,7 @@ def rows_of_x(count: int, dtype: torch.dtype, width: int = 67) -> torch.Tensor:
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_a_product_is_the_layer(rows: int, bias: bool, dtype: torch.dtype) -> None:
+def test_a_product_equals_the_layer(rows: int, bias: bool, dtype: torch.dtype) -> None:
     own, x = layer(dtype, bias), rows_of_x(rows, dtype)
     offset = None if own.bias is None else own.bias.double()
     expected = F.linear(x.double(), own.weight.double(), offset)
@@ -45,7 +45,7 @@ def test_a_product_is_the_layer(rows: int, bias: bool, dtype: torch.dtype) -> No
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_the_bits_of_a_row_depend_on_no_other_row(dtype: torch.dtype) -> None:
+def test_a_row_does_not_depend_on_other_rows(dtype: torch.dtype) -> None:
     product, x = ProductLayer(layer(dtype, True)), rows_of_x(MOST_ROWS, dtype)
     alone = torch.cat([product(row[None]) for row in x])
     for count in range(2, MOST_ROWS + 1):
@@ -53,9 +53,7 @@ def test_the_bits_of_a_row_depend_on_no_other_row(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_the_bits_do_not_depend_on_the_threads(
-    monkeypatch: pytest.MonkeyPatch, threads: int
-) -> None:
+def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     monkeypatch.setattr(products, "_SHARED_FROM", 1)
     product, x = ProductLayer(layer(torch.float32, True)), rows_of_x(6, torch.float32)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
@@ -64,15 +62,15 @@ def test_the_bits_do_not_depend_on_the_threads(
     assert torch.equal(product(x), alone)
 
 
-def test_any_shape_of_x_is_taken() -> None:
+def test_accepts_any_shape_of_input() -> None:
     own, x = layer(torch.float32, True), rows_of_x(12, torch.float32)
     torch.testing.assert_close(ProductLayer(own)(x.view(3, 2, 2, 67)), own(x.view(3, 2, 2, 67)))
-    apart = rows_of_x(67, torch.float32, 5).t()  # its rows do not lie one after another
+    apart = rows_of_x(67, torch.float32, 5).t()  # its rows are not contiguous
     torch.testing.assert_close(ProductLayer(own)(apart), own(apart))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_twin_shares_every_tensor_and_leaves_the_model_alone(family: str) -> None:
+def test_the_copy_shares_every_tensor(family: str) -> None:
     model = stir(tiny_model(family))
     layers = {name for name, module in model.named_modules() if type(module) is nn.Linear}
     twin = with_products(model)
@@ -95,7 +93,7 @@ def test_the_library_step_runs_on_products() -> None:
     assert notices == ()
 
 
-def test_products_that_give_other_logits_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differing_products_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("gpt_neox")
     true_product = ProductLayer.__call__
     monkeypatch.setattr(ProductLayer, "__call__", lambda self, x: true_product(self, x) * 1.1)

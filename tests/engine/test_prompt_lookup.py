@@ -1,4 +1,4 @@
-"""Prompt lookup in the loop: it copies what followed before, and the text stays the plain one."""
+"""Prompt lookup in the loop: it copies earlier continuations, and the text is the plain one."""
 
 from __future__ import annotations
 

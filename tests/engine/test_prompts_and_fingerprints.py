@@ -1,4 +1,4 @@
-"""From text to ids, with or without a chat template; and the digest of the weights."""
+"""Prompt encoding with and without a chat template, and digests of weights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_fingerprint_follows_names_and_contents(tmp_path: Path) -> None:
     assert weights_sha256([first, second]) != whole
 
 
-def test_large_files_are_sampled_to_both_ends(tmp_path: Path) -> None:
+def test_large_files_are_sampled_including_both_ends(tmp_path: Path) -> None:
     file = tmp_path / "a.safetensors"
     content = bytearray(3 << 20)
     seen = set()
@@ -56,7 +56,7 @@ def test_prompts(llama_pair: Pair) -> None:
             encode_prompt(llama_pair, outside, chat=False)
 
 
-def test_the_chat_template_goes_round_the_prompt(tmp_path: Path, llama_pair: Pair) -> None:
+def test_the_chat_template_wraps_the_prompt(tmp_path: Path, llama_pair: Pair) -> None:
     pair = load(write_pair(tmp_path, chat_template=CHAT_TEMPLATE))
     ids = encode_prompt(pair, "hello", chat=True)
     assert pair.token_table.join(ids) == "[user] hello\n[assistant] "

@@ -1,4 +1,4 @@
-"""The record: the largest values, entropies, residuals, and what is shown at temperature 0."""
+"""The record: largest values, entropies, residuals, and temperature 0."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ SAMPLINGS: tuple[dict[str, Any], ...] = (
 @pytest.mark.parametrize("kernels", [True, False], ids=["kernel", "torch"])
 @pytest.mark.parametrize("size", [9, 12, 4_000, 40_001])
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_an_insight_holds_both_laws_and_their_difference(
+def test_an_insight_describes_both_distributions_and_the_residual(
     monkeypatch: pytest.MonkeyPatch, sampling: dict[str, Any], size: int, kernels: bool
 ) -> None:
     monkeypatch.setattr(recording, "survey_ready", lambda: kernels)
     settings = RunConfig(**sampling)
     sampler = Sampler(settings)
     generator = torch.Generator().manual_seed(size)
-    logits = torch.randn(7, size, generator=generator) * 4 + 30  # an offset says nothing
+    logits = torch.randn(7, size, generator=generator) * 4 + 30  # an offset has no effect
     candidates = sampler.draw(sampler.probs(logits[:3]), torch.full((3,), 0.5))
     proposal = Proposal(candidates, sampler.probs(logits[:3]), logits[:3], 1)
     table = TokenTable((b"",) * size, tuple(str(token) for token in range(size)))
     recorder = Recorder(table, settings.temperature)
-    insights(recorder, proposal, logits[4:], sampler.probs(logits[4:]))  # leaves nothing behind
+    insights(recorder, proposal, logits[4:], sampler.probs(logits[4:]))  # leaves no state
     found = insights(recorder, proposal, logits[3:], sampler.probs(logits[3:]))
     shown = {"temperature": 1.0} if settings.greedy else sampling
     chosen = {"top_k": 0, "top_p": 1.0} | shown
@@ -98,34 +98,36 @@ def insights(
     return [each for each in found if each is not None]
 
 
-def entropy(law: np.ndarray) -> float:
-    return -sum(p * math.log(p) for p in law.tolist() if p > 0)
+def entropy(distribution: np.ndarray) -> float:
+    return -sum(p * math.log(p) for p in distribution.tolist() if p > 0)
 
 
-def check_top(top: Alternatives, law: np.ndarray) -> None:
-    """The likeliest tokens in order; those too rare for float32 are left out."""
-    order = np.argsort(-law)[:TOP_ALTERNATIVES]
-    expected = [share for share in law[order].tolist() if share > 1e-6]
+def check_top(top: Alternatives, distribution: np.ndarray) -> None:
+    """The likeliest tokens in order, without those too rare for float32."""
+    order = np.argsort(-distribution)[:TOP_ALTERNATIVES]
+    expected = [share for share in distribution[order].tolist() if share > 1e-6]
     shown = [prob for prob in top.probs if prob > 1e-6]
     assert shown == pytest.approx(expected, rel=1e-2, abs=1e-6)
-    assert list(top.probs) == pytest.approx(law[list(top.token_ids)].tolist(), rel=1e-2, abs=1e-6)
+    assert list(top.probs) == pytest.approx(
+        distribution[list(top.token_ids)].tolist(), rel=1e-2, abs=1e-6
+    )
     assert min(top.probs, default=1.0) > 0.0
     assert top.texts == tuple(str(token) for token in top.token_ids)
 
 
-def test_tokens_of_probability_zero_are_no_alternatives() -> None:
-    law = torch.tensor([[0.0, 0.5, 0.5, 0.0] + [0.0] * 20])
-    proposal = Proposal(torch.tensor([1]), law, law.log(), 1)
+def test_alternatives_have_positive_probability() -> None:
+    distribution = torch.tensor([[0.0, 0.5, 0.5, 0.0] + [0.0] * 20])
+    proposal = Proposal(torch.tensor([1]), distribution, distribution.log(), 1)
     table = TokenTable((b"",) * 24, ("",) * 24)
-    logits = law.log().clamp(min=-1e4)
-    (insight,) = insights(Recorder(table, 1.0), proposal, logits, law)
+    logits = distribution.log().clamp(min=-1e4)
+    (insight,) = insights(Recorder(table, 1.0), proposal, logits, distribution)
     assert set(insight.target_top.token_ids) == {1, 2}
     assert insight.target_entropy == pytest.approx(math.log(2))
     assert insight.residual_top == Alternatives(token_ids=(), texts=(), probs=())
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
-def test_a_drafter_without_logits_is_certain(temperature: float) -> None:
+def test_a_drafter_without_logits_has_one_hot_insights(temperature: float) -> None:
     generator = torch.Generator().manual_seed(4)
     logits = torch.randn(3, 30, generator=generator)
     probs = Sampler(RunConfig(temperature=temperature)).probs(logits)
@@ -134,12 +136,12 @@ def test_a_drafter_without_logits_is_certain(temperature: float) -> None:
     table = TokenTable((b"",) * 30, ("",) * 30)
     found = insights(Recorder(table, temperature), proposal, logits, probs)
     for i, insight in enumerate(found):
-        law = oracle.processed(logits[i].numpy(), temperature or 1.0, 0, 1.0)
+        distribution = oracle.processed(logits[i].numpy(), temperature or 1.0, 0, 1.0)
         assert insight.draft_prob == 1.0
         assert insight.draft_entropy == 0.0
         assert insight.draft_top.token_ids == (int(candidates[i]),)
-        assert insight.target_prob == pytest.approx(law[int(candidates[i])], rel=1e-4)
-        assert insight.target_entropy == pytest.approx(entropy(law), rel=1e-4)
+        assert insight.target_prob == pytest.approx(distribution[int(candidates[i])], rel=1e-4)
+        assert insight.target_entropy == pytest.approx(entropy(distribution), rel=1e-4)
 
 
 def test_at_temperature_0_the_record_shows_temperature_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +188,10 @@ def test_a_lossy_rule_records_its_overlap_and_bias(
         proposal, _, result = notes.passes[entry.index]
         for i, candidate in enumerate(entry.candidates):
             own, theirs = proposal.probs[i].double().numpy(), result.probs[i].double().numpy()
-            law = oracle.emitted_distribution(own, theirs, settings.epsilon, settings.residual)
-            bias = oracle.total_variation(law, theirs)
+            distribution = oracle.emitted_distribution(
+                own, theirs, settings.epsilon, settings.residual
+            )
+            bias = oracle.total_variation(distribution, theirs)
             shared = float(np.minimum(own, theirs).sum())
             assert candidate.overlap == pytest.approx(shared, abs=1e-6)
             assert candidate.bias == pytest.approx(bias, abs=1e-6)
@@ -198,14 +202,14 @@ def test_a_lossy_rule_records_its_overlap_and_bias(
 @pytest.mark.parametrize(
     "sampling", [{}, {"rule": "over-accept", "epsilon": 0.1, "record": False}], ids=str
 )
-def test_without_loss_or_record_nothing_is_said_of_bias(sampling: dict[str, Any]) -> None:
+def test_no_bias_without_a_lossy_rule_and_record(sampling: dict[str, Any]) -> None:
     rounds = play(llama_pair("lean"), config(max_new_tokens=12, **sampling))
     candidates = [each for entry in rounds for each in entry.candidates]
     assert candidates
     assert {(each.overlap, each.bias) for each in candidates} == {(None, None)}
 
 
-def test_a_lossy_record_survives_its_file() -> None:
+def test_a_lossy_record_round_trips() -> None:
     settings = config(rule="over-accept", epsilon=0.1, max_new_tokens=12)
     trace = make_trace(play(llama_pair("lean"), settings), config=settings)
     assert all(each.bias is not None for entry in trace.rounds for each in entry.candidates)

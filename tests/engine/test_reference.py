@@ -1,4 +1,4 @@
-"""The algorithm as it is read, against the engine as it runs: the same tokens."""
+"""The reference implementation and the engine emit the same tokens."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def read(model: nn.Module, settings: RunConfig) -> Model:
     """A model as a function: a fresh pass over the whole text for each token."""
     sampler = Sampler(settings)
 
-    def law(text: Text) -> np.ndarray:
+    def distribution(text: Text) -> np.ndarray:
         with torch.inference_mode():
             logits = model(torch.tensor([text])).logits[0, -1]
         return sampler.probs(logits).double().numpy()
 
-    return law
+    return distribution
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -38,7 +38,7 @@ def read(model: nn.Module, settings: RunConfig) -> Model:
         {"temperature": 0.7, "top_k": 20, "top_p": 0.9, "gamma": 6, "seed": 3},
     ],
 )
-def test_the_engine_writes_the_same_tokens(step: str, settings: dict[str, Any]) -> None:
+def test_the_engine_emits_the_same_tokens(step: str, settings: dict[str, Any]) -> None:
     pair, chosen = llama_pair(step), config(**settings)
     assert pair.draft is not None
     rounds = list(speculate(pair, PROMPT, chosen))
@@ -51,7 +51,7 @@ def test_the_engine_writes_the_same_tokens(step: str, settings: dict[str, Any]) 
 
 
 def test_a_round_by_hand() -> None:
-    """Of two tokens: the draft says 0.75 for the first, the target 0.5."""
+    """Two tokens; the draft gives the first probability 0.75, the target 0.5."""
 
     def draft(_: Text) -> np.ndarray:
         return np.array([0.75, 0.25])
@@ -64,4 +64,7 @@ def test_a_round_by_hand() -> None:
     assert play_round(draft, target, (), 1, (0.6, 0.5, 0.7)) == (1,)  # 0.525, and the residual
     assert play_round(draft, target, (), 1, (0.1, 0.8, 0.9)) == (1, 0)  # 0.225 < 0.5
     assert play_round(draft, target, (), 2, (0.1, 0.8, 0.9, 0.5, 0.7)) == (1, 1)
-    assert play_round(draft, draft, (), 1, (0.9, 0.5, 0.9)) == (0, 1)  # agreed: nothing falls
+    assert play_round(draft, draft, (), 1, (0.9, 0.5, 0.9)) == (
+        0,
+        1,
+    )  # equal models: nothing is rejected

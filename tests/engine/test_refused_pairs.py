@@ -1,4 +1,4 @@
-"""Every way in which a pair can be refused: one line with the culprit and the remedy."""
+"""Refused pairs: one line with the culprit and the remedy."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def test_a_family_without_rollback_is_refused_by_name(tmp_path: Path) -> None:
     assert "another family" in message
 
 
-def test_a_cache_that_forgets_wrongly_is_refused(
-    llama: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejects_a_cache_with_wrong_rollback(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LibraryStep, "forget", lambda *_: None)
     assert "cannot roll their cache back" in refusal(PairError, llama)
 
@@ -46,10 +44,10 @@ def test_a_cache_that_forgets_wrongly_is_refused(
     ("settings", "words"),
     [
         ({"target": None}, "without a target"),
-        ({"name": "tinystories"}, "Give one"),
+        ({"name": "tinystories"}, "Give only one"),
     ],
 )
-def test_half_a_request_is_refused(llama: Path, settings: dict[str, object], words: str) -> None:
+def test_rejects_incomplete_requests(llama: Path, settings: dict[str, object], words: str) -> None:
     assert words in refusal(PairError, llama, **settings)
 
 
@@ -106,7 +104,7 @@ _OWN_CODE = _config(model_type="mine", auto_map={"AutoModelForCausalLM": "modeli
 @pytest.mark.parametrize(
     ("edit", "culprit", "remedy"),
     [
-        (_remove("config.json"), "holds no model", "Give a folder"),
+        (_remove("config.json"), "contains no model", "Give a folder"),
         (_remove("model.safetensors"), "no weights in safetensors", "convert"),
         (_pickle_only, "pickle checkpoint (pytorch_model.bin)", "Convert it to safetensors"),
         (_truncate, "model.safetensors of", "Copy or download it again"),
@@ -119,10 +117,10 @@ _OWN_CODE = _config(model_type="mine", auto_map={"AutoModelForCausalLM": "modeli
         (_index([]), "index.json", "again"),  # pyright: ignore[reportArgumentType]
         (_index({"a": "../draft/model.safetensors"}), "index.json", "again"),
         (_index({"a": "/etc/passwd"}), "index.json", "again"),
-        (_OWN_CODE, "brings its own model code", "family that transformers itself knows"),
+        (_OWN_CODE, "brings its own model code", "family that transformers itself supports"),
         (_config(model_type="mine"), "family 'mine'", "Choose another model"),
         (_config(model_type=None), "family None", "Choose another model"),
-        (_config(model_type="t5"), "no causal language model (t5)", "decoder-only"),
+        (_config(model_type="t5"), "not a causal language model (t5)", "decoder-only"),
         (_config(model_type="bert", architectures=["BertForMaskedLM"]), "(bert)", "decoder"),
         (_config(model_type="bart", is_encoder_decoder=True), "(bart)", "decoder-only"),
         (_config(model_type=["llama"]), "family ['llama']", "Choose another model"),
@@ -160,9 +158,9 @@ def test_a_file_is_no_folder(llama_copy: Path) -> None:
 
 def test_out_of_memory_before_and_while_loading(llama: Path, monkeypatch) -> None:
     monkeypatch.setattr(hardware, "free_memory", lambda _: 1000)
-    said = refusal(DeviceError, llama)
-    assert "does not fit" in said
-    assert "--" not in said  # a page has no options
+    message = refusal(DeviceError, llama)
+    assert "does not fit" in message
+    assert "--" not in message  # a page has no options
     monkeypatch.setattr(hardware, "free_memory", lambda _: None)
     for error in (
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory\nof 9 bytes"),
@@ -177,16 +175,16 @@ def test_out_of_memory_before_and_while_loading(llama: Path, monkeypatch) -> Non
         assert "does not fit" in refusal(DeviceError, llama)
 
 
-def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
+def test_rejects_nan_weights(tmp_path: Path) -> None:
     model = tiny_model()
     with torch.no_grad():
         model.get_parameter("lm_head.weight").fill_(float("nan"))
     write_model(tmp_path / "target", model, small_tokenizer())
     write_model(tmp_path / "draft", model, small_tokenizer())
-    said = refusal(PairError, tmp_path)
-    assert "lm_head.weight holds values that are not numbers" in said
-    assert "float32" not in said
-    assert "--" not in said
+    message = refusal(PairError, tmp_path)
+    assert "lm_head.weight contains values that are not numbers" in message
+    assert "float32" not in message
+    assert "--" not in message
 
 
 def test_weights_too_large_for_half_precision_are_not_called_broken(llama_copy: Path) -> None:
@@ -195,32 +193,34 @@ def test_weights_too_large_for_half_precision_are_not_called_broken(llama_copy: 
         weights = load_file(file)
         weights["lm_head.weight"][0] = 1e6
         save_file(weights, file, metadata={"format": "pt"})
-    said = refusal(PairError, llama_copy, dtype="float16")
-    assert "not finite in float16" in said
-    assert said.endswith("Use the number type float32.")
+    message = refusal(PairError, llama_copy, dtype="float16")
+    assert "not finite in float16" in message
+    assert message.endswith("Use the number type float32.")
 
 
-def test_one_broken_number_that_no_probe_meets_is_found(llama_copy: Path) -> None:
+def test_detects_a_nan_that_no_probe_reaches(llama_copy: Path) -> None:
     file = llama_copy / "target" / "model.safetensors"
     weights = load_file(file)
     weights["model.embed_tokens.weight"][-1, 0] = float("nan")
     save_file(weights, file, metadata={"format": "pt"})
-    assert "embed_tokens.weight holds values that are not numbers" in refusal(PairError, llama_copy)
+    assert "embed_tokens.weight contains values that are not numbers" in refusal(
+        PairError, llama_copy
+    )
 
 
 @pytest.mark.parametrize("length", ["x", [[1]], -1, True])
-def test_a_tokenizers_own_length_counts_for_nothing(llama_copy: Path, length: object) -> None:
+def test_ignores_the_tokenizers_maximum_length(llama_copy: Path, length: object) -> None:
     edit_json(llama_copy / "target" / "tokenizer_config.json", model_max_length=length)
     assert encode_prompt(load(llama_copy), "Once upon a time", chat=False)
 
 
 @pytest.mark.parametrize("named", [7, "llama", [7, None]])
-def test_architectures_that_are_no_names_say_nothing(llama_copy: Path, named: object) -> None:
+def test_ignores_malformed_architectures(llama_copy: Path, named: object) -> None:
     edit_json(llama_copy / "target" / "config.json", architectures=named)
     assert load(llama_copy).info.target.family == "llama"
 
 
-def test_other_tokenizers_are_refused_by_the_first_difference(llama_copy: Path) -> None:
+def test_rejects_different_tokenizers_with_the_first_difference(llama_copy: Path) -> None:
     file = llama_copy / "draft" / "tokenizer.json"
     data = json.loads(file.read_text())
     vocabulary = data["model"]["vocab"]

@@ -1,4 +1,4 @@
-"""Every candidate, verdict and extra token follows from the seed, and can be replayed by hand."""
+"""Every candidate, verdict and extra token follows from the seed and can be replayed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAMPLINGS: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_every_verdict_and_every_draw_can_be_replayed(
+def test_every_verdict_and_draw_can_be_replayed(
     sampling: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = watch(monkeypatch)
@@ -67,12 +67,12 @@ def replay(entry: Round, settings: RunConfig, draft: np.ndarray, target: np.ndar
 
 def _replay_verdicts(entry: Round, settings: RunConfig) -> None:
     epsilon = settings.epsilon if settings.rule == "over-accept" else 0.0
-    standing = True
+    accepted = True
     for candidate in entry.candidates:
         accepts = candidate.uniform * candidate.draft_prob < candidate.target_prob + epsilon
-        expected = ("accepted" if accepts else "rejected") if standing else "discarded"
+        expected = ("accepted" if accepts else "rejected") if accepted else "discarded"
         assert candidate.verdict == expected
-        standing = standing and accepts
+        accepted = accepted and accepts
 
 
 def _replay_extra(
@@ -85,10 +85,10 @@ def _replay_extra(
     if at == entry.num_drafted:
         assert extra.kind == "bonus"
         assert extra.draft_prob is None
-        law = target[at].astype(float)
+        distribution = target[at].astype(float)
     else:
         assert extra.kind == "recovered"
         assert extra.draft_prob == draft[at][extra.token_id]
         source = settings.residual if settings.rule == "over-accept" else "leftover"
-        law = oracle.recovery(draft[at].astype(float), target[at].astype(float), source)
-    assert extra.token_id == oracle.draw(law.tolist(), uniform)
+        distribution = oracle.recovery(draft[at].astype(float), target[at].astype(float), source)
+    assert extra.token_id == oracle.draw(distribution.tolist(), uniform)

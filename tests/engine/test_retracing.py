@@ -1,4 +1,4 @@
-"""A finished run gone along again: the same rounds and words, from any of them on."""
+"""Timed replay of a finished run: the same rounds and tokens, from any round on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 def spans(count: int) -> list[tuple[int, int]]:
-    """To and fro over all rounds, and some of them twice."""
+    """Ranges back and forth over all rounds, some of them twice."""
     chance = random.Random(2)
     drawn = [sorted(chance.sample(range(count + 1), 2)) for _ in range(12)]
     return [(0, count), *((first, last) for first, last in drawn), (count - 1, count)]
@@ -28,7 +28,7 @@ def spans(count: int) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("drafter", ["model", "prompt-lookup"])
 @pytest.mark.parametrize("prompt", [PROMPT, (7,)])
-def test_every_span_of_rounds_plays_as_it_did(
+def test_every_range_of_rounds_replays_identically(
     pair: Pair, prompt: tuple[int, ...], drafter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = config(gamma=3, max_new_tokens=40, drafter=drafter, temperature=0.9)
@@ -42,11 +42,13 @@ def test_every_span_of_rounds_plays_as_it_did(
         assert len(seconds) == last - first
         assert all(each > 0 for each in seconds)
         again = played[first - last :]
-        assert [told(entry) for entry in again] == [told(entry) for entry in rounds[first:last]]
+        assert [decisions(entry) for entry in again] == [
+            decisions(entry) for entry in rounds[first:last]
+        ]
 
 
-def told(entry: Round) -> tuple[object, ...]:
-    """All but the times and what is only recorded; uniforms and probabilities too."""
+def decisions(entry: Round) -> tuple[object, ...]:
+    """Everything except times and records, uniforms and probabilities included."""
     drafted = [
         (each.token_id, each.verdict, each.draft_prob, each.target_prob, each.uniform)
         for each in entry.candidates
@@ -69,7 +71,7 @@ def played_rounds(timed_replay: TimedReplay, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("step", STEPWISE)
 @pytest.mark.parametrize("prompt", [PROMPT, (7,)])
-def test_the_target_alone_takes_a_step_for_each_token(
+def test_the_target_alone_takes_one_step_per_token(
     step: str, prompt: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair, settings = llama_pair(step), config(gamma=3, max_new_tokens=30)
@@ -77,7 +79,7 @@ def test_the_target_alone_takes_a_step_for_each_token(
     text = [*prompt, *(token for entry in rounds for token in entry.emitted)]
     notes = watch(monkeypatch)
     timed_replay = TimedReplay(pair, prompt, settings, rounds)
-    _, target = notes.targets  # that of the run made again, then that of the target alone
+    _, target = notes.targets  # of the replayed run, then of the target alone
     for first, last in spans(len(rounds)):
         seconds = timed_replay.alone(first, last)
         start = rounds[first].context_length
@@ -89,7 +91,7 @@ def test_the_target_alone_takes_a_step_for_each_token(
 
 
 def test_at_the_end_of_the_context() -> None:
-    """Learned positions: a step beyond the last one would be an error."""
+    """With learned positions, a step beyond the last one would be an error."""
     short = pair_of(
         tiny_model("gpt2", n_positions=16), tiny_model("gpt2", n_positions=16, seed=1),
         max_context=16,

@@ -1,4 +1,4 @@
-"""Processors against transformers' own; draws by inverse CDF; keyed uniforms."""
+"""Temperature, top-k and top-p against transformers; draws by inverse CDF; keyed uniforms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 
 
 def transformers_probs(logits: torch.Tensor, settings: dict[str, Any]) -> torch.Tensor:
-    no_ids: Any = None  # the warpers look at no ids
+    no_ids: Any = None  # the warpers ignore ids
     scores: Any = TemperatureLogitsWarper(settings["temperature"])(no_ids, logits)
     if settings.get("top_k"):
         scores = TopKLogitsWarper(settings["top_k"])(no_ids, scores)
@@ -50,26 +50,26 @@ def transformers_probs(logits: torch.Tensor, settings: dict[str, Any]) -> torch.
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("vocabulary", [50, 5_000])
-def test_processors_are_those_of_transformers(settings: dict[str, Any], vocabulary: int) -> None:
+def test_processing_matches_transformers(settings: dict[str, Any], vocabulary: int) -> None:
     logits = torch.randn(20, vocabulary, generator=torch.Generator().manual_seed(0)) * 3
     ours = Sampler(RunConfig(**settings)).probs(logits)
     theirs = transformers_probs(logits, settings)
-    # cumulated from the other end in float32, top-p may keep one rare token more or less
+    # transformers cumulates from the other end, so top-p may differ by one rare token
     assert float(torch.where((ours > 0) != (theirs > 0), ours + theirs, 0.0).sum(-1).max()) < 1e-5
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(ours.sum(-1), torch.ones(20))
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_processors_are_those_of_the_oracle(settings: dict[str, Any]) -> None:
+def test_processing_matches_the_oracle(settings: dict[str, Any]) -> None:
     rows = np.random.default_rng(1).normal(0, 3, (20, 50)).astype(np.float32)
     ours = Sampler(RunConfig(**settings)).probs(torch.from_numpy(rows)).numpy()
-    for row, law in zip(rows, ours, strict=True):
+    for row, distribution in zip(rows, ours, strict=True):
         expected = oracle.processed(row, **({"top_k": 0, "top_p": 1.0} | settings))
-        np.testing.assert_allclose(law, expected, atol=1e-6)
+        np.testing.assert_allclose(distribution, expected, atol=1e-6)
 
 
-def test_the_smallest_set_that_reaches_the_share_is_kept() -> None:
+def test_top_p_keeps_the_smallest_sufficient_set() -> None:
     logits = torch.tensor([0.5, 0.25, 0.15, 0.1]).log()
     for share, kept in ((0.4, 1), (0.5001, 2), (0.74, 2), (0.76, 3), (0.95, 4)):
         probs = Sampler(RunConfig(temperature=1.0, top_p=share)).probs(logits)
@@ -85,7 +85,7 @@ def test_greedy_is_a_one_hot_at_the_largest_logit() -> None:
 
 
 @pytest.mark.parametrize("temperature", [1e-3, 1e-30, 1e-45, 1e-300])
-def test_the_coldest_temperature_is_greedy_and_not_nan(temperature: float) -> None:
+def test_a_tiny_temperature_is_greedy_without_nan(temperature: float) -> None:
     logits = torch.tensor([[3.0, -100.0, 3.5, 0.0]])
     probs = Sampler(RunConfig(temperature=temperature)).probs(logits)
     assert probs.tolist() == [[0.0, 0.0, 1.0, 0.0]]
@@ -101,7 +101,7 @@ def test_the_smallest_top_p_leaves_the_likeliest_token(top_p: float, top_k: int)
 
 # -- draws
 
-LAWS = st.lists(
+DISTRIBUTIONS = st.lists(
     st.one_of(st.just(0.0), st.floats(2.0**-40, 1.0, width=32)), min_size=1, max_size=12
 ).filter(any)
 UNIFORMS = st.one_of(
@@ -111,11 +111,13 @@ UNIFORMS = st.one_of(
 )
 
 
-@given(LAWS, UNIFORMS)
-def test_a_draw_is_the_inverse_of_the_cumulated_law(law: list[float], uniform: float) -> None:
-    token = int(inverse_cdf(torch.tensor(law), torch.tensor(uniform)))
-    assert law[token] > 0.0
-    assert token == oracle.draw(torch.tensor(law).double().tolist(), uniform)
+@given(DISTRIBUTIONS, UNIFORMS)
+def test_a_draw_inverts_the_cumulative_distribution(
+    distribution: list[float], uniform: float
+) -> None:
+    token = int(inverse_cdf(torch.tensor(distribution), torch.tensor(uniform)))
+    assert distribution[token] > 0.0
+    assert token == oracle.draw(torch.tensor(distribution).double().tolist(), uniform)
 
 
 def test_no_token_of_probability_zero_is_drawn_at_either_end() -> None:
@@ -130,12 +132,12 @@ def test_no_token_of_probability_zero_is_drawn_at_either_end() -> None:
         assert (drawn == token).float().mean() > 0.95
 
 
-def test_draws_have_the_law() -> None:
-    law = torch.tensor([0.1, 0.0, 0.55, 0.05, 0.3])
+def test_draws_follow_the_distribution() -> None:
+    distribution = torch.tensor([0.1, 0.0, 0.55, 0.05, 0.3])
     uniforms = torch.tensor([keyed_uniforms(1, index, 0)[0] for index in range(20_000)])
-    drawn = inverse_cdf(law.expand(20_000, -1), uniforms)
+    drawn = inverse_cdf(distribution.expand(20_000, -1), uniforms)
     counts = np.bincount(drawn.numpy(), minlength=5)
-    expected = law.double().numpy() * 20_000
+    expected = distribution.double().numpy() * 20_000
     kept = expected > 0
     assert counts[1] == 0
     kept_expected = expected[kept] * counts.sum() / expected[kept].sum()
@@ -156,7 +158,7 @@ def test_uniforms_are_multiples_of_two_to_the_minus_24(seed: int, index: int, co
     assert (uniforms < 1).all()
 
 
-def test_a_round_has_its_uniforms_whatever_was_drawn_before() -> None:
+def test_uniforms_of_a_round_do_not_depend_on_earlier_draws() -> None:
     uniforms = Uniforms(3)
     for index, count in ((5, 4), (0, 1), (5, 4), (10**6, 16)):
         fresh = np.random.Philox(key=3, counter=[0, index, 0, 0]).random_raw(2 * count + 1)
@@ -164,12 +166,12 @@ def test_a_round_has_its_uniforms_whatever_was_drawn_before() -> None:
         assert uniforms.of_round(index, count).tolist() == expected.tolist()
 
 
-def test_every_slot_has_its_own_place() -> None:
+def test_slots_are_distinct() -> None:
     slots = [EXTRA_SLOT, *(slot(i) for i in range(64) for slot in (draft_slot, verdict_slot))]
     assert sorted(slots) == list(range(129))
 
 
-def test_uniforms_are_uniform_and_owe_nothing_to_each_other() -> None:
+def test_uniforms_are_uniform_and_independent() -> None:
     drawn = np.array([keyed_uniforms(seed, i, 5) for seed in range(40) for i in range(100)])
     assert stats.kstest(drawn.ravel(), "uniform").pvalue > 1e-3
     correlation = np.corrcoef(drawn.T) - np.eye(drawn.shape[1])

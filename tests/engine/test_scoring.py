@@ -1,4 +1,4 @@
-"""Scores along a text: a numpy oracle, what runs record, and how many rejections they have."""
+"""Scores along a text, against a numpy oracle, recorded values and counted rejections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.engine.oracle import processed
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, tokens
 
 TEXT = (12, 90, 33, 7, 250, 18, 18, 64, 301)
-LAWS = (
+CONFIGS = (
     config(temperature=0.5),
     config(temperature=1.0, top_k=40),
     config(temperature=1.3, top_p=0.8),
@@ -34,44 +34,47 @@ LAWS = (
 
 
 def logits(pair: Pair, model: str, text: tuple[int, ...]) -> np.ndarray:
-    """Of every token of the text, from one feed without a cache before it."""
+    """Logits at every token of the text, from a single feed."""
     ids = torch.tensor([*PROMPT, *text])
     with torch.inference_mode():
         step = getattr(pair, f"{model}_step")(len(ids))
         return step.feed(ids, len(text) + 1)[:-1].numpy().astype(np.float64)
 
 
-def law_of(row: np.ndarray, settings: RunConfig) -> np.ndarray:
+def distribution_of(row: np.ndarray, settings: RunConfig) -> np.ndarray:
     if settings.greedy:
         return np.eye(len(row))[row.argmax()]
     return processed(row, settings.temperature, settings.top_k, settings.top_p)
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_it_equals_a_numpy_oracle(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In chunks of two rows, so that several are put together."""
+def test_scores_match_a_numpy_oracle(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In chunks of two rows, so that several are joined."""
     pair = llama_pair(step)
     monkeypatch.setattr(scoring, "_MOST_ENTRIES", 2 * pair.vocabulary)
-    found = score_text(pair, PROMPT, TEXT, LAWS)
+    found = score_text(pair, PROMPT, TEXT, CONFIGS)
     drafts, targets = logits(pair, "draft", TEXT), logits(pair, "target", TEXT)
-    for settings, scores in zip(LAWS, found, strict=True):
+    for settings, scores in zip(CONFIGS, found, strict=True):
         for at, token in enumerate(TEXT):
-            draft, target = law_of(drafts[at], settings), law_of(targets[at], settings)
+            draft, target = (
+                distribution_of(drafts[at], settings),
+                distribution_of(targets[at], settings),
+            )
             odds = min(1.0, draft[token] / target[token]) if target[token] else 0.0
             assert scores.odds[at] == pytest.approx(odds, abs=1e-4)
             assert scores.overlaps[at] == pytest.approx(np.minimum(draft, target).sum(), abs=1e-4)
             assert scores.text_probs[at] == pytest.approx(target[token], abs=1e-4)
-            for entropy, law in (
+            for entropy, distribution in (
                 (scores.draft_entropies[at], draft),
                 (scores.target_entropies[at], target),
             ):
-                seen = law[law > 0]
+                seen = distribution[distribution > 0]
                 assert entropy == pytest.approx(-(seen * np.log(seen)).sum(), abs=1e-3)
             assert scores.matches[at] == (drafts[at].argmax() == token)
             assert scores.agrees[at] == (drafts[at].argmax() == targets[at].argmax())
 
 
-def test_a_token_that_the_law_forbids_makes_the_text_impossible() -> None:
+def test_an_excluded_token_has_odds_0() -> None:
     pair = llama_pair("lean")
     usual = config(max_new_tokens=20, temperature=0.0)
     text = tuple(decode_plainly(pair, PROMPT, usual))
@@ -84,8 +87,8 @@ def test_a_token_that_the_law_forbids_makes_the_text_impossible() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0])
-def test_a_run_records_what_is_scored(temperature: float) -> None:
-    """At every tested position that stayed in the text, and at every rejection before its draw."""
+def test_scores_match_the_recorded_values(temperature: float) -> None:
+    """At tested positions that stayed in the text, and at rejections before the draw."""
     pair, settings = llama_pair("lean"), config(temperature=temperature, gamma=4)
     rounds = play(pair, settings)
     (scores,) = score_text(pair, PROMPT, tokens(rounds), [settings])
@@ -109,12 +112,12 @@ def test_a_run_records_what_is_scored(temperature: float) -> None:
 
 
 def of_text(candidate: Candidate) -> float:
-    """Given that the token is in the text: draft over target, not the coin's target over draft."""
+    """Odds given that the token is in the text: draft over target, not target over draft."""
     return min(1.0, candidate.draft_prob / candidate.target_prob)
 
 
-def test_rejections_of_fifty_runs_are_those_expected_of_their_texts() -> None:
-    """Of the embedded pair; given the texts, only coins vary, and their variance is known."""
+def test_fifty_runs_have_the_expected_rejections() -> None:
+    """On the embedded pair; given the texts, only verdicts vary, with known variance."""
     pair = load_pair(PairSpec(name="tinystories", threads=1))
     settings = RunConfig(gamma=5, temperature=0.8, max_new_tokens=40, record=False)
     prompt = encode_prompt(pair, "Once upon a time, there was a little", chat=False)
@@ -130,8 +133,8 @@ def test_rejections_of_fifty_runs_are_those_expected_of_their_texts() -> None:
     assert abs(observed - mean) <= 2.58 * math.sqrt(variance)
 
 
-def test_a_long_text_is_scored_at_once() -> None:
-    """256 tokens of the embedded pair within half a second of one core, however busy the others."""
+def test_a_long_text_is_scored_quickly() -> None:
+    """256 tokens of the embedded pair within half a second of one core's time."""
     pair = load_pair(PairSpec(name="tinystories", threads=1))
     settings = RunConfig(temperature=0.7, max_new_tokens=256, ignore_eos=True)
     prompt = encode_prompt(pair, "Once upon a time, there was a little", chat=False)
@@ -144,17 +147,17 @@ def test_a_long_text_is_scored_at_once() -> None:
     assert min(took) < 0.5
 
 
-def test_what_cannot_be_scored_is_refused() -> None:
+def test_rejects_texts_that_cannot_be_scored() -> None:
     pair = replace(llama_pair("lean"), max_context=64)
     with pytest.raises(PromptError, match="no text"):
-        score_text(pair, PROMPT, (), LAWS)
+        score_text(pair, PROMPT, (), CONFIGS)
     longest = 64 - len(PROMPT)
-    (scores,) = score_text(pair, PROMPT, (5,) * longest, LAWS[:1])
+    (scores,) = score_text(pair, PROMPT, (5,) * longest, CONFIGS[:1])
     assert len(scores.odds) == longest
     with pytest.raises(PromptError, match="context holds"):
-        score_text(pair, PROMPT, (5,) * (longest + 1), LAWS[:1])
+        score_text(pair, PROMPT, (5,) * (longest + 1), CONFIGS[:1])
     with pytest.raises(PairError, match="no draft"):
-        score_text(replace(pair, draft=None), PROMPT, TEXT, LAWS)
+        score_text(replace(pair, draft=None), PROMPT, TEXT, CONFIGS)
 
 
 _LARGE = """
@@ -167,9 +170,9 @@ from specviz.record.trace import RunConfig
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 target = tiny_model("llama", vocabulary=150_000, max_position_embeddings=4096)
 pair = pair_of(target, noisy_copy(target, 0.05))
-laws = [RunConfig(temperature=0.1 * (1 + at)) for at in range(16)]
+configs = [RunConfig(temperature=0.1 * (1 + at)) for at in range(16)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-score_text(pair, [5] * 10, [7] * 2000, laws)
+score_text(pair, [5] * 10, [7] * 2000, configs)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
@@ -178,6 +181,6 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 def test_memory_is_bounded() -> None:
     """150,000 entries, 2,000 positions, 16 temperatures: within 2 GB."""
     run = [sys.executable, "-c", _LARGE]
-    told = subprocess.run(run, capture_output=True, text=True, check=True, timeout=3000)
-    print(f"scoring took {float(told.stdout):,.0f} MB")
-    assert float(told.stdout) < 2000
+    finished = subprocess.run(run, capture_output=True, text=True, check=True, timeout=3000)
+    print(f"scoring took {float(finished.stdout):,.0f} MB")
+    assert float(finished.stdout) < 2000

@@ -1,4 +1,4 @@
-"""Scores of other ways to speculate: the odds of numpy oracles, and the rounds that runs have."""
+"""Scores of other methods, against numpy oracles and against runs."""
 
 from __future__ import annotations
 
@@ -12,48 +12,54 @@ import pytest
 from specviz.engine import Pair
 from specviz.engine.decoding.scoring import copied_rounds, score_text
 from specviz.errors import PairError
-from specviz.figures.expectation import chances_along
+from specviz.figures.expectation import acceptance_along
 from specviz.record.trace import Round, RunConfig
 from specviz.theory.along import Walk, walks_along
-from specviz.theory.own_odds import coupled_odds, match_odds, several_odds, token_odds
+from specviz.theory.own_odds import coupled_odds, match_odds, multi_draft_odds, token_odds
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, tokens
-from tests.engine.test_scoring import LAWS, TEXT, law_of, logits
+from tests.engine.test_scoring import CONFIGS, TEXT, distribution_of, logits
 
 GAMMAS = (1, 2, 3, 5, 8)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("rule", ["match", "coupled"])
-def test_odds_by_another_rule_are_those_of_the_oracle(rule: Any, law: RunConfig) -> None:
-    pair, settings = llama_pair("lean"), replace(law, rule=rule)
+def test_odds_of_other_rules_match_the_oracle(rule: Any, config: RunConfig) -> None:
+    pair, settings = llama_pair("lean"), replace(config, rule=rule)
     (scores,) = score_text(pair, PROMPT, TEXT, [settings])
     oracle = {"match": match_odds, "coupled": coupled_odds}[rule]
     drafts, targets = logits(pair, "draft", TEXT), logits(pair, "target", TEXT)
     for at, token in enumerate(TEXT):
-        draft, target = law_of(drafts[at], settings), law_of(targets[at], settings)
+        draft, target = (
+            distribution_of(drafts[at], settings),
+            distribution_of(targets[at], settings),
+        )
         odds = oracle(draft, target, token) if target[token] else 0.0
         assert scores.odds[at] == pytest.approx(odds, abs=1e-4)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("count", [2, 8])
-def test_odds_of_several_drafts_are_those_of_the_oracle(count: int, law: RunConfig) -> None:
-    pair, settings = llama_pair("lean"), replace(law, num_drafts=count)
+def test_odds_of_several_drafts_match_the_oracle(count: int, config: RunConfig) -> None:
+    pair, settings = llama_pair("lean"), replace(config, num_drafts=count)
     (scores,) = score_text(pair, PROMPT, TEXT, [settings])
     drafts, targets = logits(pair, "draft", TEXT), logits(pair, "target", TEXT)
     for at, token in enumerate(TEXT):
-        draft, target = law_of(drafts[at], settings), law_of(targets[at], settings)
-        first = several_odds(draft, target, token, count) if target[token] else 0.0
+        draft, target = (
+            distribution_of(drafts[at], settings),
+            distribution_of(targets[at], settings),
+        )
+        first = multi_draft_odds(draft, target, token, count) if target[token] else 0.0
         later = token_odds(draft, target, token) if target[token] else 0.0
         assert scores.first_odds[at] == pytest.approx(first, abs=1e-4)
         assert scores.odds[at] == pytest.approx(later, abs=1e-4)
-    assert score_text(pair, PROMPT, TEXT, [law])[0].first_odds == ()
+    assert score_text(pair, PROMPT, TEXT, [config])[0].first_odds == ()
 
 
 # Against runs
 
-WAYS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, dict[str, Any]] = {
     "match": {"rule": "match"},
     "coupled": {"rule": "coupled"},
     "several": {"num_drafts": 3},
@@ -67,7 +73,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def expected(pair: Pair, settings: RunConfig, rounds: list[Round]) -> Walk:
     (scores,) = score_text(pair, PROMPT, tokens(rounds), [settings])
-    chances = chances_along(scores.as_written(), settings.until.threshold)
+    chances = acceptance_along(scores.as_written(), settings.until.threshold)
     (walk,) = walks_along(chances, (settings.gamma,))
     return walk
 
@@ -77,22 +83,22 @@ def counted(rounds: list[Round]) -> tuple[int, int]:
     return len(whole), sum(len(entry.emitted) for entry in whole)
 
 
-def pair_for(way: dict[str, Any], step: str = "lean") -> Pair:
-    """An early exit takes a target of several layers."""
-    if "drafter" not in way:
+def pair_for(method: dict[str, Any], step: str = "lean") -> Pair:
+    """An early exit needs a target of several layers."""
+    if "drafter" not in method:
         return llama_pair(step)
     target = tiny_model("llama", num_hidden_layers=2, seed=1)
     return pair_of(target, noisy_copy(target, 0.05), step=step)
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("name", WAYS)
-def test_at_temperature_0_they_are_the_rounds_of_a_run(name: str, step: str) -> None:
-    """Nothing is left to chance, so every count is exact."""
-    way, several = WAYS[name], set[int]()
-    pair = pair_for(way, step)
+@pytest.mark.parametrize("name", METHODS)
+def test_scored_rounds_equal_those_of_a_run_at_temperature_0(name: str, step: str) -> None:
+    """Nothing is random, so every count is exact."""
+    method, several = METHODS[name], set[int]()
+    pair = pair_for(method, step)
     for gamma in GAMMAS:
-        settings = config(temperature=0.0, gamma=gamma, **way)
+        settings = config(temperature=0.0, gamma=gamma, **method)
         rounds = play(pair, settings)
         walk = expected(pair, settings, rounds)
         assert counted(rounds) == (walk.rounds, walk.tokens)
@@ -100,24 +106,24 @@ def test_at_temperature_0_they_are_the_rounds_of_a_run(name: str, step: str) -> 
     assert len(several) > 1
 
 
-@pytest.mark.parametrize("name", WAYS)
-def test_sampled_runs_have_the_rounds_expected_of_their_texts(name: str) -> None:
-    """Over 60 seeds the differences have the mean 0; without the way they would not."""
-    way, differences, without = WAYS[name], list[float](), list[float]()
-    pair = pair_for(way)
+@pytest.mark.parametrize("name", METHODS)
+def test_sampled_runs_have_the_expected_number_of_rounds(name: str) -> None:
+    """Over 60 seeds the mean difference is 0; without the method it is not."""
+    method, differences, without = METHODS[name], list[float](), list[float]()
+    pair = pair_for(method)
     for seed in range(60):
-        settings = config(temperature=0.9, gamma=4, max_new_tokens=40, seed=seed, **way)
+        settings = config(temperature=0.9, gamma=4, max_new_tokens=40, seed=seed, **method)
         rounds = play(pair, replace(settings, record=False))
         differences.append(counted(rounds)[0] - expected(pair, settings, rounds).rounds)
         usual = config(temperature=0.9, gamma=4)
         without.append(counted(rounds)[0] - expected(pair, usual, rounds).rounds)
     assert abs(fmean(differences)) <= 3.3 * stdev(differences) / math.sqrt(60)
-    if name != "match, unsure":  # which is always sure of what it proposes
+    if name != "match, unsure":  # which always has probability 1
         assert abs(fmean(without)) > 3.3 * stdev(without) / math.sqrt(60)
 
 
 def test_a_run_records_the_odds_of_an_early_exit() -> None:
-    pair = pair_for(WAYS["exit"])
+    pair = pair_for(METHODS["exit"])
     settings = config(temperature=0.8, gamma=4, drafter="early-exit:1")
     rounds = play(pair, settings)
     (scores,) = score_text(pair, PROMPT, tokens(rounds), [settings])
@@ -134,8 +140,8 @@ def test_a_run_records_the_odds_of_an_early_exit() -> None:
         score_text(pair, PROMPT, TEXT, [config(drafter="early-exit:2")])
 
 
-def test_suffix_lookup_has_the_rounds_of_a_run() -> None:
-    target = tiny_model("llama", sigma=0.05, seed=3)  # whose text soon goes in circles
+def test_scored_suffix_lookup_has_the_rounds_of_a_run() -> None:
+    target = tiny_model("llama", sigma=0.05, seed=3)  # whose text soon repeats
     pair, prompt = pair_of(target, noisy_copy(target, 0.05), step="lean"), (5, 6, 7, 8, 5, 6, 7, 9)
     drafted = 0
     for gamma in GAMMAS:

@@ -1,4 +1,4 @@
-"""Pairs of two vocabularies: the text has the target's law, and what is told of them is so."""
+"""Pairs of two vocabularies: the target's distribution, their step and their notices."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Draws, Sampler, make_chooser
 from specviz.engine.decoding.scoring import score_text
 from specviz.engine.loading.compatibility import take_step_weights
-from specviz.engine.loading.shared_vocabulary import LEAST_SHARE, said_share
-from specviz.engine.model.shared_tokens import SharedTokens, make_wording, share_tokens
+from specviz.engine.loading.shared_vocabulary import LEAST_SHARE, covered_share
+from specviz.engine.model.shared_tokens import SharedTokens, make_token_vocabulary, share_tokens
 from specviz.engine.model.steps import LibraryStep
 from specviz.engine.model.translated_step import TranslatedStep
 from specviz.errors import ConfigError, PairError
@@ -44,15 +44,15 @@ from tests.engine.two_vocabularies import (
 PROMPT = "Once upon a time, naïve dogs ran 🙂 to the"
 KINDS = (("words", "other words"), ("words", "pieces"), ("pieces", "words"))
 DEPTH = 3
-SEED = 1  # of a target that says all its tokens
+SEED = 1  # of a target that emits all its tokens
 LETTERS = (1, 2, 3)  # a b c
 
 
-# -- the law, with vocabularies so small that every text can be enumerated
+# -- the distribution, with vocabularies small enough to enumerate every text
 
 
 def letters(words: Sequence[str]) -> PreTrainedTokenizerFast:
-    """No spaces: whatever is not shared lets the whole text be read again."""
+    """Without spaces, an unshared token makes the draft read the whole text again."""
     merges = [(word[0], word[1]) for word in words if len(word) == 2]
     tokenizer = Tokenizer(
         models.BPE({word: index for index, word in enumerate(words)}, merges, unk_token=None)
@@ -69,7 +69,7 @@ def tiny_pair() -> Pair:
         letters(["</s>", "a", "b", "c", "ab", "bc", "ca"]),
         letters(["b", "c", "ab", "</s>", "cb", "a"]),
     )
-    shared = share_tokens(make_wording(target, 7), make_wording(draft, 6), None)
+    shared = share_tokens(make_token_vocabulary(target, 7), make_token_vocabulary(draft, 6), None)
     shape: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
     heads: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 2}
     model = tiny_model(vocabulary=7, sigma=0.35, seed=SEED, **shape, **heads)
@@ -83,7 +83,7 @@ def tiny_pair() -> Pair:
 
 @cache
 def target_distribution() -> np.ndarray:
-    """Of the first tokens, by the target's own passes over whole texts."""
+    """The distribution of the first tokens, by the target's passes over whole texts."""
     model: Any = tiny_pair().target
 
     def conditional(prefix: oracle.Prefix) -> np.ndarray:
@@ -95,9 +95,9 @@ def target_distribution() -> np.ndarray:
 
 
 class Unnormalised(ModelDrafter):
-    """Draws from the shared tokens, and tells the draft's own probabilities of them."""
+    """Draws from the shared tokens but reports unnormalised probabilities."""
 
-    mass = 0.6  # as if the tokens that are not shared had the rest
+    mass = 0.6  # as if unshared tokens had the rest
 
     def propose(
         self,
@@ -111,7 +111,7 @@ class Unnormalised(ModelDrafter):
 
 
 def sampled(count: int, *, broken: bool = False, **settings: Any) -> np.ndarray:
-    """Runs with a seed each; the first tokens as one number."""
+    """Cells of the first tokens of runs with different seeds."""
     pair, cells = tiny_pair(), np.empty(count, dtype=np.int64)
     for seed in range(count):
         config = RunConfig(
@@ -129,7 +129,7 @@ def sampled(count: int, *, broken: bool = False, **settings: Any) -> np.ndarray:
     return cells
 
 
-WAYS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, dict[str, Any]] = {
     "chain": {},
     "block": {"rule": "block"},
     "coupled": {"rule": "coupled"},
@@ -138,23 +138,26 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(
-    "way",
-    [pytest.param(way, marks=() if way == "chain" else pytest.mark.thorough) for way in WAYS],
+    "method",
+    [
+        pytest.param(method, marks=() if method == "chain" else pytest.mark.thorough)
+        for method in METHODS
+    ],
 )
-def test_the_first_tokens_have_the_targets_law(way: str) -> None:
-    assert p_value(sampled(1_500, **WAYS[way]), target_distribution()) > ENOUGH
+def test_the_first_tokens_follow_the_targets_distribution(method: str) -> None:
+    assert p_value(sampled(1_500, **METHODS[method]), target_distribution()) > ENOUGH
 
 
-def test_a_law_that_is_not_made_a_law_again_is_found_out() -> None:
+def test_detects_an_unnormalised_distribution() -> None:
     assert p_value(sampled(1_000, broken=True), target_distribution()) < 1e-6
 
 
-def test_the_tiny_pair_says_what_is_shared_and_what_is_not() -> None:
-    """The ground of the tests above: all that can happen does."""
-    shared, law = tiny_pair().shared, target_distribution()
+def test_the_tiny_pair_emits_shared_and_unshared_tokens() -> None:
+    """An assumption of the tests above: every case occurs."""
+    shared, distribution = tiny_pair().shared, target_distribution()
     assert shared is not None
     assert shared.to_draft == {0: 3, 1: 5, 2: 0, 3: 1, 4: 2}
-    first = law.reshape(7, -1).sum(1)
+    first = distribution.reshape(7, -1).sum(1)
     assert first[[5, 6]].sum() > 0.1
     assert first[[1, 2, 3, 4]].sum() > 0.1
 
@@ -174,22 +177,22 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return load_two(two_models(tmp_path_factory.mktemp("two"), *request.param))
 
 
-def test_a_step_gives_the_drafts_law_of_the_shared_tokens(two: Pair) -> None:
+def test_a_step_gives_the_drafts_distribution_over_shared_tokens(two: Pair) -> None:
     shared = two.shared
     assert shared is not None
     step = two.draft_step(200)
     ids = two.tokenizer(PROMPT)["input_ids"]
     step.feed(torch.tensor(ids[:-1]), 0)
-    law = step.feed(torch.tensor(ids[-1:]), 1).softmax(-1)[0]
+    distribution = step.feed(torch.tensor(ids[-1:]), 1).softmax(-1)[0]
     own = bare_logits(two, shared, shared.draft.tokenizer(PROMPT)["input_ids"])
     kept = own[list(shared.to_draft.values())].softmax(-1)
-    assert torch.allclose(law[list(shared.to_draft)], kept, atol=1e-5)
+    assert torch.allclose(distribution[list(shared.to_draft)], kept, atol=1e-5)
     others = [each for each in range(two.vocabulary) if each not in shared.to_draft]
     assert others
-    assert not law[others].any()
+    assert not distribution[others].any()
 
 
-def test_many_rows_at_once_are_those_of_one_after_the_other(two: Pair) -> None:
+def test_many_rows_equal_single_rows(two: Pair) -> None:
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(two.vocabulary, (24,), generator=generator)
     at_once = two.draft_step(200).feed(tokens, 24)
@@ -198,7 +201,7 @@ def test_many_rows_at_once_are_those_of_one_after_the_other(two: Pair) -> None:
     assert torch.allclose(at_once, singly, atol=1e-4)
 
 
-def test_what_is_forgotten_leaves_no_trace(two: Pair) -> None:
+def test_forgotten_tokens_leave_no_trace(two: Pair) -> None:
     generator = torch.Generator().manual_seed(1)
     tokens = torch.randint(two.vocabulary, (30,), generator=generator)
     step = two.draft_step(200)
@@ -229,8 +232,8 @@ def test_kept_nodes_of_a_tree_are_text(two: Pair) -> None:
     assert torch.allclose(step.feed(more, 1), plain.feed(more, 1), atol=1e-4)
 
 
-def test_beyond_its_window_a_draft_reads_the_latest(two: Pair) -> None:
-    """A draft that reads little reads the end of the text, which costs acceptance and no more."""
+def test_beyond_its_window_a_draft_reads_the_latest_tokens(two: Pair) -> None:
+    """A short window costs acceptance, but the text stays correct."""
     wide = two.shared
     assert wide is not None
     narrow = SharedTokens(
@@ -240,11 +243,11 @@ def test_beyond_its_window_a_draft_reads_the_latest(two: Pair) -> None:
     step = TranslatedStep(lambda _: LibraryStep(model, wide.draft.size), narrow, 200)
     ids = two.tokenizer(PROMPT * 4)["input_ids"]
     step.feed(torch.tensor(ids[:-1]), 0)
-    law = step.feed(torch.tensor(ids[-1:]), 1)[0]
+    distribution = step.feed(torch.tensor(ids[-1:]), 1)[0]
     own = wide.draft.tokenizer(PROMPT * 4)["input_ids"]
     found = [
         torch.allclose(
-            law[list(wide.to_draft)],
+            distribution[list(wide.to_draft)],
             bare_logits(two, wide, own[-count:])[list(wide.to_draft.values())],
             atol=1e-4,
         )
@@ -258,20 +261,20 @@ def test_beyond_its_window_a_draft_reads_the_latest(two: Pair) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"branching": (2, 2)}, {"rule": "match"}])
-def test_greedy_texts_are_those_of_generate(two: Pair, settings: dict[str, Any]) -> None:
+def test_greedy_texts_match_generate(two: Pair, settings: dict[str, Any]) -> None:
     config = RunConfig(temperature=0.0, gamma=4, max_new_tokens=48, ignore_eos=True, **settings)
     run = speculate(two, PROMPT, config)
     assert any(entry.num_accepted < entry.num_drafted for entry in list(run))
     model: Any = two.target
     ids = torch.tensor([two.tokenizer(PROMPT)["input_ids"]])
-    said = model.generate(
+    generated = model.generate(
         ids, attention_mask=torch.ones_like(ids), do_sample=False, eos_token_id=None,
         max_new_tokens=48, pad_token_id=0,
     )  # fmt: skip
-    assert list(run.emitted) == said[0, ids.shape[1] :].tolist()
+    assert list(run.emitted) == generated[0, ids.shape[1] :].tolist()
 
 
-def test_only_shared_tokens_are_proposed_and_all_may_be_written(two: Pair) -> None:
+def test_drafts_only_shared_tokens_but_emits_any(two: Pair) -> None:
     shared = two.shared
     assert shared is not None
     config = RunConfig(temperature=1.0, max_new_tokens=120, ignore_eos=True)
@@ -280,12 +283,12 @@ def test_only_shared_tokens_are_proposed_and_all_may_be_written(two: Pair) -> No
     assert sum(entry.num_accepted for entry in rounds) > 5
     assert drafted <= set(shared.to_draft)
     assert not {token for entry in rounds for token in entry.emitted} <= set(shared.to_draft)
-    told = [each.insight for entry in rounds for each in entry.candidates if each.insight]
-    assert all(0.1 < each.draft_entropy < np.log(shared.count) for each in told)
+    insights = [each.insight for entry in rounds for each in entry.candidates if each.insight]
+    assert all(0.1 < each.draft_entropy < np.log(shared.count) for each in insights)
 
 
-def test_odds_along_a_text_are_those_of_the_run(two: Pair) -> None:
-    """The draft reads a text that is scored as it did while it was written."""
+def test_scored_odds_match_those_of_the_run(two: Pair) -> None:
+    """The draft reads a scored text as it did during generation."""
     config = RunConfig(temperature=1.0, max_new_tokens=60, ignore_eos=True, seed=3)
     run = speculate(two, PROMPT, config)
     rounds = list(run)
@@ -300,16 +303,16 @@ def test_odds_along_a_text_are_those_of_the_run(two: Pair) -> None:
     assert compared > 5
 
 
-# -- what is said of such pairs
+# -- notices and errors
 
 
-def test_what_is_shared_is_told(tmp_path: Path) -> None:
+def test_notes_the_shared_tokens(tmp_path: Path) -> None:
     folder = two_models(tmp_path, "words", "pieces")
     pair, shared = load_two(folder), sharing("words", "pieces")
     assert pair.info.shared_tokens == shared.count
     assert pair.info.vocabulary == 700
     assert f"{shared.count} tokens are shared" in pair.notices[0]
-    assert f"{100 * said_share(shared):.0f} %" in pair.notices[0]
+    assert f"{100 * covered_share(shared):.0f} %" in pair.notices[0]
     assert spec_of(pair.info).shared_vocabulary
     target, draft = (str(folder / role) for role in ("target", "draft"))
     found = check_pair(PairSpec(target=target, draft=draft, shared_vocabulary=True))
@@ -317,47 +320,45 @@ def test_what_is_shared_is_told(tmp_path: Path) -> None:
     assert found.notices == pair.notices[: len(found.notices)]
 
 
-def test_the_same_tokenizer_is_nothing_to_share(llama: Path) -> None:
+def test_equal_tokenizers_need_no_sharing(llama: Path) -> None:
     pair = load(llama, shared_vocabulary=True)
     assert pair.shared is None
     assert pair.info.shared_tokens is None
 
 
-def test_without_a_word_two_tokenizers_are_refused_and_the_way_out_is_named(tmp_path: Path) -> None:
+def test_rejects_two_tokenizers_and_names_the_option(tmp_path: Path) -> None:
     message = refusal(PairError, two_models(tmp_path, "words", "other words"))
     assert "different tokenizers" in message
     assert "--shared-vocabulary yes" in message
 
 
 def bytes_alone(folder: Path) -> Path:
-    """A draft that knows the bytes and no words."""
+    """A draft whose vocabulary is only bytes."""
     write_model(folder / "target", tiny_model(vocabulary=700), tokenizers()["words"])
     draft = bytes_of(257, end="</s>")
     write_model(folder / "draft", tiny_model(vocabulary=len(draft)), draft)
     return folder
 
 
-def test_too_little_in_common_is_refused_with_the_numbers(tmp_path: Path) -> None:
+def test_rejects_too_few_shared_tokens_with_the_numbers(tmp_path: Path) -> None:
     message = refusal(PairError, bytes_alone(tmp_path), shared_vocabulary=True)
     assert "257 tokens are shared, 37 % of the target's 700, 100 % of the draft's 257" in message
-    told = int(message.split(" % of what the target says")[0].rsplit(" ", 1)[1])
-    assert 0 < told < 100 * LEAST_SHARE
+    percent = int(message.split(" % of the target's tokens")[0].rsplit(" ", 1)[1])
+    assert 0 < percent < 100 * LEAST_SHARE
 
 
-def test_the_command_line_refuses_it_with_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = bytes_alone(tmp_path)
     places = [f"--target={folder / 'target'}", f"--draft={folder / 'draft'}"]
     assert main(["run", *places, "--shared-vocabulary=yes", "Once"]) == 2
     assert "too little in common: 257 tokens are shared" in capsys.readouterr().err
 
 
-def test_a_target_alone_has_nothing_to_share(llama: Path) -> None:
+def test_rejects_a_shared_vocabulary_without_a_draft(llama: Path) -> None:
     message = refusal(PairError, llama, draft=None, shared_vocabulary=True)
-    assert "there is no draft" in message
+    assert "--shared-vocabulary needs a draft" in message
 
 
-def test_it_is_yes_or_no() -> None:
+def test_shared_vocabulary_is_yes_or_no() -> None:
     with pytest.raises(ConfigError, match="shared_vocabulary is 'maybe'"):
         PairSpec(shared_vocabulary="maybe")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Drafting that ends before γ: the text is the target's own, and rounds can be played again."""
+"""Drafting that stops before γ: the target's distribution, and exact replay."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.drafting import ModelDrafter
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Draws, Sampler, make_chooser
-from specviz.engine.decoding.stopping import WhileItPays, WhileSure, _Share, make_stopper
+from specviz.engine.decoding.stopping import ConfidenceStopper, CostStopper, _Share, make_stopper
 from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.errors import ConfigError
 from specviz.record.trace import DraftingCosts, Round, RunConfig
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, timeless, tokens
-from tests.engine.test_lossless import DEPTH, ENOUGH, VOCABULARY, exact_law, p_value, tiny_pair
+from tests.engine.test_lossless import (
+    DEPTH,
+    ENOUGH,
+    VOCABULARY,
+    exact_distribution,
+    p_value,
+    tiny_pair,
+)
 from tests.engine.test_lossless import PROMPT as SHORT
 
 GAMMA = 5
@@ -44,12 +51,12 @@ def played(pair: Pair, settings: RunConfig, costs: DraftingCosts | None = USUAL)
 
 
 def lengths(rounds: Sequence[Round]) -> list[int]:
-    """Candidates drafted in the rounds that had room for γ."""
+    """Candidates drafted in rounds with room for γ."""
     return [entry.num_drafted for entry in rounds if entry.whole]
 
 
 @pytest.mark.parametrize("until", ["cost", "confidence:0.05", "count"])
-def test_the_greedy_text_is_the_targets(pair: Pair, until: str) -> None:
+def test_the_greedy_text_equals_the_targets(pair: Pair, until: str) -> None:
     greedy = config(gamma=GAMMA, draft_until=until, temperature=0.0)
     rounds = played(pair, greedy)
     assert tokens(rounds) == tuple(decode_plainly(pair, PROMPT, greedy))
@@ -57,7 +64,7 @@ def test_the_greedy_text_is_the_targets(pair: Pair, until: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [COST, UNSURE, replace(COST, temperature=0.0)])
-def test_retraced_rounds_are_the_same(pair: Pair, settings: RunConfig) -> None:
+def test_replayed_rounds_are_the_same(pair: Pair, settings: RunConfig) -> None:
     rounds = played(pair, settings)
     assert len(set(lengths(rounds))) > 1
     again = speculate(pair, PROMPT, replace(settings, record=False), costs=USUAL)
@@ -76,17 +83,17 @@ def test_retraced_rounds_are_the_same(pair: Pair, settings: RunConfig) -> None:
         assert len(timed_replay.speculative(first, last)) == last - first
 
 
-def test_free_drafting_goes_on_to_the_last_candidate(pair: Pair) -> None:
+def test_free_drafting_never_stops_early(pair: Pair) -> None:
     assert set(lengths(played(pair, COST, FREE))) == {GAMMA}
 
 
-def test_dear_drafting_never_begins(pair: Pair) -> None:
+def test_expensive_drafting_never_begins(pair: Pair) -> None:
     rounds = played(pair, COST, DEAR)
     assert set(lengths(rounds)) == {0}
     assert all(len(entry.emitted) == 1 for entry in rounds)
 
 
-def test_between_these_it_drafts_less_where_it_costs_more(pair: Pair) -> None:
+def test_drafts_less_where_drafting_costs_more(pair: Pair) -> None:
     means = [
         float(np.mean(lengths(played(pair, COST, replace(USUAL, draft_first=c, draft_next=c)))))
         for c in (0.01, 0.2, 0.5)
@@ -94,7 +101,7 @@ def test_between_these_it_drafts_less_where_it_costs_more(pair: Pair) -> None:
     assert GAMMA >= means[0] > means[1] > means[2] > 0
 
 
-def test_the_candidate_that_ends_drafting_is_judged(pair: Pair) -> None:
+def test_the_last_candidate_is_tested(pair: Pair) -> None:
     rounds = played(pair, UNSURE)
     ended = [entry for entry in rounds if entry.whole and entry.num_drafted < GAMMA]
     assert ended
@@ -102,25 +109,24 @@ def test_the_candidate_that_ends_drafting_is_judged(pair: Pair) -> None:
         *sure, unlikely = entry.candidates
         assert unlikely.draft_prob < 0.02 <= min((c.draft_prob for c in sure), default=1.0)
     standing = [entry for entry in ended if entry.num_accepted == entry.num_drafted]
-    fallen = [entry for entry in ended if entry.candidates[-1].verdict == "rejected"]
+    rejected = [entry for entry in ended if entry.candidates[-1].verdict == "rejected"]
     assert standing
-    assert fallen
+    assert rejected
     assert all(entry.extra_kind == "bonus" for entry in standing)
 
 
 # -- what is learned
 
 
-def test_it_goes_on_while_the_chance_to_stand_is_worth_the_cost() -> None:
-    """The prior, by hand: of what the draft doubts half is right. A first step so dear that λ is
-    1, and one further row to verify."""
+def test_continues_while_acceptance_is_worth_the_cost() -> None:
+    """By hand under the prior, with a first step so expensive that λ is 1 and one further row."""
     for chance, pays in ((0.93, 0.75 * (1 + 0.935) / 2), (0.02, 0.75 * (1 + 0.05) / 2)):
-        for cost, goes_on in ((pays - 1e-9, True), (pays + 1e-9, False)):
+        for cost, should_continue in ((pays - 1e-9, True), (pays + 1e-9, False)):
             costs = replace(USUAL, draft_first=5.0, draft_next=cost - 0.04, verify=(1, 1, 1.04))
-            stopper = WhileItPays(costs, greedy=False)
-            assert not stopper.goes_on(0)
-            saw(stopper, chance)
-            assert stopper.goes_on(1) == goes_on
+            stopper = CostStopper(costs, greedy=False)
+            assert not stopper.should_continue(0)
+            observe(stopper, chance)
+            assert stopper.should_continue(1) == should_continue
 
 
 @given(
@@ -130,18 +136,18 @@ def test_it_goes_on_while_the_chance_to_stand_is_worth_the_cost() -> None:
     st.floats(0.05, 0.98),
     st.floats(1.0, 4.0),
 )
-def test_it_drafts_the_length_that_is_worth_most(
+def test_drafts_the_optimal_length(
     rows: list[float], first: float, later: float, share: float, rate: float
 ) -> None:
-    """Where every candidate stands with the same chance, by looking at each length; verifying more
-    may cost less."""
+    """By trying each length, with equal acceptance of all candidates; verifying more may be
+    cheaper."""
     verify = (1.0, *rows)
     worth = [
-        sum(share**stood for stood in range(length + 1))
+        sum(share**num_accepted for num_accepted in range(length + 1))
         - rate * ((first + (length - 1) * later if length else 0.0) + row)
         for length, row in enumerate(verify)
     ]
-    stopper = WhileItPays(
+    stopper = CostStopper(
         DraftingCosts(draft_first=first, draft_next=later, verify=verify), greedy=False
     )
     (known,) = stopper._known
@@ -149,73 +155,73 @@ def test_it_drafts_the_length_that_is_worth_most(
     same = replace(known, bins=(even,) * len(known.bins), any=even, tokens=rate, steps=1.0)
     stopper._known = [same]
     length = 0
-    while stopper.goes_on(length):
-        saw(stopper, 0.5)
+    while stopper.should_continue(length):
+        observe(stopper, 0.5)
         length += 1
     assert worth[length] == pytest.approx(max(worth), abs=1e-9)
 
 
-def test_a_hump_in_the_cost_of_verifying_does_not_end_drafting() -> None:
+def test_looks_past_an_expensive_row() -> None:
     """Two rows cost half a step more, five hardly more than one."""
     hump = replace(USUAL, draft_first=0.05, draft_next=0.02, verify=(1, 1.5, 1.7, 1.3, 1.2, 1.2))
-    assert WhileItPays(hump, greedy=False).goes_on(0)
+    assert CostStopper(hump, greedy=False).should_continue(0)
     alone = replace(hump, verify=(1, 1.8, 2.7, 3.6, 4.5, 5.4))
-    assert not WhileItPays(alone, greedy=False).goes_on(0)
+    assert not CostStopper(alone, greedy=False).should_continue(0)
 
 
-def saw(stopper: WhileItPays, chance: float) -> None:
-    law = torch.tensor([[chance, 1 - chance]])
-    stopper.saw(law.log(), law, torch.tensor([0]))
+def observe(stopper: CostStopper, chance: float) -> None:
+    distribution = torch.tensor([[chance, 1 - chance]])
+    stopper.observe(distribution.log(), distribution, torch.tensor([0]))
 
 
-def test_candidates_that_fall_teach_it_to_stop_and_it_tries_again_later() -> None:
-    stopper = WhileItPays(USUAL, greedy=False)
+def test_rejections_stop_drafting_for_a_while() -> None:
+    stopper = CostStopper(USUAL, greedy=False)
     drafted = []
     for index in range(200):
-        goes_on = stopper.goes_on(0)
-        drafted.append(goes_on)
-        if goes_on:
-            saw(stopper, 0.3)
+        should_continue = stopper.should_continue(0)
+        drafted.append(should_continue)
+        if should_continue:
+            observe(stopper, 0.3)
         stopper.learn(index, 0, 1)
     assert all(drafted[:3])
     assert 0 < sum(drafted[50:]) < 50
 
 
-def test_going_back_unlearns_exactly() -> None:
-    stopper, moments = WhileItPays(USUAL, greedy=False), []
+def test_going_back_restores_the_state() -> None:
+    stopper, moments = CostStopper(USUAL, greedy=False), []
     for index in range(20):
         moments.append(stopper._known[-1])
         for chance in (0.9, 0.5, 0.1)[: 1 + index % 3]:
-            saw(stopper, chance)
+            observe(stopper, chance)
         stopper.learn(index, index % 2, 1 + index % 2)
     assert len(set(moments)) == 20
     for index in (13, 13, 7, 0):
-        saw(stopper, 0.2)  # of a round that was not finished
+        observe(stopper, 0.2)  # in an unfinished round
         stopper.go_back(index)
         assert stopper._known[-1] == moments[index]
         assert not stopper._places
 
 
-def test_at_temperature_0_the_chance_is_that_at_1() -> None:
+def test_uses_the_probability_at_temperature_1_if_greedy() -> None:
     logits, one_hot = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 0.0]])
     for greedy, sure in ((True, False), (False, True)):
-        stopper = WhileSure(0.6, greedy=greedy)
-        stopper.saw(logits, one_hot, torch.tensor([0]))
-        assert stopper.goes_on(1) == sure
+        stopper = ConfidenceStopper(0.6, greedy=greedy)
+        stopper.observe(logits, one_hot, torch.tensor([0]))
+        assert stopper.should_continue(1) == sure
 
 
 @pytest.mark.parametrize("costs", [None, replace(USUAL, verify=USUAL.verify[:GAMMA])])
-def test_without_costs_it_is_refused_in_one_line(costs: DraftingCosts | None) -> None:
-    with pytest.raises(ConfigError, match="no costs of drafting 5 tokens") as refused:
+def test_rejects_cost_stopping_without_costs(costs: DraftingCosts | None) -> None:
+    with pytest.raises(ConfigError, match="step costs of 5 candidates") as refused:
         make_stopper(COST, costs)
     assert "\n" not in str(refused.value)
 
 
-# -- the law of the text
+# -- the distribution of the text
 
 
 def looped(until: str, *, dropping: float = 0.0, count: int = 2_000) -> tuple[np.ndarray, set[int]]:
-    """First tokens of runs, each with a seed of its own, as cells; and how much rounds drafted."""
+    """Cells of the first tokens of runs with different seeds, and the lengths drafted."""
     texts, drafted = np.empty((count, DEPTH), dtype=np.int64), set[int]()
     for seed in range(count):
         settings = RunConfig(
@@ -231,7 +237,7 @@ def looped(until: str, *, dropping: float = 0.0, count: int = 2_000) -> tuple[np
 
 
 class Dropping(ModelDrafter):
-    """The fault: a drawn candidate that is unlikely is thrown away, with all behind it."""
+    """The fault: drops an unlikely drawn candidate and all after it."""
 
     def __init__(self, pair: Pair, settings: RunConfig, threshold: float) -> None:
         choose = make_chooser(settings, Sampler(settings))
@@ -248,13 +254,13 @@ class Dropping(ModelDrafter):
 
 
 @pytest.mark.parametrize("until", ["cost", "confidence:0.2"])
-def test_the_first_tokens_have_the_law_of_the_target(until: str) -> None:
+def test_the_first_tokens_have_the_targets_distribution(until: str) -> None:
     cells, drafted = looped(until)
     assert len(drafted) > 2
-    assert p_value(cells, exact_law("plain")) > ENOUGH
+    assert p_value(cells, exact_distribution("plain")) > ENOUGH
 
 
-def test_the_test_fails_a_drafter_that_drops_what_it_drew() -> None:
+def test_detects_a_drafter_that_drops_candidates() -> None:
     cells, drafted = looped("count", dropping=0.2)
     assert 0 in drafted
-    assert p_value(cells, exact_law("plain")) < 1e-6
+    assert p_value(cells, exact_distribution("plain")) < 1e-6

@@ -1,4 +1,4 @@
-"""Suffix lookup: its proposals against a search through the texts, and its rounds in the loop."""
+"""Suffix lookup: proposals against a brute-force search, and rounds in the loop."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def proposed(by: Drafter, history: Sequence[int], count: int) -> list[int]:
 def found_by_search(
     texts: Sequence[Sequence[int]], history: list[int], count: int, longest: int = LONGEST
 ) -> list[int]:
-    """By looking at every place of every text for every length. Places of the history are last."""
+    """Search every position of every text for every length; the history's come last."""
     copied: list[int] = []
     while len(copied) < count:
         read = history + copied
@@ -65,10 +65,10 @@ def found_by_search(
 
 
 @given(st.lists(TEXT, max_size=4), st.lists(st.integers(0, 2), min_size=1, max_size=40), st.data())
-def test_it_proposes_what_a_search_finds(
+def test_proposals_match_a_brute_force_search(
     texts: list[list[int]], text: list[int], data: st.DataObject
 ) -> None:
-    """As the text grows by some tokens at a time, and after it went back."""
+    """While the text grows, and after it went back."""
     by = drafter(*texts, vocabulary=3)
     by.prefill(text[:1])
     ends = data.draw(st.lists(st.integers(1, len(text)), min_size=1, max_size=8))
@@ -77,10 +77,10 @@ def test_it_proposes_what_a_search_finds(
 
 
 @given(st.lists(TEXT, max_size=3), st.lists(st.integers(0, 1), max_size=40), st.integers(1, 6))
-def test_runs_are_no_longer_than_the_longest(
+def test_matches_are_limited_in_length(
     texts: list[list[int]], text: list[int], longest: int
 ) -> None:
-    """What is counted of shorter runs stays what a search counts."""
+    """Counts of shorter matches still equal those of a search."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(suffix_automaton, "LONGEST", longest)
         by = drafter(*texts, vocabulary=3)
@@ -90,7 +90,7 @@ def test_runs_are_no_longer_than_the_longest(
 
 
 @given(st.lists(TEXT, max_size=3), TEXT, TEXT, st.integers(0, 24))
-def test_after_going_back_the_text_may_go_on_otherwise(
+def test_a_text_may_change_after_going_back(
     texts: list[list[int]], first: list[int], second: list[int], kept: int
 ) -> None:
     by = drafter(*texts, vocabulary=3)
@@ -103,17 +103,17 @@ def test_after_going_back_the_text_may_go_on_otherwise(
 @pytest.mark.parametrize(
     ("texts", "history", "copied"),
     [
-        ([], [1, 2, 3], []),  # nothing comes twice
+        ([], [1, 2, 3], []),  # nothing repeats
         ([], [], []),
-        ([], [1, 2, 9, 8, 7, 1], [2]),  # one word alike, one candidate
+        ([], [1, 2, 9, 8, 7, 1], [2]),  # one matching token, one candidate
         ([], [1, 2, 9, 8, 7, 1, 2], [9, 8]),
         ([], [1, 2, 1, 2, 1, 3, 1], [2]),  # more often, though not the latest
-        ([], [4, 1, 2, 5, 1, 3, 4, 1], [2, 5]),  # after the longer run
+        ([], [4, 1, 2, 5, 1, 3, 4, 1], [2, 5]),  # after the longer match
         ([[6, 7, 8]], [7], [8]),
         ([[1, 3], [1, 3]], [1, 2, 1], [3]),  # counted in all of them
         ([[1, 3]], [1, 2, 1], [2]),  # the own text is the latest
-        ([[1, 2], [2, 3]], [0, 1], [2]),  # no text goes on with the next
-        ([], [5, 6] * 6, [5, 6, 5, 6, 5, 6]),  # on in circles
+        ([[1, 2], [2, 3]], [0, 1], [2]),  # texts are not concatenated
+        ([], [5, 6] * 6, [5, 6, 5, 6, 5, 6]),  # cyclic
     ],
 )
 def test_examples(texts: list[list[int]], history: list[int], copied: list[int]) -> None:
@@ -121,14 +121,14 @@ def test_examples(texts: list[list[int]], history: list[int], copied: list[int])
     assert found_by_search(texts, history, 6) == copied
 
 
-def test_its_laws_are_certain() -> None:
+def test_proposals_are_one_hots() -> None:
     proposal = drafter(vocabulary=16).propose([1, 2, 3, 1, 2], 4, None, None)
     assert proposal.token_ids.tolist() == [3, 1]
     assert torch.equal(proposal.probs, torch.eye(16)[[3, 1]])
     assert (proposal.logits, proposal.catch_up, proposal.parents) == (None, 0, None)
 
 
-def test_texts_are_shared_and_stay_as_they_are() -> None:
+def test_shared_texts_are_not_modified() -> None:
     shared = SuffixAutomaton([[1, 2, 3, 4]])
     one, other = (SuffixDrafter(16, HOST, shared) for _ in range(2))
     assert proposed(one, [1, 9, 1, 9, 1], 2) == [9, 1]
@@ -137,14 +137,14 @@ def test_texts_are_shared_and_stay_as_they_are() -> None:
 
 @cache
 def looping_pair() -> Pair:
-    """Its greedy text soon goes round in seven tokens, so that much of it is a copy."""
+    """Its greedy text soon cycles through seven tokens, so much of it is copied."""
     target = tiny_model("llama", sigma=0.05, seed=3)
     return pair_of(target, noisy_copy(target, 0.05), step="lean")
 
 
 @pytest.mark.parametrize("gamma", [1, 3, 8])
 @pytest.mark.parametrize("prompt", [LOOPING, PROMPT, (7,)])
-def test_it_writes_the_plain_text(prompt: tuple[int, ...], gamma: int) -> None:
+def test_suffix_lookup_emits_the_plain_text(prompt: tuple[int, ...], gamma: int) -> None:
     pair = llama_pair("lean")
     settings = config(temperature=0.0, gamma=gamma, drafter="suffix", max_new_tokens=120)
     rounds = play(pair, settings, prompt)
@@ -152,7 +152,7 @@ def test_it_writes_the_plain_text(prompt: tuple[int, ...], gamma: int) -> None:
     assert any(entry.num_accepted for entry in rounds)
 
 
-def test_it_writes_the_text_of_the_library() -> None:
+def test_suffix_lookup_matches_generate() -> None:
     settings = config(temperature=0.0, gamma=8, drafter="suffix", max_new_tokens=90)
     rounds = play(looping_pair(), settings, LOOPING)
     model = tiny_model("llama", sigma=0.05, seed=3)
@@ -191,7 +191,7 @@ def test_after_going_back_the_rounds_are_the_same_again() -> None:
 
 
 @pytest.mark.parametrize("kind", ["copying", "list"])
-def test_less_of_what_it_drafts_falls_than_of_prompt_lookup(kind: str) -> None:
+def test_suffix_lookup_accepts_more_than_prompt_lookup(kind: str) -> None:
     pair = load_pair(PairSpec(name="tinystories", threads=1))
     prompts = [
         tuple(encode_prompt(pair, preset.text, chat=False))
@@ -221,8 +221,8 @@ def yield_of(rounds: list[Round]) -> float:
     return sum(entry.num_accepted for entry in rounds) / sum(entry.num_drafted for entry in rounds)
 
 
-def test_a_token_that_is_repeated_for_long_takes_no_longer_than_another() -> None:
-    """A look-up stays below 0.2 ms on an idle core; a busy one is given twice that."""
+def test_a_repeated_token_is_looked_up_as_fast() -> None:
+    """A look-up takes below 0.2 ms on an idle core; the test allows twice that."""
     by, seconds = drafter(), list[float]()
     text = [7] * 4000
     for end in (2000, *range(2001, 2100), 3900, *range(3901, 4000)):
@@ -235,13 +235,13 @@ def test_a_token_that_is_repeated_for_long_takes_no_longer_than_another() -> Non
     assert late < 0.4e-3
 
 
-def test_a_look_up_in_a_thousand_texts_takes_a_fraction_of_a_millisecond() -> None:
-    """Below 0.2 ms on an idle core; a busy one is given twice that."""
+def test_a_look_up_in_a_thousand_texts_is_fast() -> None:
+    """Below 0.2 ms on an idle core; the test allows twice that."""
     vocabulary, chance = 4096, random.Random(0)
-    steep = list(accumulate(1 / rank for rank in range(1, vocabulary + 1)))  # as words are
+    steep = list(accumulate(1 / rank for rank in range(1, vocabulary + 1)))  # like words
     texts = [chance.choices(range(vocabulary), cum_weights=steep, k=128) for _ in range(1000)]
     by = SuffixDrafter(vocabulary, HOST, SuffixAutomaton(texts))
-    text = [token for part in chance.sample(texts, 4) for token in part[:64]]  # much is a copy
+    text = [token for part in chance.sample(texts, 4) for token in part[:64]]  # much is copied
     by.prefill(text[:10])
     seconds, sizes = list[float](), set[int]()
     for end in range(12, len(text), 2):

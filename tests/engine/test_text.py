@@ -1,4 +1,4 @@
-"""Token texts: bytes by id, and whole characters where several ids complete them."""
+"""Token texts: bytes by id, and characters split over several ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXTS = (
 
 
 def sentencepiece_like() -> PreTrainedTokenizerFast:
-    """Pieces with a visible space, and bytes for what no piece covers."""
+    """Pieces with a visible space, and byte tokens for the rest."""
     words = ["<unk>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     words += ["▁", "a", "b", "▁a", "▁ab", "é"]
     vocabulary = {word: index for index, word in enumerate(words)}
@@ -83,7 +83,7 @@ def test_special_and_added_tokens_are_their_own_text() -> None:
     assert table.text(size - 1) == "naïve Ġ"
 
 
-def test_ids_beyond_the_tokenizer_are_nothing() -> None:
+def test_ids_beyond_the_tokenizer_are_empty() -> None:
     tokenizer = small_tokenizer()
     table = make_token_table(tokenizer, len(tokenizer) + 5)
     assert table.text(len(tokenizer) + 2) == ""
@@ -91,12 +91,12 @@ def test_ids_beyond_the_tokenizer_are_nothing() -> None:
     assert table.join([len(tokenizer) + 2, 10**6]) == ""
 
 
-def test_what_looks_like_a_byte_and_is_none_is_text() -> None:
+def test_invalid_byte_tokens_are_text() -> None:
     tokenizer = sentencepiece_like()
     tokenizer.backend_tokenizer.add_tokens(["<0xGG>"])
     table = make_token_table(tokenizer, len(tokenizer))
     assert table.text(len(tokenizer) - 1) == "<0xGG>"
 
 
-def test_joining_nothing_is_nothing() -> None:
+def test_joining_no_tokens_gives_an_empty_text() -> None:
     assert TokenTable((b"a",), ("a",)).join([]) == ""

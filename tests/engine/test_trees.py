@@ -1,4 +1,4 @@
-"""A step that holds a tree: each node's logits are those of its path, fed alone."""
+"""Trees in a step: each node has the logits of its path fed alone."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Tree:
         return [*before, node]
 
     def branch(self, step: Step, sizes: Sequence[int]) -> torch.Tensor:
-        """All logits, by several calls."""
+        """All logits, fed in several calls."""
         parts, begin = [], 0
         for size in sizes:
             part = slice(begin, begin + size)
@@ -76,7 +76,7 @@ class Tree:
 
 
 def random_tree(count: int, seed: int, deepest: int = 4) -> Tree:
-    """Any parent that is not too deep, so branching is mixed and levels are not in order."""
+    """Random parents of limited depth: mixed branching, unordered levels."""
     generator = torch.Generator().manual_seed(seed)
     parents: list[int] = []
     depths: list[int] = []
@@ -102,7 +102,9 @@ def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 
 @pytest.mark.parametrize(("kind", "family"), KINDS)
 @pytest.mark.parametrize("sizes", [(9,), (2, 3, 1, 5), (30, 12)], ids=str)
-def test_each_node_says_what_its_path_says(kind: str, family: str, sizes: tuple[int, ...]) -> None:
+def test_each_node_has_the_logits_of_its_path(
+    kind: str, family: str, sizes: tuple[int, ...]
+) -> None:
     step, tree = make(kind, family), random_tree(sum(sizes), seed=len(sizes))
     assert len(set(tree.parents)) > 3
     step.feed(ids(PROMPT, 5), 0)
@@ -114,7 +116,7 @@ def test_each_node_says_what_its_path_says(kind: str, family: str, sizes: tuple[
 
 
 @pytest.mark.parametrize(("kind", "family"), KINDS)
-def test_what_is_kept_is_as_if_it_had_been_fed(kind: str, family: str) -> None:
+def test_kept_nodes_equal_fed_tokens(kind: str, family: str) -> None:
     tree = Tree(ids(8, 1), (-1, -1, 0, 1, 1, 4, 4, 6))
     step, other = make(kind, family), make(kind, family)
     for each in (step, other):
@@ -132,7 +134,7 @@ def test_what_is_kept_is_as_if_it_had_been_fed(kind: str, family: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "family"), KINDS)
-def test_a_tree_without_branches_is_a_feed(kind: str, family: str) -> None:
+def test_a_chain_of_nodes_equals_a_feed(kind: str, family: str) -> None:
     step, count = make(kind, family), MOST_ROWS
     step.feed(ids(PROMPT, 5), 0)
     tree = Tree(ids(count, 2), tuple(range(-1, count - 1)))
@@ -146,10 +148,10 @@ def test_a_tree_without_branches_is_a_feed(kind: str, family: str) -> None:
 
 @pytest.mark.parametrize("family", [*LEAN, "windows in some layers"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_the_bits_depend_neither_on_threads_nor_on_what_else_is_open(
+def test_logits_do_not_depend_on_threads_or_on_other_open_nodes(
     monkeypatch: pytest.MonkeyPatch, family: str, dtype: str
 ) -> None:
-    """Nor on the order of the nodes: each has those of its path, fed alone."""
+    """Nor on the order of the nodes."""
     tree = random_tree(26, seed=8)
     for threads in (1, 2, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
@@ -162,7 +164,7 @@ def test_the_bits_depend_neither_on_threads_nor_on_what_else_is_open(
 
 
 @pytest.mark.parametrize("kind", ["library", "torch", "compiled"])
-def test_a_tree_may_stand_behind_nothing(kind: str) -> None:
+def test_a_tree_may_follow_an_empty_text(kind: str) -> None:
     step, tree = make(kind, "mistral"), random_tree(7, seed=3)
     logits = tree.branch(step, (7,))
     step.keep(())
@@ -184,7 +186,7 @@ def test_hidden_states_are_those_of_the_nodes(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["library", "torch", "compiled"])
-def test_open_nodes_are_settled_first(kind: str) -> None:
+def test_feeding_requires_settled_nodes(kind: str) -> None:
     step = make(kind, "llama")
     step.feed(ids(4, 5), 0)
     step.branch(ids(3, 1), (-1, 0, 0))
@@ -198,7 +200,7 @@ def test_open_nodes_are_settled_first(kind: str) -> None:
         step.branch(ids(1, 1), (3,))  # its own parent
 
 
-def test_a_family_that_shows_siblings_to_each_other_is_refused(
+def test_rejects_a_family_whose_mask_shows_siblings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     step = make("library", "gpt2")
@@ -214,14 +216,14 @@ def test_a_family_that_shows_siblings_to_each_other_is_refused(
     assert step.length == 4
 
 
-def test_a_kind_of_layer_that_is_unknown_is_refused() -> None:
+def test_rejects_an_unknown_kind_of_layer() -> None:
     model = tiny_model("qwen2", layer_types=["full_attention", "full_attention"])
     model.config.layer_types = ["chunked_attention", "full_attention"]
     with pytest.raises(PairError, match="cannot draft trees"):
         LibraryStep(model, VOCABULARY).branch(ids(2, 1), (-1, -1))
 
 
-def test_a_family_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tree_support_is_tested_once_per_model(monkeypatch: pytest.MonkeyPatch) -> None:
     model, tries = tiny_model("phi"), []
     tried = step_module._agrees_with_paths
     monkeypatch.setattr(

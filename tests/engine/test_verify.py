@@ -1,4 +1,4 @@
-"""Verification: an identity first, then torch against the oracle, then against itself."""
+"""Verification: the identity, torch against the oracle, and batches against rows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from specviz.engine.decoding.sampling import Sampler
 from specviz.engine.decoding.verify import Lossless, Rule, Verification, verify
 from specviz.record.trace import RunConfig
 from tests.engine import oracle
-from tests.engine.distributions import LAST, UNIFORM, laws
+from tests.engine.distributions import LAST, UNIFORM, distributions
 
 SAMPLED = Sampler(RunConfig(temperature=1.0))
 GREEDY = Sampler(RunConfig(temperature=0.0))
 
 
 class Probe(Sampler):
-    """A sampler that keeps the law it was asked to draw from."""
+    """A sampler that records the distribution it draws from."""
 
     def __init__(self) -> None:
         super().__init__(RunConfig(temperature=1.0))
-        self.law = torch.empty(0)
+        self.distribution = torch.empty(0)
 
     def draw(self, probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-        self.law = probs
+        self.distribution = probs
         return super().draw(probs, uniforms)
 
 
@@ -54,8 +54,8 @@ def run_verify(
 # -- the algebra
 
 
-@given(st.integers(1, 9).flatmap(lambda size: st.tuples(laws(size), laws(size))))
-def test_one_position_emits_exactly_the_law_of_the_target(
+@given(st.integers(1, 9).flatmap(lambda size: st.tuples(distributions(size), distributions(size))))
+def test_one_position_emits_exactly_the_targets_distribution(
     pair: tuple[np.ndarray, np.ndarray],
 ) -> None:
     draft, target = pair
@@ -64,13 +64,13 @@ def test_one_position_emits_exactly_the_law_of_the_target(
     )
 
 
-@given(st.integers(1, 9).flatmap(lambda size: st.tuples(laws(size), laws(size))))
-def test_the_engines_own_residual_makes_the_emitted_law_the_targets(
+@given(st.integers(1, 9).flatmap(lambda size: st.tuples(distributions(size), distributions(size))))
+def test_the_engines_residual_completes_the_targets_distribution(
     pair: tuple[np.ndarray, np.ndarray],
 ) -> None:
     draft, target = pair
     residual = Lossless().residual(torch.from_numpy(draft), torch.from_numpy(target)).numpy()
-    # what is accepted and the residual, unnormalised, already add up to the target
+    # accepted mass and unnormalised residual add up to the target
     np.testing.assert_allclose(
         draft * oracle.odds(draft, target) + residual, target, rtol=0, atol=1e-12
     )
@@ -80,9 +80,7 @@ def test_the_engines_own_residual_makes_the_emitted_law_the_targets(
 
 @pytest.mark.parametrize("gamma", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_rounds_over_models_with_context_emit_exactly_the_joint_law_of_the_target(
-    gamma: int, seed: int
-) -> None:
+def test_rounds_emit_exactly_the_targets_joint_distribution(gamma: int, seed: int) -> None:
     size, depth = 3, 3
     rng = np.random.default_rng(seed)
     tables = [
@@ -108,8 +106,8 @@ def _texts(size: int, length: int) -> list[tuple[int, ...]]:
 def rounds(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, list[int], list[float], float]:
     """Distributions, candidates the draft could have drawn, and uniforms."""
     size, count = draw(st.integers(2, 7)), draw(st.integers(1, 5))
-    draft = np.stack([draw(laws(size)) for _ in range(count)])
-    target = np.stack([draw(laws(size)) for _ in range(count + 1)])
+    draft = np.stack([draw(distributions(size)) for _ in range(count)])
+    target = np.stack([draw(distributions(size)) for _ in range(count + 1)])
     possible = [np.flatnonzero(row.astype(np.float32)).tolist() for row in draft]
     candidates = [draw(st.sampled_from(tokens)) for tokens in possible]
     uniforms = draw(st.lists(UNIFORM, min_size=count, max_size=count))
@@ -133,16 +131,16 @@ def test_torch_agrees_with_the_oracle(
     accepted = int(found.num_accepted)
     assert accepted == oracle.verdicts(uniforms, own, theirs)
 
-    law = probe.law.double().numpy()
+    distribution = probe.distribution.double().numpy()
     if accepted == len(candidates):
         expected = target[-1]
     else:
         expected = oracle.recovery(
             draft[accepted].astype(np.float32), target[accepted].astype(np.float32)
         )
-    np.testing.assert_allclose(law, expected, atol=1e-6)
-    assert int(found.extra) == oracle.draw(probe.law.double().tolist(), extra)
-    assert law[int(found.extra)] > 0.0
+    np.testing.assert_allclose(distribution, expected, atol=1e-6)
+    assert int(found.extra) == oracle.draw(probe.distribution.double().tolist(), extra)
+    assert distribution[int(found.extra)] > 0.0
 
 
 @given(rounds())
@@ -160,23 +158,25 @@ def test_greedy_is_a_one_hot_through_the_same_function(
     assert int(found.extra) == wanted[expected]
 
 
-@given(laws(6), st.lists(UNIFORM, min_size=3, max_size=3), UNIFORM)
+@given(distributions(6), st.lists(UNIFORM, min_size=3, max_size=3), UNIFORM)
 def test_equal_models_accept_everything(
-    law: np.ndarray, uniforms: list[float], extra: float
+    distribution: np.ndarray, uniforms: list[float], extra: float
 ) -> None:
-    token = int(law.argmax())
-    same = np.stack([law] * 4)
+    token = int(distribution.argmax())
+    same = np.stack([distribution] * 4)
     found = run_verify(same[:3], same, [token] * 3, uniforms, extra)
     assert int(found.num_accepted) == 3
 
 
 def test_an_empty_residual_gives_the_target_and_never_nan() -> None:
-    """A rejection where the two agree can only come of a candidate the draft never drew."""
-    law = np.array([0.0, 0.25, 0.75])
+    """Equal models reject only a candidate that the draft cannot draw."""
+    distribution = np.array([0.0, 0.25, 0.75])
     probe = Probe()
-    found = run_verify(law[None], np.stack([law, law]), [0], [0.5], 0.9, sampler=probe)
+    found = run_verify(
+        distribution[None], np.stack([distribution, distribution]), [0], [0.5], 0.9, sampler=probe
+    )
     assert int(found.num_accepted) == 0
-    assert probe.law.tolist() == law.tolist()
+    assert probe.distribution.tolist() == distribution.tolist()
     assert int(found.extra) == 2
 
 
@@ -189,7 +189,7 @@ def test_no_candidates_draws_from_the_target() -> None:
         assert found.draft_probs.shape == (0,)
 
 
-def test_a_candidate_the_target_rules_out_is_rejected_whatever_the_uniform() -> None:
+def test_rejects_a_candidate_of_target_probability_0() -> None:
     draft, target = np.array([[0.5, 0.5]]), np.array([[0.0, 1.0], [0.5, 0.5]])
     for uniform in (0.0, 2.0**-24, 0.5, LAST):
         found = run_verify(draft, target, [0], [uniform])
@@ -197,7 +197,7 @@ def test_a_candidate_the_target_rules_out_is_rejected_whatever_the_uniform() -> 
         assert int(found.extra) == 1
 
 
-def test_nothing_after_the_first_rejection_counts() -> None:
+def test_candidates_after_the_first_rejection_do_not_matter() -> None:
     draft = np.full((3, 2), 0.5)
     target = np.array([[0.5, 0.5], [0.0, 1.0], [0.5, 0.5], [0.5, 0.5]])
     found = run_verify(draft, target, [0, 0, 0], [0.1, 0.1, 0.1])

@@ -1,4 +1,4 @@
-"""Tokenizers that differ, and pairs of tiny models that speak them."""
+"""Different tokenizers, and pairs of tiny models that use them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.pair import Pair
-from specviz.engine.model.shared_tokens import SharedTokens, make_wording, share_tokens
+from specviz.engine.model.shared_tokens import SharedTokens, make_token_vocabulary, share_tokens
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from tests.engine.models import build, noisy_copy, tiny_model, write_model
@@ -40,8 +40,8 @@ def bytes_of(size: int, *, end: str, texts: list[str] | None = None) -> PreTrain
 
 
 def pieces_of(size: int) -> PreTrainedTokenizerFast:
-    """As Llama's: a visible space before every word and before the text, a mark of its beginning,
-    and bytes, which are no marks, for what no piece covers."""
+    """Like Llama's: a visible space before every word and the text, a begin mark, and byte tokens
+    for what no piece covers."""
     marks = ["<unk>", "<s>", OTHER_END]
     spelt = [*marks, *(f"<0x{byte:02X}>" for byte in range(256))]
     trained = Tokenizer(models.BPE(unk_token="<unk>"))
@@ -70,7 +70,7 @@ def pieces_of(size: int) -> PreTrainedTokenizerFast:
 
 @cache
 def tokenizers() -> dict[str, PreTrainedTokenizerFast]:
-    """Of three sizes and two kinds."""
+    """Tokenizers of three sizes and two kinds."""
     return {
         "words": bytes_of(700, end="<|endoftext|>"),
         "other words": bytes_of(400, end=OTHER_END, texts=_text()[::2]),
@@ -80,13 +80,13 @@ def tokenizers() -> dict[str, PreTrainedTokenizerFast]:
 
 def sharing(target: str, draft: str, *, draft_context: int | None = None) -> SharedTokens:
     own = tokenizers()
-    ours, theirs = (make_wording(own[each], len(own[each])) for each in (target, draft))
+    ours, theirs = (make_token_vocabulary(own[each], len(own[each])) for each in (target, draft))
     return share_tokens(ours, theirs, draft_context)
 
 
 def two_models(folder: Path, target: str, draft: str, **changes: int) -> Path:
-    """Folders of a target and a draft of its kin, each with a tokenizer of its own. ``changes``: of
-    the draft's configuration."""
+    """Write a target and a related draft with different tokenizers; ``changes`` apply to the
+    draft's configuration."""
     own = tokenizers()
     model = tiny_model(vocabulary=len(own[target]), eos_token_id=own[target].eos_token_id)
     write_model(folder / "target", model, own[target])
@@ -95,8 +95,8 @@ def two_models(folder: Path, target: str, draft: str, **changes: int) -> Path:
 
 
 def kin(target: PreTrainedModel, shared: SharedTokens, **changes: Any) -> PreTrainedModel:
-    """The same model in another vocabulary, a little noise added: to a shared token it gives what
-    the target gives, to its own tokens anything."""
+    """The model in another vocabulary, with some noise: similar logits for shared tokens, arbitrary
+    ones for others."""
     end = shared.draft.tokenizer.eos_token_id
     config = copy.deepcopy(target.config)
     for name, value in {"vocab_size": shared.draft.size, "eos_token_id": end, **changes}.items():

@@ -1,4 +1,4 @@
-"""A run in the engines' figures: every value worked out by hand."""
+"""A run in the figures of serving engines, against values computed by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def values(trace: Trace, engine: str) -> dict[str, Any]:
     return {each.name: each.value for each in engine_figures(trace) if each.engine == engine}
 
 
-# Rounds "aar", "aaa", "rdd" and "ad", the last one cut: 11 drafted, 2 + 3 + 0 + 1 accepted, and
+# Rounds "aar", "aaa", "rdd" and "ad", the last one cut: 11 drafted, 2 + 3 + 0 + 1 accepted,
 # 3 + 4 + 1 + 1 tokens.
 COUNTERS = {
     "spec_decode_num_drafts_total": 4,
@@ -76,7 +76,7 @@ def test_lm_studio_and_tensorrt() -> None:
     assert values(paper_trace(), "TensorRT-LLM") == {"avg_decoded_tokens_per_iter": close(9 / 4)}
 
 
-def test_rounds_without_a_draft_count_for_some() -> None:
+def test_rounds_without_a_draft_count_for_some_figures() -> None:
     rounds = [make_round(""), make_round("aaar"), make_round("a")]
     trace = make_trace(rounds, config=LOOKUP)
     found = values(trace, "vLLM")
@@ -88,7 +88,7 @@ def test_rounds_without_a_draft_count_for_some() -> None:
     assert values(trace, "SGLang") == {}
 
 
-def test_sglangs_histogram_ends_where_no_round_accepted_more() -> None:
+def test_sglangs_histogram_ends_at_the_most_accepted() -> None:
     trace = make_trace(["ard", "rdd"], config=RunConfig(gamma=3))
     assert values(trace, "SGLang")["spec_correct_drafts_histogram"] == (1, 1)
 
@@ -107,7 +107,7 @@ def by_name(found: Sequence[EngineFigure], name: str) -> EngineFigure:
     return next(each for each in found if each.name == name)
 
 
-def test_what_engines_call_the_rate_is_the_catalogues() -> None:
+def test_the_engines_rate_is_the_draft_acceptance_rate() -> None:
     trace = make_trace(["aar", "aaa", "rdd"])
     figures, found = metrics(trace), engine_figures(trace)
     rate = by_name(found, "draft_acceptance_rate").value
@@ -117,7 +117,7 @@ def test_what_engines_call_the_rate_is_the_catalogues() -> None:
     assert by_name(found, "mean_acceptance_length").value == close(figures.tau)
 
 
-def test_names_are_said_once_and_definitions_are_one_line() -> None:
+def test_names_are_unique_and_definitions_are_one_line() -> None:
     found = engine_figures(paper_trace())
     assert len({(each.engine, each.name) for each in found}) == len(found)
     assert all(each.definition and "\n" not in each.definition for each in found)

@@ -1,4 +1,4 @@
-"""The speedup to expect along a run's words, worked out by hand."""
+"""The expected speedup along a run's text, against values computed by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COSTS = StepCosts(
 )
 
 
-def test_seconds_are_of_drafting_and_of_checking() -> None:
+def test_seconds_include_drafting_and_verification() -> None:
     odds = (1.0, 1.0, 1.0, 0.0, 1.0, 0.5)  # rounds of three tokens: a bonus, then a rejection
     (found,) = expected_rounds(odds, (2,), ends=False, num_prompt=4)
     walk = rounds_along(odds, 2)
@@ -29,10 +29,10 @@ def test_seconds_are_of_drafting_and_of_checking() -> None:
     first = 0.1 + 0.5 * 0.2  # half of the rounds are fed two tokens
     assert found.seconds(COSTS) == pytest.approx(2 * (first + 0.2 + 1.1))
     assert found.seconds_alone(COSTS) == pytest.approx(4.0)
-    assert sum(found.begins) == pytest.approx(3.0)  # the cut round begins too
+    assert sum(found.begins) == pytest.approx(3.0)  # including the cut round
 
 
-def test_a_run_is_expected_along_its_own_odds() -> None:
+def test_the_speedup_of_a_run_uses_its_own_odds() -> None:
     trace = full_trace()
     scored = replace(trace, odds=tuple(0.8 for _ in trace.token_ids), step_costs=COSTS)
     gamma, prompt = trace.config.gamma, len(trace.prompt.token_ids)
@@ -43,7 +43,7 @@ def test_a_run_is_expected_along_its_own_odds() -> None:
 
 
 @pytest.mark.parametrize("lacks", ["odds", "costs", "draft steps", "rows", "a whole round"])
-def test_without_either_there_is_none(lacks: str) -> None:
+def test_no_speedup_if_an_input_is_missing(lacks: str) -> None:
     trace = replace(full_trace(), step_costs=COSTS)
     trace = replace(trace, odds=tuple(0.8 for _ in trace.token_ids))
     less = {

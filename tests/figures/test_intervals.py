@@ -1,4 +1,4 @@
-"""The intervals around an acceptance: by hand, how often they cover, and when there is none."""
+"""The intervals of α: values by hand, coverage, and when there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_coins_by_hand(figures: Metrics) -> None:
     assert coins is not None
     half = 1.96 * math.sqrt(0.09 + 0.16 + 0.21 + 3 * 0.25 + 0.16 + 0.24) / 8
     assert (coins.low, coins.high) == (close(0.5625 - half), close(0.5625 + half))
-    assert coins.label == "by the luck of the draws"
+    assert coins.label == "sampling noise"
 
 
 def test_coins_stay_within_zero_and_one() -> None:
@@ -38,7 +38,7 @@ def drawn_trace(rng: np.random.Generator, alpha: float, rounds: int = 60) -> Tra
     return make_trace([make_round(each, expected=alpha) for each in spelt])
 
 
-def test_coins_and_prompt_cover_as_they_claim() -> None:
+def test_coins_and_prompt_intervals_cover_as_often_as_stated() -> None:
     rng = np.random.default_rng(7)
     runs = [metrics(drawn_trace(rng, 0.7)) for _ in range(200)]
     coins = prompt = 0
@@ -65,7 +65,7 @@ def test_prompt_interval_is_wider_where_acceptance_clusters() -> None:
     assert width(["aar"] * 20) == 0.0
 
 
-def test_prompt_interval_needs_rounds_and_repeats_itself() -> None:
+def test_prompt_interval_needs_rounds_and_is_deterministic() -> None:
     assert metrics(make_trace(["aar"] * 5 + ["rdd"] * 4)).intervals.prompt is None
     trace = make_trace(["aar"] * 5 + ["rdd"] * 5)
     first = metrics(trace).intervals.prompt
@@ -79,7 +79,7 @@ def test_kind_interval() -> None:
     untested = make_trace([""], config=LOOKUP)
     found = kind_interval([half, all_of_it, untested])
     assert found is not None
-    # Two prompts: a quarter of the resamples is all the one, a quarter all the other.
+    # Two prompts: a quarter of the resamples has only the first, a quarter only the second.
     assert (found.low, found.high, found.label) == (0.5, 1.0, "this kind of prompt")
     assert kind_interval([]) is None
     assert kind_interval([half]) is None

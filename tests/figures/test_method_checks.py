@@ -1,4 +1,4 @@
-"""Several drafts and blocks on traces made by hand, every figure worked out on paper."""
+"""Checks of several drafts and block verification, on handmade traces with known values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from specviz.figures.method_checks import (
 )
 from specviz.record.trace import Candidate, Round, RunConfig, Trace
 from specviz.theory.rejections import batch_improvement
-from specviz.theory.trees import judged_siblings
+from specviz.theory.trees import sibling_outcome
 from tests.traces import make_candidate, make_round, make_trace
 
 DRAFT, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
@@ -42,10 +42,11 @@ def test_siblings_are_one_place() -> None:
     assert not list(places_of(make_round("")))
 
 
-def test_what_falls_is_counted_by_candidate_and_by_place() -> None:
+def test_counts_rejections_by_candidate_and_by_place() -> None:
     (point,) = rejections_over_drafts(
         [
-            # The second of the root stands, and its child; then both of the root fall.
+            # The root's second candidate and its child are accepted; then both of the root's
+            # candidates are rejected.
             drafts(
                 side_by_side("rada", expected=[0.6, 0.5, 0.9, 0.7], parents=[-1, -1, 0, 1]),
                 side_by_side("rrdd", expected=[0.6, 0.5, 0.9, 0.7], parents=[-1, -1, 0, 1]),
@@ -63,7 +64,7 @@ def test_what_falls_is_counted_by_candidate_and_by_place() -> None:
     assert point.expected_a_token == pytest.approx(1.3 / 4, abs=1e-12)
 
 
-def test_a_place_whose_first_candidate_stands_tests_no_last_one() -> None:
+def test_accepting_the_first_candidate_leaves_the_last_untested() -> None:
     entry = side_by_side("adad", expected=[0.6, 0.5, 0.9, 0.7], parents=[-1, -1, 0, 1])
     (point,) = rejections_over_drafts([drafts(entry)])
     assert point.num_places == 2
@@ -71,7 +72,7 @@ def test_a_place_whose_first_candidate_stands_tests_no_last_one() -> None:
     assert point.fallen.expected == pytest.approx(0.4 + 0.1, abs=1e-12)
 
 
-def test_one_draft_is_a_chain_and_numbers_are_in_order() -> None:
+def test_one_draft_is_a_chain_and_points_are_ordered() -> None:
     entry = side_by_side("rrdd", expected=[0.5] * 4, parents=[-1, -1, 0, 1])
     one = make_trace(["ar"], config=RunConfig(gamma=2))
     two, first = rejections_over_drafts([drafts(entry), one, one])[::-1]
@@ -79,7 +80,7 @@ def test_one_draft_is_a_chain_and_numbers_are_in_order() -> None:
     assert (first.rejected, first.num_places) == (first.fallen, 4)
 
 
-def test_tokens_a_round_leave_out_what_a_limit_kept_short() -> None:
+def test_tau_leaves_out_rounds_cut_by_a_limit() -> None:
     rounds = [
         side_by_side("rada", expected=[0.6, 0.5, 0.9, 0.7], parents=[-1, -1, 0, 1]),
         replace(side_by_side("ad", expected=[0.6, 0.5], parents=[-1, -1]), cut="eos"),
@@ -106,13 +107,13 @@ def test_another_gamma_is_another_point() -> None:
     assert [(each.label, each.num_runs) for each in points] == [("γ 2 × M 1", 1), ("γ 5 × M 1", 2)]
 
 
-def test_a_joint_band_is_wider_the_more_it_holds() -> None:
-    """Tabled: the 0.995 and the 0.99875 point of the normal law."""
+def test_a_joint_band_is_wider_for_more_deviates() -> None:
+    """Tabulated: the 0.995 and the 0.99875 quantile of the normal distribution."""
     assert joint_deviations(1) == pytest.approx(2.5758, abs=1e-4)
     assert joint_deviations(4) == pytest.approx(3.0233, abs=1e-4)
 
 
-def test_nothing_to_luck_is_no_z() -> None:
+def test_no_z_without_randomness() -> None:
     (point,) = rejections_over_drafts([make_trace([make_round("aaa", expected=1.0)])])
     assert (point.rejected.expected, point.rejected.z) == (0.0, None)
     assert rejections_over_drafts([]) == ()
@@ -120,13 +121,13 @@ def test_nothing_to_luck_is_no_z() -> None:
 
 
 @pytest.mark.parametrize("replacement", [True, False])
-def test_over_many_rounds_it_comes_to_the_theory(replacement: bool) -> None:
-    """Rounds of two siblings drawn and judged here; the record's sums against the exact law."""
+def test_many_rounds_approach_the_theory(replacement: bool) -> None:
+    """Draw and judge rounds of two siblings; compare their sums with the exact distribution."""
     rng = np.random.default_rng(3)
     rounds = [_drawn(rng, replacement) for _ in range(3000)]
     config = RunConfig(gamma=1, num_drafts=2, replacement=replacement)
     (point,) = rejections_over_drafts([make_trace(rounds, config=config)])
-    exact = judged_siblings(DRAFT, TARGET, 2, replacement=replacement).instead.sum()
+    exact = sibling_outcome(DRAFT, TARGET, 2, replacement=replacement).recovered.sum()
     error = 0.5 / math.sqrt(len(rounds))
     assert point.rejected.expected / len(rounds) == pytest.approx(exact, abs=4 * error)
     for count in (point.rejected, point.fallen):
@@ -138,34 +139,34 @@ def test_over_many_rounds_it_comes_to_the_theory(replacement: bool) -> None:
 
 
 def _drawn(rng: np.random.Generator, replacement: bool) -> Round:
-    law, asked, made, open_ = DRAFT, TARGET, list[Candidate](), True
+    draft, target, made, open_ = DRAFT, TARGET, list[Candidate](), True
     for _ in range(2):
-        token = int(rng.choice(3, p=law))
-        stands = rng.random() < asked[token] / law[token]
-        letter = ("a" if stands else "r") if open_ else "d"
-        chance = float(np.minimum(law, asked).sum())
-        made.append(make_candidate(letter, expected_acceptance=chance, parent=-1))
-        open_ = open_ and not stands
-        left = np.maximum(asked - law, 0.0)
-        asked = left / left.sum()
+        token = int(rng.choice(3, p=draft))
+        accepted = rng.random() < target[token] / draft[token]
+        letter = ("a" if accepted else "r") if open_ else "d"
+        overlap = float(np.minimum(draft, target).sum())
+        made.append(make_candidate(letter, expected_acceptance=overlap, parent=-1))
+        open_ = open_ and not accepted
+        residual = np.maximum(target - draft, 0.0)
+        target = residual / residual.sum()
         if not replacement:
-            law = np.where(np.arange(3) == token, 0.0, law)
-            law = law / law.sum()
+            draft = np.where(np.arange(3) == token, 0.0, draft)
+            draft = draft / draft.sum()
     return replace(make_round("a"), candidates=tuple(made))
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
-        ({"rule": "block"}, "no rounds"),
-        ({"rule": "over-accept", "epsilon": 0.1}, "no rounds"),
-        ({"drafter": "prompt-lookup"}, "no rounds"),
+        ({"rule": "block"}, "fixed number of candidates"),
+        ({"rule": "over-accept", "epsilon": 0.1}, "fixed number of candidates"),
+        ({"drafter": "prompt-lookup"}, "fixed number of candidates"),
         ({"temperature": 0.0}, "greedy"),
     ],
 )
-def test_what_is_something_else_is_refused(changes: dict[str, object], told: str) -> None:
+def test_rejects_other_runs(changes: dict[str, object], message: str) -> None:
     config = replace(RunConfig(gamma=2), **changes)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         rejections_over_drafts([make_trace(["aa"], config=config)])
 
 
@@ -175,7 +176,7 @@ BLOCK = RunConfig(gamma=2, rule="block")
 
 
 def block_round(tokens: list[int], accepted: int, ratios: list[float]) -> Round:
-    """Candidates of these ratios target/draft; those behind the accepted ones are cut."""
+    """Return candidates with these ratios target/draft; those after the accepted ones are cut."""
     candidates: list[Candidate] = []
     weight = 1.0
     for place, (token, ratio) in enumerate(zip(tokens, ratios, strict=True)):
@@ -183,11 +184,11 @@ def block_round(tokens: list[int], accepted: int, ratios: list[float]) -> Round:
         made = make_candidate(token_id=token, draft_prob=0.25, target_prob=0.25 * ratio)
         verdict = "accepted" if place < accepted else "cut"
         candidates.append(replace(made, verdict=verdict, joint=weight))
-    stood = tuple(each.token_id for each in candidates[:accepted])
-    return replace(make_round(""), candidates=tuple(candidates), emitted=(*stood, 99))
+    kept = tuple(each.token_id for each in candidates[:accepted])
+    return replace(make_round(""), candidates=tuple(candidates), emitted=(*kept, 99))
 
 
-def test_blocks_and_tokens_on_the_same_drafts() -> None:
+def test_compares_block_and_token_verification_on_the_same_drafts() -> None:
     rounds = [block_round([1, 2], 2, [0.5, 2.0]), block_round([3, 4], 0, [0.5, 0.5])]
     check = block_check([make_trace(rounds, config=BLOCK)])
     assert check.by_block == pytest.approx(0.5 + 1.0 + 0.5 + 0.25, abs=1e-12)
@@ -197,7 +198,7 @@ def test_blocks_and_tokens_on_the_same_drafts() -> None:
     assert check.z == pytest.approx(-0.25 / math.sqrt(0.25 + 0.5625), abs=1e-12)
 
 
-def test_blocks_and_tokens_are_no_other_rule() -> None:
+def test_block_check_needs_block_verification() -> None:
     with pytest.raises(ConfigError, match="block"):
         block_check([make_trace(["aa"])])
     assert block_check([]).z is None
@@ -205,8 +206,8 @@ def test_blocks_and_tokens_are_no_other_rule() -> None:
     assert block_check([sure]).z is None
 
 
-def test_what_is_behind_the_end_counts_in_no_round() -> None:
-    """Token 7 ends the text: it was drafted and cut before, and stands in the end."""
+def test_candidates_after_the_end_count_in_no_round() -> None:
+    """Token 7 ends the text: first it is drafted and cut, then accepted."""
     rounds = [
         block_round([7, 2], 0, [0.5, 2.0]),
         replace(block_round([7, 2], 1, [0.8, 0.5]), emitted=(7,), cut="eos"),

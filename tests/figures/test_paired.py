@@ -42,9 +42,7 @@ def test_one_and_two_degrees_of_freedom_have_closed_forms(probability: float) ->
         (0.975, 10**5, 1.9600),
     ],
 )
-def test_the_quantiles_are_those_of_the_tables(
-    probability: float, freedom: int, tabulated: float
-) -> None:
+def test_quantiles_match_the_tables(probability: float, freedom: int, tabulated: float) -> None:
     assert t_quantile(probability, freedom) == pytest.approx(tabulated, abs=6e-5)
 
 
@@ -59,14 +57,14 @@ def test_a_ratio_over_seeds_by_hand() -> None:
     assert found.high == pytest.approx(math.exp(0.2 + half), rel=1e-12)
 
 
-def test_prompts_count_alike_however_many_seeds_they_have() -> None:
+def test_prompts_weigh_the_same_regardless_of_their_seeds() -> None:
     found = mean_of({(0, 0): 1.0, (0, 1): 3.0, (1, 0): 4.0})
     assert found is not None
     assert (found.over, found.count, found.value) == ("prompts", 2, 3.0)
     assert found.high == pytest.approx(3 + t_quantile(0.975, 1) * 1.0, rel=1e-12)
 
 
-def test_only_what_both_have_is_paired() -> None:
+def test_pairs_only_runs_that_both_have() -> None:
     found = ratio({(0, 0): 1.0, (0, 1): 2.0}, {(0, 1): 1.5, (0, 2): 9.0})
     assert found is not None
     assert (found.value, found.low, found.count) == (math.exp(0.5), None, 1)
@@ -74,7 +72,7 @@ def test_only_what_both_have_is_paired() -> None:
     assert ratio({(0, 0): 1.0}, {(0, 1): 1.0}) is None
 
 
-def test_the_spread_is_median_lowest_highest() -> None:
+def test_spread_is_median_lowest_and_highest() -> None:
     found = spread([3.0, None, 1.0, 10.0])
     assert found is not None
     assert (found.median, found.low, found.high) == (3.0, 1.0, 10.0)
@@ -83,7 +81,7 @@ def test_the_spread_is_median_lowest_highest() -> None:
 
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=12))
 @settings(max_examples=50, deadline=None)
-def test_turning_a_ratio_round_inverts_it(logs: list[float]) -> None:
+def test_swapping_the_sides_inverts_the_ratio(logs: list[float]) -> None:
     there = ratio_of({(0, place): value for place, value in enumerate(logs)})
     back = ratio_of({(0, place): -value for place, value in enumerate(logs)})
     assert there is not None
@@ -98,7 +96,7 @@ def test_turning_a_ratio_round_inverts_it(logs: list[float]) -> None:
 # Machines of several kinds
 
 
-def test_only_runs_on_one_kind_of_machine_make_a_pair() -> None:
+def test_pairs_only_runs_on_the_same_kind_of_machine() -> None:
     first: dict[PromptRepeat, float] = {(0, 0, "a"): 1.0, (1, 0, "b"): 3.0, (2, 0, "a"): 1.2}
     second: dict[PromptRepeat, float] = {(0, 0, "a"): 0.5, (1, 0, "a"): 0.1, (2, 0, "a"): 0.5}
     found = ratio(first, second)
@@ -107,7 +105,7 @@ def test_only_runs_on_one_kind_of_machine_make_a_pair() -> None:
     assert found.value == pytest.approx(math.exp(0.6), rel=1e-12)
 
 
-def test_what_a_kind_does_to_all_its_values_is_left_out_and_costs_a_degree_of_freedom() -> None:
+def test_removing_the_effects_of_machines_costs_a_degree_of_freedom() -> None:
     values: dict[PromptRepeat, float] = {
         (0, 0, "a"): 1.0, (1, 0, "a"): 1.2, (2, 0, "b"): 5.0, (3, 0, "b"): 5.2
     }  # fmt: skip
@@ -115,23 +113,22 @@ def test_what_a_kind_does_to_all_its_values_is_left_out_and_costs_a_degree_of_fr
     assert found is not None
     assert (found.over, found.count) == ("prompts", 4)
     assert found.value == pytest.approx(3.1)
-    within = math.sqrt(4 * 0.1**2 / 2)  # from the mean of its kind; four values less two kinds
+    within = math.sqrt(4 * 0.1**2 / 2)  # around the mean of each kind; four values less two kinds
     assert found.high == pytest.approx(3.1 + t_quantile(0.975, 2) * within / 2, rel=1e-9)
     few = mean_of({(0, 0, "a"): 1.0, (1, 0, "b"): 2.0})
     assert few is not None
     assert (few.low, few.high) == (None, None)
 
 
-def test_over_kinds_of_machine_the_interval_covers_as_often_as_it_says() -> None:
-    chance = np.random.default_rng(5)
+def test_the_interval_over_kinds_of_machine_covers_as_often_as_stated() -> None:
+    rng = np.random.default_rng(5)
     covered, tries = 0, 2000
     for _ in range(tries):
         effects = {"a": 0.4, "b": -0.2}
         kinds = ["a"] * 5 + ["b"] * 4
         true = (5 * effects["a"] + 4 * effects["b"]) / 9
         values: dict[PromptRepeat, float] = {
-            (item, 0, kind): effects[kind] + chance.normal(0, 0.1)
-            for item, kind in enumerate(kinds)
+            (item, 0, kind): effects[kind] + rng.normal(0, 0.1) for item, kind in enumerate(kinds)
         }
         found = mean_of(values)
         assert found is not None

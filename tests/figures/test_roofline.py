@@ -1,4 +1,4 @@
-"""The roofline of a run: shares of the bandwidth and the free γ, worked out on paper."""
+"""The roofline of a run: shares of the bandwidth and the free γ, against values by hand."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ def found(costs: StepCosts) -> Roofline:
     return made
 
 
-def test_shares_are_bytes_over_what_a_sum_reads_meanwhile() -> None:
+def test_shares_are_bytes_over_what_a_sum_reads_in_that_time() -> None:
     made = figures(COSTS)
     assert made.step_bytes == 216e6
     assert made.bandwidth_share == pytest.approx(216e6 / 24e9 / 0.010)  # 9 ms of 10
     assert made.draft_bandwidth_share == pytest.approx(24e6 / 24e9 / 0.001)
     assert made.verify_bandwidth_share == pytest.approx(0.009 / 0.0109)  # of four tokens
     for name in ("bandwidth_share", "draft_bandwidth_share", "verify_bandwidth_share"):
-        told = CATALOGUE[name].help(made)
-        assert "24 GB/s)" in told, name
+        assert "24 GB/s)" in CATALOGUE[name].help(made), name
     assert "= 216 MB / (10.9 ms · 24 GB/s)" in CATALOGUE["verify_bandwidth_share"].help(made)
     assert "= 24 MB / (1 ms · 24 GB/s)" in CATALOGUE["draft_bandwidth_share"].help(made)
 
 
-def test_the_cache_counts_as_far_as_the_step_costs_reach() -> None:
+def test_cache_bytes_are_clamped_to_the_contexts_of_the_step_costs() -> None:
     def read(context: int) -> float | None:
         trace = make_trace(["aaa", "aar"], step_costs=COSTS)
         rounds = tuple(replace(each, context_length=context) for each in trace.rounds)
@@ -59,15 +58,15 @@ def test_verification_is_free_up_to_a_tenth_of_a_step() -> None:
     assert figures(make_costs(extra=0.0002)).free_gamma == 5
     assert figures(make_costs(extra=0.002)).free_gamma == 0
     assert figures(make_costs(extra=0.0)).free_gamma == 16
-    dear, *quick = make_costs(extra=0.0).target[1:]
-    once_dear = (COSTS.target[0], quick[0], tuple(2 * each for each in dear), *quick)
-    assert figures(replace(COSTS, target=once_dear)).free_gamma == 1  # what follows is not reached
+    slow, *fast = make_costs(extra=0.0).target[1:]
+    slow_once = (COSTS.target[0], fast[0], tuple(2 * each for each in slow), *fast)
+    assert figures(replace(COSTS, target=slow_once)).free_gamma == 1  # stops at the first slow row
     assert figures(replace(COSTS, target=COSTS.target[:1])).free_gamma is None
     assert figures(None).free_gamma is None
 
 
-def test_its_interval_is_by_the_ends_of_those_of_v() -> None:
-    """v is 1 + 0.02 γ, and the logarithms of both its parts are off by 0.03 at most."""
+def test_the_interval_of_the_free_gamma_follows_from_that_of_v() -> None:
+    """v is 1 + 0.02 γ, and the logarithms of both its parts have an error of 0.03."""
     costs = replace(make_costs(extra=0.0002), target_errors=(0.03,) * 17)
     free = found(costs).free
     assert free is not None
@@ -84,7 +83,7 @@ def test_its_interval_is_by_the_ends_of_those_of_v() -> None:
     assert bare.low is bare.high is None
 
 
-def test_each_pass_has_its_time_its_error_and_its_floor() -> None:
+def test_each_pass_has_a_time_an_error_and_a_floor() -> None:
     errors = tuple(0.01 * tokens for tokens in range(1, 18))
     made = found(replace(COSTS, target_errors=errors, interpolated=(4,)))
     assert [each.error for each in made.passes] == list(errors)
@@ -94,8 +93,8 @@ def test_each_pass_has_its_time_its_error_and_its_floor() -> None:
     assert made.verification == made.passes[3]
 
 
-def test_without_a_bandwidth_the_free_gamma_is_known_and_nothing_else() -> None:
-    """As in a trace of before."""
+def test_without_a_bandwidth_only_the_free_gamma_is_known() -> None:
+    """Older traces have no bandwidth."""
     made = figures(make_costs(extra=0.0003))
     assert (made.step_bytes, made.bandwidth_share, made.draft_bandwidth_share) == (None,) * 3
     assert made.verify_bandwidth_share is None
@@ -103,7 +102,7 @@ def test_without_a_bandwidth_the_free_gamma_is_known_and_nothing_else() -> None:
     assert "not measured" in roofline_words(found(make_costs()))
 
 
-def test_a_body_of_before_tells_what_a_step_reads() -> None:
+def test_an_older_body_gives_the_bytes_of_a_step() -> None:
     body = BodyInfo(
         name="90M",
         shape=Shape(width=768, feed_forward=2048, layers=12),
@@ -125,11 +124,11 @@ def test_weights_that_depend_on_the_token_are_not_counted() -> None:
     assert made.draft is not None
     assert made.draft.share == pytest.approx(1.0)
     assert roofline_words(found(replace(COSTS, target_reads=None, draft_reads=None))).startswith(
-        "What a pass of the target reads is not known"
+        "The bytes of a target pass are unknown"
     )
 
 
-def test_no_draft_no_share_of_it() -> None:
+def test_without_a_draft_it_has_no_share() -> None:
     rounds = [make_round("aar"), make_round("aaa")]
     trace = make_trace(
         rounds,
@@ -143,9 +142,9 @@ def test_no_draft_no_share_of_it() -> None:
     assert "a draft step" not in roofline_words(made.parts.roofline)
 
 
-def test_the_words_have_the_numbers() -> None:
+def test_the_sentences_have_the_numbers() -> None:
     assert roofline_words(found(COSTS)) == (
-        "A target step reaches 90.0 % of the 24 GB/s that a bare sum reads here, a draft step "
+        "A target step reaches 90.0 % of the 24 GB/s that a plain sum reads here, a draft step "
         "100.0 % and a verification 82.6 %. Verification is free up to γ 3: a pass takes at most "
         "10 % longer than a step."
     )
@@ -155,14 +154,14 @@ def test_the_words_have_the_numbers() -> None:
     assert "No γ is free: a pass over two tokens takes 1.50 target steps." in none_free
 
 
-def test_a_share_above_one_is_said_to_be_the_caches() -> None:
-    quick = replace(COSTS, bandwidth=10e9)
-    made = figures(quick)
+def test_a_share_above_one_is_explained_by_caches() -> None:
+    cached = replace(COSTS, bandwidth=10e9)
+    made = figures(cached)
     assert made.bandwidth_share == pytest.approx(2.16)
-    said = "read from the processor's caches, not from memory"
-    assert said in roofline_words(found(quick))
-    assert said in CATALOGUE["bandwidth_share"].note(made)
-    assert said not in roofline_words(found(replace(COSTS, draft_reads=None)))
+    explanation = "processor's caches"
+    assert explanation in roofline_words(found(cached))
+    assert explanation in CATALOGUE["bandwidth_share"].note(made)
+    assert explanation not in roofline_words(found(replace(COSTS, draft_reads=None)))
     assert CATALOGUE["bandwidth_share"].note(figures(COSTS)) == "of 24 GB/s"
 
 

@@ -1,4 +1,4 @@
-"""The speedup in words: as sure as its interval, slower and why, and alarms."""
+"""The sentences about the speedup: its interval, why it is slower, and contradictions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.speedup_words import (
-    alarm,
+    contradiction_warning,
     shown_speedup,
     speedup_sentence,
     timing_sentence,
@@ -25,7 +25,7 @@ def figures() -> Metrics:
 
 
 def said(figures: Metrics, trace: Trace | None = None) -> str:
-    """The answer, and why it is no surer."""
+    """Return the verdict, and why its interval is wide."""
     run = trace or paper_trace()
     return " ".join([speedup_sentence(figures, run), timing_sentence(figures, run)]).rstrip()
 
@@ -57,120 +57,116 @@ HERE = "on this text, on this machine"
         ((1.02, 1.01, 1.03), f"As fast as the target alone (1.01 to 1.03 times, {HERE})."),
     ],
 )
-def test_noise_widens_an_answer_and_never_withholds_it(
+def test_noise_widens_the_verdict_and_never_withholds_it(
     figures: Metrics, numbers: tuple[float, float, float], sentence: str
 ) -> None:
     assert said(ranged(figures, *numbers)) == sentence
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_reports_a_missing_speedup_or_interval() -> None:
     alone = paper_trace(baseline=None)
     assert said(metrics(alone), alone) == "The target alone was not measured."
     once = replace(metrics(paper_trace()), speedup_low=None, speedup_high=None)
-    assert said(once) == (
-        "1.74 times as fast as the target alone (timed once, so how sure that is cannot be said)."
-    )
+    assert said(once).startswith("1.74 times as fast as the target alone (timed once, ")
 
 
-def test_so_far_and_when_the_time_was_over(figures: Metrics) -> None:
+def test_so_far_and_when_time_ran_out(figures: Metrics) -> None:
     known = ranged(figures, 1.43, 1.36, 1.5)
     short = replace(known, speedup_pairs=9, speedup_pairs_needed=30)
     live = speedup_sentence(short, paper_trace(), so_far=True)
     assert live == f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE}, so far)."
-    over = "In the time given, 9 slices of the text were timed: too few for ± 5.0 %."
-    assert said(short).endswith(over)
-    assert said(replace(short, speedup_pairs_needed=None)).endswith(over)
-    assert over not in said(known)
+    too_few = "too few for ± 5.0 %."
+    assert "only 9 slices" in said(short)
+    assert said(short).endswith(too_few)
+    assert said(replace(short, speedup_pairs_needed=None)).endswith(too_few)
+    assert too_few not in said(known)
 
 
 @pytest.mark.parametrize(
-    ("ends", "over"),
+    ("ends", "verdict"),
     [
-        (
-            (0.01, 2255.58),
-            "Whether it is faster than the target alone is not known: the timing was",
-        ),
-        ((1.5, 8.0), "Faster than the target alone, but by how much the timing was"),
-        ((0.1, 0.7), "Slower than the target alone, but by how much the timing was"),
+        ((0.01, 2255.58), "Whether it is faster than the target alone is unknown"),
+        ((1.5, 8.0), "Faster than the target alone, by an unknown factor"),
+        ((0.1, 0.7), "Slower than the target alone, by an unknown factor"),
     ],
 )
-def test_ends_that_say_nothing_are_not_shown(
-    figures: Metrics, ends: tuple[float, float], over: str
+def test_ends_too_far_apart_are_not_shown(
+    figures: Metrics, ends: tuple[float, float], verdict: str
 ) -> None:
     wide = ranged(figures, 1.2, *ends)
-    assert said(wide) == f"{over} too disturbed to say ({HERE})."
-    assert speedup_sentence(wide, paper_trace(), so_far=True) == (
-        "The target alone is still being timed: too little is known so far for a speedup."
-    )
+    assert said(wide) == f"{verdict}: timing too noisy ({HERE})."
+    live = speedup_sentence(wide, paper_trace(), so_far=True)
+    assert live.startswith("The target alone is still being timed")
+    assert "times" not in live
 
 
-def test_in_a_table_a_wide_interval_stands_alone_unless_it_says_nothing() -> None:
+def test_in_a_table_a_wide_interval_replaces_the_value() -> None:
     assert shown_speedup(1.43, 1.36, 1.5) == "1.43× (1.36–1.50)"
     assert shown_speedup(1.9, 1.2, 3.0) == "1.20–3.00×"
-    assert shown_speedup(1.9, 0.08, 117.5) == "too disturbed to say"
+    assert shown_speedup(1.9, 0.08, 117.5) == "timing too noisy"
     assert shown_speedup(1.9, None, None) == "1.90×"
 
 
-def test_a_close_call_names_what_could_be_seen_of_the_machine(figures: Metrics) -> None:
+def test_a_close_call_names_what_disturbed_the_machine(figures: Metrics) -> None:
     close_call = ranged(figures, 1.1, 0.9, 1.3)
     baseline = paper_trace().baseline
     assert baseline is not None
 
     def cause(**seen: Any) -> str:
-        held = replace(baseline, conditions=Conditions(**seen))
-        return said(close_call, paper_trace(baseline=held)).partition("(on this text). ")[2]
+        disturbed = replace(baseline, conditions=Conditions(**seen))
+        return said(close_call, paper_trace(baseline=disturbed)).partition("(on this text). ")[2]
 
     assert cause(others=0.84, clock=0.5, on_battery=True) == (
-        "Meanwhile other processes took 84.0 % of the processors' time and the processor ran at "
-        "50.0 % of its highest clock and the machine ran on its battery."
+        "During timing, other processes used 84.0 % of the processors' time and the processor ran "
+        "at 50.0 % of its maximum clock and the machine ran on battery."
     )
     assert cause(others=0.02, clock=0.99, on_battery=False) == ""
     busy = replace(baseline, conditions=Conditions(others=0.84))
-    assert "Meanwhile" in said(ranged(figures, 1.9, 1.2, 3.0), paper_trace(baseline=busy))
-    assert "Meanwhile" not in said(ranged(figures, 1.43, 1.36, 1.5), paper_trace(baseline=busy))
+    assert "84.0 %" in said(ranged(figures, 1.9, 1.2, 3.0), paper_trace(baseline=busy))
+    assert "84.0 %" not in said(ranged(figures, 1.43, 1.36, 1.5), paper_trace(baseline=busy))
 
 
-def test_an_alarm_where_both_cannot_be_right(figures: Metrics) -> None:
+def test_warns_if_speedup_and_step_costs_contradict(figures: Metrics) -> None:
     sure = replace(figures, gamma=3, c=0.2, v=1.4, round_cost_error=0.05, speedup_accounted=1.3)
     assert sure.speedup_limit == pytest.approx(2.0)
     full = replace(sure, speedup_accounted=2.0)
-    assert alarm(ranged(full, 2.05, 2.0, 2.1)) == ""
-    assert alarm(ranged(full, 2.3, 2.2, 2.4)).startswith(
+
+    def warning(figures: Metrics, speed: float, low: float, high: float) -> str:
+        return contradiction_warning(ranged(figures, speed, low, high))
+
+    assert warning(full, 2.05, 2.0, 2.1) == ""
+    assert warning(full, 2.3, 2.2, 2.4).startswith(
         "Measured 2.20 to 2.40 times, but no more than 2.10 times is possible at these step costs"
     )
-    assert alarm(ranged(full, 2.3, 1.9, 2.8)) == ""
-    assert "contradicts what was measured" in alarm(ranged(sure, 0.8, 0.7, 0.9))
-    assert alarm(ranged(sure, 1.2, 1.1, 1.24)) == ""  # they meet
-    assert alarm(ranged(sure, 1.12, 1.08, 1.17)) == ""  # hardly apart: a round has overhead
-    assert "contradicts what was measured" in alarm(ranged(sure, 0.95, 0.85, 1.05))
-    assert "1.24 to 1.37 times, which contradicts" in alarm(ranged(sure, 1.6, 1.55, 1.65))
-    assert alarm(ranged(replace(sure, round_cost_error=None), 2.3, 2.2, 2.4)) == ""
+    assert warning(full, 2.3, 1.9, 2.8) == ""
+    assert "contradicts the measured 0.70 to 0.90 times" in warning(sure, 0.8, 0.7, 0.9)
+    assert warning(sure, 1.2, 1.1, 1.24) == ""  # the intervals overlap
+    assert warning(sure, 1.12, 1.08, 1.17) == ""  # hardly apart: a round has overhead
+    assert "contradicts the measured 0.85 to 1.05 times" in warning(sure, 0.95, 0.85, 1.05)
+    assert "1.24 to 1.37 times, which contradicts" in warning(sure, 1.6, 1.55, 1.65)
+    assert warning(replace(sure, round_cost_error=None), 2.3, 2.2, 2.4) == ""
 
 
-def test_sentences_when_slower(figures: Metrics) -> None:
+def test_explains_why_it_is_slower(figures: Metrics) -> None:
     slow = ranged(figures, 0.82, 0.75, 0.9, gamma=8, c=0.15, v=1.05, tau=1.9)
     start = f"Slower than the target alone: 0.82 times its speed (0.75 to 0.90, {HERE})"
     assert said(slow) == (
-        f"{start}, because drafting 8 tokens costs 1.20 target steps "
-        "and only 1.90 tokens come out of a round."
+        f"{start}, because drafting 8 tokens costs 1.20 target steps and a round gives only 1.90 "
+        "tokens."
     )
-    assert said(replace(slow, v=1.4)) == (
-        f"{start}, because drafting 8 tokens costs 1.20 target steps, verifying 9 costs 1.40, "
-        "and only 1.90 tokens come out of a round."
+    assert "1.20 target steps, verifying 9 costs 1.40, and a round" in said(replace(slow, v=1.4))
+    assert "because verifying 9 tokens costs 2.30 target steps and" in said(
+        replace(slow, c=0.0, v=2.3)
     )
-    assert said(replace(slow, c=0.0, v=2.3)) == (
-        f"{start}, because verifying 9 tokens costs 2.30 target steps "
-        "and only 1.90 tokens come out of a round."
-    )
-    assert said(replace(slow, tau=3.0)) == (
-        f"{start}, though by their step costs the two models should gain: the rest is overhead."
-    )
+    assert said(replace(slow, tau=3.0)).endswith("the rest is overhead.")
     assert said(replace(slow, c=None)) == f"{start}."
     wide = ranged(slow, 0.7, 0.5, 0.9, c=None)
     assert said(wide) == f"Slower than the target alone: 0.50 to 0.90 times its speed ({HERE})."
 
 
-def test_between_lanes_ends_that_say_nothing_are_not_written() -> None:
-    words = verdict_words(3.0, 1e-6, 4e5, "over 2 seeds", "lossless")
-    assert words.startswith("Faster or slower than lossless: too uncertain to say on this machine")
+def test_verdicts_between_lanes_hide_ends_too_far_apart() -> None:
+    verdict = verdict_words(3.0, 1e-6, 4e5, "over 2 seeds", "lossless")
+    assert verdict.startswith(
+        "Faster or slower than lossless: too uncertain to say on this machine"
+    )
     assert "0.50 and 3.00" in verdict_words(1.2, 0.5, 3.0, "over 2 seeds", "lossless")

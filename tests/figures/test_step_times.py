@@ -1,4 +1,4 @@
-"""Step costs at one context: what is read off the table, and how its errors add up."""
+"""Step costs at one context: values from the table, and how their errors add up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COSTS = StepCosts(
 SHORT = replace(COSTS, target=COSTS.target[:4], target_errors=COSTS.target_errors[:4])
 
 
-def test_a_draft_step_is_the_mean_of_a_phase_at_the_context() -> None:
+def test_a_draft_step_is_the_mean_over_a_phase_at_the_context() -> None:
     found = step_times(COSTS, 200, 4, drafts=True)
     assert found.draft == pytest.approx((1.5 + 3 * 0.75) / 4)
     assert (found.target, found.verification) == (15.0, 19.0)
@@ -30,7 +30,7 @@ def test_a_draft_step_is_the_mean_of_a_phase_at_the_context() -> None:
     assert found.round_cost == pytest.approx((4 * 0.9375 + 19) / 15)
 
 
-def test_drafting_is_free_where_no_model_drafts() -> None:
+def test_drafting_is_free_without_a_model() -> None:
     bare = replace(COSTS, draft=(), draft_next=(), draft_errors=())
     found = step_times(bare, 100, 4, drafts=False)
     assert (found.draft, found.draft_error, found.c) == (0.0, 0.0, 0.0)
@@ -40,18 +40,18 @@ def test_drafting_is_free_where_no_model_drafts() -> None:
     assert step_times(bare, 100, 4, drafts=True).round_cost is None
 
 
-def test_errors_are_those_of_the_rows_that_are_used() -> None:
+def test_errors_come_from_the_rows_used() -> None:
     found = step_times(COSTS, 100, 4, drafts=True)
     assert (found.draft_error, found.target_error) == (0.04, 0.01)
     assert found.verification_error == pytest.approx(0.05)  # of five tokens
     assert found.c_error == pytest.approx(math.hypot(0.04, 0.01))
     assert found.v_error == pytest.approx(math.hypot(0.05, 0.01))
-    drafting, checking = 1.0 + 3 * 0.5, 14.0
-    shares = math.hypot(drafting * 0.04, checking * 0.05) / (drafting + checking)
+    drafting, verifying = 1.0 + 3 * 0.5, 14.0
+    shares = math.hypot(drafting * 0.04, verifying * 0.05) / (drafting + verifying)
     assert found.round_cost_error == pytest.approx(math.hypot(shares, 0.01))
 
 
-def test_what_the_table_does_not_have_has_no_error() -> None:
+def test_values_missing_from_the_table_have_no_error() -> None:
     bare = replace(COSTS, draft_errors=(), target_errors=())
     found = step_times(bare, 100, 4, drafts=True)
     assert found.round_cost == pytest.approx((2.5 + 14) / 10)
@@ -63,8 +63,8 @@ def test_what_the_table_does_not_have_has_no_error() -> None:
     assert (nothing.c, nothing.v, nothing.round_cost, nothing.round_cost_error) == (None,) * 4
 
 
-def test_beyond_the_table_only_a_long_table_goes_on() -> None:
-    """Along the line through its 9th row and its last, with the error of the last."""
+def test_only_a_long_table_is_extrapolated() -> None:
+    """It continues the line through its 9th and its last row, with the error of the last."""
     beyond = step_times(COSTS, 100, 20, drafts=True)
     assert beyond.verification == pytest.approx(30.0)
     assert beyond.verification_error == pytest.approx(0.17)

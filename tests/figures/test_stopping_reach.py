@@ -1,4 +1,4 @@
-"""What reasons to stop drafting reach of the oracle, on rounds made by hand."""
+"""What stopping criteria reach compared with the oracle, on handmade rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from specviz.errors import ConfigError
 from specviz.figures.stopping_reach import (
     after_count,
-    behind_unlikely,
+    below_confidence,
     drafting_costs_of,
     own_reach,
     stopping_reach,
@@ -37,16 +37,16 @@ ROUNDS = (
 )
 
 
-def test_the_oracle_drafts_what_stands() -> None:
+def test_the_oracle_drafts_only_accepted_candidates() -> None:
     (oracle,) = stopping_reach([make_trace(ROUNDS, config=CONFIG)], {}, COSTS)
     assert (oracle.name, oracle.drafted, oracle.tokens, oracle.share) == ("oracle", 5, 8, 1.0)
     assert oracle.cost == pytest.approx(1.0 + (0.3 + 1.2) + (0.4 + 1.3), abs=1e-12)
     assert oracle.rate == pytest.approx(8 / 4.2, abs=1e-12)
 
 
-def test_reasons_on_the_same_rounds() -> None:
+def test_criteria_on_the_same_rounds() -> None:
     stops = {"3": after_count(3), "1": after_count(1), "0": after_count(0),
-             "0.5": behind_unlikely(0.5)}  # fmt: skip
+             "0.5": below_confidence(0.5)}  # fmt: skip
     trace = make_trace(ROUNDS, config=CONFIG)
     _, all_three, one, none, unlikely = stopping_reach([trace], stops, COSTS)
     assert (all_three.drafted, all_three.tokens) == (9, 8)
@@ -55,12 +55,12 @@ def test_reasons_on_the_same_rounds() -> None:
     assert (one.drafted, one.tokens) == (3, 1 + 2 + 2)
     assert one.cost == pytest.approx(3 * (0.2 + 1.1), abs=1e-12)
     assert (none.drafted, none.tokens, none.cost) == (0, 3, 3.0)
-    # Behind the unlikely one, which is judged: one, three and two candidates.
+    # Stops after the unlikely candidate, which is still verified: one, three and two candidates.
     assert (unlikely.drafted, unlikely.tokens) == (1 + 3 + 2, 1 + 3 + 3)
     assert unlikely.cost == pytest.approx((0.2 + 1.1) + (0.4 + 1.3) + (0.3 + 1.2), abs=1e-12)
 
 
-def test_a_cut_round_counts_nowhere() -> None:
+def test_leaves_out_cut_rounds() -> None:
     cut = make_trace([*ROUNDS, make_round("aa", cut="length")], config=CONFIG)
     assert stopping_reach([cut], {}, COSTS) == stopping_reach(
         [make_trace(ROUNDS, config=CONFIG)], {}, COSTS
@@ -69,14 +69,14 @@ def test_a_cut_round_counts_nowhere() -> None:
     assert stopping_reach([nothing], {}, COSTS) == ()
 
 
-def test_several_runs_are_one_row_of_rounds() -> None:
-    stops = {"0.5": behind_unlikely(0.5)}
+def test_several_runs_are_pooled() -> None:
+    stops = {"0.5": below_confidence(0.5)}
     whole = make_trace(ROUNDS, config=CONFIG)
     parts = [make_trace(ROUNDS[:1], config=CONFIG), make_trace(ROUNDS[1:], config=CONFIG)]
     assert stopping_reach(parts, stops, COSTS) == stopping_reach([whole], stops, COSTS)
 
 
-def test_runs_that_end_their_drafts_are_priced_by_their_own_rounds() -> None:
+def test_runs_with_a_criterion_use_their_own_rounds() -> None:
     oracle = stopping_reach([make_trace(ROUNDS, config=CONFIG)], {}, COSTS)[0]
     config = replace(CONFIG, draft_until="cost")
     own = make_trace(["ar", "", make_round("a", cut="length")], config=config, drafting_costs=COSTS)
@@ -88,7 +88,7 @@ def test_runs_that_end_their_drafts_are_priced_by_their_own_rounds() -> None:
     assert own_reach("cost", [make_trace([], config=config)], oracle, COSTS) is None
 
 
-def test_costs_are_those_of_the_run() -> None:
+def test_costs_come_from_the_run() -> None:
     trace = make_trace(ROUNDS, config=CONFIG, step_costs=make_costs())
     found = drafting_costs_of(trace)
     assert (found.draft_first, found.draft_next) == pytest.approx((0.1, 0.1), abs=1e-12)
@@ -98,21 +98,21 @@ def test_costs_are_those_of_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
-        ({"rule": "block"}, "no chains"),
-        ({"num_drafts": 2}, "no chains"),
-        ({"draft_until": "confidence:0.4"}, "no chains"),
-        ({"temperature": 0.0}, "how sure"),
+        ({"rule": "block"}, "chains of γ"),
+        ({"num_drafts": 2}, "chains of γ"),
+        ({"draft_until": "confidence:0.4"}, "chains of γ"),
+        ({"temperature": 0.0}, "no draft probabilities"),
         ({}, "step costs"),
     ],
 )
-def test_what_cannot_be_told_is_refused(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_rejects_runs_without_the_needed_values(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         stopping_reach([make_trace(ROUNDS, config=replace(CONFIG, **changes))], {})
 
 
-def test_more_candidates_than_costs_are_refused() -> None:
+def test_rejects_more_candidates_than_costs() -> None:
     short = replace(COSTS, verify=COSTS.verify[:2])
-    with pytest.raises(ConfigError, match="verifying 3 tokens"):
+    with pytest.raises(ConfigError, match="verification of 3 tokens"):
         stopping_reach([make_trace(ROUNDS, config=CONFIG)], {}, short)

@@ -1,4 +1,4 @@
-"""The theorems' checks on traces made by hand, every figure worked out on paper."""
+"""The checks of theorems on handmade traces, against values computed by hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REF5_BIAS: dict[ResidualName, float] = {"leftover": 0.15, "target": 0.2025, "dra
 
 
 def ref5_round(verdicts: str, tokens: list[int], bias: float, **changes: Any) -> Round:
-    """Over-acceptance by 0.1 on the reference example; ``tokens`` are the emitted ones."""
+    """Return a round of over-acceptance by 0.1 on the reference example; it emits ``tokens``."""
     facts: dict[str, Any] = {"expected_acceptance": 0.85, "overlap": 0.7, "bias": bias} | changes
     candidates = tuple(
         make_candidate(
@@ -62,8 +62,8 @@ def lossy(*rounds: Round, residual: ResidualName = "leftover", **changes: Any) -
     return make_trace(rounds, config=config)
 
 
-def test_rejections_are_counted_at_tested_positions_only() -> None:
-    check = rejection_count([make_trace(("aar", "aaa", "rdd"))])  # chances of 0.5
+def test_counts_rejections_at_tested_positions_only() -> None:
+    check = rejection_count([make_trace(("aar", "aaa", "rdd"))])  # probabilities of 0.5
     assert (check.num_tested, check.observed, check.expected) == (7, 2, 3.5)
     assert check.num_tokens == 8
     assert check.z == pytest.approx(-1.5 / math.sqrt(7 / 4), abs=1e-12)
@@ -78,18 +78,16 @@ def test_runs_add_up() -> None:
     assert check.z == pytest.approx(0.7 / math.sqrt(0.09 + 0.16 + 0.24), abs=1e-12)
 
 
-def test_equal_models_leave_nothing_to_luck() -> None:
+def test_equal_models_have_no_z() -> None:
     check = rejection_count([make_trace([make_round("aaa", expected=1.0 + 1e-6)])])
     assert (check.observed, check.expected, check.z) == (0, 0.0, None)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0, 1))
-def test_no_share_of_the_odds_rejects_less_than_the_bound(
-    chances: list[float], share: float
-) -> None:
-    check = lazier([make_trace([make_round("a" * len(chances), expected=chances)])], share)
-    assert check.bound == pytest.approx(sum(1 - each for each in chances), abs=1e-12)
-    assert check.expected == pytest.approx(sum(1 - share * each for each in chances), abs=1e-12)
+def test_no_share_of_the_odds_rejects_less_than_the_bound(probs: list[float], share: float) -> None:
+    check = lazier([make_trace([make_round("a" * len(probs), expected=probs)])], share)
+    assert check.bound == pytest.approx(sum(1 - each for each in probs), abs=1e-12)
+    assert check.expected == pytest.approx(sum(1 - share * each for each in probs), abs=1e-12)
     assert check.expected >= check.bound - 1e-12
 
 
@@ -103,7 +101,7 @@ def test_the_whole_share_is_the_lossless_rule() -> None:
 
 
 @pytest.mark.parametrize("residual", RESIDUALS)
-def test_the_reference_example_on_the_line_and_off_it(residual: ResidualName) -> None:
+def test_the_reference_example_for_each_residual(residual: ResidualName) -> None:
     bias = REF5_BIAS[residual]
     check = pareto([lossy(ref5_round("aar", [0, 1, 3], bias), residual=residual)])
     assert check.num_tested == 3
@@ -124,7 +122,7 @@ def test_a_position_off_the_line_is_not_averaged_away() -> None:
 
 
 def test_emitted_tokens_show_the_bias() -> None:
-    """Emitted: token 0, over-accepted (0.35 for 0.25), then token 1, which comes too seldom."""
+    """Emitted: token 0, over-accepted (0.35 for 0.25), then token 1, emitted too rarely."""
     check = measured_bias([lossy(ref5_round("ard", [0, 1], 0.15))])
     assert check.num_tokens == 2
     shown = (1 - 0.25 / 0.35, 0.0)
@@ -135,33 +133,33 @@ def test_emitted_tokens_show_the_bias() -> None:
     assert check.z == pytest.approx((sum(shown) - 0.30) / spread, abs=1e-12)
 
 
-def test_a_bonus_says_nothing_of_the_bias() -> None:
+def test_a_bonus_token_does_not_count() -> None:
     check = measured_bias([lossy(ref5_round("aa", [0, 0, 4], 0.15))])
     assert check.num_tokens == 2
     assert check.measured == pytest.approx(1 - 0.25 / 0.35, abs=1e-12)
 
 
-LAWS = st.lists(st.integers(0, 20), min_size=5, max_size=5).filter(any)
+WEIGHTS = st.lists(st.integers(0, 20), min_size=5, max_size=5).filter(any)
 
 
 @settings(max_examples=200)
-@given(LAWS, LAWS, st.sampled_from([0.0, 0.01, 0.1, 0.4, 1.0]), st.sampled_from(RESIDUALS))
-def test_the_mean_of_what_tokens_show_is_the_bias(
+@given(WEIGHTS, WEIGHTS, st.sampled_from([0.0, 0.01, 0.1, 0.4, 1.0]), st.sampled_from(RESIDUALS))
+def test_the_mean_estimate_is_the_bias(
     draft_weights: list[int], target_weights: list[int], epsilon: float, residual: ResidualName
 ) -> None:
-    """Over all tokens that could be emitted: an identity, for each residual."""
+    """An identity over all tokens that can be emitted, for each residual."""
     draft, target = (np.array(each) / sum(each) for each in (draft_weights, target_weights))
     reject = 1.0 - np.minimum(draft, target + epsilon).sum()
     overlap = np.minimum(draft, target).sum()
-    law = emitted_distribution(draft, target, epsilon, residual, reject.clip(0, 1), overlap)
+    emitted = emitted_distribution(draft, target, epsilon, residual, reject.clip(0, 1), overlap)
     np.testing.assert_allclose(
-        law, oracle.emitted_distribution(draft, target, epsilon, residual), rtol=0, atol=1e-12
+        emitted, oracle.emitted_distribution(draft, target, epsilon, residual), rtol=0, atol=1e-12
     )
-    shown = sum(x * max(0.0, 1.0 - t / x) for x, t in zip(law, target, strict=True) if x > 0)
-    assert shown == pytest.approx(oracle.total_variation(law, target), abs=1e-12)
+    mean = sum(x * max(0.0, 1.0 - t / x) for x, t in zip(emitted, target, strict=True) if x > 0)
+    assert mean == pytest.approx(oracle.total_variation(emitted, target), abs=1e-12)
 
 
-def test_a_probability_of_nothing_divides_nothing() -> None:
+def test_does_not_divide_by_a_probability_of_zero() -> None:
     entry = ref5_round("r", [2], 0.0, expected_acceptance=1.0, overlap=1.0)
     assert entry.extra is not None
     entry = replace(entry, extra=replace(entry.extra, draft_prob=0.0))
@@ -178,40 +176,40 @@ CHECKS: tuple[Callable[[list[Trace]], object], ...] = (
 
 
 @pytest.mark.parametrize("check", CHECKS[:2])
-def test_theorem_1_refuses_what_it_is_not_about(check: Callable[[list[Trace]], object]) -> None:
-    with pytest.raises(ConfigError, match="judged otherwise"):
+def test_theorem_1_rejects_other_runs(check: Callable[[list[Trace]], object]) -> None:
+    with pytest.raises(ConfigError, match="Theorem 1"):
         check([make_trace(), lossy(ref5_round("a", [0, 1], 0.15))])
     with pytest.raises(ConfigError, match="greedy"):
         check([make_trace(config=RunConfig(temperature=0.0))])
 
 
 @pytest.mark.parametrize("check", CHECKS[2:])
-def test_theorem_5_refuses_what_it_is_not_about(check: Callable[[list[Trace]], object]) -> None:
-    with pytest.raises(ConfigError, match="judged by another rule"):
+def test_theorem_5_rejects_other_runs(check: Callable[[list[Trace]], object]) -> None:
+    with pytest.raises(ConfigError, match="does not use over-acceptance"):
         check([make_trace()])
     with pytest.raises(ConfigError, match="record on"):
         check([lossy(make_round("aar"))])
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_nothing_tested_is_refused(check: Callable[[list[Trace]], object]) -> None:
+def test_rejects_runs_without_a_tested_candidate(check: Callable[[list[Trace]], object]) -> None:
     empty = [lossy(make_round("")), lossy(make_round(""))] if check in CHECKS[2:] else []
     for traces in ([], empty):
         with pytest.raises(SpecvizError, match="No candidate was tested"):
             check(traces)
 
 
-def test_a_share_beyond_its_range_is_refused() -> None:
+def test_rejects_a_share_out_of_range() -> None:
     for share in (-0.1, 1.1, math.nan):
         with pytest.raises(ConfigError, match="share"):
             lazier([make_trace()], share)
 
 
-def test_a_rejection_without_its_recovered_token_is_a_damaged_record() -> None:
+def test_a_rejection_without_a_recovered_token_is_a_trace_error() -> None:
     entry = replace(ref5_round("r", [1], 0.15), extra=None)
     with pytest.raises(TraceError, match="Round 1"):
         measured_bias([lossy(entry)])
 
 
-def test_neither_models_nor_a_page_are_needed() -> None:
+def test_needs_neither_models_nor_a_page() -> None:
     assert not loaded_by("specviz.figures.theorem_checks") & (MODELS | PAGE)

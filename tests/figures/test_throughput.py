@@ -1,4 +1,4 @@
-"""Curves of tokens a second, worked out on paper from made step costs."""
+"""Curves of tokens per second, against values by hand from made-up step costs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ COSTS = StepCosts(
 )
 
 
-def test_the_target_alone_is_one_token_a_step() -> None:
+def test_the_target_alone_gives_one_token_per_step() -> None:
     assert extrapolated_curves(COSTS, 100, 0.5).target == pytest.approx(100.0)
 
 
-def test_the_extrapolation_pays_for_drafts_and_verification() -> None:
+def test_the_extrapolation_includes_drafts_and_verification() -> None:
     curves = extrapolated_curves(COSTS, 100, 0.8)
     assert curves.extrapolated
     assert curves.gammas == GAMMAS
@@ -30,13 +30,13 @@ def test_the_extrapolation_pays_for_drafts_and_verification() -> None:
         assert rate == pytest.approx(expected_tokens(0.8, gamma) / seconds)
 
 
-def test_the_ideal_thinks_verification_costs_one_step() -> None:
+def test_the_ideal_assumes_a_verification_of_one_step() -> None:
     curves = extrapolated_curves(COSTS, 100, 0.8)
     for gamma, rate in zip(curves.gammas, curves.ideal, strict=True):
         assert rate == pytest.approx(expected_tokens(0.8, gamma) / (gamma * 0.001 + 0.010))
 
 
-def test_what_was_foretold_is_taken_as_it_is() -> None:
+def test_predicted_speedups_are_used_unchanged() -> None:
     curves = predicted_curves(COSTS, 100, (1.2, 1.5, 1.4), alpha=0.6)
     assert not curves.extrapolated
     assert curves.gammas == (1, 2, 3)
@@ -44,7 +44,7 @@ def test_what_was_foretold_is_taken_as_it_is() -> None:
     assert curves.ideal[0] == pytest.approx(1.6 / 0.011)
 
 
-def test_a_drafter_that_is_no_model_drafts_for_nothing() -> None:
+def test_drafting_without_a_model_is_free() -> None:
     costs = StepCosts(contexts=(100,), draft=(), target=COSTS.target)
     curves = extrapolated_curves(costs, 100, 0.5)
     assert curves.forecast[1] == pytest.approx(1.75 / 0.012)

@@ -1,4 +1,4 @@
-"""The interval of a run's speedup: what it is made of, and how often it holds on noisy machines."""
+"""The interval of a run's speedup: its parts, and how often it covers on noisy machines."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.traces import make_round, make_trace
 NOISE = Path(__file__).parent.parent / "measure" / "timing_noise.json"
 KINDS: dict[str, list[list[float]]] = json.loads(NOISE.read_text())["kinds"]
 SIMULATIONS = 2000
-TOGETHER = 7  # slices drawn together, the cube root of their number: their dependence stays
-SPENT = {"the whole budget": 48, "a comparison's": 12}  # slices that fit
+BLOCK = 7  # slices drawn together, the cube root of their number: keeps their dependence
+BUDGETS = {"the whole budget": 48, "a comparison's": 12}  # slices that fit
 ONE = (make_round("ad", index=0),)  # a round of two tokens
 
 
 def slice_of(ratio: float, *, noise: float = 0.0, pace: float = 1.0) -> Slice:
-    """Of a round of two tokens that is so many times as fast as the target alone."""
+    """Return a slice of a round of two tokens, ``ratio`` times as fast as the target alone."""
     plain = 2 * pace * math.exp(noise)
     return Slice(first=0, last=1, target=(plain, plain), speculative=(plain / ratio,) * 2)
 
@@ -46,8 +46,8 @@ def ends(found: Timing) -> tuple[float, float]:
     return found.low, found.high
 
 
-def test_the_figure_is_the_ratio_of_whole_text_times() -> None:
-    """Slices with lucky rounds count no more: here a token always takes 10 ms, a round 20."""
+def test_the_speedup_is_the_ratio_of_the_times_of_the_whole_text() -> None:
+    """Slices with many accepted candidates do not weigh more: a token takes 10 ms, a round 20."""
     rounds = make_trace(["aaa", "rdd", "rdd", "rdd", make_round("a", cut="eos")]).rounds
     tokens = [len(entry.emitted) for entry in rounds]
     spans = [(0, 1), (1, 2), (2, 4), (0, 1)]
@@ -69,7 +69,7 @@ def test_the_figure_is_the_ratio_of_whole_text_times() -> None:
     assert own == pytest.approx([0.02] * 5)
 
 
-def test_a_stalled_slice_does_not_carry_it() -> None:
+def test_a_stalled_slice_hardly_matters() -> None:
     calm = [0.01 * math.sin(place) for place in range(16)]
     stalled = [*calm[:5], math.log(30), *calm[6:]]
     assert timing(noisy(stalled)).speedup == pytest.approx(timing(noisy(calm)).speedup, rel=0.01)
@@ -96,7 +96,7 @@ def test_a_lane_timed_once_has_no_interval() -> None:
 
 
 def calm(count: int, size: float) -> list[float]:
-    """Neighbours on opposite sides."""
+    """Return values whose neighbours have opposite signs."""
     return [size * (-1) ** place * (1 + 0.1 * (place % 3)) for place in range(count)]
 
 
@@ -109,24 +109,24 @@ def test_a_quiet_pilot_is_enough() -> None:
     assert [is_enough(slices[:count], ONE) for count in (PILOT - 1, PILOT)] == [False, True]
 
 
-def test_the_pilot_alone_fixes_how_many() -> None:
+def test_the_pilot_alone_fixes_the_number_of_slices() -> None:
     pilot = calm(PILOT, 0.1)
     plan = plan_of(pilot)
     assert plan is not None
     assert plan.slices > PILOT
     for rest in (calm(40, 0.0), calm(40, 0.5)):
         assert plan_of([*pilot, *rest]) == plan
-    # A quiet rest makes it no narrower than the pilot allows, a loud one wider.
-    still = timing(noisy([*pilot, *calm(plan.slices - PILOT, 0.0)]))
+    # Quiet slices make the interval no narrower than the pilot allows, noisy ones make it wider.
+    quiet = timing(noisy([*pilot, *calm(plan.slices - PILOT, 0.0)]))
     loud = timing(noisy([*pilot, *calm(plan.slices - PILOT, 0.5)]))
-    half = math.log(ends(still)[1] / still.speedup)
+    half = math.log(ends(quiet)[1] / quiet.speedup)
     assert half == close(plan.error / math.sqrt(plan.slices))
     assert half <= math.log(1.05)
     assert math.log(ends(loud)[1] / loud.speedup) > half
 
 
-def test_neighbours_that_resemble_each_other_are_pooled() -> None:
-    """Waves of four slices up and four down; no slice belongs to two batches."""
+def test_pools_correlated_neighbours() -> None:
+    """Waves of four slices up and four down; no slice is in two batches."""
     waves = [0.1 * (-1) ** (place // 4) for place in range(64)]
     assert plan_of(waves[: 2 * PILOT]) is None
     plan = plan_of(waves)
@@ -135,7 +135,7 @@ def test_neighbours_that_resemble_each_other_are_pooled() -> None:
     assert plan.slices % plan.pooled == 0
 
 
-# How often it holds
+# Coverage
 
 
 def passes(kind: str) -> np.ndarray:  # [num_slices, 4]
@@ -143,7 +143,7 @@ def passes(kind: str) -> np.ndarray:  # [num_slices, 4]
 
 
 def slices_of(rows: np.ndarray, scale: float = 1.0) -> list[Slice]:
-    """Of one round and its two tokens; the speculative lane slowed by the scale."""
+    """Return slices of one round of two tokens; ``scale`` slows the speculative lane."""
     return [
         Slice(first=0, last=1, target=(a, d), speculative=(scale * b, scale * c))
         for a, b, c, d in np.exp(rows).tolist()
@@ -151,34 +151,34 @@ def slices_of(rows: np.ndarray, scale: float = 1.0) -> list[Slice]:
 
 
 def simulated(kind: str, fits: int) -> Iterator[Timing]:
-    """Timings by our procedure, of slices as they were recorded, drawn in blocks.
+    """Yield timings by our procedure from recorded slices, drawn in blocks.
 
-    Scaled so that over all of the record there is no difference between the lanes.
+    They are scaled so that over the whole record the lanes do not differ.
     """
-    recorded, draws, begins = passes(kind), np.random.default_rng(14), np.arange(TOGETHER)
+    recorded, rng, offsets = passes(kind), np.random.default_rng(14), np.arange(BLOCK)
     scale = timing(slices_of(recorded)).speedup
     for _ in range(SIMULATIONS):
-        starts = draws.integers(len(recorded) - TOGETHER + 1, size=-(-fits // TOGETHER))
-        rows = recorded[(starts[:, None] + begins).ravel()[:fits]]
+        starts = rng.integers(len(recorded) - BLOCK + 1, size=-(-fits // BLOCK))
+        rows = recorded[(starts[:, None] + offsets).ravel()[:fits]]
         ratios = np.log(np.exp(rows[:, [0, 3]]).sum(1) / np.exp(rows[:, [1, 2]]).sum(1))
         plan = plan_of(ratios.tolist())
         yield timing(slices_of(rows[: plan.slices if plan else fits], scale))
 
 
-@pytest.mark.parametrize("spent", SPENT)
+@pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_difference_is_said_to_be_none_on_noisy_machines(
-    kind: str, spent: str, record_property: Callable[[str, object], None]
+def test_reports_no_difference_between_equal_lanes_on_noisy_machines(
+    kind: str, budget: str, record_property: Callable[[str, object], None]
 ) -> None:
     assert len(passes(kind)) >= 200
-    found = [(each.speedup, *ends(each)) for each in simulated(kind, SPENT[spent])]
+    found = [(each.speedup, *ends(each)) for each in simulated(kind, BUDGETS[budget])]
     covered = np.mean([low <= 1 <= high for _, low, high in found])
-    words = [verdict_words(speed, low, high, "here") for speed, low, high in found]
-    open_words = ("Between", "As fast as", "Faster or slower")
-    undecided = np.mean([text.startswith(open_words) for text in words])
+    verdicts = [verdict_words(speed, low, high, "here") for speed, low, high in found]
+    undecided_starts = ("Between", "As fast as", "Faster or slower")
+    undecided = np.mean([text.startswith(undecided_starts) for text in verdicts])
     width = np.median([high / low for _, low, high in found])
-    told = f"{kind}, {spent}: covers {covered:.1%}, undecided {undecided:.1%}, width {width:.2f}"
-    print(told)
-    record_property("coverage", told)
+    report = f"{kind}, {budget}: covers {covered:.1%}, undecided {undecided:.1%}, width {width:.2f}"
+    print(report)
+    record_property("coverage", report)
     assert covered >= 0.93
     assert undecided >= 0.93

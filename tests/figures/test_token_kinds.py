@@ -1,4 +1,4 @@
-"""The kind of a token's text, and the odds by kind with their intervals."""
+"""The kind of a token, and the odds by kind with their intervals."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from specviz.figures.token_kinds import (
         (" 猫", "word start"),
         ("ing", "continuation"),
         ("猫", "continuation"),
-        ("\u0301", "continuation"),  # an accent by itself
+        ("\u0301", "continuation"),  # a combining accent
         ("\u0301.", "punctuation"),
         ("\u200d", "continuation"),  # joins two emoji
         ("\ufe0f", "continuation"),
-        ("\u0e34", "continuation"),  # a Thai vowel that sits on its consonant
+        ("\u0e34", "continuation"),  # a combining Thai vowel
         ("", "continuation"),
         ("\ufffd", "continuation"),
         (" \ufffd", "continuation"),
-        (f" {chr(0xDCC3)}", "continuation"),  # a byte that is no UTF-8
+        (f" {chr(0xDCC3)}", "continuation"),  # a byte outside UTF-8
         (".", "punctuation"),
         (' "', "punctuation"),
         ("'s", "punctuation"),
@@ -116,20 +116,20 @@ def test_the_interval_of_blocks_by_hand() -> None:
     pairs = [(0.5, 0.7), (0.1, 0.3), (0.4, 0.4), (0.6, 0.8), (0.6, 0.6)]
     odds = [odd for pair in pairs for odd in (*pair, 1.0, 1.0, 1.0)]
     words, stops = by_token_kind(texts, odds)
-    # The mean is 0.5; the blocks differ from it, in all, by .2, −.6, −.2, .4 and .2.
+    # The mean is 0.5; the sums of differences by block are .2, −.6, −.2, .4 and .2.
     error = math.sqrt((0.04 + 0.36 + 0.04 + 0.16 + 0.04) * 5 / 4) / 10
     assert words.low == pytest.approx(0.5 - 2.776445 * error)
     assert words.high == pytest.approx(0.5 + 2.776445 * error)
     assert (stops.odds, stops.low, stops.high) == (1.0, None, None)
 
 
-def test_no_interval_of_few_blocks() -> None:
+def test_no_interval_from_few_blocks() -> None:
     texts = [" a", " b", ".", ".", "."] * 4 + ["."] * 5
     words = by_token_kind(texts, [0.2, 0.9, 1.0, 1.0, 1.0] * 5)[0]
     assert (words.count, words.low) == (8, None)
 
 
-def test_an_interval_ends_at_0_and_1() -> None:
+def test_an_interval_is_clipped_to_0_and_1() -> None:
     words = by_token_kind([" a"] * 25, [0.0, 0.0, *[1.0] * 23])[0]
     assert words.high == 1.0
     assert words.low is not None
@@ -137,8 +137,8 @@ def test_an_interval_ends_at_0_and_1() -> None:
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.6])
-def test_it_covers_the_mean_though_odds_cluster(memory: float) -> None:
-    """Easy and hard stretches, of which ``memory`` says how long they last."""
+def test_the_interval_covers_the_mean_of_clustered_odds(memory: float) -> None:
+    """Easy and hard stretches, longer for a larger ``memory``."""
     source, trials, hits = random.Random(3), 400, 0
     for _ in range(trials):
         easy, odds, texts = True, list[float](), list[str]()

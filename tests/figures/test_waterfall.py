@@ -1,4 +1,4 @@
-"""Where the speed went: each part against a trace whose answer is worked out by hand."""
+"""Where the speed went, on a trace whose levels are computed by hand."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def round_of(verdicts: str, odds: Sequence[float], **fields: Any) -> Round:
     return replace(made, candidates=changed)
 
 
-# Tokens 3, 1 and 2. The cut round counts for α only, and its α is that of the others.
+# Tokens 3, 1 and 2. The cut round counts for α only and does not change it.
 ROUNDS = (
     round_of("aa", (0.8, 0.5)),
     round_of("rd", (0.4, 0.6), draft_catch_up=2),
     round_of("ar", (0.6, 0.1)),
     round_of("a", (1.0,), cut="eos", draft_catch_up=2),
 )
-# In ms: a target step 10, checking three tokens 12.5; a first draft step 2, of two tokens 3.5,
+# In ms: a target step 10, verifying three tokens 12.5; a first draft step 2, fed two tokens 3.5,
 # a later one 1.
 FLAT = StepCosts(
     contexts=(4,),
@@ -47,7 +47,7 @@ FLAT = StepCosts(
     target=((0.010,), (9.0,), (0.0125,)),
     draft_next=(0.001,),
 )
-# The target alone 10.2 ms a token, 61.2 in all; a round 17 ms, 51 in all.
+# The target alone takes 10.2 ms per token, 61.2 in total; a round 17 ms, 51 in total.
 TIMES = Passes(target=[[0.0102] * 6] * 2, speculative=[[0.017] * 3] * 2)
 
 
@@ -66,7 +66,7 @@ def levels(trace: Trace) -> list[float]:
     return [each.speedup for each in of(trace).steps]
 
 
-def test_the_steps_have_their_order() -> None:
+def test_the_order_of_the_steps() -> None:
     steps = of(by_hand()).steps
     assert tuple(each.name for each in steps) == NAMES
     assert [each.is_level for each in steps] == [True, *[False] * 5, True]
@@ -76,11 +76,11 @@ def test_levels() -> None:
     textbook, position, clustering, verification, first, rest, observed = levels(by_hand())
     cheap = 2 * 0.1 + 1  # two later draft steps and one target step
     assert textbook == close((1 + 0.5 + 0.25) / cheap)
-    # Mean odds (.8 + .4 + .6) / 3 and (.5 + .6 + .1) / 3, the discarded candidate included.
+    # Mean odds (.8 + .4 + .6) / 3 and (.5 + .6 + .1) / 3, including the discarded candidate.
     assert position == close((1 + 0.6 + 0.6 * 0.4) / cheap)
     assert clustering == close(2 / cheap)
     assert verification == close(2 / (2 * 0.1 + 1.25))
-    # One first step of three was fed two tokens: 2 + 1.5 / 3, and a later one: 3.5 ms.
+    # One first step in three is fed two tokens: 2 + 1.5 / 3, and a later one: 3.5 ms.
     assert first == close(2 / (0.35 + 1.25))
     assert rest == observed == close(61.2 / 51)
 
@@ -97,29 +97,29 @@ def test_changes_are_between_neighbours() -> None:
     assert steps[6].ms_a_token == close(51 / 6)
 
 
-def test_words_have_the_numbers_of_the_run() -> None:
-    said = [each.words for each in of(by_hand()).steps]
-    assert "α of 0.500" in said[0]
-    assert "1.75 tokens a round, for 2 draft steps of 0.100 target steps" in said[0]
-    assert "0.600 at the first to 0.400 at position 2, make 1.84 tokens" in said[1]
-    # Each round's own odds promise 2.2, 1.64 and 1.66: 1.833, so −0.007 is clustering.
-    assert "by −0.01 tokens, and the luck of the draws by +0.17: 2.00 came" in said[2]
-    assert said[3].startswith("Checking 3 tokens takes as long as 1.25 target steps")
-    assert "takes 0.250 target steps, where a later one takes 0.100" in said[4]
-    assert "two tokens in 33.3 % of the rounds" in said[4]
-    assert said[5].endswith("takes 0.34 ms a token.")
-    assert said[6].startswith("Measured: 1.20 times as fast as the target alone, 8.50 ms a token")
-    assert all(each.endswith(".") and each.count(". ") == 0 for each in said)
+def test_sentences_have_the_numbers_of_the_run() -> None:
+    sentences = [each.words for each in of(by_hand()).steps]
+    assert "α = 0.500" in sentences[0]
+    assert "1.75 tokens for 2 draft steps of 0.100 target steps" in sentences[0]
+    assert "0.600 at position 1 to 0.400 at position 2, a round gives 1.84 tokens" in sentences[1]
+    # Each round's own odds give 2.2, 1.64 and 1.66 tokens, mean 1.833: −0.007 is clustering.
+    assert "by −0.01 tokens, and sampling noise by +0.17: a round gave 2.00" in sentences[2]
+    assert sentences[3].startswith("Verifying 3 tokens takes 1.25 target steps")
+    assert "takes 0.250 target steps, a later one 0.100" in sentences[4]
+    assert "33.3 % of the rounds" in sentences[4]
+    assert sentences[5].endswith("0.34 ms per token.")
+    assert "1.20 times as fast as the target alone, 8.50 ms per token" in sentences[6]
+    assert all(each.endswith(".") and each.count(". ") == 0 for each in sentences)
 
 
-def test_an_engine_quicker_than_its_step_costs() -> None:
-    quick = replace(TIMES, speculative=[[0.0153] * 3] * 2)
-    step = of(by_hand(baseline=quick)).steps[5]
+def test_an_engine_faster_than_its_step_costs() -> None:
+    fast = replace(TIMES, speculative=[[0.0153] * 3] * 2)
+    step = of(by_hand(baseline=fast)).steps[5]
     assert step.change_ms == close(7.65 - 8.16)
-    assert step.words == "The run took 0.51 ms a token less than these step costs account for."
+    assert "0.51 ms per token less" in step.words
 
 
-def test_one_candidate_a_round() -> None:
+def test_one_candidate_per_round() -> None:
     rounds = [round_of("a", (0.75,), expected=0.5), round_of("r", (0.25,), expected=0.5)]
     passes = Passes(target=[[0.01] * 3], speculative=[[0.01] * 2])
     trace = by_hand(rounds, config=RunConfig(gamma=1), step_costs=make_costs(), baseline=passes)
@@ -127,10 +127,10 @@ def test_one_candidate_a_round() -> None:
         close(1.5 / 1.1), close(1.5 / 1.1), close(1.5 / 1.1), close(1.5 / 1.2), close(1.5 / 1.2),
         close(1.5), close(1.5),
     ]  # fmt: skip
-    said = [each.words for each in of(trace).steps]
-    assert "for 1 draft step of" in said[0]
-    assert "The odds, 0.500 at its one position, make 1.50" in said[1]
-    assert "by 0.00 tokens, and the luck of the draws by 0.00" in said[2]
+    sentences = [each.words for each in of(trace).steps]
+    assert "for 1 draft step of" in sentences[0]
+    assert "0.500 at position 1, a round gives 1.50" in sentences[1]
+    assert "by 0.00 tokens, and sampling noise by 0.00:" in sentences[2]
 
 
 @pytest.mark.parametrize(("spelling", "alpha", "tokens"), [("aaa", 1.0, 4), ("rdd", 0.0, 1)])
@@ -142,10 +142,10 @@ def test_all_or_nothing_at_temperature_0(spelling: str, alpha: float, tokens: in
     assert levels(trace)[:3] == [close(tokens / 1.3)] * 3
     assert levels(trace)[3:5] == [close(tokens / 1.6)] * 2
     assert levels(trace)[5:] == [close(tokens / 2)] * 2
-    assert "nothing at temperature 0" in of(trace).steps[2].words
+    assert "temperature 0 has no draws" in of(trace).steps[2].words
 
 
-def test_beyond_the_table_verification_goes_on_along_its_line() -> None:
+def test_verification_is_extrapolated_beyond_the_table() -> None:
     rounds = [round_of("a" * 64, (1.0,) * 64, expected=1.0)]
     passes = Passes(target=[[0.01] * 65], speculative=[[0.2]])
     trace = by_hand(rounds, config=RunConfig(gamma=64), step_costs=make_costs(), baseline=passes)
@@ -164,33 +164,33 @@ def test_discarded_odds_count_and_missing_positions_do_not() -> None:
     ("fields", "why"),
     [
         ({"config": RunConfig(gamma=2, rule="over-accept")}, "one chain under the lossless rule"),
-        ({"config": replace(LOOKUP, gamma=2)}, "prompt lookup does not fill"),
-        ({"rounds": ROUNDS[3:]}, "No round is whole"),
+        ({"config": replace(LOOKUP, gamma=2)}, "prompt lookup, rounds vary in length"),
+        ({"rounds": ROUNDS[3:]}, "no whole round"),
         ({"rounds": (make_round(""),)}, "No candidate was tested"),
         ({"baseline": None}, "not timed"),
         ({"step_costs": None}, "No step costs"),
         ({"step_costs": replace(FLAT, draft=())}, "no draft step"),
-        ({"step_costs": replace(FLAT, target=FLAT.target[:2])}, "verify 3 tokens"),
+        ({"step_costs": replace(FLAT, target=FLAT.target[:2])}, "verification of 3 tokens"),
     ],
 )
-def test_why_there_is_none(fields: dict[str, Any], why: str) -> None:
+def test_gives_the_reason_for_a_missing_waterfall(fields: dict[str, Any], why: str) -> None:
     trace = by_hand(**fields)
-    said = why_no_waterfall(trace, metrics(trace))
-    assert said is not None
-    assert why in said
+    reason = why_no_waterfall(trace, metrics(trace))
+    assert reason is not None
+    assert why in reason
     assert waterfall(trace, metrics(trace)) is None
 
 
-def test_a_falling_table_is_no_cost() -> None:
+def test_rejects_a_negative_extrapolated_time() -> None:
     falling = replace(make_costs(), target=((1.0,) * 3,) * 9 + ((0.1,) * 3,) * 8)
     rounds = [round_of("a" * 64, (1.0,) * 64, expected=1.0)]
     passes = Passes(target=[[0.01] * 65], speculative=[[0.2]])
     config = RunConfig(gamma=64)
     trace = by_hand(rounds, config=config, step_costs=falling, baseline=passes)
-    assert "less than no time" in (why_no_waterfall(trace, metrics(trace)) or "")
+    assert "negative time" in (why_no_waterfall(trace, metrics(trace)) or "")
 
 
-def test_a_table_of_one_row_of_drafts() -> None:
+def test_a_table_with_one_row_of_draft_steps() -> None:
     assert levels(by_hand(step_costs=replace(FLAT, draft=FLAT.draft[:1])))[4] == close(2 / 1.55)
 
 
@@ -206,7 +206,7 @@ def test_it_is_json() -> None:
 
 @st.composite
 def runs(draw: st.DrawFn) -> Trace:
-    """Runs that have a waterfall, with any odds, costs and times."""
+    """Draw runs that have a waterfall, with any odds, costs and times."""
     gamma = draw(st.integers(1, 64))
     accepted = draw(st.lists(st.integers(0, gamma), min_size=1, max_size=4))
     odds = st.lists(st.floats(0, 1), min_size=gamma, max_size=gamma)
@@ -237,7 +237,7 @@ def runs(draw: st.DrawFn) -> Trace:
 
 @settings(deadline=None, max_examples=150)
 @given(trace=runs())
-def test_changes_add_up_to_what_was_observed(trace: Trace) -> None:
+def test_changes_add_up_to_the_observed_speedup(trace: Trace) -> None:
     figures = metrics(trace, intervals=False)
     found = waterfall(trace, figures)
     assert found is not None

@@ -1,6 +1,6 @@
-"""What only a GPU can show. ``make test-gpu`` runs it, and fails where there is none.
+"""Tests that need a GPU. ``make test-gpu`` runs them, and fails without one.
 
-``SPECVIZ_TEST_DEVICE=cpu`` tries the tests themselves on a CPU; what needs CUDA is skipped then.
+``SPECVIZ_TEST_DEVICE=cpu`` runs them on a CPU and skips those that need CUDA.
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ def home(device: str, tmp_path: Path) -> Iterator[None]:
 
 @cache
 def embedded(device: str, dtype: str, step: str = GRAPHED, body: str = "none") -> Pair:
-    """The pair in the box, with its target in a body."""
+    """The embedded pair, with its target in a body."""
     return load_pair(PairSpec(device=device, dtype=dtype, step=step, target_body=body))

@@ -1,4 +1,4 @@
-"""``bench --gpu`` on the device, small: every figure is measured, and all lanes are there."""
+"""A small ``bench --gpu`` on the device measures every figure of every lane."""
 
 from __future__ import annotations
 

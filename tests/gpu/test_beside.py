@@ -1,4 +1,4 @@
-"""What else uses the device beside the graphs: other runs, other captures, captures that fail."""
+"""Graphs next to other users of the device: other runs, other captures, failed captures."""
 
 from __future__ import annotations
 
@@ -21,24 +21,22 @@ pytestmark = pytest.mark.gpu
 CHOSEN = RunConfig(gamma=4, max_new_tokens=80, ignore_eos=True, seed=3)
 
 
-def told(rounds: list[Round]) -> list[object]:
+def decisions(rounds: list[Round]) -> list[object]:
     return [(each.emitted, [c.draft_prob for c in each.candidates]) for each in rounds]
 
 
-def test_runs_in_turns_are_those_that_each_is_by_itself(device: str) -> None:
+def test_interleaved_runs_equal_separate_runs(device: str) -> None:
     pair = embedded(device, "bfloat16", GRAPHED)
-    ways = [replace(CHOSEN, seed=seed) for seed in range(4)]
-    known = [told(list(speculate(pair, TEXT, way))) for way in ways]
-    turns = zip_longest(*(speculate(pair, TEXT, way) for way in ways))
+    methods = [replace(CHOSEN, seed=seed) for seed in range(4)]
+    known = [decisions(list(speculate(pair, TEXT, method))) for method in methods]
+    turns = zip_longest(*(speculate(pair, TEXT, method) for method in methods))
     found = [[each for each in run if each] for run in zip(*turns, strict=True)]
-    assert [told(each) for each in found] == known
+    assert [decisions(each) for each in found] == known
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_rounds_played_again_are_the_same_over_a_longer_cache(
-    device: str, temperature: float
-) -> None:
-    """Rows of the cache that are looked at change at 256 and 512 tokens."""
+def test_replayed_rounds_are_the_same_in_a_longer_cache(device: str, temperature: float) -> None:
+    """The number of cache rows attended to changes at 256 and 512 tokens."""
     pair = embedded(device, "bfloat16", GRAPHED, "90M")
     chosen = replace(CHOSEN, max_new_tokens=500, temperature=temperature)
     run = speculate(pair, TEXT, chosen)
@@ -51,11 +49,11 @@ def test_rounds_played_again_are_the_same_over_a_longer_cache(
     assert again.prefill > 0.0
 
 
-def test_others_may_capture_and_empty_what_is_kept(device: str) -> None:
-    """As a compiler does, which has the room that products work in freed."""
+def test_other_captures_may_clear_workspaces(device: str) -> None:
+    """As a compiler does, which frees cuBLAS workspaces."""
     needs_cuda(device)
     pair = embedded(device, "bfloat16", GRAPHED, "90M")
-    known = told(list(speculate(pair, TEXT, CHOSEN)))
+    known = decisions(list(speculate(pair, TEXT, CHOSEN)))
     numbers = torch.ones(64, 64, device=device)
     graph = torch.cuda.CUDAGraph()
     torch._C._cuda_clearCublasWorkspaces()
@@ -64,7 +62,7 @@ def test_others_may_capture_and_empty_what_is_kept(device: str) -> None:
     torch.cuda.empty_cache()
     taken = [torch.zeros(1 << 20, device=device) for _ in range(64)]
     graph.replay()
-    assert told(list(speculate(pair, TEXT, CHOSEN))) == known
+    assert decisions(list(speculate(pair, TEXT, CHOSEN))) == known
     assert not any(each.any() for each in taken)
     assert float(product[0, 0]) == 64.0
 
@@ -72,7 +70,7 @@ def test_others_may_capture_and_empty_what_is_kept(device: str) -> None:
 def test_memory_that_runs_out_in_a_capture_leaves_the_stream_and_the_pair(device: str) -> None:
     needs_cuda(device)
     pair = embedded(device, "bfloat16", GRAPHED)
-    known = told(list(speculate(pair, TEXT, CHOSEN)))
+    known = decisions(list(speculate(pair, TEXT, CHOSEN)))
     here, playback = torch.cuda.current_stream(pair.device), playback_on(pair.device)
     numbers, calls = torch.ones(4, device=pair.device), []
 
@@ -89,10 +87,10 @@ def test_memory_that_runs_out_in_a_capture_leaves_the_stream_and_the_pair(device
     assert torch.cuda.current_stream(pair.device) == here
     torch.cuda.empty_cache()
     assert list(speculate(pair, TEXT, replace(CHOSEN, gamma=7)))  # captured now
-    assert told(list(speculate(pair, TEXT, CHOSEN))) == known
+    assert decisions(list(speculate(pair, TEXT, CHOSEN))) == known
 
 
-def test_a_stage_that_is_captured_again_and_again_takes_no_more_memory(device: str) -> None:
+def test_repeated_captures_do_not_leak_memory(device: str) -> None:
     needs_cuda(device)
     playback = playback_on(torch.device(device))
     numbers = torch.ones(512, 512, device=device)

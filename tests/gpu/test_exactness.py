@@ -1,4 +1,4 @@
-"""Rounds on the device: exact in float32, and up to near ties in half precision."""
+"""Device rounds: exact in float32, exact up to near ties in half precision."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from specviz.record.pairs import GRAPHED
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
 from tests.engine.test_graphed_rounds import assert_same
-from tests.engine.test_lossless import ENOUGH, exact_law, looped_cells, p_value
+from tests.engine.test_lossless import ENOUGH, exact_distribution, looped_cells, p_value
 from tests.engine.test_reference import read
 from tests.gpu.conftest import embedded
 
 pytestmark = pytest.mark.gpu
 
-WAYS: list[dict[str, Any]] = [
+METHODS: list[dict[str, Any]] = [
     {"temperature": 0.0, "gamma": 5},
     {"temperature": 0.7, "top_p": 0.9, "gamma": 3, "seed": 2},
     {"temperature": 1.0, "gamma": 8, "seed": 3},
@@ -34,23 +34,23 @@ def settings(**changes: Any) -> RunConfig:
 
 
 @pytest.mark.parametrize("body", ["none", "90M"])
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("method", METHODS, ids=str)
 def test_in_float32_graphs_play_the_rounds_of_the_loop(
-    device: str, way: dict[str, Any], body: str
+    device: str, method: dict[str, Any], body: str
 ) -> None:
     pair = embedded(device, "float32", GRAPHED, body)
     assert pair.lanes is not None, pair.notices
     for text in PRESETS:
-        ours = list(speculate(pair, text, settings(**way)))
-        assert_same(ours, list(speculate(replace(pair, lanes=None), text, settings(**way))))
+        ours = list(speculate(pair, text, settings(**method)))
+        assert_same(ours, list(speculate(replace(pair, lanes=None), text, settings(**method))))
 
 
 @pytest.mark.parametrize("step", [GRAPHED, "lean", "library"])
-@pytest.mark.parametrize("way", WAYS, ids=str)
-def test_in_float32_every_step_writes_what_the_reference_writes(
-    device: str, way: dict[str, Any], step: str
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_in_float32_every_step_matches_the_reference(
+    device: str, method: dict[str, Any], step: str
 ) -> None:
-    pair, chosen = embedded("cpu", "float32", "lean"), settings(**way, max_new_tokens=30)
+    pair, chosen = embedded("cpu", "float32", "lean"), settings(**method, max_new_tokens=30)
     prompt = tuple(pair.tokenizer.encode(PRESETS[0]))
     assert pair.draft is not None
     written = decode(
@@ -62,18 +62,19 @@ def test_in_float32_every_step_writes_what_the_reference_writes(
     assert run.emitted == tuple(written)
 
 
-def test_the_law_of_the_first_tokens(device: str) -> None:
+def test_the_first_tokens_have_the_targets_distribution(device: str) -> None:
     del device
-    assert p_value(looped_cells("plain", 3, 1, 1_000, GRAPHED), exact_law("plain")) > ENOUGH
+    assert (
+        p_value(looped_cells("plain", 3, 1, 1_000, GRAPHED), exact_distribution("plain")) > ENOUGH
+    )
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("body", ["none", "90M"])
-def test_in_half_precision_greedy_words_part_at_near_ties_alone(
+def test_in_half_precision_greedy_texts_differ_only_at_near_ties(
     device: str, dtype: str, body: str, record_property: Any
 ) -> None:
-    """The first place where speculation and the target alone part, and how close its two best
-    tokens are there."""
+    """Reports the first difference from the target alone, and the margin of its two best tokens."""
     pair = embedded(device, dtype, GRAPHED, body)
     for text in PRESETS:
         chosen = settings(temperature=0.0)
@@ -85,9 +86,9 @@ def test_in_half_precision_greedy_words_part_at_near_ties_alone(
         if same == len(alone):
             continue
         margin, spread = margin_at(pair, (*run.prompt.token_ids, *alone[:same]))
-        told = f"token {same}, margin {margin:.4f} of a spread of {spread:.2f}"
-        print(f"{dtype}, body {body}: parts at {told}")
-        record_property("near tie", told)
+        near_tie = f"token {same}, margin {margin:.4f} of a spread of {spread:.2f}"
+        print(f"{dtype}, body {body}: parts at {near_tie}")
+        record_property("near tie", near_tie)
         assert margin <= 0.05 * spread
 
 

@@ -1,4 +1,4 @@
-"""Compiling in a process of its own: what it leaves, when it is started, and how it may fail."""
+"""Compilation in a child process: what it leaves behind, when it starts, and how it may fail."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ print(ready("float32"), sum(step.stats.cache_hits.values()))
 """
 
 
-def said(home: Path, code: str, python: Path | None = None) -> list[str]:
-    """What a fresh process prints, which takes ``python`` for its own program."""
+def output_of(home: Path, code: str, python: Path | None = None) -> list[str]:
+    """Return the words a fresh process prints; ``python`` replaces its ``sys.executable``."""
     if python:
         code = f"import sys; sys.executable = {str(python)!r}\n{code}"
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
@@ -39,21 +39,21 @@ def said(home: Path, code: str, python: Path | None = None) -> list[str]:
 
 
 def states(home: Path) -> dict[Path, int]:
-    """When each file was written; without the mark, which has no ending."""
+    """Return each file's modification time; skips the marker, which has no suffix."""
     return {path: path.stat().st_mtime_ns for path in home.rglob("*.nb?")}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder that the process has filled."""
+    """A data folder filled by the child process."""
     home = tmp_path_factory.mktemp("made")
-    assert said(home, f"{STARTED}; ahead.wait_for_it()") == ["1"]
+    assert output_of(home, f"{STARTED}; ahead.wait_for_compilation()") == ["1"]
     return home
 
 
 @pytest.fixture
 def unmarked(made: Path, tmp_path: Path) -> Path:
-    """The same code, but nobody says that it is there."""
+    """The same code without its marker file."""
     home = tmp_path / "unmarked"
     shutil.copytree(made, home)
     _mark_in(home).unlink()
@@ -71,43 +71,45 @@ def program(path: Path, text: str) -> Path:
     return path
 
 
-def test_what_it_makes_is_found_and_not_made_again(made: Path) -> None:
+def test_cached_code_is_found_and_not_compiled_again(made: Path) -> None:
     before = states(made)
-    assert said(made, READY) == ["True", "1"]
+    assert output_of(made, READY) == ["True", "1"]
     assert before
     assert states(made) == before
 
 
-def test_it_is_not_started_where_the_code_is_kept(made: Path) -> None:
-    assert said(made, STARTED) == ["0"]
+def test_does_not_start_if_the_code_is_cached(made: Path) -> None:
+    assert output_of(made, STARTED) == ["0"]
 
 
-def test_it_is_not_started_where_nothing_can_be_kept(tmp_path: Path) -> None:
+def test_does_not_start_without_a_writable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert said(tmp_path / "file", STARTED) == ["0"]
+    assert output_of(tmp_path / "file", STARTED) == ["0"]
 
 
-def test_one_that_fails_leaves_the_kernels_to_their_user(unmarked: Path, tmp_path: Path) -> None:
+def test_a_failed_child_leaves_compilation_to_first_use(unmarked: Path, tmp_path: Path) -> None:
     broken = program(tmp_path / "broken", "exit 1")
-    assert said(unmarked, STARTED + READY, broken) == ["1", "True", "1"]
-    assert said(unmarked, STARTED, broken) == ["0"]
+    assert output_of(unmarked, STARTED + READY, broken) == ["1", "True", "1"]
+    assert output_of(unmarked, STARTED, broken) == ["0"]
 
 
-def test_one_that_cannot_be_started_is_no_error(tmp_path: Path) -> None:
-    assert said(tmp_path, f"{STARTED}; ahead.wait_for_it()", tmp_path / "nowhere") == ["0"]
+def test_ignores_a_child_that_cannot_start(tmp_path: Path) -> None:
+    assert output_of(
+        tmp_path, f"{STARTED}; ahead.wait_for_compilation()", tmp_path / "nowhere"
+    ) == ["0"]
 
 
-def test_nobody_who_leaves_waits_for_it(tmp_path: Path) -> None:
+def test_exiting_does_not_wait_for_the_child(tmp_path: Path) -> None:
     slow = program(tmp_path / "slow", f"sleep 20; touch {tmp_path}/over")
-    assert said(tmp_path, STARTED, slow) == ["1"]
+    assert output_of(tmp_path, STARTED, slow) == ["1"]
     assert not (tmp_path / "over").exists()
 
 
-def test_one_that_takes_too_long_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_a_child_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     process = subprocess.Popen(["sleep", "60"])
     monkeypatch.setattr(ahead, "_processes", [process])
     monkeypatch.setattr(ahead, "_MOST_SECONDS", 0.1)
     began = time.monotonic()
-    ahead.wait_for_it()
+    ahead.wait_for_compilation()
     assert process.returncode
     assert time.monotonic() - began < 30

@@ -1,4 +1,4 @@
-"""What the kernels are made of, and where their machine code is kept."""
+"""The building blocks of the kernels, and the cache of their machine code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def double(x: int) -> int:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A data folder that kernels may be kept in, whatever the tests' own say."""
+    """A data folder for cached kernels, independent of the test session's settings."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
     numba.config.reload_config()
@@ -39,28 +39,26 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     numba.config.reload_config()
 
 
-def kept(home: Path) -> list[Path]:
+def cached_files(home: Path) -> list[Path]:
     return [path for path in (home / "kernels").rglob("*") if path.is_file()]
 
 
-def test_machine_code_is_kept_in_the_data_folder_and_found_again(home: Path) -> None:
+def test_machine_code_is_cached_in_the_data_folder(home: Path) -> None:
     assert kernel(double)(21) == 42
-    assert kept(home)
+    assert cached_files(home)
     again = kernel(double)
     assert again(21) == 42
     assert again.stats.cache_hits
 
 
-def test_broken_files_are_compiled_anew(home: Path) -> None:
+def test_broken_cache_files_are_compiled_again(home: Path) -> None:
     kernel(double)(21)
-    for path in kept(home):
+    for path in cached_files(home):
         path.write_bytes(b"broken")
     assert kernel(double)(21) == 42
 
 
-def test_nothing_is_lost_where_nothing_can_be_kept(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_run_without_a_writable_cache(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError("No space left on device")
 
@@ -69,18 +67,16 @@ def test_nothing_is_lost_where_nothing_can_be_kept(
     monkeypatch.setattr(compiling, "kernels_folder", lambda: "")
     monkeypatch.setattr("numba.core.caching._CacheLocator.ensure_cache_path", refuse)
     assert kernel(double)(21) == 42
-    assert not [path for path in kept(home) if path.suffix == ".nbc"]
+    assert not [path for path in cached_files(home) if path.suffix == ".nbc"]
 
 
-def test_a_home_that_cannot_be_written_is_no_error(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_home_gives_no_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "file").write_text("")
     monkeypatch.setenv("SPECVIZ_HOME", str(home / "file"))
     assert kernels_folder() == ""
 
 
-def test_a_compiler_that_fails_leaves_the_steps_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_ready_if_the_compiler_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("LLVM does not know this processor")
 
@@ -90,7 +86,7 @@ def test_a_compiler_that_fails_leaves_the_steps_to_torch(monkeypatch: pytest.Mon
     readiness.ready.cache_clear()
 
 
-def test_the_exponential_is_exact_to_a_few_last_places() -> None:
+def test_exp_has_a_small_relative_error() -> None:
     for x in np.linspace(-86, 86, 4001, dtype=np.float32):
         assert exp(x) == pytest.approx(math.exp(x), rel=3e-7)
     assert exp(np.float32(-1000)) < 1e-37
@@ -98,14 +94,14 @@ def test_the_exponential_is_exact_to_a_few_last_places() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 9, 1_024, 40_001])
-def test_the_softmax_is_that_of_torch(size: int) -> None:
+def test_softmax_matches_torch(size: int) -> None:
     logits = torch.randn(3, size, generator=torch.Generator().manual_seed(size)) * 9 + 40
-    logits[0, 1:] = -math.inf  # as a mask leaves it
+    logits[0, 1:] = -math.inf  # as after masking
     logits[1, size // 2] = -200.0
     out = np.empty((3, size), np.float32)
     softmax(logits.numpy(), out)
     exact = logits.double().softmax(-1).numpy()
-    np.testing.assert_allclose(out, exact, rtol=5e-6, atol=1e-38)  # the gap rounds
+    np.testing.assert_allclose(out, exact, rtol=5e-6, atol=1e-38)  # logit differences are rounded
     if size > 1:
         assert out[0, 1] == out[1, size // 2] == 0.0
 
@@ -117,7 +113,7 @@ def _stored_and_read(like: Any, values: Any, out: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_half_precision_is_rounded_to_the_nearest_and_ties_to_even(dtype: torch.dtype) -> None:
+def test_half_precision_rounds_to_nearest_even(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(2000, generator=generator) * 10.0 ** torch.arange(-8, 4).repeat(167)[:2000]
     ties = torch.tensor([1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-11, 1 + 3 * 2.0**-11, 0.0, -0.0])
@@ -129,7 +125,7 @@ def test_half_precision_is_rounded_to_the_nearest_and_ties_to_even(dtype: torch.
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_threads_work_together_and_tell_what_went_wrong(threads: int) -> None:
+def test_all_threads_run_and_errors_propagate(threads: int) -> None:
     seen: list[int] = []
     run_in_parallel(threads, seen.append)
     assert sorted(seen) == list(range(threads))
@@ -142,8 +138,8 @@ def test_threads_work_together_and_tell_what_went_wrong(threads: int) -> None:
         run_in_parallel(threads, fail)
 
 
-def test_two_may_work_together_at_once() -> None:
-    """Their helpers are the same threads, and each wait for all of its own."""
+def test_concurrent_calls_do_not_deadlock() -> None:
+    """The calls share one pool, and each waits for all of its threads."""
 
     def meet(barrier: Barrier) -> Callable[[int], None]:
         def wait(_: int) -> None:

@@ -1,8 +1,8 @@
-"""The measured methods that the program ships: ``python -m tests.measure.record_methods``.
+"""Record the shipped measurements of methods: ``python -m tests.measure.record_methods [PART …]``.
 
-With names of parts (drafts, blocks, stops) only these are measured anew. The embedded pair writes
-the same prompts in every way, the ways in turn, at temperature 1. What is kept are figures from the
-records of these runs. Other work beside it shows in times alone.
+Parts (drafts, blocks, stops) limit what is measured again. The embedded pair continues the same
+prompts with every method, alternating between methods, at temperature 1. Stores figures computed
+from these runs. Other load on the machine affects only the times.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from specviz.record.trace import Trace
 
 FILE = ASSETS / "recorded_ways.json"
 BODY = "90M"
-OF_A_KIND = 2  # prompts
-BUSY = 1.5  # processes that want to run, of which this is one
-STOP_REPEATS = 4  # runs that stop begin their rounds elsewhere, so that it takes more of them
+OF_A_KIND = 2  # prompts per kind
+BUSY = 1.5  # load average, including this process
+STOP_REPEATS = 4  # stopping changes where rounds begin, so more runs are needed
 _PAIR = PairSpec(name="tinystories", threads=1)
 _USUAL = RunConfig(gamma=5, temperature=1.0, max_new_tokens=192, ignore_eos=True, record=False)
 _LONG = replace(_USUAL, gamma=12)

@@ -1,8 +1,8 @@
-"""How timed slices scatter on busy machines: ``python -m tests.measure.record_timing_noise``.
+"""Record the scatter of timed slices under load: ``python -m tests.measure.record_timing_noise``.
 
-The embedded pair is timed slice by slice under several kinds of noise. What is kept are, of every
-slice, the logarithms of the target's seconds a token and of a round's seconds in the four passes,
-each less its lane's mean over all slices of that kind; and where that was measured.
+Times the embedded pair slice by slice under several kinds of noise. Stores, for the four passes of
+every slice, the log of the seconds per target token or per round, minus the lane's mean over all
+slices of that kind; and the environment.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CORES = os.cpu_count() or 1
 
 
 def _spin(share: Callable[[float], float]) -> None:
-    """Take this share of a processor, in tenths of a second."""
+    """Use this share of a processor, in periods of a tenth of a second."""
     began = time.monotonic()
     while True:
         busy = share(time.monotonic() - began)
@@ -73,7 +73,7 @@ def drift() -> Any:
 
 
 def bursts() -> Any:
-    """Every few seconds something takes all processors for a while."""
+    """Every few seconds all processors are busy for a while."""
 
     def burst() -> None:
         chance = random.Random(3)
@@ -87,7 +87,7 @@ def bursts() -> Any:
 
 
 def stalls() -> Any:
-    """The process itself stands still now and then, as when a laptop's lid is closed."""
+    """The process itself is suspended now and then, as when a laptop's lid is closed."""
     timed = os.getpid()
 
     def stall() -> None:
@@ -132,12 +132,12 @@ def painting() -> Iterator[None]:
 
 
 @contextmanager
-def as_it_is() -> Iterator[None]:
+def no_noise() -> Iterator[None]:
     yield
 
 
 KINDS: dict[str, Callable[[], Any]] = {
-    "as it is": as_it_is,
+    "as it is": no_noise,
     "shared cores": shared_cores,
     "drift": drift,
     "bursts": bursts,

@@ -1,5 +1,5 @@
-"""The forecast: worked by hand on profiles made by hand; a measured profile against the
-library's logits; and none without a profile."""
+"""Forecasts: hand-computed examples, missing profiles, and measured profiles against the logits of
+transformers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def profile(*texts: tuple[str, list[float]]) -> Profile:
 
 
 def test_everything_accepted() -> None:
-    # Three tokens a round, each but the first round after a bonus: 2 + 1 + 12 ms.
+    # Three tokens per round; each round but the first follows a bonus: 2 + 1 + 12 ms.
     made = forecast(profile(("a", [1.0] * 9)), FLAT, GAMMA_2, "mine", 4)
     assert made is not None
     assert (made.tau, made.kind, made.num_texts) == (3.0, "story", 1)
@@ -47,15 +47,15 @@ def test_everything_accepted() -> None:
 
 
 def test_nothing_accepted() -> None:
-    # One token a round and never a bonus: 1 + 1 + 12 ms.
+    # One token per round and never a bonus: 1 + 1 + 12 ms.
     made = forecast(profile(("a", [0.0] * 9)), FLAT, GAMMA_2, "mine", 4)
     assert made is not None
     assert (made.tau, made.speedup) == (1.0, pytest.approx(10 / 14))
 
 
-def test_texts_are_weighed_by_their_rounds() -> None:
-    # Nine tokens: rounds that find three tokens before them. All accepted: 3 rounds, all with
-    # a bonus, 9 tokens; none accepted: 7 rounds, 7 tokens.
+def test_texts_are_weighted_by_their_rounds() -> None:
+    # Nine tokens; a round needs three more tokens. All accepted: 3 rounds, all with a bonus, 9
+    # tokens; none accepted: 7 rounds, 7 tokens.
     made = forecast(profile(("a", [1.0] * 9), ("b", [0.0] * 9)), FLAT, GAMMA_2, "mine", 4)
     assert made is not None
     assert made.tau == pytest.approx(16 / 10)
@@ -63,8 +63,8 @@ def test_texts_are_weighed_by_their_rounds() -> None:
     assert made.num_texts == 2
 
 
-def test_costs_are_read_half_way_through_the_text() -> None:
-    # At context 100 + 64 / 2 = 132 of 100 .. 164, half of the way: a draft step takes 1.5 ms.
+def test_costs_are_those_at_mid_text() -> None:
+    # At context 100 + 64 / 2 = 132, midway in 100 .. 164, a draft step takes 1.5 ms.
     costs = StepCosts(
         contexts=(100, 164),
         draft=((0.001, 0.002), (0.001, 0.002)),
@@ -104,7 +104,7 @@ def test_texts_too_short_for_a_round_are_left_out() -> None:
     ],
     ids=["no profile", "no text", "its own text", "short text", "prompt lookup", "lossy rule"],
 )
-def test_no_forecast_without_a_ground(known: Profile | None, config: RunConfig) -> None:
+def test_no_forecast_without_a_usable_profile(known: Profile | None, config: RunConfig) -> None:
     assert forecast(known, FLAT, config, "mine", 4) is None
 
 
@@ -112,13 +112,13 @@ def test_no_forecast_without_a_ground(known: Profile | None, config: RunConfig) 
 
 
 def library_logits(model: torch.nn.Module, ids: list[int], first: int) -> torch.Tensor:
-    """Before each token from position ``first`` on, from transformers' own forward."""
+    """Return transformers' logits before each token from position ``first`` on."""
     with torch.inference_mode():
         return model(torch.tensor([ids])).logits[0, first - 1 : -1].double()
 
 
 def odds_by_library(pair: Pair, prompt: str, config: RunConfig) -> tuple[list[int], list[float]]:
-    """The text that the target writes, and min(1, draft / target) at each of its tokens."""
+    """Return the target's text, and min(1, draft / target) at each of its tokens."""
     prompt_ids: list[int] = pair.tokenizer(prompt)["input_ids"]
     emitted = list(decode_plainly(pair, prompt_ids, replace(config, max_new_tokens=128)))
     ids, first = prompt_ids + emitted, len(prompt_ids)
@@ -135,7 +135,7 @@ def odds_by_library(pair: Pair, prompt: str, config: RunConfig) -> tuple[list[in
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
-def test_a_profile_holds_the_odds_along_the_targets_texts(pair: Pair, temperature: float) -> None:
+def test_a_profile_has_the_odds_along_the_targets_texts(pair: Pair, temperature: float) -> None:
     config = RunConfig(temperature=temperature, max_new_tokens=3, gamma=2, seed=5)
     measured = measure_profile(pair, config, "list")
     prompts = [preset.text for preset in read_presets() if preset.kind == "list"]
@@ -149,7 +149,7 @@ def test_a_profile_holds_the_odds_along_the_targets_texts(pair: Pair, temperatur
     assert min(seen) < 0.5 < max(seen)
 
 
-def test_a_profile_is_kept_by_pair_sampling_and_kind(pair: Pair, empty_home: Path) -> None:
+def test_a_profile_is_stored_by_pair_sampling_and_kind(pair: Pair, empty_home: Path) -> None:
     config = RunConfig(temperature=0.0)
     assert stored_profile(pair, config, "copying") is None
     measured = measure_profile(pair, config, "copying")
@@ -158,7 +158,7 @@ def test_a_profile_is_kept_by_pair_sampling_and_kind(pair: Pair, empty_home: Pat
     assert stored_profile(pair, replace(config, temperature=1.0), "copying") is None
 
 
-def test_the_key_tells_apart_what_is_accepted_differently(pair: Pair) -> None:
+def test_the_key_depends_on_all_that_changes_acceptance(pair: Pair) -> None:
     config, models = RunConfig(), pair.info
     assert models.draft is not None
     others = (
@@ -177,8 +177,8 @@ def test_the_key_tells_apart_what_is_accepted_differently(pair: Pair) -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_the_shipped_pair_comes_with_its_acceptance_on_the_presets(empty_home: Path) -> None:
-    """On an empty data folder; measured anew, one of them is the same."""
+def test_the_embedded_pair_ships_with_acceptance_on_the_presets(empty_home: Path) -> None:
+    """With an empty data folder; one profile, measured again, is the same."""
     embedded = load_pair(PairSpec(threads=1))
     for kind in {preset.kind for preset in read_presets()}:
         for temperature in (0.0, RunConfig().temperature):

@@ -1,4 +1,4 @@
-"""Texts handed to suffix lookup: which these are, and that a run looks them up and names them."""
+"""Extra texts for suffix lookup: which are used, and that runs use and record them."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def accepted(trace: Trace) -> int:
     return sum(entry.num_accepted for entry in trace.rounds)
 
 
-def test_the_runs_of_the_library_are_looked_up_and_named(
-    pair: Pair, empty_home: Path, tmp_path: Path
-) -> None:
+def test_stored_runs_are_used_and_recorded(pair: Pair, empty_home: Path, tmp_path: Path) -> None:
     alone = run(pair)
     texts = [keep(run(pair, (9, 8, 7))), keep(alone)]
     handed = with_texts(pair, "library")
@@ -67,9 +65,7 @@ def _saved(trace: Trace, folder: Path) -> str:
     return (folder / "other.json").read_text()
 
 
-def test_the_runs_of_another_target_and_damaged_ones_are_left_out(
-    pair: Pair, empty_home: Path
-) -> None:
+def test_runs_of_other_targets_and_damaged_ones_are_skipped(pair: Pair, empty_home: Path) -> None:
     trace = run(pair)
     model = replace(trace.pair.target, weights_sha256="other")
     keep(replace(trace, pair=replace(trace.pair, target=model)))
@@ -91,16 +87,16 @@ def _text_of(trace: Any) -> list[int]:
 
 
 def test_a_file_is_one_text(pair: Pair, tmp_path: Path) -> None:
-    class Words:
+    class WordLengths:
         def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
             return [len(word) for word in text.split()]
 
     file = tmp_path / "words.txt"
     file.write_text("a bb ccc", encoding="utf-8")
-    spoken = replace(pair, tokenizer=Words())
-    found = with_texts(spoken, str(file)).info.texts_sha256
+    with_lengths = replace(pair, tokenizer=WordLengths())
+    found = with_texts(with_lengths, str(file)).info.texts_sha256
     assert found == hashlib.sha256(b"[[1, 2, 3]]").hexdigest()
     file.write_text("", encoding="utf-8")
     for where in (file, tmp_path / "none.txt"):
         with pytest.raises(ConfigError, match="--suffix-texts"):
-            with_texts(spoken, str(where))
+            with_texts(with_lengths, str(where))

@@ -1,4 +1,4 @@
-"""Pairs that stay loaded, and when they are loaded anew."""
+"""The cache of loaded pairs, and when a pair is loaded again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def own_folder(folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder, tmp_path / "pair"))
 
 
-def test_a_pair_whose_weights_are_replaced_is_read_anew(own_folder: Path) -> None:
+def test_a_pair_with_replaced_weights_is_loaded_again(own_folder: Path) -> None:
     spec = PairSpec(draft=str(own_folder / "draft"), target=str(own_folder / "target"), threads=1)
     pairs = LoadedPairs()
     first = pairs.load(spec, lambda _: None)
@@ -34,7 +34,7 @@ def test_a_pair_whose_weights_are_replaced_is_read_anew(own_folder: Path) -> Non
     assert len(pairs) == 1
 
 
-def test_a_file_that_joins_the_weights_counts_as_a_change(own_folder: Path) -> None:
+def test_a_new_weights_file_counts_as_a_change(own_folder: Path) -> None:
     spec = PairSpec(draft=str(own_folder / "draft"), target=str(own_folder / "target"), threads=1)
     pairs = LoadedPairs()
     pairs.load(spec, lambda _: None)

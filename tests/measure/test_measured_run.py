@@ -1,4 +1,4 @@
-"""A measured run: costs and forecast before it, the target alone after it, all of it kept."""
+"""Measured runs: costs and forecast before the run, the target alone after it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ def run_through(pair: Pair, prompt: str, config: RunConfig, *, baseline: bool = 
     return finish(measured_run(pair, prompt, config, baseline=baseline))
 
 
-def test_step_costs_are_measured_after_the_run_or_before_it_if_asked(
+def test_step_costs_are_measured_after_the_run_or_before_it_on_request(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
     done: list[str] = []
 
-    def noted(_pair: Pair, _config: RunConfig, *, fresh: bool = False, tell: object) -> StepCosts:
+    def noted(
+        _pair: Pair, _config: RunConfig, *, fresh: bool = False, on_progress: object
+    ) -> StepCosts:
         done.append("fresh" if fresh else "missing")
         return make_costs()
 
@@ -56,17 +58,17 @@ def test_step_costs_are_measured_after_the_run_or_before_it_if_asked(
     assert finish(stopped).step_costs is None
 
 
-def test_a_run_that_drafts_while_it_pays_has_its_costs_before_it(
+def test_a_run_that_drafts_while_it_pays_measures_costs_first(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, empty_home: Path, tmp_path: Path
 ) -> None:
-    """The trace keeps what decided, and the slices of its timing play the same rounds."""
+    """The trace stores the costs used, and its timed slices replay the same rounds."""
     monkeypatch.setattr("specviz.measure.measured_run.step_costs", lambda *_, **__: make_costs())
     config = replace(CONFIG, draft_until="cost", gamma=5)
     trace = run_through(pair, STORIES[0], config)
     context = len(trace.prompt.token_ids) + config.max_new_tokens / 2
     assert trace.drafting_costs == drafting_costs(make_costs(), context, 5)
     assert len({entry.num_drafted for entry in trace.rounds if entry.whole}) > 1
-    assert trace.baseline is not None  # else a round was another one when it was timed
+    assert trace.baseline is not None  # else the timed rounds differed
     assert len(trace.baseline.slices) >= 2
     save_trace(trace, tmp_path / "trace.json")
     assert load_trace(tmp_path / "trace.json") == trace
@@ -74,7 +76,7 @@ def test_a_run_that_drafts_while_it_pays_has_its_costs_before_it(
 
 
 def test_an_early_exit_drafts_while_it_pays(empty_home: Path) -> None:
-    """By its own steps, which are measured before the run."""
+    """Its own steps are measured before the run."""
     target, prompt = tiny_model("llama"), (5, 17, 101, 42)
     pair = replace(pair_of(target, target, step="lean"), draft=None)
     config = replace(CONFIG, drafter="early-exit:1", draft_until="cost", gamma=5)
@@ -104,16 +106,16 @@ def test_the_rounds_of_a_tree_have_costs(pair: Pair, empty_home: Path) -> None:
 
 
 @pytest.mark.parametrize("costs", [None, replace(make_costs(), draft=())])
-def test_without_costs_it_does_not_begin(
+def test_drafting_while_it_pays_needs_costs(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, empty_home: Path, costs: StepCosts | None
 ) -> None:
     monkeypatch.setattr("specviz.measure.measured_run.step_costs", lambda *_, **__: costs)
-    with pytest.raises(ConfigError, match="no costs of drafting"):
+    with pytest.raises(ConfigError, match="needs the step costs"):
         measured_run(pair, STORIES[0], replace(CONFIG, draft_until="cost"))
 
 
-def test_a_run_begun_without_a_forecast_keeps_none(pair: Pair, empty_home: Path) -> None:
-    """Costs that come after it, and acceptance that is known by then, do not make one."""
+def test_a_run_begun_without_a_forecast_has_none(pair: Pair, empty_home: Path) -> None:
+    """Costs and acceptance that become known later do not create a forecast."""
     greedy = replace(CONFIG, temperature=0.0)
     run = measured_run(pair, STORIES[0], greedy, baseline=False)
     measure_profile(pair, greedy, "story")
@@ -124,9 +126,7 @@ def test_a_run_begun_without_a_forecast_keeps_none(pair: Pair, empty_home: Path)
 
 
 @pytest.mark.parametrize("step", ["lean", "library"])
-def test_the_target_alone_stands_round_the_run_repeated(
-    pair: Pair, library_pair: Pair, step: str
-) -> None:
+def test_each_slice_times_both_lanes_twice(pair: Pair, library_pair: Pair, step: str) -> None:
     chosen = pair if step == "lean" else library_pair
     assert chosen.info.target.step == step
     trace = run_through(chosen, STORIES[0], CONFIG)
@@ -140,7 +140,7 @@ def test_the_target_alone_stands_round_the_run_repeated(
     assert trace.baseline.prefill > 0
 
 
-def test_the_trace_is_what_was_yielded(pair: Pair) -> None:
+def test_the_trace_has_the_yielded_rounds(pair: Pair) -> None:
     run = measured_run(pair, STORIES[0], CONFIG)
     yielded = tuple(run)
     run.complete()
@@ -162,18 +162,18 @@ def test_any_other_prompt_has_no_kind(pair: Pair) -> None:
     assert measured_run(pair, [5, 6, 7], CONFIG).prompt.token_ids == (5, 6, 7)
 
 
-def test_a_stopped_run_has_no_target_alone(pair: Pair) -> None:
+def test_a_stopped_run_has_no_baseline(pair: Pair) -> None:
     run = measured_run(pair, STORIES[0], CONFIG)
     first = next(run)
     run.stop()
     rounds = (first, *run)
-    assert len(rounds) == 2  # the record of the second was being written
+    assert len(rounds) == 2  # the second round was under way
     trace = run.trace()
     assert trace.rounds == rounds
     assert (trace.finish, trace.baseline) == ("stopped", None)
 
 
-def test_a_trace_taken_in_mid_run_has_no_target_alone(pair: Pair) -> None:
+def test_a_trace_taken_during_the_run_has_no_baseline(pair: Pair) -> None:
     run = measured_run(pair, STORIES[0], CONFIG)
     rounds = (next(run), next(run))
     trace = run.trace()
@@ -181,7 +181,7 @@ def test_a_trace_taken_in_mid_run_has_no_target_alone(pair: Pair) -> None:
     assert trace.text == pair.token_table.join(trace.token_ids)
 
 
-def test_a_stop_after_the_last_round_keeps_the_run_and_measures_nothing(pair: Pair) -> None:
+def test_a_stop_after_the_last_round_skips_the_baseline(pair: Pair) -> None:
     run = measured_run(pair, STORIES[0], CONFIG)
     rounds = tuple(run)
     run.stop()
@@ -189,7 +189,7 @@ def test_a_stop_after_the_last_round_keeps_the_run_and_measures_nothing(pair: Pa
     assert (trace.rounds, trace.finish, trace.baseline) == (rounds, "length", None)
 
 
-def test_the_target_alone_can_be_left_out(pair: Pair) -> None:
+def test_the_baseline_can_be_left_out(pair: Pair) -> None:
     trace = run_through(pair, STORIES[0], CONFIG, baseline=False)
     assert trace.baseline is None
     assert trace.step_costs is not None
@@ -222,7 +222,7 @@ def test_no_profile_no_forecast(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("drafter", ["model", "prompt-lookup"])
-def test_every_figure_is_there_and_the_file_reads_back_equal(
+def test_every_figure_is_known_and_the_trace_round_trips(
     pair: Pair, tmp_path: Path, drafter: str
 ) -> None:
     config = replace(CONFIG, drafter=drafter)
@@ -247,7 +247,7 @@ def test_every_figure_is_there_and_the_file_reads_back_equal(
     assert load_trace(tmp_path / "trace.json") == trace
 
 
-def test_timed_blocks_are_free_of_garbage_collection() -> None:
+def test_timed_blocks_disable_garbage_collection() -> None:
     assert gc.isenabled()
     with undisturbed():
         assert not gc.isenabled()

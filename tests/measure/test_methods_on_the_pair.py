@@ -1,6 +1,6 @@
-"""Several drafts, trees and blocks on texts that the embedded pair writes, against their record.
+"""Several drafts, trees and block verification on the embedded pair, against recorded expectations.
 
-The power is shown: what does not follow the rule lies far outside.
+A wrong expectation must fail clearly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from specviz.record.prompts import read_presets
 from specviz.record.trace import Round, RunConfig, Trace
 from tests.traces import make_trace
 
-WAYS = [{"num_drafts": number} for number in (1, 2, 4, 8)]
+METHODS = [{"num_drafts": number} for number in (1, 2, 4, 8)]
 TREE = {"branching": (3, 2, 1)}
 
 
@@ -41,7 +41,7 @@ def written(seed: int, **settings: object) -> Trace:
 
 @cache
 def several() -> tuple[Trace, ...]:
-    return tuple(written(seed, **way) for way in (*WAYS, TREE) for seed in range(2))
+    return tuple(written(seed, **method) for method in (*METHODS, TREE) for seed in range(2))
 
 
 def widest(point: DraftsPoint) -> float:
@@ -49,7 +49,7 @@ def widest(point: DraftsPoint) -> float:
     return max(abs(each) for each in found if each is not None)
 
 
-def test_drafts_and_trees_give_what_their_record_expects() -> None:
+def test_drafts_and_trees_match_their_recorded_expectations() -> None:
     points = rejections_over_drafts(several())
     assert [each.label for each in points] == [
         *(f"γ 5 × M {number}" for number in (1, 2, 4, 8)), "tree 3x2x1",
@@ -60,15 +60,15 @@ def test_drafts_and_trees_give_what_their_record_expects() -> None:
     assert max(map(widest, points)) < joint_deviations(2 * len(points))
 
 
-def test_an_expectation_that_forgets_who_fell_does_not_fit() -> None:
-    """As if each sibling stood by the target's own law, whatever fell before it."""
+def test_an_expectation_that_ignores_rejected_siblings_does_not_fit() -> None:
+    """As if each sibling were judged against the target alone, ignoring rejected siblings."""
     eight = [each for each in several() if each.config.num_drafts == 8]
-    forgetful = [replace(each, rounds=tuple(map(_forgetful, each.rounds))) for each in eight]
-    (point,) = rejections_over_drafts(forgetful)
+    ignoring = [replace(each, rounds=tuple(map(_ignore_rejected, each.rounds))) for each in eight]
+    (point,) = rejections_over_drafts(ignoring)
     assert widest(point) > joint_deviations(10)
 
 
-def _forgetful(entry: Round) -> Round:
+def _ignore_rejected(entry: Round) -> Round:
     firsts = [(each, place[0]) for place in places_of(entry) for each in place]
     return replace(
         entry,
@@ -79,7 +79,7 @@ def _forgetful(entry: Round) -> Round:
 
 
 @pytest.mark.parametrize("gamma", [2, 5, 8])
-def test_no_round_does_worse_as_a_block(gamma: int) -> None:
+def test_block_verification_is_never_worse_in_a_round(gamma: int) -> None:
     check = block_check([written(seed, rule="block", gamma=gamma) for seed in range(3)])
     assert len(check.rounds) > 100
     assert all(each.by_block >= each.by_token - 1e-9 for each in check.rounds)

@@ -1,5 +1,7 @@
-"""Shared noise at 50 fixed contexts of the embedded pair, over 2,000 seeds: how often both models
-say the same token, against the exact chance and its floor."""
+"""Shared noise at 50 fixed contexts of the embedded pair, over 2,000 seeds.
+
+How often both models choose the same token, against the exact probability and its lower bound.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 import torch
 
 from specviz.engine import Pair, load_pair
-from specviz.engine.decoding.sampling import Draws, Noise, Racing, Sampler
+from specviz.engine.decoding.sampling import Draws, Noise, Sampler, SharedNoiseChooser
 from specviz.engine.decoding.token_matching import SharedNoise
 from specviz.engine.model.chat import encode_prompt
 from specviz.figures.method_checks import joint_deviations
@@ -25,14 +27,14 @@ CONFIG = RunConfig(rule="coupled", temperature=1.0)
 
 
 def contexts(pair: Pair) -> list[list[int]]:
-    """The first half of each prompt, and whole prompts."""
+    """Return the first half of each prompt, and whole prompts."""
     prompts = [list(encode_prompt(pair, each.text, chat=False)) for each in read_presets()]
     return [*(ids[: len(ids) // 2] for ids in prompts), *prompts][:CONTEXTS]
 
 
 @cache
 def logits() -> tuple[torch.Tensor, torch.Tensor]:
-    """Of draft and target, a row [vocabulary] a context."""
+    """Return logits of draft and target, `[contexts, vocab_size]` each."""
     pair = load_pair(PairSpec(name="tinystories", threads=1))
     with torch.inference_mode():
         found = [
@@ -45,20 +47,20 @@ def logits() -> tuple[torch.Tensor, torch.Tensor]:
 
 @cache
 def agreed(*, shared: bool) -> np.ndarray:
-    """In how many of the seeds both say the same, by context; each has a place of its own."""
+    """Return the number of seeds with equal tokens, by context."""
     (draft, target), sampler = logits(), Sampler(CONFIG)
-    laws, choose, voice = sampler.probs(target), Racing(sampler), SharedNoise()
+    target_probs, choose, rule = sampler.probs(target), SharedNoiseChooser(sampler), SharedNoise()
     found = torch.zeros(CONTEXTS, dtype=torch.int64)
     for seed in range(SEEDS):
-        noise = Noise(seed, laws.shape[-1], laws.device)
+        noise = Noise(seed, target_probs.shape[-1], target_probs.device)
         draws = Draws(torch.empty(0), noise.rows(0, CONTEXTS))
         other = draws if shared else Draws(torch.empty(0), noise.rows(CONTEXTS, CONTEXTS))
-        said = [int(choose(draft[i : i + 1], other, i)[0]) for i in range(CONTEXTS)]
-        found += voice.say(laws, draws).token_ids == torch.tensor(said)
+        drafted = [int(choose(draft[i : i + 1], other, i)[0]) for i in range(CONTEXTS)]
+        found += rule.sample(target_probs, draws).token_ids == torch.tensor(drafted)
     return found.numpy()
 
 
-def laws() -> list[tuple[np.ndarray, np.ndarray]]:
+def distributions() -> list[tuple[np.ndarray, np.ndarray]]:
     both = (Sampler(CONFIG).probs(each).double() for each in logits())
     draft, target = ((each / each.sum(-1, keepdim=True)).numpy() for each in both)
     return list(zip(draft, target, strict=True))
@@ -69,9 +71,9 @@ def deviations(counts: np.ndarray, chances: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.thorough
-def test_the_models_agree_as_often_as_the_law_says() -> None:
-    exact = np.array([coupled_acceptance(*each) for each in laws()])
-    floor = np.array([coupled_floor(*each) for each in laws()])
+def test_the_models_agree_as_often_as_predicted() -> None:
+    exact = np.array([coupled_acceptance(*each) for each in distributions()])
+    floor = np.array([coupled_floor(*each) for each in distributions()])
     off, found = deviations(agreed(shared=True), exact), agreed(shared=True) / SEEDS
     print(
         f"accepted {found.mean():.4f}, exact {exact.mean():.4f}, floor {floor.mean():.4f}; "
@@ -83,13 +85,13 @@ def test_the_models_agree_as_often_as_the_law_says() -> None:
     noise = np.sqrt(exact * (1 - exact) / SEEDS)
     assert (found >= floor - joint_deviations(CONTEXTS, 0.999) * noise).all()
     assert abs(off.sum() / math.sqrt(CONTEXTS)) < 4
-    assert exact.min() < 0.5 < exact.max()  # contexts of both sorts
+    assert exact.min() < 0.5 < exact.max()  # contexts with low and high agreement
 
 
 @pytest.mark.thorough
-def test_noise_that_is_not_shared_falls_below_the_floor() -> None:
-    floor = np.array([coupled_floor(*each) for each in laws()])
-    exact = np.array([coupled_acceptance(*each) for each in laws()])
+def test_agreement_without_shared_noise_is_below_the_floor() -> None:
+    floor = np.array([coupled_floor(*each) for each in distributions()])
+    exact = np.array([coupled_acceptance(*each) for each in distributions()])
     apart = agreed(shared=False)
     assert deviations(apart, exact).min() < -joint_deviations(CONTEXTS, 0.999)
     assert (apart / SEEDS).mean() < floor.mean()

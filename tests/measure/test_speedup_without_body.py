@@ -1,4 +1,4 @@
-"""The speedup of a pair as it is, looked up for a run with bodies."""
+"""Looking up the speedup of the same pair without bodies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def library(tmp_path: Path) -> Library:
     return Library(tmp_path / "runs.db")
 
 
-def test_the_newest_run_of_the_same_without_bodies_is_found(library: Library) -> None:
+def test_the_newest_equal_run_without_bodies_is_found(library: Library) -> None:
     assert kept_speedup_without_body(library, GROWN) is None
     save_run(library, full_trace())
     save_run(library, GROWN)
@@ -51,11 +51,11 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-def test_a_run_of_something_else_is_not_taken(library: Library, other: Trace) -> None:
+def test_a_different_run_is_not_used(library: Library, other: Trace) -> None:
     save_run(library, other)
     assert kept_speedup_without_body(library, GROWN) is None
 
 
 def test_the_pair_as_it_is() -> None:
     spec = PairSpec(name="tinystories", threads=1, target_body="90M", draft_body="10M")
-    assert spec.as_it_is == PairSpec(name="tinystories", threads=1)
+    assert spec.without_bodies == PairSpec(name="tinystories", threads=1)

@@ -1,6 +1,6 @@
 """Step costs: a full table, measured once and stored by all that a step's cost depends on.
 
-Two measurements never agree to the last bit, so an equal table is one that was kept.
+Two measurements never agree to the last bit, so an equal table is the stored one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOOKUP = RunConfig(temperature=0.0, drafter="prompt-lookup")
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real measurement, each step timed once."""
+    """Make the real measurement time each step only once."""
     once = partial(measure_step_costs, repeats=1)
     monkeypatch.setattr("specviz.engine.decoding.costs.measure_step_costs", once)
 
@@ -49,7 +49,7 @@ def assert_full(costs: StepCosts | None, *, draft_rows: int) -> None:
         assert all(math.isfinite(seconds) and seconds > 0 for seconds in row)
 
 
-def test_the_table_is_full_and_found_again(pair: Pair, empty_home: Path) -> None:
+def test_the_table_is_full_and_reused(pair: Pair, empty_home: Path) -> None:
     first = step_costs(pair, GREEDY)
     assert_full(first, draft_rows=2)
     assert step_costs(pair, replace(GREEDY, gamma=9, seed=4, max_new_tokens=7)) == first
@@ -88,8 +88,8 @@ def test_a_damaged_table_is_measured_again(
     assert step_costs(pair, GREEDY) == again
 
 
-def test_a_pair_with_a_long_context_is_measured_far_out(pair: Pair) -> None:
-    config = replace(GREEDY, drafter="prompt-lookup")  # half the work
+def test_a_long_context_window_uses_the_standard_contexts(pair: Pair) -> None:
+    config = replace(GREEDY, drafter="prompt-lookup")  # half the time
     long = replace(pair, max_context=4096, info=replace(pair.info, draft=None))
     costs = step_costs(long, config)
     assert costs is not None
@@ -97,7 +97,9 @@ def test_a_pair_with_a_long_context_is_measured_far_out(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("context", [20, 24, 40, 96])
-def test_a_short_context_is_never_overrun(context: int, empty_home: Path, quick: None) -> None:
+def test_a_short_context_window_is_never_exceeded(
+    context: int, empty_home: Path, quick: None
+) -> None:
     # Learned positions: one token beyond the last is an error.
     target = tiny_model("gpt2", n_positions=context, n_layer=1)
     short = pair_of(target, noisy_copy(target), max_context=context)
@@ -108,7 +110,7 @@ def test_a_short_context_is_never_overrun(context: int, empty_home: Path, quick:
 
 
 def variants(pair: Pair, library_pair: Pair) -> dict[str, str]:
-    """The key of every case whose steps cost something else."""
+    """Return the keys of cases that must all differ."""
     place, models = pair.environment, pair.info
     assert models.draft is not None
     environments = {
@@ -146,12 +148,12 @@ def variants(pair: Pair, library_pair: Pair) -> dict[str, str]:
     return keys | {"library": costs_key(library_pair, GREEDY)}
 
 
-def test_the_key_tells_apart_what_costs_differently(pair: Pair, library_pair: Pair) -> None:
+def test_the_key_depends_on_all_that_changes_costs(pair: Pair, library_pair: Pair) -> None:
     keys = variants(pair, library_pair)
     assert len(set(keys.values())) == len(keys)
 
 
-def test_the_key_tells_bodies_apart_and_is_as_before_without(pair: Pair) -> None:
+def test_the_key_depends_on_bodies_and_is_unchanged_without(pair: Pair) -> None:
     body = BodyInfo(
         name="90M",
         shape=Shape(width=768, feed_forward=2048, layers=12),
@@ -174,10 +176,9 @@ def test_the_key_tells_bodies_apart_and_is_as_before_without(pair: Pair) -> None
     assert len({profile_key(each, GREEDY, "story") for each in pairs}) == 1
 
 
-def test_the_bandwidth_and_what_a_pass_reads_are_kept_with_the_table(
+def test_bandwidth_and_bytes_per_pass_are_stored_with_the_table(
     pair: Pair, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For every pair."""
     monkeypatch.setattr(
         "specviz.engine.decoding.costs.measure_step_costs", lambda *_, **__: make_costs()
     )
@@ -193,23 +194,23 @@ def test_the_bandwidth_and_what_a_pass_reads_are_kept_with_the_table(
     assert step_costs(pair, GREEDY) == made  # as it was stored
 
 
-def test_the_key_leaves_out_what_costs_the_same(pair: Pair) -> None:
+def test_the_key_ignores_settings_without_effect_on_costs(pair: Pair) -> None:
     same = replace(WARM, temperature=1.3, gamma=2, seed=8, max_new_tokens=9, ignore_eos=True)
     assert costs_key(pair, same) == costs_key(pair, WARM)
     assert costs_key(pair, replace(WARM, top_k=5)) == costs_key(pair, replace(WARM, top_k=50))
 
 
-def test_a_table_remembers_that_its_machine_was_noisy() -> None:
+def test_a_noisy_table_is_stored_as_noisy() -> None:
     quiet, noisy = make_costs(), replace(make_costs(), drift=0.2)
     assert (quiet.noisy, noisy.noisy) == (False, True)
     assert save_value("step-costs", "some key", noisy)
     assert load_value("step-costs", "some key", StepCosts) == noisy
 
 
-def test_costs_measured_busy_are_mended_and_the_better_table_is_kept(
+def test_noisy_costs_are_measured_again_and_the_better_table_kept(
     pair: Pair, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At most three times; one that was broken off does not count."""
+    """At most three times; an aborted measurement does not count."""
     config, key = RunConfig(), costs_key(pair, RunConfig())
     made: list[float] = []
     drifts = [0.4, 0.2, 0.3]

@@ -1,6 +1,6 @@
-"""Theorems 1, 2 and 5 of Yin et al. 2024 on texts that the embedded pair writes.
+"""Theorems 1, 2 and 5 of Yin et al. 2024 on texts of the embedded pair.
 
-Each check has its power shown: a rule that does not do what its record says fails it.
+For each check, a rule that deviates from its record must fail.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def the_pair() -> Pair:
 def written(
     seed: int, *, broken: Rule | None = None, tokens: int = 400, **settings: object
 ) -> Trace:
-    """A text at temperature 1, on another prompt for each seed."""
+    """Return a run at temperature 1, with another prompt for each seed."""
     given = {"temperature": 1.0, "ignore_eos": True, "max_new_tokens": tokens, "seed": seed}
     config = RunConfig(**(given | settings))  # pyright: ignore[reportArgumentType]
     run = speculate(the_pair(), read_presets()[seed].text, config, rule=broken)
@@ -53,30 +53,30 @@ def lossy_run(epsilon: float, residual: ResidualName) -> Trace:
 
 
 class Hasty(Lossless):
-    """Over-accepts, and records itself as lossless."""
+    """Over-accepts but is recorded as lossless."""
 
     def accepts(
         self,
         uniforms: torch.Tensor,
         draft_probs: torch.Tensor,
         target_probs: torch.Tensor,
-        laws: torch.Tensor,
+        distributions: torch.Tensor,
     ) -> torch.Tensor:
-        del laws
+        del distributions
         return uniforms * draft_probs < target_probs + 0.2
 
 
 class Strict(OverAccept):
-    """Judges losslessly, and records what over-acceptance would do."""
+    """Verifies losslessly but is recorded as over-acceptance."""
 
     def accepts(
         self,
         uniforms: torch.Tensor,
         draft_probs: torch.Tensor,
         target_probs: torch.Tensor,
-        laws: torch.Tensor,
+        distributions: torch.Tensor,
     ) -> torch.Tensor:
-        del laws
+        del distributions
         return uniforms * draft_probs < target_probs
 
 
@@ -85,7 +85,7 @@ def z_of(value: float | None) -> float:
     return value
 
 
-def test_rejections_number_the_sum_of_the_distances() -> None:
+def test_expected_rejections_equal_the_sum_of_distances() -> None:
     check = rejection_count(lossless_runs())
     assert check.num_tested >= 2_000
     assert check.num_tokens >= check.num_tested
@@ -93,7 +93,7 @@ def test_rejections_number_the_sum_of_the_distances() -> None:
     assert abs(z_of(check.z)) < LIMIT
 
 
-def test_a_rule_that_accepts_more_than_it_says_rejects_too_little() -> None:
+def test_a_rule_that_accepts_more_than_recorded_fails() -> None:
     assert z_of(rejection_count([written(9, broken=Hasty())]).z) < -LIMIT
 
 
@@ -103,12 +103,12 @@ def test_a_lazier_unbiased_rule_rejects_more_on_the_same_positions(share: float)
     accepted = rejection_count(lossless_runs()).num_tested - check.bound
     assert check.expected - check.bound == pytest.approx((1 - share) * accepted)
     assert check.observed < check.expected
-    assert z_of(check.z) < -LIMIT  # what ran was not that rule
+    assert z_of(check.z) < -LIMIT  # the runs did not use that rule
 
 
 @pytest.mark.parametrize("residual", RESIDUALS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_over_acceptance_rejects_and_errs_as_recorded(
+def test_over_acceptance_has_the_recorded_rejections_and_bias(
     epsilon: float, residual: ResidualName
 ) -> None:
     run = [lossy_run(epsilon, residual)]
@@ -137,7 +137,7 @@ def test_an_expectation_without_epsilon_does_not_fit(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_rejection_and_bias_add_up_to_the_distance_at_every_token(epsilon: float) -> None:
-    """To the rounding of float32, in which a softmax over 4,096 tokens is off 1 by 4e-6."""
+    """Up to float32 rounding: a softmax over 4,096 tokens sums to 1 within 4e-6."""
     check = pareto([lossy_run(epsilon, "leftover")])
     assert check.largest_gap < 1e-5
     assert abs(check.gap.mean()) < 3e-6
@@ -147,7 +147,7 @@ def test_rejection_and_bias_add_up_to_the_distance_at_every_token(epsilon: float
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_target_as_residual_lies_above_the_line(epsilon: float) -> None:
+def test_the_target_as_residual_is_above_the_pareto_front(epsilon: float) -> None:
     check = pareto([lossy_run(epsilon, "target")])
     assert check.gap.min() > -1e-5
     assert check.gap.mean() > 1e-3
@@ -162,7 +162,7 @@ def test_at_the_same_positions_the_leftover_residual_is_less_biased() -> None:
     assert uno.measured > best.measured
 
 
-def test_a_rule_that_ignores_epsilon_is_found_out() -> None:
+def test_a_rule_that_ignores_epsilon_fails() -> None:
     rule = Strict(0.3, "leftover")
     run = [written(9, broken=rule, rule="over-accept", epsilon=0.3, residual="leftover")]
     assert z_of(pareto(run).z) > LIMIT

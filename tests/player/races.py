@@ -32,7 +32,7 @@ def short() -> Trace:
 
 
 def tokens_at(trace: Trace, second: float) -> int:
-    """How many tokens there are at a time, by the times of the watched run."""
+    """Return the number of tokens at a time, by the times of the recorded run."""
     spent, tokens = 0.0, 0
     for entry in trace.rounds:
         spent += entry.times.decode

@@ -1,4 +1,4 @@
-"""The player's rounds of every way to speculate, worked out by its own scripts from real runs."""
+"""The player's rounds for every method, computed by its own scripts from real runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 
 from specviz.player.payload import payload_of_trace
 from specviz.record.trace import Round
-from tests.methods import WAYS, way_trace
+from tests.methods import METHODS, method_trace
 from tests.node import ROOT, run_node
 
 SCRIPT = f"""
 import {{ readFileSync }} from "node:fs";
 import * as events from "{(ROOT / "assets/player/round_events.js").as_uri()}";
 import * as shape from "{(ROOT / "assets/player/round_shape.js").as_uri()}";
-const told = JSON.parse(readFileSync(process.argv[1], "utf8")).map((round) => {{
+const scenes = JSON.parse(readFileSync(process.argv[1], "utf8")).map((round) => {{
   const count = events.eventsOf(round);
   const steps = Array.from({{ length: count + 1 }}, (_, step) => events.sceneAt(round, step));
   const kinds = steps.slice(1).map((_, i) => events.eventKind(round, i + 1));
@@ -27,7 +27,7 @@ const told = JSON.parse(readFileSync(process.argv[1], "utf8")).map((round) => {{
   return {{
     kinds,
     shown: steps.map((scene) => scene.cells.length),
-    told: steps.map((scene) => scene.cells.filter((each) => each !== "drafted").length),
+    decided: steps.map((scene) => scene.cells.filter((each) => each !== "drafted").length),
     end: steps[count],
     layouts: [false, true].map((all) => shape.layoutOf(round, all)),
     wait: wait.reduce((sum, each) => sum + each, 0),
@@ -36,53 +36,53 @@ const told = JSON.parse(readFileSync(process.argv[1], "utf8")).map((round) => {{
     down: round.candidates.map((_, place) => shape.besideInTree(round, place, [1, 0], true)),
   }};
 }});
-console.log(JSON.stringify(told));
+console.log(JSON.stringify(scenes));
 """
 
 
-def payload(way: str) -> dict[str, Any]:
-    return payload_of_trace(way_trace(way), run_id=way, state="done", label=way)
+def payload(method: str) -> dict[str, Any]:
+    return payload_of_trace(method_trace(method), run_id=method, state="done", label=method)
 
 
 @cache
-def told(way: str) -> list[tuple[Round, dict[str, Any]]]:
-    items = payload(way)["rounds"]["items"]
+def scenes_of(method: str) -> list[tuple[Round, dict[str, Any]]]:
+    items = payload(method)["rounds"]["items"]
     for each in items:
         each["candidates"] = [c | {"insight": None} for c in each["candidates"]]
     with NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(items, file)
         file.flush()
-        said = run_node("--input-type=module", "--eval", SCRIPT, "--", file.name)
-    return list(zip(way_trace(way).rounds, json.loads(said), strict=True))
+        output = run_node("--input-type=module", "--eval", SCRIPT, "--", file.name)
+    return list(zip(method_trace(method).rounds, json.loads(output), strict=True))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_round_ends_with_every_verdict_of_the_record(way: str) -> None:
-    for entry, shown in told(way):
+@pytest.mark.parametrize("method", METHODS)
+def test_a_round_ends_with_every_verdict_of_the_record(method: str) -> None:
+    for entry, shown in scenes_of(method):
         assert shown["end"]["cells"] == [each.verdict for each in entry.candidates]
         assert shown["end"]["extra"] == (entry.extra.kind if entry.extra else None)
         assert shown["end"]["complete"]
-        for counts in (shown["shown"], shown["told"]):
+        for counts in (shown["shown"], shown["decided"]):
             assert counts == sorted(counts)
             assert counts[0] == 0
         assert shown["wait"] == pytest.approx(entry.times.decode, rel=1e-3)
 
 
-def test_a_tree_is_drafted_a_depth_at_a_time_and_one_decision_gives_all_verdicts() -> None:
-    for entry, shown in told("tree"):
+def test_trees_draft_one_depth_at_a_time_and_block_has_one_decision() -> None:
+    for entry, shown in scenes_of("tree"):
         tested = sum(each.tested for each in entry.candidates)
         assert shown["kinds"].count("verdict") == tested
         assert shown["kinds"].count("draft") <= 3
-    whole = [shown for entry, shown in told("tree") if entry.whole]
+    whole = [shown for entry, shown in scenes_of("tree") if entry.whole]
     assert all(shown["shown"][1:4] == [3, 9, 15] for shown in whole)
-    for _, shown in told("block"):
+    for _, shown in scenes_of("block"):
         assert shown["kinds"].count("verdict") == 1
 
 
-@pytest.mark.parametrize("way", ["drafts", "tree", "wide"])
-def test_no_two_tokens_of_a_tree_stand_in_one_place(way: str) -> None:
+@pytest.mark.parametrize("method", ["drafts", "tree", "wide"])
+def test_no_two_tokens_of_a_tree_share_a_cell(method: str) -> None:
     folded = 0
-    for entry, shown in told(way):
+    for entry, shown in scenes_of(method):
         for all_lines, layout in zip((False, True), shown["layouts"], strict=True):
             extra = [layout["extra"]] if entry.extra else []
             cells = [*filter(None, layout["cells"]), *extra]
@@ -92,12 +92,12 @@ def test_no_two_tokens_of_a_tree_stand_in_one_place(way: str) -> None:
         folded += few["hidden"]
         tested = [i for i, each in enumerate(entry.candidates) if each.tested]
         assert all(few["cells"][place] for place in tested)
-    assert (folded > 0) == (way == "wide")
+    assert (folded > 0) == (method == "wide")
 
 
-@pytest.mark.parametrize("way", ["drafts", "tree"])
-def test_a_child_stands_a_column_behind_what_it_hangs_on(way: str) -> None:
-    for entry, shown in told(way):
+@pytest.mark.parametrize("method", ["drafts", "tree"])
+def test_a_child_is_one_column_after_its_parent(method: str) -> None:
+    for entry, shown in scenes_of(method):
         cells = shown["layouts"][1]["cells"]
         for place, each in enumerate(entry.candidates):
             parent = each.parent if each.parent is not None else place - 1
@@ -106,8 +106,8 @@ def test_a_child_stands_a_column_behind_what_it_hangs_on(way: str) -> None:
             assert cells[place]["up"] == cells[place]["row"] - above["row"] >= 0
 
 
-def test_the_arrows_go_along_the_tree() -> None:
-    for entry, shown in told("tree"):
+def test_arrow_keys_follow_the_tree() -> None:
+    for entry, shown in scenes_of("tree"):
         for place, right in enumerate(shown["right"]):
             if right is not None and right < entry.num_drafted:
                 assert entry.candidates[right].parent == place
@@ -115,31 +115,31 @@ def test_the_arrows_go_along_the_tree() -> None:
             assert down is None or down > place or down == entry.num_drafted
 
 
-def test_the_token_replaced_is_the_last_that_was_tried_or_the_first_that_was_cut() -> None:
-    for way in ("tree", "block"):
+def test_the_replaced_token_is_the_last_tried_or_the_first_cut() -> None:
+    for method in ("tree", "block"):
         found = 0
-        for entry, shown in told(way):
+        for entry, shown in scenes_of(method):
             if entry.extra is None or entry.extra.kind == "bonus":
                 continue
             fell = [i for i, e in enumerate(entry.candidates) if e.verdict in ("rejected", "cut")]
-            assert shown["failed"] == (fell[-1] if way == "tree" else fell[0])
+            assert shown["failed"] == (fell[-1] if method == "tree" else fell[0])
             found += 1
         assert found
 
 
-def test_what_has_no_meaning_is_left_out() -> None:
+def test_leaves_out_what_does_not_apply() -> None:
     ids = {each["id"] for each in payload("block")["summary"]["figures"]}
     assert "alpha-observed" not in ids
     assert "draft-acceptance-rate" in ids
     left_out = payload("tree")["charts"]["left_out"]
     assert left_out["charts"] == ["acceptance", "places", "throughput"]
-    assert "several candidates stand for one place" in left_out["why"]
+    assert "a place has several candidates" in left_out["why"]
     assert payload("coupled")["charts"]["left_out"]["charts"] == ["throughput"]
 
 
-def test_a_candidate_brings_what_its_rule_decided_by() -> None:
-    def first(way: str) -> dict[str, Any]:
-        return payload(way)["rounds"]["items"][0]["candidates"][0]
+def test_a_candidate_has_what_its_rule_decided_by() -> None:
+    def first(method: str) -> dict[str, Any]:
+        return payload(method)["rounds"]["items"][0]["candidates"][0]
 
     assert {"joint", "coin"} <= set(first("block"))
     assert first("coupled")["rival"]["noise"] > 0.0

@@ -1,4 +1,4 @@
-"""The player's wish for the rounds of a lost message."""
+"""The player's request for the rounds of a lost message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 from tests.node import ROOT, run_node
 
-# A page whose script comes to rest after a while; the wishes, each with the page's state then.
+# A page whose script becomes idle after a while, and the requests with the page's state.
 PAGE = f"""
 import {{ MissingRounds }} from "{(ROOT / "assets/player/missing_rounds.js").as_uri()}";
 let state = "rerunRequested";
@@ -25,6 +25,6 @@ setTimeout(() => {{
 """
 
 
-def test_a_wish_waits_until_no_script_runs_for_it_must_not_cross_a_change_of_page() -> None:
-    said = run_node("--input-type=module", "--eval", PAGE)
-    assert json.loads(said) == [["notRunning", "wish", "a run", 2]]
+def test_a_request_waits_until_no_script_runs() -> None:
+    output = run_node("--input-type=module", "--eval", PAGE)
+    assert json.loads(output) == [["notRunning", "wish", "a run", 2]]

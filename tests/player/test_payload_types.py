@@ -1,4 +1,4 @@
-"""What Python sends has the shape that the player's scripts are checked against."""
+"""The payloads match the types that the player's scripts are checked against."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from specviz.player.replay import comparison_replay_html, replay_html
 from specviz.player.server_payload import server_payload, server_payload_of
 from specviz.record.trace import Trace
 from specviz.store import load_trace
-from tests.methods import WAYS, way_trace
+from tests.methods import METHODS, method_trace
 from tests.node import check_types
 from tests.player.races import thrifty, wasteful
 from tests.player.test_replay import data_in
-from tests.record.server_traces import server_trace, timed, undivided, untold
+from tests.record.server_traces import server_trace, timed, undivided, without_rounds
 from tests.traces import full_trace, make_trace
 
 GROWING = RunStatus(id="s", state="running", label="live")
@@ -50,7 +50,7 @@ def recorded() -> Trace:
 
 
 def live(trace: Trace, **others: Any) -> JsonObject:
-    """The last rounds of a run under way."""
+    """Return the last rounds of a growing run."""
     figures = metrics(trace)
     point = chart_point(trace, figures, current=True)
     return payload(
@@ -74,8 +74,8 @@ def sent() -> list[tuple[str, JsonObject]]:
         ("RunPayload", payload_of_trace(recorded(), run_id="r", state="recorded", label="r")),
         ("RunPayload", payload_of_trace(full_trace(), run_id="f", state="done", label="f")),
         *[
-            ("RunPayload", payload_of_trace(way_trace(way), run_id=way, state="done", label=way))
-            for way in WAYS
+            ("RunPayload", payload_of_trace(method_trace(way), run_id=way, state="done", label=way))
+            for way in METHODS
         ],
         ("RunPayload", live(recorded(), tour="ask")),
         ("RunPayload", live(make_trace(["ar", "", "aa"]))),
@@ -85,7 +85,7 @@ def sent() -> list[tuple[str, JsonObject]]:
                 server_trace(),
                 timed(server_trace()),
                 undivided(server_trace()),
-                untold(server_trace()),
+                without_rounds(server_trace()),
             )
         ],
         ("RunPayload", server_payload(server_trace(), GROWING, start=2, growing=True)),
@@ -103,8 +103,8 @@ def spoilt() -> list[tuple[str, JsonObject]]:
     run, first = data["run"], data["rounds"]["items"][0]
     rounds = {**data["rounds"], "items": [{**first, "more": 1}]}
     answer = server_payload_of(server_trace(), run_id="s", state="done", label="s")
-    told = answer["rounds"]["items"][1]
-    guessed = {**told, "times": {"draft": 0.1, "verify": 0.2}}
+    reported = answer["rounds"]["items"][1]
+    guessed = {**reported, "times": {"draft": 0.1, "verify": 0.2}}
     return [
         ("RunPayload", {**data, "more": 1}),
         ("RunPayload", {key: value for key, value in data.items() if key != "lanes"}),
@@ -121,7 +121,7 @@ def test_payloads_have_the_declared_shape(tmp_path: Path) -> None:
     for index, (name, data) in enumerate(sent()):
         lines.append(f"export const sent{index}: {name} = {json.dumps(data)};")
     for index, (name, data) in enumerate(spoilt()):
-        lines.append("// @ts-expect-error")  # which is itself an error if the next line has none
+        lines.append("// @ts-expect-error")  # an error itself if the next line has none
         lines.append(f"export const spoilt{index}: {name} = {json.dumps(data)};")
     (tmp_path / "payloads.ts").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "tsconfig.json").write_text(json.dumps(CONFIG), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The replay file, read as text and as HTML."""
+"""The replay file, parsed as text and as HTML."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOSTILE = ["</script><script>alert(1)</script>", "<!--<script>", "\u2028\u2029",
 
 
 class Parts(HTMLParser):
-    """The elements of a page, and what stands in its scripts."""
+    """The elements of a page, and the text of its scripts."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def data_in(page: str) -> Any:
     return json.loads(Parts(page).scripts[0])
 
 
-def test_the_policy_names_the_one_script_and_lets_nothing_be_fetched() -> None:
+def test_the_policy_allows_one_script_and_no_request() -> None:
     parts = Parts(replay_html(full_trace()))
     digest = b64encode(sha256(parts.scripts[1].encode()).digest()).decode()
     policy = dict(each.strip().split(" ", 1) for each in parts.policy.split(";"))
@@ -68,7 +68,7 @@ def test_the_policy_names_the_one_script_and_lets_nothing_be_fetched() -> None:
     }  # fmt: skip
 
 
-def test_the_page_asks_for_nothing() -> None:
+def test_the_page_requests_nothing() -> None:
     page = replay_html(full_trace())
     assert Parts(page).links == []
     script, style = replay_source()
@@ -84,7 +84,7 @@ def test_the_player_weighs_less_than_a_megabyte() -> None:
 
 @given(st.text(st.characters(), max_size=40))
 @settings(max_examples=60, deadline=None)
-def test_any_text_stays_data(text: str) -> None:
+def test_any_text_round_trips_as_data(text: str) -> None:
     written = script_json({"text": text})
     assert json.loads(written)["text"] == text
     assert written.isascii()
@@ -92,7 +92,7 @@ def test_any_text_stays_data(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_words_change_no_element(text: str) -> None:
+def test_hostile_text_adds_no_element(text: str) -> None:
     quiet = Parts(replay_html(full_trace())).tags
     prompt = replace(make_prompt(), text=text, token_texts=(text,) * 4)
     trace = replace(full_trace(), prompt=prompt, created=text)
@@ -103,7 +103,7 @@ def test_hostile_words_change_no_element(text: str) -> None:
     assert data_in(page)["about"]["title"] == text
 
 
-def test_a_comparison_tells_its_verdict_and_its_table() -> None:
+def test_a_comparison_has_its_verdict_and_table() -> None:
     table = [["lane", "τ"], ["thrifty", "4.0"], ["<b>wasteful", "1.0"]]
     labels, verdict = ["thrifty", "<b>wasteful"], "No <i>difference."
     page = comparison_replay_html(labels, [thrifty(), wasteful()], verdict=verdict, table=table)
@@ -113,16 +113,16 @@ def test_a_comparison_tells_its_verdict_and_its_table() -> None:
     assert Parts(page).tags.count("b") == Parts(page).tags.count("i") == 0
 
 
-def test_a_comparison_tells_what_was_compared_and_how_to_read_its_table() -> None:
+def test_a_comparison_has_its_settings_and_legend() -> None:
     plan = make_plan(2, 8, repeats=2, items=[SuiteItem(prompt="Once  upon\na <b>time")])
     runs = [run_of(plan, job) for job in plan.jobs()]
     facts = data_in(comparison_html(compare(plan, runs), runs))["about"]["facts"]
     assert facts[0] == "“Once upon a <b>time” · T 0.7 · seeds 0–1 · 128 tokens · 2 repeats"
     assert facts[1].startswith("4 runs: one prompt, 2 repeats")
     assert "mean with its 95 % interval over seeds" in facts[2]
-    assert "★ marks the best value where its range lies apart from all others" in facts[2]
+    assert "★ marks the best value if its range overlaps no other" in facts[2]
 
 
-def test_numbers_that_json_has_not_are_refused() -> None:
+def test_refuses_non_finite_numbers() -> None:
     with pytest.raises(ValueError, match="JSON"):
         script_json(float("nan"))

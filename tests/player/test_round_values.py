@@ -1,4 +1,4 @@
-"""A trace as the player takes it."""
+"""The values of a trace that the player gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def recorded() -> Trace:
     return load_trace("assets/first_trace.json")
 
 
-def test_what_decides_a_verdict_keeps_every_digit() -> None:
+def test_deciding_probabilities_keep_every_digit() -> None:
     draft, target, uniform = 0.1 + 0.2, 1 / 3, 0.7558994293212891
     candidate = make_candidate("r", draft_prob=draft, target_prob=target, uniform=uniform)
     entry = dataclasses.replace(make_round("r"), candidates=(candidate,))
@@ -26,19 +26,19 @@ def test_what_decides_a_verdict_keeps_every_digit() -> None:
     assert (sent["draft"], sent["target"], sent["uniform"]) == (draft, target, uniform)
 
 
-def test_verdicts_replay_on_what_is_sent(recorded: Trace) -> None:
+def test_verdicts_replay_from_the_values(recorded: Trace) -> None:
     tested = 0
     for item in json.loads(json.dumps(round_items(recorded))):
         for each in item["candidates"]:
             if each["verdict"] == "discarded":
                 continue
             tested += 1
-            stands = each["uniform"] * each["draft"] < each["target"]
-            assert stands == (each["verdict"] == "accepted")
+            accepted = each["uniform"] * each["draft"] < each["target"]
+            assert accepted == (each["verdict"] == "accepted")
     assert tested > 100
 
 
-def test_the_alternatives_come_along(recorded: Trace) -> None:
+def test_values_include_the_alternatives(recorded: Trace) -> None:
     first = recorded.rounds[0].candidates[0]
     sent = round_items(recorded)[0]["candidates"][0]["insight"]
     assert first.insight is not None
@@ -47,31 +47,31 @@ def test_the_alternatives_come_along(recorded: Trace) -> None:
     assert probs == pytest.approx(first.insight.target_top.probs, rel=1e-3)
 
 
-def test_without_the_record_there_is_no_insight() -> None:
+def test_no_insight_without_a_record() -> None:
     assert round_items(make_trace(["ar"]))[0]["candidates"][0]["insight"] is None
 
 
-def test_an_extra_and_its_absence() -> None:
+def test_extra_tokens() -> None:
     bonus, cut = round_items(make_trace([make_round("aa"), make_round("a", cut="eos")]))
     assert (bonus["extra"]["kind"], bonus["extra"]["draft"]) == ("bonus", None)
     assert (cut["extra"], cut["cut"]) == (None, "eos")
 
 
-def test_without_the_target_alone_there_are_no_lanes() -> None:
+def test_no_lanes_without_the_target_alone() -> None:
     assert lanes(make_trace(["ar"]), is_open=False) is None
 
 
-def test_lanes_are_as_long_as_they_were_timed() -> None:
+def test_lanes_have_the_timed_lengths() -> None:
     passes = Passes(target=([0.01, 0.03, 0.02], [0.03, 0.03, 0.02]), speculative=([0.014], [0.028]))
     trace = make_trace([make_round("aa", times=(0.002, 0.004, 0.001))], baseline=passes)
     both = lanes(trace, is_open=False)
     assert both is not None
     assert both["target"] == pytest.approx([0.07 / 3] * 3, rel=1e-3)
-    # 7 ms watched became 21 ms in the mean of the passes: the parts keep their shares.
+    # 7 ms in the first run became 21 ms, the mean of the passes; the parts keep their shares.
     assert both["speculative"] == [pytest.approx({"draft": 0.006, "verify": 0.012, "other": 0.003})]
 
 
-def test_a_lane_has_one_entry_a_round_and_a_token() -> None:
+def test_a_lane_has_one_entry_per_round_or_token() -> None:
     trace = full_trace()
     both = lanes(trace, is_open=False)
     assert both is not None

@@ -1,4 +1,4 @@
-"""What the player is told of another engine's answer: what that engine told, and nothing more."""
+"""The player's data for another engine's answer: what that engine reported, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from specviz.store import Library, run_from_json, trace_to_json
 from specviz.store.saving import save_run
 from tests.player.races import thrifty
 from tests.player.test_replay import data_in
-from tests.record.server_traces import VLLM, server_trace, timed, undivided, untold
+from tests.record.server_traces import VLLM, server_trace, timed, undivided, without_rounds
 from tests.servers.replaying import replayed
 
-LAWS = {"draft", "target", "uniform", "expected", "insight", "verify", "other"}
+UNREPORTED = {"draft", "target", "uniform", "expected", "insight", "verify", "other"}
 
 
 def sent(trace: ServerTrace) -> JsonObject:
@@ -37,7 +37,7 @@ def sent(trace: ServerTrace) -> JsonObject:
 
 
 def names_in(value: object) -> set[str]:
-    """All keys of a value for JSON."""
+    """Return all keys of a JSON value."""
     if isinstance(value, dict):
         return set(value) | {name for each in value.values() for name in names_in(each)}
     if isinstance(value, list):
@@ -45,13 +45,13 @@ def names_in(value: object) -> set[str]:
     return set()
 
 
-@pytest.mark.parametrize("make", [lambda t: t, undivided, untold, timed])
-def test_no_round_has_a_number_that_no_engine_tells(make: Any) -> None:
+@pytest.mark.parametrize("make", [lambda t: t, undivided, without_rounds, timed])
+def test_rounds_have_no_value_that_engines_do_not_report(make: Any) -> None:
     items = sent(make(server_trace()))["rounds"]["items"]
-    assert not names_in(items) & LAWS
+    assert not names_in(items) & UNREPORTED
 
 
-def test_accepted_candidates_have_names_and_the_others_have_none() -> None:
+def test_only_accepted_candidates_have_texts() -> None:
     item = round_item(server_trace(), 1)
     assert [each["verdict"] for each in item["candidates"]] == [
         "accepted", "accepted", "accepted", "rejected", "discarded",
@@ -61,18 +61,18 @@ def test_accepted_candidates_have_names_and_the_others_have_none() -> None:
     assert (item["times"], item["at"]) == ({"whole": 0.02}, 0.12)
 
 
-def test_after_all_candidates_comes_a_bonus() -> None:
+def test_a_bonus_follows_when_all_candidates_are_accepted() -> None:
     assert round_item(server_trace(), 2)["extra"]["kind"] == "bonus"
 
 
-def test_a_token_that_came_with_no_round_has_no_fate() -> None:
+def test_a_token_outside_rounds_has_no_fate() -> None:
     item = round_item(server_trace(), 0)
     assert item["candidates"] == []
     assert item["untold"] == [{"text": " w1", "tokens": 1, "logprob": -0.25}]
-    assert item["times"] == {"whole": 0.0}  # the clock begins with it
+    assert item["times"] == {"whole": 0.0}  # the clock starts here
 
 
-def test_a_text_that_is_not_divided_is_one_piece_beside_nameless_fates() -> None:
+def test_an_undivided_text_is_one_piece_beside_fates_without_texts() -> None:
     item = round_item(undivided(server_trace()), 1)
     assert {each["text"] for each in item["candidates"]} == {None}
     assert [each["verdict"] for each in item["candidates"]].count("accepted") == 3
@@ -80,7 +80,7 @@ def test_a_text_that_is_not_divided_is_one_piece_beside_nameless_fates() -> None
     assert item["untold"] == [{"text": " w2 w3 w4 w5", "tokens": 4, "logprob": None}]
 
 
-def test_accepted_candidates_that_the_end_cut_off_stay_nameless() -> None:
+def test_accepted_candidates_after_the_cut_have_no_texts() -> None:
     trace = server_trace([(5, 4)])
     last = trace.rounds[0]
     cut = replace(
@@ -91,8 +91,8 @@ def test_accepted_candidates_that_the_end_cut_off_stay_nameless() -> None:
     assert (item["extra"], item["cut"]) == (None, "eos")
 
 
-def test_where_drafted_is_not_told_there_are_no_fates() -> None:
-    """As in an answer of vLLM that is under way: it tells of its steps at the end."""
+def test_no_fates_if_drafted_is_not_reported() -> None:
+    """As in a running answer of vLLM, which reports its steps at the end."""
     trace = server_trace(grounds="chunks", totals=ServerTotals())
     rounds = tuple(replace(each, drafted=None) for each in trace.rounds)
     item = round_item(replace(trace, rounds=rounds), 1)
@@ -100,7 +100,7 @@ def test_where_drafted_is_not_told_there_are_no_fates() -> None:
     assert [each["text"] for each in item["untold"]] == [" w2", " w3", " w4", " w5"]
 
 
-def test_an_answer_grows_by_rounds_and_is_sent_whole_when_it_is_over() -> None:
+def test_a_growing_answer_is_sent_by_rounds_and_a_finished_one_whole() -> None:
     status = RunStatus(id="s", state="running", label="live")
     growing = server_payload(server_trace(), status, start=3, growing=True)
     assert (growing["rounds"]["from"], len(growing["rounds"]["items"])) == (3, 2)
@@ -114,15 +114,15 @@ def shown(data: JsonObject) -> dict[str, str]:
     return {each["id"]: each["shown"] for each in cards}
 
 
-def test_the_sentence_names_engine_and_model_and_claims_no_speedup() -> None:
-    said = sent(server_trace())["summary"]
-    assert said["sentence"] == "vLLM 0.32.0 · tiny: 15 tokens in 4 rounds."
-    assert "No speedup is claimed" in said["because"]
+def test_the_summary_names_engine_and_model_and_has_no_speedup() -> None:
+    text = sent(server_trace())["summary"]
+    assert text["sentence"] == "vLLM 0.32.0 · tiny: 15 tokens in 4 rounds."
+    assert "No speedup" in text["because"]
     assert "speedup" not in " ".join(shown(sent(server_trace())))
 
 
 def blocks(*paces: float) -> tuple[ServerBlock, ...]:
-    """Speculation at these seconds a token, the target alone at 0.02."""
+    """Return blocks with speculation at these seconds per token and the target alone at 0.02."""
     alone = (TimedAnswer(tokens=20, seconds=0.4),) * 2
     return tuple(
         ServerBlock(alone=alone, speculative=(TimedAnswer(tokens=20, seconds=20 * pace),) * 2)
@@ -130,52 +130,52 @@ def blocks(*paces: float) -> tuple[ServerBlock, ...]:
     )
 
 
-def test_what_is_too_close_to_call_is_so_at_the_address_and_not_on_this_machine() -> None:
+def test_a_close_result_refers_to_the_address_not_this_machine() -> None:
     close = replace(server_trace(), baseline=blocks(0.015, 0.03, 0.02, 0.025))
     for alone, words in (
         (close.info.address, "too close to call at this address now"),
         ("http://127.0.0.1:8766", "too close to call at these addresses now"),
     ):
-        said = speedup_words(replace(close, baseline_address=alone)) or ""
-        assert f"{words} (on this prompt, in 4 blocks)." in said
-        assert "machine" not in said
+        text = speedup_words(replace(close, baseline_address=alone)) or ""
+        assert f"{words} (on this prompt, in 4 blocks)." in text
+        assert "machine" not in text
 
 
-def test_figures_are_those_that_were_told() -> None:
+def test_shows_reported_figures_and_dashes() -> None:
     figures = shown(sent(server_trace()))
     assert (figures["draft-acceptance-rate"], figures["tau"]) == ("0.500", "3.50")
     assert (figures["alpha-1"], figures["alpha-3"]) == ("0.750", "0.667")
     assert figures["ttft-ms"] == "100.0 ms"
-    bare = shown(sent(untold(server_trace())))
+    bare = shown(sent(without_rounds(server_trace())))
     assert (bare["draft-acceptance-rate"], bare["tau"], bare["gamma"]) == ("–", "–", "–")
 
 
-def test_a_timing_of_the_target_alone_is_told_and_drawn_at_its_pace() -> None:
+def test_a_timed_target_has_a_speedup_and_a_lane_at_its_mean_pace() -> None:
     data = sent(timed(server_trace()))
-    assert data["summary"]["because"].startswith("2.00 times the target alone (timed in 1 block")
+    assert data["summary"]["because"].startswith("2.00 times the target alone (1 block, no")
     assert data["lanes"]["target"] == [0.0, *[0.02] * 14]
-    assert "mean pace in 2 other answers, 50.0 tokens/s" in data["lanes"]["pace"]
+    assert "mean pace of 2 other answers, 50.0 tokens/s" in data["lanes"]["pace"]
     assert sent(server_trace())["lanes"] is None
 
 
-def test_charts_that_need_probabilities_are_left_out_and_one_line_says_so() -> None:
-    told = sent(server_trace())["charts"]["left_out"]
-    assert told["charts"] == ["throughput", "acceptance", "roofline"]
-    assert told["why"].count(".") == 1 + "vLLM 0.32.0".count(".")
-    assert set(sent(untold(server_trace()))["charts"]["left_out"]["charts"]) == {
+def test_leaves_out_charts_that_need_probabilities_with_one_reason() -> None:
+    left_out = sent(server_trace())["charts"]["left_out"]
+    assert left_out["charts"] == ["throughput", "acceptance", "roofline"]
+    assert left_out["why"].count(".") == 1 + "vLLM 0.32.0".count(".")
+    assert set(sent(without_rounds(server_trace()))["charts"]["left_out"]["charts"]) == {
         "throughput", "acceptance", "roofline", "places", "tokens",
     }  # fmt: skip
 
 
-def test_pieces_without_a_number_of_tokens_are_counted_as_pieces() -> None:
-    trace = untold(server_trace())
+def test_counts_pieces_without_token_counts_as_pieces() -> None:
+    trace = without_rounds(server_trace())
     rounds = tuple(replace(each, num_tokens=0, texts=("a",)) for each in trace.rounds)
     data = sent(replace(trace, rounds=rounds))
     assert data["run"]["engine"]["counts"] == data["run"]["engine"]["unit"] == "piece"
     assert data["summary"]["sentence"].endswith("5 pieces.")
 
 
-def test_a_replay_holds_it_and_no_address() -> None:
+def test_a_replay_contains_no_address() -> None:
     html = replay_html(server_trace(), moment={"round": "2"})
     data = data_in(html)
     assert data["player"]["moment"] == {"round": "2"}
@@ -184,10 +184,10 @@ def test_a_replay_holds_it_and_no_address() -> None:
     assert "8765" not in html
 
 
-def test_it_races_beside_our_own_runs_and_nobody_wins() -> None:
+def test_a_race_with_our_runs_has_no_winner() -> None:
     race = race_payload(["ours", "theirs"], [thrifty(), server_trace()])["race"]
     assert race["open"] is False
-    assert race["unlike"].startswith("No lane is called the fastest")
+    assert race["unlike"].startswith("No winner")
     assert [len(each["parts"]) for each in race["lanes"]] == [len(thrifty().rounds), 5]
     assert len(race["targets"]) == 1
     assert "unlike" not in race_payload(["ours"], [thrifty()])["race"]
@@ -196,7 +196,7 @@ def test_it_races_beside_our_own_runs_and_nobody_wins() -> None:
 
 
 def test_everything_is_json() -> None:
-    for make in (lambda t: t, undivided, untold, timed):
+    for make in (lambda t: t, undivided, without_rounds, timed):
         json.dumps(sent(make(server_trace())), allow_nan=False)
 
 
@@ -208,13 +208,13 @@ RECORDED = [
 
 
 @pytest.mark.parametrize(("engine", "answer"), RECORDED)
-def test_answers_of_real_engines_are_kept_and_play(
+def test_answers_of_real_engines_are_saved_and_shown_completely(
     engine: str, answer: str, tmp_path: Path
 ) -> None:
     with replayed(engine, answer) as server:
-        asked = ask(find_server(server.address), "Once", ServerSettings(max_new_tokens=80))
-        list(asked)
-        trace = asked.trace()
+        answer_run = ask(find_server(server.address), "Once", ServerSettings(max_new_tokens=80))
+        list(answer_run)
+        trace = answer_run.trace()
     assert run_from_json(trace_to_json(trace)) == trace
     library = Library(tmp_path / "runs.db")
     assert library.open_any(save_run(library, trace)) == trace
@@ -228,14 +228,14 @@ def test_answers_of_real_engines_are_kept_and_play(
 
 
 def text_of(item: JsonObject) -> str:
-    """What a round adds to the text, as the player adds it."""
+    """Return what a round adds to the text in the player."""
     accepted = [each["text"] or "" for each in item["candidates"] if each["verdict"] == "accepted"]
     extra = [item["extra"]["text"]] if item["extra"] else []
     return "".join([*accepted, *extra, *(each["text"] for each in item.get("untold", []))])
 
 
-def test_of_an_engine_that_does_not_speculate_no_draft_is_spoken() -> None:
+def test_an_engine_without_speculation_mentions_no_draft() -> None:
     info = replace(VLLM, capabilities=replace(VLLM.capabilities, speculates=False))
-    engine = sent(replace(untold(server_trace()), info=info))["run"]["engine"]
+    engine = sent(replace(without_rounds(server_trace()), info=info))["run"]["engine"]
     assert engine["speculates"] is False
-    assert engine["silent"].endswith("does not speculate here: every token is the target’s own.")
+    assert engine["silent"].endswith("does not speculate here: every token comes from the target.")

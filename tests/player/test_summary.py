@@ -1,4 +1,4 @@
-"""The figures in words: each shows its formula and the numbers that go into it."""
+"""The summary: each figure shows its formula and the numbers that go into it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from specviz.figures.body_words import OwnSpeedup
+from specviz.figures.body_words import SpeedupWithoutBody
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.speedup_words import why_sentence
 from specviz.player.summary import summary
@@ -24,12 +24,12 @@ def shown(trace: Trace, figures: Metrics | None = None) -> dict[str, dict[str, o
     return {each["id"]: each for each in [*words["figures"], *words["finer"]]}
 
 
-def test_four_figures_stand_in_view() -> None:
+def test_shows_four_headlines() -> None:
     trace = full_trace()
     assert [each["id"] for each in summary(trace, metrics(trace))["figures"]] == HEADLINES
 
 
-def test_values_are_those_of_the_analysis() -> None:
+def test_values_equal_the_metrics() -> None:
     trace = full_trace()
     figures, seen = metrics(trace), shown(trace)
     pairs = {
@@ -66,8 +66,8 @@ FORMULAS: dict[str, Callable[[dict[str, float]], float]] = {
 }
 
 
-def worked_out(name: str, words: str) -> float:
-    """The figure again, by the numbers of its help."""
+def computed(name: str, words: str) -> float:
+    """Compute the figure from the numbers in its help."""
     if name in FORMULAS:
         named = re.findall(r"([ταγcv]) = (\d[\d.]*\d|\d)", words)
         return FORMULAS[name]({letter: float(value) for letter, value in named})
@@ -80,41 +80,41 @@ def worked_out(name: str, words: str) -> float:
     return part / whole
 
 
-def test_each_help_gives_the_numbers_that_make_the_figure() -> None:
+def test_the_numbers_in_each_help_give_the_figure() -> None:
     known = {name: each for name, each in shown(full_trace()).items() if each["value"] is not None}
     assert len(known) == 17
     for name, each in known.items():
         value = pytest.approx(each["value"], rel=5e-3, abs=2e-3)
-        assert worked_out(name, str(each["help"])) == value, (name, each["help"])
+        assert computed(name, str(each["help"])) == value, (name, each["help"])
 
 
-def test_what_is_not_known_is_a_dash_without_a_value() -> None:
+def test_unknown_figures_are_dashes_without_values() -> None:
     seen = shown(make_trace(["aar"]))
     for name in ("speedup-observed", "speedup-forecast", "c", "speedup-interval"):
         assert (seen[name]["value"], seen[name]["shown"]) == (None, "–")
 
 
-def test_a_sentence_of_the_caller_goes_before_the_verdict() -> None:
+def test_a_given_sentence_replaces_the_verdict() -> None:
     trace = full_trace()
     words = summary(trace, metrics(trace), sentence="12 tokens so far.")
     assert (words["sentence"], words["because"]) == ("12 tokens so far.", "")
 
 
-def test_a_speedup_known_only_roughly_is_written_as_its_interval() -> None:
+def test_an_imprecise_speedup_is_shown_as_its_interval() -> None:
     trace, figures = full_trace(), metrics(full_trace())
     narrow = dataclasses.replace(figures, speedup_observed=1.4, speedup_low=1.3, speedup_high=1.5)
     wide = dataclasses.replace(narrow, speedup_low=1.1, speedup_high=1.9)
-    told = [
+    result = [
         {each["id"]: each for each in summary(trace, found)["figures"]}["speedup-observed"]
         for found in (narrow, wide)
     ]
-    assert [each["shown"] for each in told] == ["1.40×", "1.10–1.90×"]
-    assert [each["value"] for each in told] == [1.4, 1.4]
-    assert told[0]["note"].startswith("1.30–1.50 · ")
-    assert "1.10–1.90" not in told[1]["note"]
+    assert [each["shown"] for each in result] == ["1.40×", "1.10–1.90×"]
+    assert [each["value"] for each in result] == [1.4, 1.4]
+    assert result[0]["note"].startswith("1.30–1.50 · ")
+    assert "1.10–1.90" not in result[1]["note"]
 
 
-def test_the_lamp_shines_where_both_cannot_be_right_and_not_while_it_grows() -> None:
+def test_warns_if_speedup_and_costs_contradict_unless_growing() -> None:
     trace = full_trace()
     known = dataclasses.replace(
         metrics(trace), gamma=3, c=0.2, v=1.4, round_cost_error=0.05,
@@ -131,26 +131,26 @@ def test_the_lamp_shines_where_both_cannot_be_right_and_not_while_it_grows() -> 
         (
             5,
             0.15,
-            "drafting 5 tokens took as long as 0.75 target steps, checking them 1.25",
+            "drafting 5 tokens takes 0.75 target steps and verification 1.25",
         ),
         (
             1,
             0.15,
-            "drafting 1 token took as long as 0.15 target steps, checking it 1.25",
+            "drafting 1 token takes 0.15 target steps and verification 1.25",
         ),
         (
             3,
             0.0,
-            "drafting was free, and checking took as long as 1.25 target steps",
+            "drafting is free and verification takes 1.25 target steps",
         ),
     ],
 )
-def test_why_in_a_sentence(gamma: int, c: float, words: str) -> None:
+def test_explains_the_speedup_in_a_sentence(gamma: int, c: float, words: str) -> None:
     figures = dataclasses.replace(metrics(full_trace()), gamma=gamma, c=c, v=1.25, tau=4.6)
     made = f"{4.6 / (gamma * c + 1.25):.2f} times"
-    said = why_sentence(figures)
-    assert said.startswith(f"Each round, {words}, by the step costs; ")
-    assert f"4.60 tokens came out of it, which makes {made}." in said
+    sentence = why_sentence(figures)
+    assert sentence.startswith(f"By the step costs, {words}; a round gives 4.60 tokens, ")
+    assert f"predicts {made}." in sentence
 
 
 @pytest.mark.parametrize(
@@ -160,28 +160,28 @@ def test_why_in_a_sentence(gamma: int, c: float, words: str) -> None:
         (
             {"drift": 0.4},
             (2.2, 2.4),
-            "The step costs are rough, because the machine was busy when they were measured.",
+            "The step costs are imprecise, because the machine was busy when they were measured.",
         ),
         (
             {"samples": 1},
             (2.2, 2.4),
-            "The step costs are rough, because the time for measuring them ran out.",
+            "The step costs are imprecise, because measuring them ran out of time.",
         ),
         (
             {},
             (2.5, 2.7),
-            "Measured was more, 2.50 to 2.70 times: the step costs, measured at another time, do "
-            "not explain all of it.",
+            "The measured speedup is higher, 2.50 to 2.70 times; the step costs, measured at "
+            "another time, do not explain all of it.",
         ),
         (
             {"drift": 0.4},
             (1.1, 2.0),
-            "Measured was less, 1.10 to 2.00 times: the step costs are rough, because the machine "
-            "was busy when they were measured.",
+            "The measured speedup is lower, 1.10 to 2.00 times: the step costs are imprecise, "
+            "because the machine was busy when they were measured.",
         ),
     ],
 )
-def test_what_speaks_against_the_step_costs(
+def test_names_doubts_about_the_step_costs(
     table: dict[str, Any], observed: tuple[float, float], words: str
 ) -> None:
     trace = full_trace()
@@ -193,16 +193,16 @@ def test_what_speaks_against_the_step_costs(
             found.parts, costs=dataclasses.replace(trace.step_costs, **table)
         ),
     )  # fmt: skip
-    assert why_sentence(figures).partition("which makes 2.30 times.")[2].strip() == words
+    assert why_sentence(figures).partition("predicts 2.30 times.")[2].strip() == words
 
 
-def test_an_interval_that_says_nothing_is_not_shown() -> None:
+def test_hides_a_useless_interval() -> None:
     trace = full_trace()
     figures = dataclasses.replace(metrics(trace), speedup_low=0.01, speedup_high=2255.58)
-    for so_far, words in ((True, "still being timed"), (False, "too disturbed to say")):
-        told = summary(trace, figures, so_far=so_far)
-        tiles = {each["id"]: each for each in [*told["figures"], *told["finer"]]}
-        assert "2255" not in repr(told["sentence"]) + repr(
+    for so_far, words in ((True, "still being timed"), (False, "timing too noisy")):
+        result = summary(trace, figures, so_far=so_far)
+        tiles = {each["id"]: each for each in [*result["figures"], *result["finer"]]}
+        assert "2255" not in repr(result["sentence"]) + repr(
             [(each["shown"], each["note"]) for each in tiles.values()]
         )
         assert tiles["speedup-observed"]["shown"] == tiles["speedup-interval"]["shown"] == "–"
@@ -210,22 +210,24 @@ def test_an_interval_that_says_nothing_is_not_shown() -> None:
         assert tiles["speedup-interval"]["note"] == words
 
 
-def test_the_speedup_without_a_body_has_its_interval_beside_it() -> None:
+def test_the_speedup_without_a_body_has_an_interval() -> None:
     trace = full_trace()
 
-    def note(own: OwnSpeedup) -> str:
-        told = summary(trace, metrics(trace), own_speedup=own)["figures"]
-        return next(each["note"] for each in told if each["id"] == "speedup-observed")
+    def note(own: SpeedupWithoutBody) -> str:
+        result = summary(trace, metrics(trace), own_speedup=own)["figures"]
+        return next(each["note"] for each in result if each["id"] == "speedup-observed")
 
-    assert "without a body 1.38× (1.30–1.45)" in note(OwnSpeedup(value=1.38, low=1.3, high=1.45))
-    assert "without a body 0.90–1.90×" in note(OwnSpeedup(value=1.38, low=0.9, high=1.9))
+    assert "without a body 1.38× (1.30–1.45)" in note(
+        SpeedupWithoutBody(value=1.38, low=1.3, high=1.45)
+    )
+    assert "without a body 0.90–1.90×" in note(SpeedupWithoutBody(value=1.38, low=0.9, high=1.9))
 
 
-def test_no_reason_where_the_costs_are_not_known() -> None:
+def test_gives_no_reason_without_step_costs() -> None:
     assert why_sentence(metrics(make_trace(["aar"]))) == ""
 
 
-def test_what_is_to_be_known_of_the_pair_or_the_run_stands_behind_the_timing() -> None:
+def test_notices_follow_the_timing() -> None:
     trace = dataclasses.replace(
         full_trace(), notices=("Rounds go step by step, without graphs: why.",)
     )

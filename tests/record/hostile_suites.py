@@ -1,4 +1,4 @@
-"""Over fifty suites that must be refused, each in one line."""
+"""Over fifty suites that must be rejected, each with a one-line error."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Answers of serving engines made by hand, so that every figure of them can be worked out on paper.
+"""Handmade answers of serving engines, whose figures can be computed by hand.
 
-A round is ``(drafted, accepted)``; it gives the accepted tokens and one more. ``None`` stands for a
-token that came with no round. Token ids count up from 1, texts are ``" w<id>"``. The first piece
-comes after 0.1 s, each later one 0.02 s after the one before.
+A round is ``(drafted, accepted)``; it gives the accepted tokens and one more. ``None`` is a token
+outside any round. Token ids count up from 1, texts are ``" w<id>"``. The first chunk arrives after
+0.1 s, each later one 0.02 s after the one before.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ PLAIN = replace(
 
 
 def server_trace(spelt: Sequence[Spelt] = ROUNDS, **fields: Any) -> ServerTrace:
-    """An answer of vLLM, which told its rounds."""
+    """Return an answer of vLLM, which reports its rounds."""
     rounds = server_rounds(spelt)
-    told = [each for each in spelt if each is not None]
+    reported = [each for each in spelt if each is not None]
     values: dict[str, Any] = {
         "info": VLLM,
         "settings": ServerSettings(max_new_tokens=64),
@@ -57,9 +57,9 @@ def server_trace(spelt: Sequence[Spelt] = ROUNDS, **fields: Any) -> ServerTrace:
         "created": "2026-11-24T09:30:00+00:00",
         "seconds": rounds[-1].at if rounds else FIRST,
         "totals": ServerTotals(
-            rounds=len(told),
-            drafted=sum(drafted for drafted, _ in told),
-            accepted=sum(accepted for _, accepted in told),
+            rounds=len(reported),
+            drafted=sum(drafted for drafted, _ in reported),
+            accepted=sum(accepted for _, accepted in reported),
         ),
     }
     return ServerTrace(**(values | fields))
@@ -87,7 +87,7 @@ def server_rounds(spelt: Sequence[Spelt]) -> tuple[ServerRound, ...]:
 
 
 def undivided(trace: ServerTrace) -> ServerTrace:
-    """The same answer of an engine that gives a round's text in one piece."""
+    """Return the same answer with one text for all tokens of a round."""
     rounds = [
         replace(each, texts=("".join(each.texts),), logprobs=(), token_ids=())
         for each in trace.rounds
@@ -95,8 +95,8 @@ def undivided(trace: ServerTrace) -> ServerTrace:
     return replace(trace, rounds=tuple(rounds))
 
 
-def untold(trace: ServerTrace) -> ServerTrace:
-    """The same answer of a server that tells no rounds."""
+def without_rounds(trace: ServerTrace) -> ServerTrace:
+    """Return the same answer of a server that reports no rounds."""
     rounds = [
         replace(each, drafted=None, accepted=None, logprobs=(), token_ids=())
         for each in trace.rounds
@@ -105,7 +105,7 @@ def untold(trace: ServerTrace) -> ServerTrace:
 
 
 def timed(trace: ServerTrace) -> ServerTrace:
-    """With one block of answers of the same model without speculation beside it."""
+    """Return the answer with a block of answers of the same model without speculation."""
     block = ServerBlock(
         alone=(TimedAnswer(tokens=20, seconds=0.4), TimedAnswer(tokens=20, seconds=0.4)),
         speculative=(TimedAnswer(tokens=20, seconds=0.2), TimedAnswer(tokens=20, seconds=0.2)),

@@ -1,4 +1,4 @@
-"""Bodies as they are asked for, and the shapes that follow."""
+"""The names of bodies, and the shapes that follow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TARGET = ModelShape(
 
 
 @pytest.mark.parametrize(
-    ("typed", "kept"),
+    ("typed", "name"),
     [
         ("none", "none"),
         ("NONE ", "none"),
@@ -42,19 +42,19 @@ TARGET = ModelShape(
         ("Llama-3.2-1B", "llama-3.2-1b"),
     ],
 )
-def test_a_body_has_one_way_to_be_kept(typed: str, kept: str) -> None:
-    assert body_name(typed) == kept
-    assert PairSpec(target_body=typed) == PairSpec(target_body=kept)
+def test_normalizes_the_name_of_a_body(typed: str, name: str) -> None:
+    assert body_name(typed) == name
+    assert PairSpec(target_body=typed) == PairSpec(target_body=name)
 
 
 @pytest.mark.parametrize("typed", ["", "90", "M", "-5M", "1e3M", "nan", "9M", "101B", "90M " * 9])
-def test_what_is_no_body_is_refused(typed: str) -> None:
+def test_rejects_an_invalid_body(typed: str) -> None:
     with pytest.raises(ConfigError) as caught:
         PairSpec(draft_body=typed)
     assert "\n" not in str(caught.value)
 
 
-def test_parameters_are_those_of_the_shipped_target() -> None:
+def test_parameters_match_the_shipped_target() -> None:
     assert parameters_of(TARGET.shape, TARGET) == 6_099_648
 
 
@@ -67,7 +67,7 @@ def test_a_size_is_met_within_a_tenth(size: int) -> None:
     assert shape.width % TARGET.group_width == 0
 
 
-def test_about_90_million_is_grown_to_the_last_bit() -> None:
+def test_90_million_has_a_width_that_enlarges_bit_exactly() -> None:
     assert shape_of("90M", TARGET) == Shape(width=768, feed_forward=2048, layers=12)
 
 
@@ -76,7 +76,7 @@ def test_named_bodies_have_the_shape_of_their_model() -> None:
         assert shape_of(body.name, TARGET) == body.shape
 
 
-def test_a_body_smaller_than_the_model_is_refused() -> None:
+def test_rejects_a_body_smaller_than_the_model() -> None:
     deep = replace(TARGET, shape=replace(TARGET.shape, layers=60))
     with pytest.raises(ConfigError, match="192 wide"):
         shape_of("10M", deep)

@@ -1,4 +1,4 @@
-"""What a body would cost on machines of all kinds, and the one that a page begins with."""
+"""The expected cost of a body on different machines, and the default body of a page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TARGET = ModelShape(
 LAPTOP = BodyRoom(target=TARGET, draft=TARGET, bandwidth=28e9, memory_free=16 * 10**9, itemsize=4)
 
 
-def test_a_cost_is_worked_out_from_what_a_step_reads() -> None:
+def test_the_cost_follows_from_the_bytes_that_a_step_reads() -> None:
     cost = body_cost("90M", TARGET, LAPTOP)
     assert cost.parameters == 88_099_584
     assert cost.memory_bytes == cost.step_bytes == 4 * cost.parameters
@@ -39,7 +39,7 @@ def test_a_cost_is_worked_out_from_what_a_step_reads() -> None:
     assert body_cost(NO_BODY, TARGET, LAPTOP).parameters == 6_099_648
 
 
-def test_of_an_embedding_that_is_no_output_nothing_is_read() -> None:
+def test_an_untied_embedding_does_not_count_as_read() -> None:
     model = replace(TARGET, tied=False)
     cost = body_cost("90M", model, LAPTOP)
     width = 768
@@ -73,11 +73,11 @@ GPU = replace(LAPTOP, bandwidth=3e12, memory_free=78 * 10**9, itemsize=2)
         (replace(GPU, memory_free=40 * 10**9), "llama-3.2-3b"),
     ],
 )
-def test_the_default_is_the_largest_that_is_light_here(room: BodyRoom, body: str) -> None:
+def test_the_default_is_the_largest_affordable_body(room: BodyRoom, body: str) -> None:
     assert default_body(room) == body
 
 
-def test_a_model_larger_than_every_body_gets_none() -> None:
+def test_a_model_larger_than_every_body_has_no_default() -> None:
     large = replace(TARGET, shape=Shape(width=8192, feed_forward=28_672, layers=80))
     assert default_body(replace(GPU, target=large)) == NO_BODY
 
@@ -95,8 +95,8 @@ def test_no_default_is_slow_or_does_not_fit(bandwidth: float, free: int, itemsiz
     for other in NAMED_BODIES:
         larger = body_cost(other, TARGET, room)
         if larger.parameters > cost.parameters:
-            light = larger.memory_bytes <= MEMORY_SHARE * free and larger.fits(room)
-            assert not light or larger.step_seconds > LONGEST_STEP
+            small = larger.memory_bytes <= MEMORY_SHARE * free and larger.fits(room)
+            assert not small or larger.step_seconds > LONGEST_STEP
 
 
 def test_a_body_smaller_than_the_model_has_no_cost() -> None:

@@ -1,4 +1,4 @@
-"""The table of ways to draft."""
+"""The table of draft methods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from specviz.record.drafters import DRAFT_METHODS, chosen_drafter, first_method,
 from specviz.record.trace import RunConfig
 
 
-def test_the_table_names_what_the_settings_may_name() -> None:
+def test_settings_accept_exactly_the_names_in_the_table() -> None:
     for each in DRAFT_METHODS.values():
         name = f"{each.name}:3" if each.takes_number else each.name
         assert RunConfig(drafter=name).draft_method is each
@@ -20,7 +20,7 @@ def test_the_table_names_what_the_settings_may_name() -> None:
     assert chosen_drafter("my_drafts.lookup:Best").method.own
 
 
-def test_a_target_alone_is_offered_what_needs_no_draft() -> None:
+def test_a_target_alone_has_only_methods_without_a_draft_model() -> None:
     assert methods_for(has_draft=True) == ["model", "prompt-lookup", "suffix"]
     assert not any(DRAFT_METHODS[name].needs_draft for name in methods_for(has_draft=False))
     assert first_method(has_draft=True).needs_draft

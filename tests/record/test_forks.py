@@ -1,4 +1,4 @@
-"""Forks as values and as texts."""
+"""Forks as values and as text."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ places = st.tuples(st.integers(0, 10**6), st.integers(0, 63))
 @given(
     st.lists(st.tuples(places, st.integers(0, 10**6), draws), unique_by=lambda e: e[0], max_size=5)
 )
-def test_a_text_reads_back_to_the_last_bit(told: list[Any]) -> None:
+def test_text_round_trips_exactly(drawn: list[Any]) -> None:
     forks = tuple(
         Fork(round=number, place=place, token_id=token, uniform=uniform)
-        for (number, place), token, uniform in sorted(told)
+        for (number, place), token, uniform in sorted(drawn)
     )
     assert parse_forks(forks_text(forks)) == forks
     assert RunConfig(forks=forks).forks == forks
 
 
-def test_a_text_names_rounds_and_places_as_the_pages_do() -> None:
+def test_text_counts_rounds_and_places_from_1() -> None:
     assert forks_text([Fork(round=6, place=1, token_id=99, uniform=0.25)]) == "7:2:99=0.25"
     assert parse_forks("7:2:99>5") == (Fork(round=6, place=1, token_id=99, instead=5),)
     assert parse_forks("") == ()
@@ -39,7 +39,7 @@ def test_a_text_names_rounds_and_places_as_the_pages_do() -> None:
              "1:1:1=nan", "1:1:1=1e999", "1:65:1=0.5", "1:1:1=0.5+", "a:1:1=0.5", "1:1:1=0.5>3",
              "9" * 40]
 )  # fmt: skip
-def test_no_fork(text: str) -> None:
+def test_rejects_an_invalid_fork(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_forks(text)
 
@@ -59,12 +59,12 @@ def fork(number: int, **how: Any) -> Fork:
         {"forks": (fork(1, instead=3),), "temperature": 0.0, "rule": "over-accept"},
     ],
 )
-def test_forks_that_no_run_has(settings: dict[str, Any]) -> None:
+def test_rejects_forks_that_no_run_can_have(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         RunConfig(**settings)
 
 
-def test_a_draw_is_one_that_a_seed_could_give() -> None:
+def test_rounds_a_draw_to_one_that_a_seed_can_produce() -> None:
     assert possible_draw(1.0) == 1 - 2**-24
     assert possible_draw(-1.0) == 0.0
     assert possible_draw(0.3) * 2**24 == round(0.3 * 2**24)

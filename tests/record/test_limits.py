@@ -1,4 +1,4 @@
-"""The limits of a run's settings: the checks hold to them, and no control leads beyond."""
+"""The limits of a run's settings: checks enforce them, and controls stay within."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.record.trace import RunConfig
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_a_run_is_taken_up_to_both_ends_and_refused_beyond(name: str) -> None:
+def test_accepts_both_ends_and_rejects_values_beyond(name: str) -> None:
     low, high = LIMITS[name].ends
     for end in (low or 1e-9, high) if name == "top_p" else (low, high):
         assert getattr(replace(RunConfig(), **{name: end}), name) == end
@@ -22,16 +22,16 @@ def test_a_run_is_taken_up_to_both_ends_and_refused_beyond(name: str) -> None:
 
 
 @pytest.mark.parametrize("table", [CONTROLS, COMPARED], ids=["controls", "compared"])
-def test_no_control_leads_beyond(table: dict[str, Range]) -> None:
+def test_controls_stay_within_the_limits(table: dict[str, Range]) -> None:
     assert set(table) == set(LIMITS)
-    for name, reach in table.items():
-        assert reach.low in LIMITS[name]
-        assert reach.high in LIMITS[name]
-        assert getattr(RunConfig(), name) in reach
+    for name, span in table.items():
+        assert span.low in LIMITS[name]
+        assert span.high in LIMITS[name]
+        assert getattr(RunConfig(), name) in span
 
 
-def test_a_reach() -> None:
-    reach = Range(1, 10_000)
-    assert str(reach) == "1 to 10,000"
-    assert [reach.nearest(value) for value in (0, 5, 10**6)] == [1, 5, 10_000]
-    assert 0 not in reach
+def test_a_range() -> None:
+    span = Range(1, 10_000)
+    assert str(span) == "1 to 10,000"
+    assert [span.nearest(value) for value in (0, 5, 10**6)] == [1, 5, 10_000]
+    assert 0 not in span

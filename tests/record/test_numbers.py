@@ -1,4 +1,4 @@
-"""How numbers are written: the same digits and units wherever they stand."""
+"""Number formats: digits and units of every quantity."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_values(quantity: Quantity, value: float | None, shown: str) -> None:
     assert quantity.shown(value) == shown
 
 
-def test_a_ratio_in_a_sentence_has_the_digits_of_the_table() -> None:
+def test_a_ratio_has_the_same_digits_in_sentences() -> None:
     assert times(1.434) == "1.43 times"
     assert times(12.5) == "12.50 times"
 
@@ -57,7 +57,7 @@ def test_ranges() -> None:
     assert SIZE.spread(2e9, 1e9, 2e9) == "2 GB (1 GB–2 GB)"
 
 
-def test_forms_for_charts_and_columns() -> None:
+def test_formats_for_charts_and_columns() -> None:
     assert RATIO.hover() == "%{y:.2f}×"
     assert PROBABILITY.hover("x") == "%{x:.3f}"
     assert PERCENT.hover() == "%{y:.1%}"

@@ -1,4 +1,4 @@
-"""Pairs as asked for and as found; and the well-known ones."""
+"""Requested pairs, checks of pairs, and the known pairs."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def found(*, draft: int | None, needed: int = 10, free: int | None = 10) -> Pair
         (PairSpec(target="T"), False, False, "T"),
     ],
 )
-def test_a_pair_asked_for(spec: PairSpec, embedded: bool, needs_draft: bool, label: str) -> None:
+def test_a_requested_pair(spec: PairSpec, embedded: bool, needs_draft: bool, label: str) -> None:
     assert (spec.embedded, spec.has_draft, spec.label) == (embedded, needs_draft, label)
 
 
-def test_a_pair_found() -> None:
+def test_a_checked_pair() -> None:
     assert found(draft=15).size_ratio == 4
     assert found(draft=None).size_ratio is None
     assert found(draft=15, needed=10, free=10).fits
@@ -47,7 +47,7 @@ def test_a_pair_found() -> None:
     assert found(draft=15, free=None).fits is None
 
 
-def test_pairs_cross_a_pipe() -> None:
+def test_pairs_can_be_pickled() -> None:
     for value in (PairSpec(target="T"), found(draft=15), *known_pairs()):
         assert pickle.loads(pickle.dumps(value)) == value
 
@@ -61,7 +61,7 @@ def sizes(pair: KnownPair) -> tuple[float, float]:
     return target, draft
 
 
-def test_known_pairs_are_real_pairs() -> None:
+def test_known_pairs_are_plausible() -> None:
     known = known_pairs()
     assert {pair.family for pair in known} == FAMILIES
     assert len(known) >= 18
@@ -76,14 +76,14 @@ def test_known_pairs_are_real_pairs() -> None:
         assert pair.target.split("/")[0] == pair.draft.split("/")[0]
 
 
-def test_sizes_are_those_in_the_names() -> None:
+def test_sizes_match_the_names() -> None:
     for pair in known_pairs():
         if pair.family != "GPT-2":
             for place, size in zip((pair.target, pair.draft), pair.size.split(" + "), strict=True):
                 assert f"-{size}" in place.upper()
 
 
-def test_known_pairs_go_by_family_and_size() -> None:
+def test_known_pairs_are_sorted_by_family_and_size() -> None:
     known = known_pairs()
     titles = [(pair.family, pair.size) for pair in known]
     assert len(set(titles)) == len(titles)

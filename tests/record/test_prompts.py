@@ -1,4 +1,4 @@
-"""The presets: five kinds, enough of each to forecast one from the others, no text twice."""
+"""The presets: five kinds, enough of each to forecast one from the others, no duplicates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.record.prompts import Preset, kind_of, read_presets
 KINDS = ["story", "dialogue", "list", "copying", "off-domain"]
 
 
-def test_kinds_stand_together_in_their_order() -> None:
+def test_presets_are_grouped_by_kind() -> None:
     assert [kind for kind, _ in groupby(preset.kind for preset in read_presets())] == KINDS
 
 
@@ -22,15 +22,15 @@ def test_at_least_five_of_each_kind(kind: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["title", "text"])
-def test_no_title_and_no_text_twice(part: str) -> None:
+def test_titles_and_texts_are_unique(part: str) -> None:
     values = [getattr(preset, part) for preset in read_presets()]
     assert len(set(values)) == len(values)
 
 
 @pytest.mark.parametrize("preset", read_presets(), ids=lambda preset: preset.title)
-def test_every_preset_is_ready_to_be_continued(preset: Preset) -> None:
+def test_presets_have_no_outer_blanks(preset: Preset) -> None:
     assert preset.title.strip() == preset.title != ""
-    assert preset.text.strip() == preset.text != ""  # a space at the end would be half a token
+    assert preset.text.strip() == preset.text != ""  # a final space belongs to the next token
 
 
 def test_the_kind_of_a_text() -> None:

@@ -1,4 +1,4 @@
-"""The figures as JSON, and rounds as a table."""
+"""The figures as JSON, and the rounds as a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def figures() -> Metrics:
 def test_as_dict_is_json(figures: Metrics) -> None:
     record = json.loads(json.dumps(figures.as_dict(), allow_nan=False))
     assert record["alpha_by_position"] == [0.75, 1.0, 0.5]
-    assert record["intervals"]["coins"]["label"] == "by the luck of the draws"
+    assert record["intervals"]["coins"]["label"] == "sampling noise"
     assert record["intervals"]["prompt"] is None
     assert record["speedup_low"] < record["speedup_observed"] < record["speedup_high"]
     assert record["speedup_pairs"] == 1
@@ -35,7 +35,7 @@ def test_as_dict_is_json(figures: Metrics) -> None:
     } <= record.keys()  # fmt: skip
 
 
-def test_as_dict_holds_no_infinity(figures: Metrics) -> None:
+def test_as_dict_replaces_infinity_and_nan_by_none(figures: Metrics) -> None:
     assert replace(figures, c=math.inf, v=math.nan).as_dict()["c"] is None
     assert replace(figures, c=math.inf, v=math.nan).as_dict()["v"] is None
 
@@ -57,7 +57,7 @@ def test_rounds_frame() -> None:
     assert frame["verify_seconds"].tolist() == [0.010, 0.011, 0.010, 0.5]
 
 
-def test_frames_of_nothing_have_their_columns() -> None:
+def test_an_empty_frame_has_all_columns() -> None:
     empty, full = make_trace([]), make_trace()
     assert rounds_frame(empty).columns.tolist() == rounds_frame(full).columns.tolist()
     assert len(rounds_frame(empty)) == 0

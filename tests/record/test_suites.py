@@ -1,4 +1,4 @@
-"""Suites: the presets, files of one's own, and files that must be refused."""
+"""Suites: the presets, files, and invalid files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_a_file_is_read_line_by_line() -> None:
     )
 
 
-def test_the_line_that_is_wrong_is_named() -> None:
+def test_the_error_names_the_invalid_line() -> None:
     with pytest.raises(ConfigError, match=r"mine\.jsonl, line 3 has no prompt"):
         read_suite('{"prompt": "a"}\n\n{"kind": "b"}', "mine.jsonl")
 
 
 @pytest.mark.parametrize("number", range(len(hostile_suites())))
-def test_a_hostile_suite_is_refused_in_a_line(number: int) -> None:
+def test_rejects_a_hostile_suite_with_a_one_line_error(number: int) -> None:
     text = hostile_suites()[number].decode("utf-8", "surrogateescape")
     with pytest.raises(ConfigError) as caught:
         read_suite(text, "s")

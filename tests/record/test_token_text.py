@@ -1,4 +1,4 @@
-"""Characters split over tokens: whole in the text, and named by their bytes where alone."""
+"""Characters split over tokens: whole in the text, and shown as bytes in a single token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.record.token_text import added_texts, alone
 
 
 def split_tokens(texts: list[bytes]) -> tuple[list[str], dict[str, str]]:
-    """Texts as a token table has them, and the pieces of those that are no whole characters."""
+    """Return the texts of tokens, and the pieces of those that are not whole characters."""
     shown = [each.decode(errors="replace") for each in texts]
     pieces = {str(i): each.hex() for i, each in enumerate(texts) if shown[i].encode() != each}
     return shown, pieces
@@ -24,20 +24,20 @@ def added(tokens: list[bytes]) -> list[str]:
 
 
 @given(text=st.text(max_size=20), cuts=st.sets(st.integers(0, 60)))
-def test_however_it_is_cut_the_text_is_whole(text: str, cuts: set[int]) -> None:
+def test_the_text_is_whole_for_any_split(text: str, cuts: set[int]) -> None:
     spelt = text.encode("utf-8", errors="replace")
     ends = sorted({0, len(spelt), *(cut for cut in cuts if cut < len(spelt))})
     tokens = [spelt[start:end] for start, end in pairwise(ends)]
     assert "".join(added(tokens)) == spelt.decode()
 
 
-def test_a_character_stands_with_the_last_of_its_tokens() -> None:
+def test_a_split_character_is_shown_at_its_last_token() -> None:
     first, second, third, fourth = (bytes([byte]) for byte in "🙂".encode())
     assert added([b"a", first, second, third, fourth, b"b"]) == ["a", "", "", "", "🙂", "b"]
     assert added([b" " + first, second + third + fourth]) == [" ", "🙂"]
 
 
-def test_a_character_that_is_never_completed_is_shown_broken() -> None:
+def test_an_incomplete_character_is_a_replacement_character() -> None:
     assert added([b"\xc3", b"", b" dog"]) == ["", "", "\ufffd dog"]
     assert added([b"\xc3", "\ufffd".encode()]) == ["", "\ufffd\ufffd"]
 
@@ -51,7 +51,7 @@ def test_a_character_that_is_never_completed_is_shown_broken() -> None:
         ("é".encode() + b"\xc3", "é⟨c3⟩"),
     ],
 )
-def test_alone_the_bytes_are_named(piece: bytes, shown: str) -> None:
+def test_a_single_token_shows_its_bytes(piece: bytes, shown: str) -> None:
     [text], pieces = split_tokens([piece])
     assert alone(0, text, pieces) == shown
     assert alone(1, "\ufffd", pieces) == "\ufffd"
@@ -71,7 +71,7 @@ BROKEN = "\ufffd"
         ([BROKEN, BROKEN, "b"], "ü and b", [BROKEN, BROKEN, "b"]),
     ],
 )
-def test_an_older_trace_is_read_off_its_text(
+def test_an_older_trace_takes_characters_from_its_text(
     texts: list[str], whole: str, found: list[str]
 ) -> None:
     assert added_texts(range(len(texts)), texts, {}, whole) == found

@@ -1,4 +1,4 @@
-"""The values themselves: what a table of step costs says of a whole phase."""
+"""The costs of a whole draft phase."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ STEPPED = StepCosts(
 )
 
 
-def test_a_phase_is_its_first_step_and_the_later_ones() -> None:
+def test_a_phase_is_its_first_step_plus_later_steps() -> None:
     assert STEPPED.draft_phase(10, 1) == 1.0
     assert STEPPED.draft_phase(10, 4) == pytest.approx(1.0 + 3 * 0.5)
     assert STEPPED.draft_phase(15, 3) == pytest.approx(1.5 + 2 * 0.6)
 
 
-def test_a_share_of_first_steps_catches_up_on_two_tokens() -> None:
+def test_a_share_of_first_steps_is_fed_two_tokens() -> None:
     assert STEPPED.draft_phase(10, 2, 0.5) == pytest.approx(1.25 + 0.5)
     assert STEPPED.draft_phase(10, 2, 1.0) == pytest.approx(1.5 + 0.5)
 
 
-def test_a_table_without_later_steps_takes_every_step_for_a_first_one() -> None:
+def test_without_later_steps_every_step_costs_the_first() -> None:
     assert FLAT.draft_phase(10, 4) == pytest.approx(4.0)

@@ -1,9 +1,8 @@
 """The adapters against real engines with the embedded pair: ``python -m tests.servers.check_real``.
 
-Ten prompts of 80 tokens, greedy. An engine's rounds must add up to its own totals and to what its
-counters grew by, its words must be ours, and so must its acceptance be on the same rounds. Then
-with pieces that merge, against the target alone, and the same ten as chats. Prints figures; exits
-with 1 if one is wrong.
+Ten greedy prompts of 80 tokens. An engine's rounds must match its totals and the growth of its
+counters, and its text and acceptance must match ours. The same is checked with merged chunks,
+against the target alone, and as chats. Prints figures; exits with 1 if one is wrong.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ PROMPTS = tuple(preset.text for preset in read_presets()[:10])
 
 
 class Findings:
-    """Says what was found, and remembers whether anything was wrong."""
+    """Prints findings, and remembers whether any was wrong."""
 
     def __init__(self) -> None:
         self.wrong = 0
@@ -48,7 +47,7 @@ class Findings:
 
 
 class SlowConnection(Connection):
-    """Reads with pauses and holds little back, so that what the engine sends piles up there."""
+    """Reads slowly with a small buffer, so that chunks pile up in the engine."""
 
     def _note(self, event: str, info: Mapping[str, Any]) -> None:
         super()._note(event, info)
@@ -107,8 +106,8 @@ def check_prompts(
     findings.check("prompts have as many tokens as ours", sum(lengths), len(traces))
     print(f"  grounds: {dict(Counter(trace.grounds for trace in traces))}")
     ours = [our_rounds(pair, trace) for trace in traces]
-    words = [same_words(pair, trace) for trace in traces]
-    findings.check("greedy words are ours", sum(words), len(words))
+    words = [same_text(pair, trace) for trace in traces]
+    findings.check("greedy text equals ours", sum(words), len(words))
     same = [same_rounds(trace, rounds) for trace, rounds in zip(traces, ours, strict=True)]
     findings.check("rounds are ours", sum(same), len(same))
     print_rates(traces, ours)
@@ -122,7 +121,7 @@ def finished(answer: Answer) -> ServerTrace:
 
 
 def counters_after(info: ServerInfo, before: Counters, tokens: int) -> Counters:
-    """An engine counts an answer a moment after its last piece."""
+    """Wait, since an engine counts an answer a moment after its last chunk."""
     end = time.monotonic() + 10
     while True:
         found = read_counters(info)
@@ -136,30 +135,31 @@ def drafted_rounds(trace: ServerTrace) -> list[ServerRound]:
 
 
 def adds_up(trace: ServerTrace) -> bool:
-    told, totals = drafted_rounds(trace), trace.totals
+    reported, totals = drafted_rounds(trace), trace.totals
     return (
         trace.grounds in ("told", "counted")
-        and totals.drafted == sum(each.drafted or 0 for each in told)
-        and totals.accepted == sum(each.accepted or 0 for each in told)
-        and totals.rounds in (None, len(told))
+        and totals.drafted == sum(each.drafted or 0 for each in reported)
+        and totals.accepted == sum(each.accepted or 0 for each in reported)
+        and totals.rounds in (None, len(reported))
         and totals.tokens == trace.num_tokens
         and (has_no_ids(trace) or trace.num_tokens == len(trace.token_ids))
     )
 
 
 def agreed(before: Counters, after: Counters, traces: list[ServerTrace]) -> int:
-    """How many of drafts, drafted, accepted and accepted by position agree."""
-    told = [each for trace in traces for each in drafted_rounds(trace)]
+    """Return how many of drafts, drafted, accepted and accepted by position agree."""
+    reported = [each for trace in traces for each in drafted_rounds(trace)]
     positions = range(len(after.accepted_at))
     old = (*before.accepted_at, *(0 for _ in positions))
     return sum(
         (
-            (after.drafts or 0) - (before.drafts or 0) == len(told),
-            (after.drafted or 0) - (before.drafted or 0) == sum(r.drafted or 0 for r in told),
-            (after.accepted or 0) - (before.accepted or 0) == sum(r.accepted or 0 for r in told),
+            (after.drafts or 0) - (before.drafts or 0) == len(reported),
+            (after.drafted or 0) - (before.drafted or 0) == sum(r.drafted or 0 for r in reported),
+            (after.accepted or 0) - (before.accepted or 0)
+            == sum(r.accepted or 0 for r in reported),
             all(
                 after.accepted_at[place] - old[place]
-                == sum((r.accepted or 0) > place for r in told)
+                == sum((r.accepted or 0) > place for r in reported)
                 for place in positions
             ),
         )
@@ -170,7 +170,7 @@ def has_no_ids(trace: ServerTrace) -> bool:
     return trace.settings.chat and trace.info.engine == "llama.cpp"
 
 
-def same_words(pair: Pair, trace: ServerTrace) -> bool:
+def same_text(pair: Pair, trace: ServerTrace) -> bool:
     ours = our_words(pair, trace)
     if has_no_ids(trace):
         return pair.tokenizer.decode(ours, skip_special_tokens=True) == trace.text
@@ -190,7 +190,7 @@ def prompt_ids(pair: Pair, trace: ServerTrace) -> list[int]:
 
 
 def our_rounds(pair: Pair, trace: ServerTrace) -> list[Round]:
-    """Of our engine from where the other begins to draft: after its first token."""
+    """Return our rounds from where the other engine begins to draft, after its first token."""
     gamma = trace.info.gamma or 5
     config = RunConfig(temperature=0.0, max_new_tokens=LENGTH - 1, gamma=gamma)
     first = our_words(pair, trace)[0]
@@ -198,14 +198,14 @@ def our_rounds(pair: Pair, trace: ServerTrace) -> list[Round]:
 
 
 def same_rounds(trace: ServerTrace, ours: list[Round]) -> bool:
-    """But for the last, whose drafts engines shorten in different ways."""
+    """Return the rounds without the last, whose drafts engines shorten differently."""
     theirs = [(each.num_tokens, each.accepted) for each in trace.rounds[1:]]
     mine = [(len(each.emitted), each.num_accepted) for each in ours]
     return theirs[: len(mine) - 1] == mine[:-1]
 
 
 def print_rates(traces: list[ServerTrace], ours: list[list[Round]]) -> None:
-    """Accepted over drafted, on the rounds of full length that both have."""
+    """Return accepted / drafted on the full-length rounds that both have."""
     pairs = [
         (theirs, mine)
         for trace, rounds in zip(traces, ours, strict=True)

@@ -1,7 +1,7 @@
-"""llama.cpp's own server, by its wheel: a template for chats or nothing, port, target and, to
-speculate, draft and gamma.
+"""Run llama.cpp's server from its wheel.
 
-It runs in the environment of that wheel and imports nothing of this project.
+Arguments: chat template (or nothing), port, target and, to speculate, draft and γ. It runs in the
+environment of that wheel and imports nothing of this project.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Real serving engines with the embedded pair, on this machine: `make engines` installs them.
 
 ``python -m tests.servers.real_engines vllm|llamacpp`` keeps one running and prints its address;
-``-plain`` after the name is without a draft, ``-chat`` with a template for chats. Each has one
-thread. Whoever starts an engine ends it, and no other process.
+``-plain`` after the name means without a draft, ``-chat`` with a chat template. Each has one
+thread. The process that starts an engine ends it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def python_of(engine: str) -> Path:
 
 
 def missing(engine: str) -> str | None:
-    """Why an engine cannot be started here; None if it can."""
+    """Return why an engine cannot be started here, or None if it can."""
     if (ENGINES / f"{engine}.ready").exists():
         return None
     return f"{engine} IS NOT CHECKED: make engines installs it"
@@ -50,7 +50,7 @@ def missing(engine: str) -> str | None:
 
 @contextmanager
 def running(name: str) -> Iterator[str]:
-    """The address of an engine by its name, which is one of ``NAMES``."""
+    """Start an engine of ``NAMES`` and yield its address."""
     engine, _, kind = name.partition("-")
     with _WAYS[engine](speculative=kind != "plain", chat=kind == "chat") as address:
         yield address
@@ -78,8 +78,8 @@ def vllm(
         ]
         if speculative:
             draft = str(folder / "draft")
-            told = {"method": "draft_model", "model": draft, "num_speculative_tokens": gamma}
-            words += ["--speculative-config", json.dumps(told)]
+            config = {"method": "draft_model", "model": draft, "num_speculative_tokens": gamma}
+            words += ["--speculative-config", json.dumps(config)]
             words += ["--per-request-spec-decode-metrics", level]
         with _process(words, f"http://127.0.0.1:{port}", "/health") as address:
             yield address
@@ -103,7 +103,7 @@ NAMES = tuple(f"{engine}{kind}" for engine in _WAYS for kind in ("", "-plain", "
 
 
 def write_chat_pair(folder: Path) -> Path:
-    """The embedded pair, with a template for chats beside what it has."""
+    """Return the embedded pair with an added chat template."""
     for role in ("target", "draft"):
         (folder / role).mkdir()
         for each in (PAIR / role).iterdir():
@@ -113,7 +113,7 @@ def write_chat_pair(folder: Path) -> Path:
 
 
 def write_pair(target: Path, draft: Path) -> None:
-    """As GGUF files with their own words, in float32 as our engine calculates."""
+    """Write both models as GGUF with their vocabulary, in float32 like our engine."""
     sys.path.append(str(next((ENGINES / "llamacpp" / "lib").glob("python*")) / "site-packages"))
     from specviz.bench.gguf_file import Words, write_gguf
     from specviz.engine.loading.loading import load_pair
@@ -146,7 +146,7 @@ def _environment() -> Mapping[str, str]:
 
 @contextmanager
 def _process(words: Sequence[str], address: str, health: str) -> Iterator[str]:
-    """In a session of its own, so that the processes that it starts end with it."""
+    """Start the process in a new session, so that its children end with it."""
     with TemporaryDirectory(prefix="specviz-") as folder:
         log = Path(folder, "log")
         with log.open("wb") as out:

@@ -1,7 +1,7 @@
-"""Records answers of real engines, for the tests: ``python -m tests.servers.record_answers``.
+"""Record answers of real engines for the tests: ``python -m tests.servers.record_answers``.
 
-Raw bytes as they came, with the version and what was asked, under ``answers``. Of an engine's
-metrics those lines are kept that an adapter reads, of paths the names of the files.
+Stores raw bytes with the version and the requests under ``answers``. Of metrics only the lines that
+an adapter reads are kept, of paths only the file names.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def record(engine: str, address: str) -> None:
         answers["drawn"] = _answer(folder / "drawn.sse", info, _STORY, drawn)
     if engine.startswith("vllm") and not engine.endswith("-plain"):
         answers["merged"] = _answer(folder / "merged.sse", info, ending, long, stream_interval=17)
-    # The counters are those after the answers.
+    # Counters are read after the answers.
     pages = {path: _page(address, path) for path in _PAGES}
-    told = {"version": info.version, "pages": pages, "answers": answers}
-    text = _FOLDERS.sub("", json.dumps(told, indent=1, ensure_ascii=False))
+    record = {"version": info.version, "pages": pages, "answers": answers}
+    text = _FOLDERS.sub("", json.dumps(record, indent=1, ensure_ascii=False))
     (folder / "pages.json").write_text(text + "\n", encoding="utf-8")
     print(f"{engine}: {info}")
 

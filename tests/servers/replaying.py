@@ -1,4 +1,4 @@
-"""A server for the tests, on this machine: it replays recorded answers, or misbehaves."""
+"""A local test server that replays recorded answers, or misbehaves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Behave = Callable[["Handler"], None]
 
 @dataclass
 class Page:
-    """What is answered to a request: bytes in pieces, or a way to behave."""
+    """The answer to a request: bytes in chunks, or a behaviour."""
 
     body: bytes = b""
     status: int = 200
@@ -61,7 +61,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(page.body)
 
     def begin_stream(self) -> None:
-        """Its end is that of the connection."""
+        """Begin an answer that ends with the connection."""
         self.close_connection = True
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -73,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_request(self, code: object = "-", size: object = "-") -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 class Served(ThreadingHTTPServer):
@@ -91,7 +91,7 @@ class Served(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is no matter."""
+        """Ignore clients that disconnect."""
 
 
 @contextmanager
@@ -110,15 +110,15 @@ def served(pages: Mapping[str, Page]) -> Iterator[Served]:
 
 @contextmanager
 def replayed(engine: str, answer: str | None = None) -> Iterator[Served]:
-    """A recorded engine: its pages, and one answer to whatever is asked."""
-    told = json.loads((ANSWERS / engine / "pages.json").read_text(encoding="utf-8"))
+    """Serve a recorded engine: its pages, and one answer to every request."""
+    record = json.loads((ANSWERS / engine / "pages.json").read_text(encoding="utf-8"))
     pages = {
         path: Page(body=page["body"].encode(), status=page["status"], kind=page["kind"])
-        for path, page in told["pages"].items()
+        for path, page in record["pages"].items()
     }
     if answer is not None:
         body = (ANSWERS / engine / f"{answer}.sse").read_bytes()
-        pages[told["answers"][answer]["path"]] = Page(body=body, kind="text/event-stream")
+        pages[record["answers"][answer]["path"]] = Page(body=body, kind="text/event-stream")
     with served(pages) as server:
         yield server
 

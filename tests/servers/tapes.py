@@ -1,6 +1,6 @@
-"""Exchanges with an engine, recorded on their way and replayed: what was asked decides the answer.
+"""Recorded exchanges with an engine, replayed by request.
 
-``python -m tests.servers.tapes`` records anew, with real engines.
+``python -m tests.servers.tapes`` records them again, with real engines.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DRAFT = str(real_engines.PAIR / "draft")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What is scored: given words, or, without any, the server's own after ``prompt``."""
+    """What to score: a given text, or the server's own after ``prompt``."""
 
     name: str
     temperature: float
@@ -45,7 +45,7 @@ class Case:
     served_draft: bool = False
 
     def question(self, target: str | None, draft: str) -> Question:
-        """Of a pair of our own where there is no target."""
+        """Return the settings of our own pair if there is no target."""
         spec = PairSpec(threads=1) if target is None else PairSpec(target=target, draft=draft)
         config = RunConfig(
             temperature=self.temperature, top_k=self.top_k, max_new_tokens=24, ignore_eos=True
@@ -67,16 +67,14 @@ CASES = (
 
 def worked(question: Question, *, endpoints: bool) -> TuneJob:
     here = InProcessMaker(lambda _: None)
-    work = TuneJob(
-        question, EndpointMaker(here) if endpoints else here, given=given_costs(0.1, 1.2)
-    )
-    work.carry_out()
-    return work
+    job = TuneJob(question, EndpointMaker(here) if endpoints else here, given=given_costs(0.1, 1.2))
+    job.carry_out()
+    return job
 
 
 @dataclass
 class Tape:
-    """By method, path and body: the status and the kind of the answer, and its text."""
+    """Exchanges by method, path and body: status, content type and text of the answer."""
 
     found: dict[str, tuple[int, str, str]] = field(default_factory=dict)
 
@@ -95,11 +93,11 @@ def key_of(method: str, path: str, body: object) -> str:
 
 @contextmanager
 def replayed_tape(name: str, alter: Callable[[str], str] = str) -> Iterator[Served]:
-    """``alter``: what becomes of every answer's text."""
-    told: Mapping[str, tuple[int, str, str]] = json.loads(gzip.decompress(place(name).read_bytes()))
+    """Replay a tape. ``alter`` changes the text of every answer."""
+    tape: Mapping[str, tuple[int, str, str]] = json.loads(gzip.decompress(place(name).read_bytes()))
 
     def answer(handler: Handler) -> None:
-        kept = told.get(key_of(*_asked(handler)))
+        kept = tape.get(key_of(*_asked(handler)))
         status, kind, text = kept or (404, "application/json", "{}")
         handler.send(Page(body=alter(text).encode(), status=status, kind=kind))
 
@@ -110,7 +108,7 @@ def replayed_tape(name: str, alter: Callable[[str], str] = str) -> Iterator[Serv
 
 @contextmanager
 def recorded_tape(address: str, tape: Tape) -> Iterator[Served]:
-    """Passes everything on to a real engine, and keeps it."""
+    """Forward every request to a real engine, and record it."""
 
     def answer(handler: Handler) -> None:
         method, path, body = _asked(handler)
@@ -127,7 +125,7 @@ def recorded_tape(address: str, tape: Tape) -> Iterator[Served]:
 
 
 class _Any(dict[str, Page]):
-    """The same behaviour on every page."""
+    """Serve the same behaviour on every page."""
 
     def __init__(self, page: Page) -> None:
         super().__init__()
@@ -158,12 +156,12 @@ def main() -> None:
             of_target, of_draft = Tape(), Tape()
             with recorded_tape(target, of_target) as one, recorded_tape(draft, of_draft) as other:
                 where = other.address if case.served_draft else DRAFT
-                work = worked(case.question(one.address, where), endpoints=True)
-            assert work.error is None, work.error
+                job = worked(case.question(one.address, where), endpoints=True)
+            assert job.error is None, job.error
             of_target.save(case.name)
             if case.served_draft:
                 of_draft.save(f"{case.name}-draft")
-            print(case.name, work.answer.doubts)
+            print(case.name, job.answer.doubts)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which addresses are taken, and where keys come from."""
+"""Valid addresses, and the keys for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from specviz.servers.address import checked_address, key_for
         ("https://far.example/engine/v1", "https://far.example/engine"),
     ],
 )
-def test_as_it_is_kept(given: str, kept: str) -> None:
+def test_normalizes_addresses(given: str, kept: str) -> None:
     assert checked_address(given, allow_remote=True) == kept
 
 
@@ -35,11 +35,11 @@ def test_as_it_is_kept(given: str, kept: str) -> None:
         ("http://127.0.0.1.example:1", False),
     ],
 )
-def test_what_is_this_machine(address: str, local: bool) -> None:
+def test_is_local(address: str, local: bool) -> None:
     assert is_local(address) is local
 
 
-def test_another_machine_is_allowed_expressly() -> None:
+def test_remote_addresses_need_permission() -> None:
     for scheme in ("http", "https"):
         with pytest.raises(ServerError, match="another machine"):
             checked_address(f"{scheme}://10.0.0.7:8000", allow_remote=False)
@@ -55,8 +55,8 @@ def test_another_machine_is_allowed_expressly() -> None:
         "http://127.0.0.1:8000/#secret",
     ],
 )
-def test_an_address_with_a_secret_is_refused_and_not_repeated(address: str) -> None:
-    with pytest.raises(ServerError, match="The address holds") as caught:
+def test_rejects_addresses_with_secrets_without_repeating_them(address: str) -> None:
+    with pytest.raises(ServerError, match="The address contains") as caught:
         checked_address(address, allow_remote=True)
     assert "secret" not in str(caught.value)
     assert SERVER_KEY in str(caught.value)
@@ -74,12 +74,12 @@ def test_an_address_with_a_secret_is_refused_and_not_repeated(address: str) -> N
         "x" * 600,
     ],
 )
-def test_what_is_no_address(address: str) -> None:
-    with pytest.raises(ServerError, match="no address"):
+def test_rejects_invalid_addresses(address: str) -> None:
+    with pytest.raises(ServerError, match="not an engine address"):
         checked_address(address, allow_remote=True)
 
 
-def test_a_key_that_no_header_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_keys_that_headers_cannot_carry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SERVER_KEY, "sec\nret")
     with pytest.raises(ServerError, match=SERVER_KEY) as caught:
         key_for(SERVER_KEY, "http://127.0.0.1:8000")

@@ -1,4 +1,4 @@
-"""Speculation against the target alone: the order, what is timed, and the ratio."""
+"""Speculation against the target alone: order, timed span and ratio."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTINGS = ServerSettings(max_new_tokens=9)
 
 
 def paced(order: list[str], name: str, pause: float) -> dict[str, Page]:
-    """Eight tokens after the first, one by one."""
+    """Return an answer of eight tokens after the first, one per chunk."""
 
     def answer(handler: Handler) -> None:
         order.append(name)
@@ -40,7 +40,7 @@ def asker(address: str) -> Callable[[], Answer]:
     return lambda: ask(info, "Once", SETTINGS)
 
 
-def test_the_order_is_a_b_b_a_after_one_of_each() -> None:
+def test_order_is_a_b_b_a_after_one_warm_up_of_each() -> None:
     order = list[str]()
     slow, fast = paced(order, "alone", 0.02), paced(order, "speculative", 0.005)
     with served(slow) as alone, served(fast) as speculative:
@@ -55,7 +55,7 @@ def test_the_order_is_a_b_b_a_after_one_of_each() -> None:
     assert (found.over, found.count) == ("timing", 2)
 
 
-def test_one_ratio_a_block() -> None:
+def test_one_ratio_per_block() -> None:
     def block(alone: float, speculative: float) -> ServerBlock:
         one, other = (TimedAnswer(tokens=10, seconds=each) for each in (alone, speculative))
         return ServerBlock(alone=(one, one), speculative=(other, other))
@@ -71,7 +71,7 @@ def test_one_ratio_a_block() -> None:
     assert found.low < 1
 
 
-def test_an_answer_in_one_piece_cannot_be_timed() -> None:
+def test_cannot_time_an_answer_in_one_chunk() -> None:
     with replayed("vllm", "short") as server:
         body = server.pages["/v1/completions"].body.split(b"\n\n")
         server.pages["/v1/completions"].body = b"\n\n".join([body[0], b"data: [DONE]", b""])

@@ -1,4 +1,4 @@
-"""Timing against the target alone, as work: to its end, stopped in mid-answer, and refused."""
+"""The baseline job: completed, stopped during an answer, and failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from specviz.record.server_run import ServerInfo, ServerSettings, ServerTrace
 from specviz.servers import ask, find_server
-from specviz.servers.baseline_job import BLOCKS, MOST_ANSWERS, Against, BaselineJob
+from specviz.servers.baseline_job import BLOCKS, MOST_ANSWERS, BaselineJob, BaselineRequest
 from tests.servers.replaying import Handler, Page, Served, served
 
 MODELS = Page(body=b'{"data": [{"id": "tiny"}]}')
@@ -23,7 +23,7 @@ def piece(text: str) -> dict[str, object]:
 
 
 def slow(seconds: float, pieces: int = 4) -> Page:
-    """An answer whose pieces come that far apart."""
+    """Return an answer whose chunks are this many seconds apart."""
 
     def behave(handler: Handler) -> None:
         handler.begin_stream()
@@ -57,43 +57,43 @@ def answered(info: ServerInfo) -> ServerTrace:
 
 def work_of(engines: tuple[Served, Served]) -> BaselineJob:
     info, alone = (find_server(each.address) for each in engines)
-    return BaselineJob(Against(trace=answered(info), alone=alone), "an answer")
+    return BaselineJob(BaselineRequest(trace=answered(info), alone=alone), "an answer")
 
 
-def test_both_are_asked_by_turns(engines: tuple[Served, Served]) -> None:
-    work = work_of(engines)
+def test_asks_both_engines_in_turn(engines: tuple[Served, Served]) -> None:
+    job = work_of(engines)
     before = [len(each.bodies) for each in engines]
-    work.carry_out()
-    assert work.error is None
-    assert (work.state, len(work.blocks), work.progress) == ("done", BLOCKS, (MOST_ANSWERS,) * 2)
+    job.carry_out()
+    assert job.error is None
+    assert (job.state, len(job.blocks), job.progress) == ("done", BLOCKS, (MOST_ANSWERS,) * 2)
     asked = [len(each.bodies) - n for each, n in zip(engines, before, strict=True)]
     assert asked == [MOST_ANSWERS // 2] * 2
     assert all(body["prompt"] == "Once" for body in itertools.chain(*(e.bodies for e in engines)))
-    found = work.speedup
+    found = job.speedup
     assert found is not None
     assert found.low is not None
     assert 1 < found.value < 6
 
 
-def test_it_is_stopped_in_the_middle_of_an_answer(engines: tuple[Served, Served]) -> None:
-    work = work_of(engines)
+def test_stops_in_the_middle_of_an_answer(engines: tuple[Served, Served]) -> None:
+    job = work_of(engines)
     engines[1].pages["/v1/completions"] = slow(5.0)
 
     def stop() -> None:
         while not engines[1].bodies:
             time.sleep(0.01)
-        work.stop()
+        job.stop()
 
     threading.Thread(target=stop).start()
     began = time.monotonic()
-    work.carry_out()
+    job.carry_out()
     assert time.monotonic() - began < 3
-    assert (work.state, work.error, work.blocks) == ("stopped", None, ())
+    assert (job.state, job.error, job.blocks) == ("stopped", None, ())
 
 
-def test_an_engine_that_fails_ends_it_with_one_line(engines: tuple[Served, Served]) -> None:
-    work = work_of(engines)
+def test_fails_with_one_line_if_an_engine_fails(engines: tuple[Served, Served]) -> None:
+    job = work_of(engines)
     engines[1].pages["/v1/completions"] = Page(status=500, body=b'{"error": "no memory"}')
-    work.carry_out()
-    assert work.state == "failed"
-    assert "no memory" in str(work.error)
+    job.carry_out()
+    assert job.state == "failed"
+    assert "no memory" in str(job.error)

@@ -1,4 +1,4 @@
-"""One poller for all who look: points, restarts that break the line, failures, and its end."""
+"""The counter poller: points, restarts, failures, and its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from specviz.errors import ServerError
 from specviz.record.server_run import Counters
-from specviz.servers.counter_poller import CounterPoller, Seen, points_of, seen_of
+from specviz.servers.counter_poller import CounterHistory, CounterPoller, history_of, points_of
 
 
 def counted(at: float, drafts: float) -> Counters:
@@ -19,7 +19,7 @@ def counted(at: float, drafts: float) -> Counters:
 
 
 class Engine:
-    """Gives these counters one after the other, then the last one again a second later each."""
+    """Returns these counters in turn, then the last one again, a second later each time."""
 
     def __init__(self, *found: Counters | ServerError) -> None:
         self.found, self.reads = list(found), 0
@@ -37,7 +37,9 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("specviz.servers.counter_poller._AFTER_FAILURE", 0.01)
 
 
-def looked(engine: Engine, points: int, *, unseen: float = 5.0) -> tuple[CounterPoller, Seen]:
+def looked(
+    engine: Engine, points: int, *, unseen: float = 5.0
+) -> tuple[CounterPoller, CounterHistory]:
     poller = CounterPoller(engine.read, every=0.01, unseen=unseen)
     deadline = time.monotonic() + 10
     while (seen := poller.look(1.0)).total < points:
@@ -58,17 +60,17 @@ def test_points_are_rates_over_the_last_seconds() -> None:
     assert seen.recent.alpha_by_position == (1, 1, 1, 0)
 
 
-def test_a_restart_breaks_the_line() -> None:
+def test_restart_has_no_rates() -> None:
     engine = Engine(counted(0, 100), counted(1, 110), counted(2, 5), counted(3, 9))
     _, seen = looked(engine, 4)
-    assert [each.anew for each in seen.points[:4]] == [False, False, True, False]
-    assert seen.points[2].rates is None  # nothing is worked out across it
+    assert [each.restarted for each in seen.points[:4]] == [False, False, True, False]
+    assert seen.points[2].rates is None  # no rate is computed across a restart
     assert seen.points[3].rates is not None
     assert seen.points[3].rates.drafted_per_second == 16
-    assert seen.anew == 1
+    assert seen.restarts == 1
 
 
-def test_a_failure_is_told_and_what_was_read_stays(hasty: None) -> None:
+def test_failure_keeps_earlier_readings(hasty: None) -> None:
     failure = ServerError("It cannot be reached.", remedy="Start it.")
     poller, _ = looked(Engine(counted(0, 1), counted(1, 2), failure), 2)
     deadline = time.monotonic() + 5
@@ -78,7 +80,7 @@ def test_a_failure_is_told_and_what_was_read_stays(hasty: None) -> None:
     assert seen.last == counted(1, 2)
 
 
-def test_nobody_looks_and_it_ends() -> None:
+def test_ends_without_looks() -> None:
     engine = Engine(counted(0, 1))
     poller, _ = looked(engine, 1, unseen=0.1)
     time.sleep(0.5)
@@ -90,12 +92,12 @@ def test_nobody_looks_and_it_ends() -> None:
     assert engine.reads > reads
 
 
-def test_counters_that_were_saved() -> None:
+def test_history_of_saved_counters() -> None:
     found = (counted(0, 0), counted(10, 20), counted(20, 30), counted(30, 4))
     points = points_of(found)
     assert [each.at for each in points] == [0, 10, 20, 30]
     rates = [each.rates and each.rates.drafted_per_second for each in points]
     assert rates == [None, 8, 4, None]
-    assert points[3].anew
-    assert seen_of(found[:1]).recent is None
-    assert seen_of(()).points == ()
+    assert points[3].restarted
+    assert history_of(found[:1]).recent is None
+    assert history_of(()).points == ()

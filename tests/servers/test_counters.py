@@ -1,4 +1,4 @@
-"""Counters of pages and logs, and rates between two moments."""
+"""Counters of pages and logs, and rates between two readings."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ no sample at all {
 """
 
 
-def test_replicas_are_summed() -> None:
+def test_sums_replicas() -> None:
     found = counters_of_dump(PAGE)
     assert (found.drafts, found.drafted, found.accepted) == (14, 70, 35)
     assert found.accepted_at == (12, 8)
     assert found.generated == 100
 
 
-def test_older_names_without_their_end_are_known() -> None:
+def test_accepts_names_without_total() -> None:
     assert counters_of_dump("vllm:spec_decode_num_drafts 3\n").drafts == 3
 
 
@@ -46,12 +46,12 @@ def test_sglang_counts_verifications_and_tokens() -> None:
 
 
 @pytest.mark.parametrize("page", ["", "python_gc_objects_collected_total 3\n", "<html>", "\x00"])
-def test_a_page_without_such_counters_is_refused(page: str) -> None:
-    with pytest.raises(ServerError, match="none of the counters"):
+def test_rejects_a_page_without_counters(page: str) -> None:
+    with pytest.raises(ServerError, match="no counters of"):
         counters_of_dump(page)
 
 
-def test_rates_between_two_moments() -> None:
+def test_rates_between_two_readings() -> None:
     before = Counters(
         at=10.0, drafts=10, drafted=50, accepted=20, accepted_at=(9, 8), generated=100
     )
@@ -68,7 +68,7 @@ def test_rates_between_two_moments() -> None:
     assert found.generated_per_second == 8
 
 
-def test_nothing_served_in_between_gives_no_rates_of_acceptance() -> None:
+def test_no_acceptance_rates_without_requests() -> None:
     now = Counters(at=1.0, drafts=3, drafted=15, accepted=4, accepted_at=(3, 1))
     later = Counters(at=2.0, drafts=3, drafted=15, accepted=4, accepted_at=(3, 1))
     found = rates(now, later)
@@ -88,14 +88,14 @@ def test_nothing_served_in_between_gives_no_rates_of_acceptance() -> None:
         Counters(at=2.0, drafts=9, drafted=45, accepted=30, accepted_at=()),
     ],
 )
-def test_a_counter_that_went_back_gives_none(after: Counters) -> None:
+def test_no_rates_if_a_counter_went_back(after: Counters) -> None:
     before = Counters(at=1.0, drafts=3, drafted=15, accepted=4, accepted_at=(3, 1))
     assert went_back(before, after)
     assert rates(before, after) is None
 
 
 def line(clock: str, drafts: int, drafted: int, at_positions: tuple[int, ...]) -> str:
-    """As vLLM 0.32.0 writes it (v1/spec_decode/metrics.py)."""
+    """Return a log line as vLLM 0.32.0 writes it (v1/spec_decode/metrics.py)."""
     accepted = sum(at_positions)
     shares = ", ".join(f"{each / drafts:.3f}" for each in at_positions)
     return (
@@ -108,7 +108,7 @@ def line(clock: str, drafts: int, drafted: int, at_positions: tuple[int, ...]) -
     )
 
 
-def test_lines_of_a_log_are_added_up() -> None:
+def test_sums_log_lines() -> None:
     log = "\n".join(
         [
             "(APIServer pid=7) INFO 11-24 10:00:00 [loggers.py:1] Engine 000: nothing",
@@ -130,10 +130,10 @@ def test_lines_of_a_log_are_added_up() -> None:
     assert found.alpha_by_position[0] == 0.5
 
 
-def test_a_log_in_which_nothing_was_accepted() -> None:
+def test_log_without_accepted_tokens() -> None:
     _, found = counters_of_log(line("11-24 10:00:10", 12, 60, (0, 0, 0, 0, 0)))
     assert (found.drafts, found.accepted, found.accepted_at) == (12, 0, (0, 0, 0, 0, 0))
 
 
-def test_a_log_without_such_lines_gives_nothing() -> None:
+def test_log_without_metrics_gives_nothing() -> None:
     assert counters_of_log("INFO started\n" * 3) == ()

@@ -1,4 +1,4 @@
-"""Scores through a real engine's answers, as recorded, against our own scores of the same text."""
+"""Scores from recorded answers of real engines, against local scores of the same text."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def through_servers(case: Case) -> Iterator[TuneJob]:
         yield worked(case.question(target.address, draft), endpoints=True)
 
 
-def texts(work: TuneJob) -> tuple[ScoredText, ...]:
-    assert work.error is None, work.error
-    return work.answer.candidates[0].texts
+def texts(job: TuneJob) -> tuple[ScoredText, ...]:
+    assert job.error is None, job.error
+    return job.answer.candidates[0].texts
 
 
 @pytest.mark.parametrize("name", ["unfiltered", "top-k", "whole"])
-def test_odds_and_surface_are_our_own(name: str) -> None:
+def test_odds_and_surface_equal_local_scoring(name: str) -> None:
     case = NAMED[name]
     ours = worked(case.question(None, DRAFT), endpoints=False)
     with through_servers(case) as theirs:
@@ -71,7 +71,7 @@ def test_odds_and_surface_are_our_own(name: str) -> None:
         assert two.speedup == pytest.approx(one.speedup, abs=1e-3)
 
 
-def test_a_server_s_own_words_are_those_that_ours_writes() -> None:
+def test_server_text_equals_local_text() -> None:
     case = NAMED["greedy-words"]
     ours = worked(case.question(None, DRAFT), endpoints=False)
     with through_servers(case) as theirs:
@@ -80,15 +80,15 @@ def test_a_server_s_own_words_are_those_that_ours_writes() -> None:
     assert (other.own, other.doubt) == (True, "")
 
 
-def test_words_that_are_not_the_target_s_are_doubted() -> None:
-    """So the engine that was recorded answered at temperature 1."""
-    with through_servers(NAMED["drawn-words"]) as work:
-        (text,) = texts(work)
-    assert "are not its target's" in text.doubt
-    assert work.answer.doubts == (f"T 1: {text.doubt}",)
+def test_doubts_text_that_does_not_follow_the_target() -> None:
+    """The recorded engine answered like this at temperature 1."""
+    with through_servers(NAMED["drawn-words"]) as job:
+        (text,) = texts(job)
+    assert "does not follow its target's distribution" in text.doubt
+    assert job.answer.doubts == (f"T 1: {text.doubt}",)
 
 
-def test_a_law_that_lists_do_not_tell_asks_for_whole_ones_in_small_windows() -> None:
+def test_requests_whole_distributions_in_small_windows() -> None:
     with replayed_tape("whole") as target:
         worked(NAMED["whole"].question(target.address, DRAFT), endpoints=True)
         asked = [each["prompt"] for each in target.bodies if each.get("logprobs") == -1]
@@ -96,12 +96,12 @@ def test_a_law_that_lists_do_not_tell_asks_for_whole_ones_in_small_windows() -> 
     assert all(isinstance(each, list) and len(each) <= 16 for each in asked)
 
 
-def test_an_engine_without_laws_is_refused_in_a_line() -> None:
+def test_rejects_an_engine_without_distributions() -> None:
     models = b'{"object": "list", "data": [{"id": "some", "object": "model"}]}'
     with served({"/v1/models": Page(body=models)}) as server:
-        work = worked(NAMED["unfiltered"].question(server.address, DRAFT), endpoints=True)
-    assert isinstance(work.error, ServerError)
-    assert "gives no laws of a text that is known" in str(work.error)
+        job = worked(NAMED["unfiltered"].question(server.address, DRAFT), endpoints=True)
+    assert isinstance(job.error, ServerError)
+    assert "does not return distributions" in str(job.error)
 
 
 def other_ids(answer: str) -> str:
@@ -113,35 +113,35 @@ def other_names(answer: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("alter", "told"),
-    [(other_ids, "divide the text into other tokens"), (other_names, "' girl' for tiny at")],
+    ("alter", "reported"),
+    [(other_ids, "tokenize the text differently"), (other_names, "' girl' for tiny at")],
 )
-def test_another_tokenizer_is_refused(alter: Callable[[str], str], told: str) -> None:
+def test_rejects_another_tokenizer(alter: Callable[[str], str], reported: str) -> None:
     with (
         replayed_tape("unfiltered") as target,
         replayed_tape("unfiltered-draft", alter) as draft,
     ):
-        work = worked(NAMED["unfiltered"].question(target.address, draft.address), endpoints=True)
-    assert isinstance(work.error, ServerError)
-    assert told in str(work.error)
+        job = worked(NAMED["unfiltered"].question(target.address, draft.address), endpoints=True)
+    assert isinstance(job.error, ServerError)
+    assert reported in str(job.error)
 
 
-def test_numbers_that_are_no_log_probabilities_are_refused() -> None:
+def test_rejects_invalid_log_probabilities() -> None:
     def logits(answer: str) -> str:
         return answer.replace('"logprob":-', '"logprob":')
 
     with replayed_tape("unfiltered", logits) as target:
-        work = worked(NAMED["unfiltered"].question(target.address, DRAFT), endpoints=True)
-    assert "no raw log-probabilities" in str(work.error)
+        job = worked(NAMED["unfiltered"].question(target.address, DRAFT), endpoints=True)
+    assert "not raw log-probabilities" in str(job.error)
 
 
-def test_a_draft_behind_an_address_needs_a_target_there() -> None:
+def test_served_draft_needs_a_served_target() -> None:
     spec = PairSpec(target="folder", draft="http://127.0.0.1:9")
     maker = EndpointMaker(InProcessMaker(lambda _: None))
     order = RunOrder(label="a run", spec=spec, prompt=FEW, config=RunConfig())
     with pytest.raises(ConfigError, match="is a server"):
         maker.make(order)
     question = NAMED["unfiltered"].question("folder", "http://127.0.0.1:9")
-    work = TuneJob(question, maker)
-    work.carry_out()
-    assert "the target is not" in str(work.error)
+    job = TuneJob(question, maker)
+    job.carry_out()
+    assert "the target is not" in str(job.error)

@@ -1,4 +1,4 @@
-"""Servers that misbehave: one clear line each, in bounded time, and no key in it."""
+"""Misbehaving servers: one clear error each, in bounded time, without the key."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def one_line(error: ServerError) -> str:
 
 
 def failure(server: Served) -> str:
-    """Of an answer; what came before it stays, and it fails once."""
+    """Return the failure of an answer, which is raised once and keeps earlier rounds."""
     answer = asked(server)
     with pytest.raises(ServerError) as caught:
         list(answer)
@@ -76,10 +76,10 @@ def piece(text: str) -> dict[str, object]:
     return {"choices": [{"index": 0, "text": text, "finish_reason": None}]}
 
 
-# Where nothing can be had
+# No connection
 
 
-def test_nobody_there() -> None:
+def test_no_server() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{held.getsockname()[1]}"
@@ -88,13 +88,13 @@ def test_nobody_there() -> None:
     one_line(caught.value)
 
 
-def test_a_name_that_no_machine_has() -> None:
+def test_unknown_host_name() -> None:
     with pytest.raises(ServerError, match="cannot be reached") as caught:
         find_server("https://no-such-machine.invalid", allow_remote=True, limits=SHORT)
     one_line(caught.value)
 
 
-def test_one_that_takes_the_call_and_says_nothing() -> None:
+def test_server_that_never_answers() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         held.listen()
@@ -103,7 +103,7 @@ def test_one_that_takes_the_call_and_says_nothing() -> None:
     one_line(caught.value)
 
 
-def test_one_that_sends_its_head_drop_by_drop() -> None:
+def test_server_that_sends_its_header_slowly() -> None:
     def drip(handler: Handler) -> None:
         handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
         while not handler.served.over.wait(0.1):
@@ -111,13 +111,13 @@ def test_one_that_sends_its_head_drop_by_drop() -> None:
 
     with (
         served({"/v1/models": Page(behave=drip)}) as server,
-        pytest.raises(ServerError, match="is not done after") as caught,
+        pytest.raises(ServerError, match="did not finish within") as caught,
     ):
         find_server(server.address, limits=SHORT)
     one_line(caught.value)
 
 
-def test_one_that_speaks_no_http() -> None:
+def test_server_without_http() -> None:
     def shout(handler: Handler) -> None:
         handler.close_connection = True
         handler.wfile.write(b"SSH-2.0-OpenSSH\r\n\r\n")
@@ -130,7 +130,7 @@ def test_one_that_speaks_no_http() -> None:
     one_line(caught.value)
 
 
-def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
+def test_untrusted_certificate(tmp_path: Path) -> None:
     made = tmp_path / "own.pem"
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
     try:
@@ -151,18 +151,18 @@ def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
     one_line(caught.value)
 
 
-def test_https_where_plain_http_is_spoken() -> None:
+def test_https_to_a_plain_http_server() -> None:
     with served({}) as server, pytest.raises(ServerError, match="cannot be trusted") as caught:
         find_server(f"https://127.0.0.1:{server.server_port}", limits=SHORT)
     one_line(caught.value)
 
 
-# What is answered to a question
+# Pages
 
 
 @pytest.mark.parametrize(("key", "words"), [(KEY, "refuses the key in"), (None, "asks for a key")])
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_wrong_key(
+def test_wrong_key(
     status: int, key: str | None, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if key is not None:
@@ -178,7 +178,7 @@ def test_a_wrong_key(
     assert server.asked[0][1].get("Authorization") == (None if key is None else f"Bearer {KEY}")
 
 
-def test_an_engine_that_repeats_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removes_a_repeated_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SERVER_KEY, KEY)
     monkeypatch.setenv(f"{SERVER_KEY}_FOR", "127.0.0.1")
     page = Page(status=500, body=json.dumps({"error": {"message": f"your {KEY} is odd"}}).encode())
@@ -192,7 +192,7 @@ def test_an_engine_that_repeats_the_key(monkeypatch: pytest.MonkeyPatch) -> None
     assert KEY not in repr(vars(answer)["_connection"])
 
 
-def test_a_redirect_is_not_followed() -> None:
+def test_does_not_follow_redirects() -> None:
     with served({}) as elsewhere:
         place = elsewhere.address.replace("//", "//name:secret@") + "/there?token=secret"
         page = Page(status=307, headers={"Location": place})
@@ -215,7 +215,7 @@ def test_no_list_of_models() -> None:
             find_server(server.address, limits=SHORT)
 
 
-def test_a_model_that_is_not_served() -> None:
+def test_model_that_is_not_served() -> None:
     page = Page(body=b'{"data": [{"id": "one"}, {"id": "two"}]}')
     with served({"/v1/models": page}) as server:
         with pytest.raises(ServerError, match="It serves one, two"):
@@ -224,30 +224,30 @@ def test_a_model_that_is_not_served() -> None:
 
 
 def test_no_counters() -> None:
-    with served({}) as server, pytest.raises(ServerError, match="no page /metrics"):
+    with served({}) as server, pytest.raises(ServerError, match="no /metrics page"):
         read_counters(info_of(server.address))
 
 
-def test_speculation_that_cannot_be_switched_off() -> None:
-    with served({}) as server, pytest.raises(ServerError, match="without speculation"):
+def test_speculation_that_cannot_be_turned_off() -> None:
+    with served({}) as server, pytest.raises(ServerError, match="cannot turn speculation off"):
         ask(info_of(server.address), "Once", SETTINGS, speculate=False)
 
 
 # Streams
 
 
-def test_a_refusal_says_why() -> None:
+def test_refusal_has_the_engines_reason() -> None:
     body = json.dumps({"error": {"message": "max_tokens\n is too large", "code": 400}}).encode()
     with served(completion(Page(status=400, body=body))) as server:
         assert "answers 400: max_tokens is too large" in failure(server)
 
 
-def test_no_such_endpoint() -> None:
+def test_missing_endpoint() -> None:
     with served({}) as server:
         assert "answers 404: Not Found" in failure(server)
 
 
-def test_an_error_in_the_stream() -> None:
+def test_error_in_the_stream() -> None:
     page = events_page([piece("a"), {"error": {"message": "out of memory"}}])
     with served(completion(page)) as server:
         assert "answers: out of memory" in failure(server)
@@ -256,18 +256,18 @@ def test_an_error_in_the_stream() -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b'data: {"choices": [\n\n', "no JSON"),
-        (b"data: " + b"[" * 100_000 + b"\n\n", "no JSON"),
-        (b"data: 3\n\n", "no object"),
-        (b"<html><body>Welcome</body></html>", "no stream of events"),
-        (b'{"choices": [{"text": "all at once"}]}', "no stream of events"),
+        (b'data: {"choices": [\n\n', "not JSON"),
+        (b"data: " + b"[" * 100_000 + b"\n\n", "not JSON"),
+        (b"data: 3\n\n", "not a JSON object"),
+        (b"<html><body>Welcome</body></html>", "not an event stream"),
+        (b'{"choices": [{"text": "all at once"}]}', "not an event stream"),
         (b"", "ended the stream before"),
         (b'data: {"choices": [{"text": "a"}]}\n\n', "ended the stream before"),
         (b"data: " + b"x" * 10_000_000 + b"\n\n", "a line of more than 1 MB"),
         (b"x" * 10_000_000, "a line of more than 1 MB"),
     ],
 )
-def test_a_broken_stream(body: bytes, words: str) -> None:
+def test_broken_stream(body: bytes, words: str) -> None:
     with served(completion(Page(body=body, kind="text/event-stream"))) as server:
         assert words in failure(server)
 
@@ -285,7 +285,7 @@ def test_a_broken_stream(body: bytes, words: str) -> None:
     ],
 )
 @pytest.mark.parametrize("engine", ["vllm", "llama.cpp", "sglang", "lmstudio", "openai"])
-def test_events_of_another_shape_are_passed_over(engine: str, event: object) -> None:
+def test_ignores_events_of_another_shape(engine: str, event: object) -> None:
     page = events_page([event, piece("x"), event])
     paths = ("/v1/completions", "/completion", "/generate", "/api/v0/completions")
     with served(dict.fromkeys(paths, page)) as server:
@@ -295,8 +295,8 @@ def test_events_of_another_shape_are_passed_over(engine: str, event: object) -> 
             list(answer)
     trace = answer.trace()
     assert trace.finish in ("stopped", "eos")
-    # A failure says that none of the events was one of this engine.
-    assert trace.rounds or "before the answer was done" in trace.notices[-1]
+    # It may fail because no event was one of this engine.
+    assert trace.rounds or "before the answer was complete" in trace.notices[-1]
 
 
 def _named(info: ServerInfo, engine: str) -> ServerInfo:
@@ -309,17 +309,17 @@ def _named(info: ServerInfo, engine: str) -> ServerInfo:
     return replace(info, engine=name)
 
 
-def test_a_stream_without_end_is_ended() -> None:
+def test_ends_an_endless_stream() -> None:
     def endless(handler: Handler) -> None:
         handler.begin_stream()
         while not handler.served.over.wait(0.02):
             handler.event(piece("more "))
 
     with served(completion(endless)) as server:
-        assert "is not done after 1.5 s" in failure(server)
+        assert "did not finish within 1.5 s" in failure(server)
 
 
-def test_a_stream_that_comes_to_a_halt() -> None:
+def test_stream_that_stalls() -> None:
     def halting(handler: Handler) -> None:
         handler.begin_stream()
         handler.event(piece("one"))
@@ -349,12 +349,12 @@ def test_stopped_from_another_thread() -> None:
         began = time.monotonic()
         assert list(answer) == []
         assert time.monotonic() - began < 1
-        assert gone.wait(2)  # the engine is told, too
+        assert gone.wait(2)  # the engine notices it, too
     trace = answer.trace()
     assert (trace.finish, trace.text, trace.notices) == ("stopped", "one", ())
 
 
-def test_stopped_before_anything_came() -> None:
+def test_stopped_before_the_first_event() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         held.listen()

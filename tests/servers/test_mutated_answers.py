@@ -1,7 +1,7 @@
 """Recorded answers of real engines with one value replaced by a hostile one.
 
-Whatever is replaced, an answer ends normally or with one ServerError, its figures are possible, and
-its trace is stored and read back as it is.
+In every case an answer ends normally or with one ServerError, its figures are possible, and its
+trace is stored and read back unchanged.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def mutated(text: str, draws: random.Random) -> str:
-    """A JSON text with the value at a random place replaced."""
+    """Return the JSON text with a random value replaced."""
     value = json.loads(text)
     found = list(places(value)) if isinstance(value, dict | list) else []
     if not found:
@@ -73,7 +73,7 @@ def mutated_stream(body: bytes, draws: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize(("engine", "tape"), TAPES)
-def test_an_answer(engine: str, tape: str) -> None:
+def test_mutated_answers(engine: str, tape: str) -> None:
     draws, library = random.Random(f"{engine} {tape}"), Library()
     kept = 0
     with replayed(engine, tape) as server:
@@ -89,7 +89,7 @@ def test_an_answer(engine: str, tape: str) -> None:
             with suppress(ServerError):
                 list(answer)
             trace = answer.trace()
-            assert not any("cannot be read" in each for each in trace.notices)  # no reader broke
+            assert not any("cannot be read" in each for each in trace.notices)  # no reader failed
             figures = server_metrics(trace)
             assert figures.tau is None or 1 <= figures.tau <= settings.max_new_tokens
             assert figures.draft_acceptance_rate is None or 0 <= figures.draft_acceptance_rate <= 1
@@ -100,7 +100,7 @@ def test_an_answer(engine: str, tape: str) -> None:
 
 
 @pytest.mark.parametrize("engine", sorted({engine for engine, _ in TAPES}))
-def test_the_pages_that_an_engine_is_recognised_by(engine: str) -> None:
+def test_mutated_recognition_pages(engine: str) -> None:
     draws = random.Random(engine)
     with replayed(engine) as original:
         pages = dict(original.pages)
@@ -127,7 +127,7 @@ def test_the_pages_that_an_engine_is_recognised_by(engine: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "count"), [("unfiltered", 12), ("top-k", 12), ("whole", 1)])
-def test_scores(name: str, count: int) -> None:
+def test_mutated_scores(name: str, count: int) -> None:
     (case,) = (each for each in CASES if each.name == name)
     draws = random.Random(name)
 
@@ -136,5 +136,5 @@ def test_scores(name: str, count: int) -> None:
 
     for _ in range(count):
         with replayed_tape(name, change) as target:
-            work = worked(case.question(target.address, DRAFT), endpoints=True)
-        assert "unexpected error" not in str(work.error)
+            job = worked(case.question(target.address, DRAFT), endpoints=True)
+        assert "unexpected error" not in str(job.error)

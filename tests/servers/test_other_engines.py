@@ -1,4 +1,4 @@
-"""SGLang and LM Studio, which do not run here: events as their sources and documents have them."""
+"""SGLang and LM Studio, never run here: events from their sources and documentation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def json_page(value: object) -> Page:
 
 
 def sglang(events: list[dict[str, Any]], info_path: str = "/server_info") -> dict[str, Page]:
-    told = {
+    server_info = {
         "version": "0.5.23",
         "speculative_algorithm": "STANDALONE",
         "speculative_num_draft_tokens": 4,
@@ -34,7 +34,7 @@ def sglang(events: list[dict[str, Any]], info_path: str = "/server_info") -> dic
     listed = {"data": [{"id": "tiny", "owned_by": "sglang"}]}
     return {
         "/v1/models": json_page(listed),
-        info_path: json_page(told),
+        info_path: json_page(server_info),
         "/metrics": Page(body=b"sglang:spec_verify_calls_total 3\n"),
         "/generate": events_page(events),
     }
@@ -63,9 +63,7 @@ def answered(server: Served) -> ServerTrace:
 @pytest.mark.parametrize("totals", [TOTALS, OLDER])
 @pytest.mark.parametrize("so_far", [True, False])
 @pytest.mark.parametrize("info_path", ["/server_info", "/get_server_info"])
-def test_sglang_counts_steps_that_are_pieces(
-    totals: dict[str, int], so_far: bool, info_path: str
-) -> None:
+def test_sglang_chunks_are_steps(totals: dict[str, int], so_far: bool, info_path: str) -> None:
     with served(sglang(steps(totals, so_far=so_far), info_path)) as server:
         info = find_server(server.address)
         trace = answered(server)
@@ -79,7 +77,7 @@ def test_sglang_counts_steps_that_are_pieces(
     assert (trace.finish, trace.prompt_tokens) == ("length", 2)
 
 
-def test_sglang_pieces_that_merged_are_told_apart_from_rounds() -> None:
+def test_sglang_merged_chunks_are_not_rounds() -> None:
     with served(sglang(steps(TOTALS, so_far=True, sizes=(1, 4, 3)))) as server:
         trace = answered(server)
     assert trace.grounds == "chunks"
@@ -87,7 +85,7 @@ def test_sglang_pieces_that_merged_are_told_apart_from_rounds() -> None:
     assert trace.totals.accepted == 4
 
 
-def test_lm_studio_tells_totals_and_no_rounds() -> None:
+def test_lm_studio_reports_totals_without_rounds() -> None:
     stats = {"total_draft_tokens_count": 9, "accepted_draft_tokens_count": 4}
     listed = {"id": "tiny", "object": "model", "compatibility_type": "gguf", "state": "loaded"}
     words = [{"choices": [{"index": 0, "text": f" {each}"}]} for each in IDS]
@@ -111,13 +109,13 @@ def test_lm_studio_tells_totals_and_no_rounds() -> None:
     assert [each.num_tokens for each in trace.rounds] == [1] * 8
 
 
-def test_what_did_not_run_here_says_so() -> None:
+def test_untested_engines_are_marked() -> None:
     for engine in ENGINES:
         assert engine.known_from.startswith("not run here") is not engine.run_here
 
 
-def test_any_other_server_gives_pieces_of_text() -> None:
-    """In a chat, with words of thinking; the number of tokens is told at the end."""
+def test_other_servers_give_text_chunks() -> None:
+    """A chat with reasoning; the number of tokens is reported at the end."""
     deltas = [{"role": "assistant"}, {"reasoning_content": "Hm"}, {"content": " so"}]
     chat: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": each}]} for each in deltas]
     chat += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]

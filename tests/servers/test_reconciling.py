@@ -1,4 +1,4 @@
-"""Steps in pieces: whatever merged on the way, the same rounds come out."""
+"""Matching steps with chunks: merged chunks give the same rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GAMMA = 5
 
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[list[Step | None], int]:
-    """Steps as engines take them, and how many tokens of the last are cut."""
+    """Steps like those of engines, and the number of tokens cut from the last."""
     accepted = draw(st.lists(st.integers(0, GAMMA), max_size=30))
     drafted = [Step(drafted=GAMMA, accepted=each) for each in accepted]
     plain = draw(st.integers(0, GAMMA))
@@ -38,7 +38,7 @@ def merged(sizes: list[int], joins: list[bool]) -> list[int]:
 
 
 @given(answers(), st.data())
-def test_merged_pieces_are_divided_into_the_same_rounds(
+def test_splits_merged_chunks_into_the_same_rounds(
     answer: tuple[list[Step | None], int], data: st.DataObject
 ) -> None:
     steps, cut = answer
@@ -59,27 +59,27 @@ def test_merged_pieces_are_divided_into_the_same_rounds(
 
 
 @given(st.lists(st.integers(1, 12), max_size=20), st.lists(st.integers(0, GAMMA), max_size=20))
-def test_what_fits_adds_up_and_nothing_else_is_taken(sizes: list[int], accepted: list[int]) -> None:
+def test_alignments_use_every_token_and_step(sizes: list[int], accepted: list[int]) -> None:
     found = aligned(sizes, [Step(drafted=GAMMA, accepted=each) for each in accepted])
     if found is None:
         return
     assert [sum(part.num_tokens for part in held) for held in found] == sizes
-    told = [part for held in found for part in held if part.step is not None]
-    assert [part.step.accepted for part in told if part.step] == accepted
-    for part in told[:-1]:
+    reported = [part for held in found for part in held if part.step is not None]
+    assert [part.step.accepted for part in reported if part.step] == accepted
+    for part in reported[:-1]:
         assert part.step is not None
         assert part.num_tokens == part.step.accepted + 1
 
 
-def test_a_step_across_two_pieces_does_not_fit() -> None:
+def test_rejects_a_step_across_two_chunks() -> None:
     steps = [Step(drafted=5, accepted=3), Step(drafted=5, accepted=0)]
     assert aligned([1, 2, 2], steps) is None
 
 
-def test_a_piece_of_unknown_size_does_not_fit() -> None:
+def test_rejects_a_chunk_of_unknown_size() -> None:
     assert aligned([1, 0], []) is None
 
 
-def test_a_long_answer_that_does_not_fit_is_soon_given_up() -> None:
+def test_gives_up_soon_on_a_long_answer() -> None:
     steps = [*(Step(drafted=5, accepted=2) for _ in range(1990)), Step(drafted=5, accepted=4)]
     assert aligned([1, *[3] * 1990, 2, 2, 4], [*steps, steps[0]]) is None

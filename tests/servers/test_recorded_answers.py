@@ -1,4 +1,4 @@
-"""Answers of real engines, recorded byte by byte: their rounds, totals, counters and ends."""
+"""Recorded answers of real engines: rounds, totals, counters and finish reasons."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def drafted(trace: ServerTrace) -> list[ServerRound]:
         ("llamacpp-chat", "llama.cpp", 5, True),
     ],
 )
-def test_an_engine_is_recognised(
-    engine: str, name: str, gamma: int | None, speculates: bool
-) -> None:
+def test_recognises_engines(engine: str, name: str, gamma: int | None, speculates: bool) -> None:
     with replayed(engine) as server:
         info = find_server(server.address)
     assert (info.engine, info.model, info.gamma) == (name, "tiny", gamma)
@@ -60,15 +58,17 @@ def test_an_engine_is_recognised(
     assert info.capabilities.counters
 
 
-def test_what_only_an_answer_shows_is_not_promised() -> None:
-    """vLLM tells of its steps only if it was started so, and does not say whether it was."""
+def test_does_not_promise_what_only_an_answer_shows() -> None:
+    """vLLM reports steps only with an option, and its pages do not show whether it is set."""
     promised = {}
     for engine in ("vllm", "llamacpp"):
         with replayed(engine) as server:
-            told, _ = reported_and_missing(find_server(server.address))
-        promised[engine] = [each for each in told if each.startswith("accepted and drafted")]
+            reported, _ = reported_and_missing(find_server(server.address))
+        promised[engine] = [each for each in reported if each.startswith("accepted and drafted")]
     assert len(promised["llamacpp"]) == 2
-    assert promised["vllm"] == [f"{each} (if it was started to)" for each in promised["llamacpp"]]
+    assert promised["vllm"] == [
+        f"{each} (if enabled at its start)" for each in promised["llamacpp"]
+    ]
 
 
 @pytest.mark.parametrize(("engine", "answer"), SPECULATING)
@@ -90,7 +90,7 @@ def test_rounds_add_up_to_the_engines_totals(engine: str, answer: str) -> None:
 
 
 @pytest.mark.parametrize(("engine", "answer"), SPECULATING)
-def test_how_it_ended(engine: str, answer: str) -> None:
+def test_finish_reasons(engine: str, answer: str) -> None:
     with replayed(engine, answer) as server:
         trace = answered(server)
     ended = answer in ("ended", "merged")
@@ -110,10 +110,10 @@ def test_engines_agree_on_a_greedy_text() -> None:
 
 @pytest.mark.parametrize("kind", ["", "-chat"])
 @pytest.mark.parametrize(("answer", "limit"), [("short", 40), ("ended", 80)])
-def test_engines_agree_on_the_tokens_a_round_of_a_greedy_text(
+def test_engines_agree_on_tokens_per_round_of_a_greedy_text(
     answer: str, limit: int, kind: str
 ) -> None:
-    """They shorten and count the rounds at the end in different ways, which are left out."""
+    """Rounds at the end are left out, since engines shorten and count them differently."""
     found = []
     for engine in ("vllm", "llamacpp"):
         with replayed(engine + kind, answer) as server:
@@ -125,7 +125,7 @@ def test_engines_agree_on_the_tokens_a_round_of_a_greedy_text(
 
 
 @pytest.mark.parametrize("engine", ["vllm", "vllm-chat"])
-def test_pieces_that_merged_are_divided_as_those_that_did_not(engine: str) -> None:
+def test_splits_merged_chunks_like_separate_ones(engine: str) -> None:
     def shape(trace: ServerTrace) -> list[tuple[object, ...]]:
         return [(r.texts, r.token_ids, r.drafted, r.accepted) for r in trace.rounds]
 
@@ -141,7 +141,7 @@ def test_pieces_that_merged_are_divided_as_those_that_did_not(engine: str) -> No
 
 
 @pytest.mark.parametrize("engine", ["vllm-plain", "llamacpp-plain"])
-def test_without_speculation_there_are_pieces_and_no_rounds(engine: str) -> None:
+def test_chunks_are_not_rounds_without_speculation(engine: str) -> None:
     with replayed(engine, "short") as server:
         trace = answered(server)
     assert trace.grounds == "none"
@@ -153,17 +153,17 @@ def test_without_speculation_there_are_pieces_and_no_rounds(engine: str) -> None
     assert figures.num_drafted is None
 
 
-def test_a_chat_of_llamacpp_has_no_ids_and_says_so() -> None:
+def test_llamacpp_chat_reports_missing_ids() -> None:
     with replayed("llamacpp-chat", "short") as server:
         chat = answered(server)
     with replayed("llamacpp", "short") as server:
         text = answered(server)
-    assert chat.notices == ("llama.cpp tells no ids of the tokens of a chat.",)
+    assert chat.notices == ("llama.cpp does not report the token ids of a chat.",)
     assert text.notices == ()
 
 
 @pytest.mark.parametrize("engine", ["vllm", "vllm-chat", "llamacpp", "llamacpp-chat"])
-def test_counters_are_those_of_the_answers(engine: str) -> None:
+def test_counters_match_the_answers(engine: str) -> None:
     names = [answer for each, answer in SPECULATING if each == engine]
     rounds = list[ServerRound]()
     with replayed(engine) as server:
@@ -179,30 +179,30 @@ def test_counters_are_those_of_the_answers(engine: str) -> None:
     )
 
 
-def test_without_an_account_of_steps_pieces_are_checked_by_totals() -> None:
-    """As vLLM answers at the level ``summary``, and with no level at all."""
+def test_checks_chunks_with_totals_without_a_report() -> None:
+    """vLLM's answers at the level ``summary``, and without a level."""
     with replayed("vllm", "ended") as server:
-        told = answered(server)
+        reported = answered(server)
         _drop(server, "per_step_accepted", "per_step_drafted")
         summary = answered(server)
         _drop(server, "metrics")
         silent = answered(server)
     assert summary.grounds == "checked chunks"
-    assert summary.totals == told.totals
+    assert summary.totals == reported.totals
     assert [(r.token_ids, r.drafted, r.accepted) for r in summary.rounds] == [
-        (r.token_ids, r.drafted, r.accepted) for r in told.rounds
+        (r.token_ids, r.drafted, r.accepted) for r in reported.rounds
     ]
     assert silent.grounds == "chunks"
     assert silent.totals.accepted is None
     assert "--per-request-spec-decode-metrics" in silent.notices[0]
 
 
-def test_pieces_that_merged_do_not_pass_for_rounds() -> None:
+def test_merged_chunks_are_not_rounds() -> None:
     with replayed("vllm", "merged") as server:
         _drop(server, "per_step_accepted", "per_step_drafted")
         trace = answered(server)
     assert trace.grounds == "chunks"
-    assert "not the steps" in trace.notices[0]
+    assert "do not match the steps" in trace.notices[0]
 
 
 def _drop(server: Served, *names: str) -> None:
@@ -221,7 +221,7 @@ def _without(event: str, names: tuple[str, ...]) -> str:
     return json.dumps(json.loads(event, object_hook=kept))
 
 
-def test_token_ids_may_be_the_prompt() -> None:
+def test_prompt_can_be_token_ids() -> None:
     with replayed("vllm", "short") as server:
         answer = ask(find_server(server.address), (5, 6), ServerSettings())
         list(answer)

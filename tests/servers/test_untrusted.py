@@ -1,4 +1,4 @@
-"""Engines that lie: every attack ends in one line, in bounded time, and leaves nothing behind."""
+"""Hostile engines: every attack ends with one error, in bounded time, without leftovers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def answered(
     settings: ServerSettings = SETTINGS,
     prompt: Prompt = "Once",
 ) -> tuple[ServerTrace, str]:
-    """The trace of an answer, and the words of its failure; the rounds that landed are its own."""
+    """Return the trace of an answer and its failure; yielded rounds must be those of the trace."""
     with served({PATHS[engine]: page}) as server:
         answer = ask(info_of(engine, server.address), prompt, settings, limits=LIMITS)
         failure = ""
@@ -99,7 +99,7 @@ def answered(
 
 
 def counted(tokens: int, drafted: int, accepted: int, text: str = "a") -> dict[str, Any]:
-    """An event of llama.cpp."""
+    """Return an event of llama.cpp."""
     totals = {"predicted_n": tokens, "draft_n": drafted, "draft_n_accepted": accepted}
     return {"content": text, "tokens": [1], "timings": totals, "stop": False}
 
@@ -126,13 +126,13 @@ def figures_are_possible(trace: ServerTrace) -> None:
         ([counted(2, 4, 1), counted(1, 4, 1)], "1 tokens after 2"),
         ([counted(1, 4, 5)], "5 accepted of 4 drafted"),
         ([counted(1, 4, 0), counted(2, 8, 5)], "a round with 5 accepted of 4"),
-        ([counted(10**9, 7, 7)], "8 were asked for"),
-        ([counted(9, 0, 0)], "8 were asked for"),
+        ([counted(10**9, 7, 7)], "8 were requested"),
+        ([counted(9, 0, 0)], "8 were requested"),
         ([counted(1, 2**53 - 1, 0)], "candidates for 8 tokens"),
         ([counted(1, 2000, 2000)], "a round with 2,000 accepted"),
     ],
 )
-def test_totals_of_llamacpp_that_cannot_be_end_the_answer(
+def test_impossible_llamacpp_totals_end_the_answer(
     events: Sequence[dict[str, Any]], words: str
 ) -> None:
     trace, failure = answered("llama.cpp", events_page(events))
@@ -142,7 +142,7 @@ def test_totals_of_llamacpp_that_cannot_be_end_the_answer(
     figures_are_possible(trace)
 
 
-def told(**of_speculation: Any) -> dict[str, Any]:
+def vllm_report(**of_speculation: Any) -> dict[str, Any]:
     return {"metrics": {"speculative_decoding": of_speculation}, "choices": []}
 
 
@@ -153,15 +153,19 @@ def piece(text: str, **of_choice: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("engine", "events", "words"),
     [
-        ("vllm", [told(num_draft_tokens=4, num_accepted_draft_tokens=8)], "8 accepted of 4"),
+        ("vllm", [vllm_report(num_draft_tokens=4, num_accepted_draft_tokens=8)], "8 accepted of 4"),
         (
             "vllm",
-            [told(per_step_accepted=[5], per_step_drafted=[4], num_spec_steps=1)],
+            [vllm_report(per_step_accepted=[5], per_step_drafted=[4], num_spec_steps=1)],
             "a round with 5 accepted of 4",
         ),
-        ("vllm", [told(num_spec_steps=3), told(num_spec_steps=2)], "2 rounds after 3"),
-        ("vllm", [piece("abc", token_ids=list(range(9)))], "9 tokens, and 8 were asked for"),
-        ("vllm", [{"usage": {"completion_tokens": 9}}], "9 tokens, and 8 were asked for"),
+        (
+            "vllm",
+            [vllm_report(num_spec_steps=3), vllm_report(num_spec_steps=2)],
+            "2 rounds after 3",
+        ),
+        ("vllm", [piece("abc", token_ids=list(range(9)))], "9 tokens; 8 were requested"),
+        ("vllm", [{"usage": {"completion_tokens": 9}}], "9 tokens; 8 were requested"),
         ("openai", [{"usage": {"completion_tokens": 5}}, {"usage": {"completion_tokens": 4}}],
          "4 tokens after 5"),
         (
@@ -181,7 +185,7 @@ def piece(text: str, **of_choice: Any) -> dict[str, Any]:
         ("sglang", [{"meta_info": {"spec_verify_ct": 500}}], "500 rounds for 8 tokens"),
     ],
 )  # fmt: skip
-def test_totals_of_the_others_that_cannot_be_end_the_answer(
+def test_impossible_totals_end_the_answer(
     engine: EngineName, events: Sequence[dict[str, Any]], words: str
 ) -> None:
     trace, failure = answered(engine, events_page([*events, piece("never read")]))
@@ -212,7 +216,7 @@ def test_lines_without_an_event_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert "more than 1,000 lines" in failure
 
 
-def test_a_stop_ends_a_stream_that_never_pauses() -> None:
+def test_stop_ends_a_stream_that_never_pauses() -> None:
     def endless(handler: Handler) -> None:
         handler.begin_stream()
         while not handler.served.over.is_set():
@@ -227,14 +231,14 @@ def test_a_stop_ends_a_stream_that_never_pauses() -> None:
         assert time.monotonic() - began < 1
 
 
-def test_a_slow_engine_has_longer_for_more_tokens() -> None:
-    """At two seconds a token nothing is late."""
+def test_time_limit_grows_with_the_tokens() -> None:
+    """Two seconds per token are within the limit."""
     from specviz.servers.asking import _limits_for
 
     assert _limits_for(ServerSettings(max_new_tokens=2000)).total >= 4000
 
 
-def test_an_unexpected_failure_reaches_the_one_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_failure_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise OverflowError("int too large to convert")
 
@@ -248,10 +252,10 @@ def test_an_unexpected_failure_reaches_the_one_who_asked(monkeypatch: pytest.Mon
     assert (trace.rounds, trace.finish) == ((), "stopped")
 
 
-def test_an_answer_without_an_end_or_a_piece_is_none() -> None:
+def test_rejects_an_answer_without_chunks_or_end() -> None:
     for events in ([], [{"usage": {"completion_tokens": 3}}]):
         _, failure = answered("openai", events_page(events))
-        assert "before the answer was done" in failure
+        assert "before the answer was complete" in failure
 
 
 @pytest.mark.parametrize(
@@ -261,7 +265,7 @@ def test_an_answer_without_an_end_or_a_piece_is_none() -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n\n\r\n" * 50,
     ],
 )
-def test_a_flood_below_the_events_ends_with_a_stop(flood: bytes) -> None:
+def test_stop_ends_a_flood_without_events(flood: bytes) -> None:
     first, rest = flood, flood.partition(b"\r\n\r\n")[2]
 
     def endless(handler: Handler) -> None:
@@ -276,12 +280,12 @@ def test_a_flood_below_the_events_ends_with_a_stop(flood: bytes) -> None:
         answer.stop()
         began = time.monotonic()
         assert list(answer) == []
-        while not answer._read_all:  # the thread that reads has ended, too
+        while not answer._read_all:  # the reading thread has ended, too
             assert time.monotonic() - began < 1
             time.sleep(0.01)
 
 
-def test_an_engine_may_be_slow_and_keep_the_connection_alive() -> None:
+def test_accepts_slow_engines_with_keep_alive_lines() -> None:
     def slow(handler: Handler) -> None:
         handler.begin_stream()
         handler.event({"choices": [{"delta": {"role": "assistant", "content": None}}]})
@@ -301,7 +305,7 @@ def test_an_engine_may_be_slow_and_keep_the_connection_alive() -> None:
     assert (answer.trace().text, answer.trace().finish) == ("ab", "length")
 
 
-def test_reasoning_under_two_names_comes_once() -> None:
+def test_reasoning_under_two_names_appears_once() -> None:
     delta = {"reasoning_content": "hm", "reasoning": "hm", "content": " so"}
     page = events_page([{"choices": [{"delta": delta, "finish_reason": "stop"}]}])
     with served({"/v1/chat/completions": page}) as server:
@@ -312,7 +316,7 @@ def test_reasoning_under_two_names_comes_once() -> None:
 
 
 def generated(ids: Sequence[int], text: str, count: int, **meta: Any) -> dict[str, Any]:
-    """An event of SGLang."""
+    """Return an event of SGLang."""
     info = {"completion_tokens": count, **meta}
     return {"output_ids": list(ids), "text": text, "meta_info": info}
 
@@ -344,7 +348,7 @@ def test_sglang_cannot_change_what_it_has_sent(last: dict[str, Any], words: str)
         ([generated([1], "", 1), generated([1], "ab", 1, **ENDED)], "ab", 1),
     ],
 )  # fmt: skip
-def test_sglang_sends_the_whole_or_what_is_new_with_or_without_ids(
+def test_sglang_sends_all_or_new_text_with_or_without_ids(
     events: Sequence[dict[str, Any]], text: str, tokens: int
 ) -> None:
     trace, failure = answered("sglang", events_page(events))
@@ -355,16 +359,16 @@ def test_sglang_sends_the_whole_or_what_is_new_with_or_without_ids(
     "events",
     [
         [piece("a", token_ids=[1]), piece("abcdefg", token_ids=list(range(7))),
-         told(num_spec_steps=1, num_draft_tokens=3, num_accepted_draft_tokens=3,
+         vllm_report(num_spec_steps=1, num_draft_tokens=3, num_accepted_draft_tokens=3,
               num_spec_tokens=3)],
         [piece("ab", token_ids=[1, 2]),
-         told(num_spec_steps=1, num_draft_tokens=8192, num_accepted_draft_tokens=1,
+         vllm_report(num_spec_steps=1, num_draft_tokens=8192, num_accepted_draft_tokens=1,
               num_spec_tokens=8192)],
         [piece("a", token_ids=[1]), piece("b", token_ids=[1]),
-         told(num_spec_steps=1, num_draft_tokens=8000, num_accepted_draft_tokens=5000)],
+         vllm_report(num_spec_steps=1, num_draft_tokens=8000, num_accepted_draft_tokens=5000)],
     ],
 )  # fmt: skip
-def test_totals_that_no_round_can_have_leave_pieces_and_a_trace_that_is_stored(
+def test_impossible_totals_leave_chunks_and_a_valid_trace(
     events: Sequence[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
@@ -374,7 +378,7 @@ def test_totals_that_no_round_can_have_leave_pieces_and_a_trace_that_is_stored(
 
 
 def test_totals_and_steps_of_vllm_must_agree() -> None:
-    event = told(
+    event = vllm_report(
         per_step_accepted=[4, 4], per_step_drafted=[4, 4], num_spec_steps=2, num_draft_tokens=1
     )
     trace, failure = answered("vllm", events_page([event]))
@@ -382,17 +386,17 @@ def test_totals_and_steps_of_vllm_must_agree() -> None:
     figures_are_possible(trace)
 
 
-def test_a_count_below_the_pieces_is_not_timed() -> None:
+def test_does_not_time_a_count_below_the_chunks() -> None:
     rounds = tuple(
         ServerRound(index=place, texts=("a",), num_tokens=0, at=float(place)) for place in range(20)
     )
     trace, _ = answered("openai", events_page([piece("a", finish_reason="stop")]))
     liar = replace(trace, rounds=rounds, totals=ServerTotals(tokens=2))
-    with pytest.raises(ServerError, match="sends 20 pieces and counts 2 tokens"):
+    with pytest.raises(ServerError, match="sent 20 chunks but counts 2 tokens"):
         timed_answer(liar)
 
 
-# Numbers and texts that JSON can carry
+# Numbers and texts in JSON
 
 
 def raw(body: str) -> Page:
@@ -404,19 +408,17 @@ def raw(body: str) -> Page:
     ["NaN", "-Infinity", "Infinity", "1e999", "1" * 400, "-" + "9" * 400, "0.5", "true", '"x"'],
 )
 @pytest.mark.parametrize("engine", ["vllm", "openai"])
-def test_a_value_that_is_no_log_probability_is_left_out_in_words(
-    engine: EngineName, value: str
-) -> None:
+def test_notice_for_invalid_log_probabilities(engine: EngineName, value: str) -> None:
     listed = f'{{"tokens": ["a", "b"], "token_logprobs": [-0.5, {value}]}}'
     choice = f'{{"index": 0, "text": "ab", "logprobs": {listed}, "finish_reason": "stop"}}'
     trace, failure = answered(engine, raw(f'{{"choices": [{choice}]}}'))
     assert failure == ""
     assert [each.logprobs for each in trace.rounds] == [()]
-    assert any("left out" in each for each in trace.notices)
+    assert any("Ignored log-probabilities" in each for each in trace.notices)
     json.dumps(trace.text, allow_nan=False)
 
 
-def test_half_a_character_becomes_a_replacement() -> None:
+def test_replaces_lone_surrogates() -> None:
     trace, failure = answered("openai", raw(r'{"choices": [{"text": "a\ud800b"}]}'))
     assert failure == ""
     assert trace.text in ("a?b", "a\ufffdb")
@@ -426,12 +428,12 @@ def test_half_a_character_becomes_a_replacement() -> None:
 @pytest.mark.parametrize(
     "body", ['{"a": ' * 100_000, "[" * 100_000, '{"choices": [{"text": ' + "[" * 3000]
 )
-def test_deep_nesting_is_refused(body: str) -> None:
+def test_rejects_deep_nesting(body: str) -> None:
     _, failure = answered("openai", raw(body))
-    assert "no JSON" in failure
+    assert "not JSON" in failure
 
 
-def test_names_are_cut_to_a_line() -> None:
+def test_cuts_names_to_one_line() -> None:
     names = ["m" * 10**6, "two\nlines\x1b[2J", "\ud800"]
     models = {"data": [{"id": each, "owned_by": None} for each in names]}
     with served({"/v1/models": Page(body=json.dumps(models).encode())}) as server:
@@ -439,12 +441,12 @@ def test_names_are_cut_to_a_line() -> None:
         assert find_server(server.address, model="two lines [2J").model == "two lines [2J"
 
 
-def test_bodies_of_many_values_are_refused() -> None:
+def test_rejects_bodies_with_too_many_values() -> None:
     with pytest.raises(ValueError, match="too many values"):
         decoded("[" + "[]," * 4_000_000 + "[]]", KeyRemover(None))
 
 
-def test_pages_are_bounded_and_together_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_have_single_and_total_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {"/v1/models": Page(body=b" " * 17_000_000)}
     with served(pages) as server, pytest.raises(ServerError, match="more than 16 MB"):
         find_server(server.address)
@@ -457,12 +459,12 @@ def test_pages_are_bounded_and_together_too(monkeypatch: pytest.MonkeyPatch) -> 
     paths = ("/v1/models", "/metrics", "/version", "/props", "/server_info", "/api/v0/models")
     with served(dict.fromkeys(paths, Page(behave=slow))) as server:
         began = time.monotonic()
-        with pytest.raises(ServerError, match="is not done"):
+        with pytest.raises(ServerError, match="did not finish"):
             find_server(server.address, limits=Limits(connect=1.0, between=1.0, total=0.5))
         assert time.monotonic() - began < 1.5
 
 
-def test_a_page_of_counters_is_read_in_linear_time() -> None:
+def test_reads_counters_in_linear_time() -> None:
     began = time.monotonic()
     samples_of(("vllm:x{" + "a" * 9000 + "} 1\n") * 100)
     assert samples_of('vllm:x{a="' + "a" * 20_000 + '"} 1') == ()
@@ -480,7 +482,7 @@ def pieces_of(text: str, *cuts: int) -> list[dict[str, Any]]:
 @pytest.mark.usefixtures("with_key")
 @pytest.mark.parametrize("engine", ["vllm", "openai"])
 @pytest.mark.parametrize("cuts", [(), (9,), (8, 10, 14, 20), tuple(range(1, 24))])
-def test_a_key_that_is_echoed_appears_nowhere(engine: EngineName, cuts: tuple[int, ...]) -> None:
+def test_removes_an_echoed_key(engine: EngineName, cuts: tuple[int, ...]) -> None:
     with served({PATHS[engine]: events_page(pieces_of(f"so it {KEY} is sk-0", *cuts))}) as server:
         answer = ask(info_of(engine, server.address), "Once", SETTINGS, limits=LIMITS)
         shown = ""
@@ -506,9 +508,7 @@ SPELLED = {
 @pytest.mark.usefixtures("with_key")
 @pytest.mark.parametrize("size", [2, 5])
 @pytest.mark.parametrize("spelling", SPELLED)
-def test_a_key_that_is_spelled_otherwise_is_found_over_several_pieces(
-    spelling: str, size: int
-) -> None:
+def test_finds_an_escaped_key_across_chunks(spelling: str, size: int) -> None:
     text = f"so {SPELLED[spelling]} end"
     events = pieces_of(text, *range(size, len(text), size))
     settings = replace(SETTINGS, max_new_tokens=500)
@@ -518,7 +518,7 @@ def test_a_key_that_is_spelled_otherwise_is_found_over_several_pieces(
     assert shown == answer.trace().text == "so [key] end"
 
 
-def test_the_key_is_looked_for_in_linear_time() -> None:
+def test_searches_the_key_in_linear_time() -> None:
     remover, began = KeyRemover(KEY), time.monotonic()
     for text in ("\\" * 10**6, "s" * 10**6, "%25" * 10**5, f"{KEY} " * 10**4):
         remover.from_text(text)
@@ -528,25 +528,25 @@ def test_the_key_is_looked_for_in_linear_time() -> None:
 
 
 @pytest.mark.parametrize("spelled", [r"ab\/cd\"efgh", "%61b%2fcd%22efgh", 'AB/CD"EFGH'])
-def test_characters_that_json_may_escape_are_found_in_a_key(spelled: str) -> None:
+def test_finds_json_escaped_characters_in_a_key(spelled: str) -> None:
     for before in ("so ", "so \\"):
         assert KeyRemover('ab/cd"efgh').from_text(f"{before}{spelled}.") == f"{before}[key]."
 
 
 @pytest.mark.usefixtures("with_key")
 @pytest.mark.parametrize("space", [" " * 9990, "x" * 9990])
-def test_an_error_that_is_cut_within_the_key_holds_none_of_it(space: str) -> None:
+def test_truncated_error_has_no_part_of_the_key(space: str) -> None:
     _, failure = answered("openai", Page(status=500, body=f"{space}{KEY}{space}".encode()))
     assert KEY[:3] not in failure
 
 
-def test_a_key_that_is_split_over_the_texts_of_tokens_is_removed() -> None:
+def test_removes_a_key_split_over_tokens() -> None:
     texts = ["so ", KEY[:7], KEY[7:], "!"]
     assert KeyRemover(KEY).from_tokens(texts) == ("so ", "[key]", "", "!")
 
 
 @pytest.mark.usefixtures("with_key")
-def test_a_key_in_tokens_takes_their_ids_with_it() -> None:
+def test_removes_token_ids_with_the_key() -> None:
     listed = {"tokens": [KEY[:9], KEY[9:], "!"], "token_logprobs": [-1.0, -1.0, -1.0]}
     event = piece(f"{KEY}!", token_ids=[1, 2, 3], logprobs=listed)
     trace, _ = answered("vllm", events_page([event]))
@@ -569,7 +569,7 @@ def test_a_key_in_tokens_takes_their_ids_with_it() -> None:
     ],
 )
 @pytest.mark.parametrize("status", [400, 500])
-def test_no_error_holds_the_key(body: str, status: int) -> None:
+def test_errors_do_not_contain_the_key(body: str, status: int) -> None:
     for page in (Page(status=status, body=body.encode()), raw(f'{{"error": {json.dumps(body)}}}')):
         trace, failure = answered("openai", page)
         assert failure
@@ -580,7 +580,7 @@ def test_no_error_holds_the_key(body: str, status: int) -> None:
 
 
 @pytest.mark.usefixtures("with_key")
-def test_the_key_is_in_no_name_and_no_redirect() -> None:
+def test_names_and_redirects_do_not_contain_the_key() -> None:
     models = {"data": [{"id": f"model-{KEY}"}]}
     with served({"/v1/models": Page(body=json.dumps(models).encode())}) as server:
         assert find_server(server.address).model == "model-[key]"
@@ -594,7 +594,7 @@ def test_the_key_is_in_no_name_and_no_redirect() -> None:
 # Counters
 
 
-def test_positions_of_any_length_are_bounded() -> None:
+def test_bounds_positions() -> None:
     name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
     lines = ["vllm:spec_decode_num_drafts_total 9"]
     places = ("1" * 5000, "1" * 300, "-1", "\u0663", "1024", "x", "", "0", "1")
@@ -611,7 +611,7 @@ def test_positions_of_any_length_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("value", ["1e308", "-5", "1e17", "-1e308"])
-def test_a_value_that_no_counter_has_is_left_out_in_words(value: str) -> None:
+def test_notice_for_impossible_counters(value: str) -> None:
     lines = [
         f'vllm:spec_decode_num_draft_tokens_total{{engine="{each}"}} {value}' for each in "abc"
     ]
@@ -620,17 +620,17 @@ def test_a_value_that_no_counter_has_is_left_out_in_words(value: str) -> None:
     assert len(found.notices) == 1
 
 
-def test_more_accepted_than_drafted_is_left_out_in_words() -> None:
+def test_notice_for_more_accepted_than_drafted() -> None:
     page = (
         "vllm:spec_decode_num_drafts_total 3\nvllm:spec_decode_num_draft_tokens_total 10\n"
         "vllm:spec_decode_num_accepted_tokens_total 20\n"
     )
     found = counters_of_dump(page)
     assert (found.drafted, found.accepted) == (10, None)
-    assert "as accepted than as drafted" in found.notices[0]
+    assert "it exceeds the drafted one" in found.notices[0]
 
 
-def test_more_candidates_than_rounds_can_draft_are_left_out_in_words() -> None:
+def test_notice_for_more_candidates_than_rounds_can_draft() -> None:
     found = counters_of_dump(
         "vllm:spec_decode_num_drafts_total 1\nvllm:spec_decode_num_draft_tokens_total 4000\n"
         "vllm:spec_decode_num_accepted_tokens_total 4000\n"
@@ -639,7 +639,7 @@ def test_more_candidates_than_rounds_can_draft_are_left_out_in_words() -> None:
     assert "than the rounds can have drafted" in found.notices[0]
 
 
-def test_no_rate_between_two_moments_is_above_one() -> None:
+def test_rates_never_exceed_one() -> None:
     before = Counters(at=0.0, drafts=10.0, drafted=40.0, accepted=2.0, accepted_at=(2.0,))
     after = Counters(at=1.0, drafts=11.0, drafted=41.0, accepted=11.0, accepted_at=(9.0,))
     found = rates(before, after)
@@ -649,8 +649,8 @@ def test_no_rate_between_two_moments_is_above_one() -> None:
     assert found.drafted_per_second == 1.0
 
 
-def test_a_counter_has_one_name_by_engine() -> None:
-    """Of four names only one counts, and a counter of another engine is not added."""
+def test_counter_has_one_name_per_engine() -> None:
+    """Only one of four names counts, and counters of another engine are ignored."""
     page = (
         "vllm:generation_tokens_total 7\nvllm:generation_tokens 1000\n"
         "llamacpp:tokens_predicted_total 50000\nsglang:generation_tokens_total 199010\n"
@@ -663,7 +663,7 @@ def test_a_counter_has_one_name_by_engine() -> None:
         assert read_counters(info_of("vllm", server.address)).generated == 7
 
 
-def test_a_repeated_series_counts_once() -> None:
+def test_repeated_series_counts_once() -> None:
     assert counters_of_dump('vllm:generation_tokens_total{e="0"} 7\n' * 4).generated == 7
 
 
@@ -686,7 +686,7 @@ LOG_LINE = (
         {"length": "nan"},
     ],
 )
-def test_impossible_lines_of_a_log_are_skipped(wrong: dict[str, str]) -> None:
+def test_skips_impossible_log_lines(wrong: dict[str, str]) -> None:
     right = {"length": "2.00", "accepted": "5", "drafted": "10", "shares": "0.500"}
     log = "\n".join(LOG_LINE.format(**each) for each in (right, {**right, **wrong}))
     found = counters_of_log(log)
@@ -705,18 +705,18 @@ def recognisable(*engines: str) -> dict[str, Page]:
     return pages
 
 
-def test_two_engines_at_one_address_are_refused() -> None:
+def test_rejects_two_engines_at_one_address() -> None:
     with served(recognisable("vllm", "llama.cpp")) as server:
         with pytest.raises(ServerError, match=r"as vLLM 0\.32\.0 and as llama\.cpp b1") as caught:
             find_server(server.address)
         assert "single engine" in caught.value.remedy
 
 
-def test_a_page_that_its_engine_must_have_is_missed_in_words() -> None:
+def test_explains_a_missing_page_of_a_recognised_engine() -> None:
     page = Page(status=404, body=b"{}")
     _, failure = answered("llama.cpp", page)
     assert "answers 404, although llama.cpp was recognised there" in failure
-    assert "several engines" in failure
+    assert "Several engines may share" in failure
 
 
 # Which address gets the key
@@ -740,9 +740,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize("bound", ADDRESSES)
-def test_only_the_address_that_a_key_is_bound_to_gets_it(
-    bound: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sends_a_key_only_to_its_address(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from specviz.servers.address import checked_address, key_for, withheld_key
 
     monkeypatch.setenv(SERVER_KEY, KEY)
@@ -767,29 +765,29 @@ def test_only_the_address_that_a_key_is_bound_to_gets_it(
         "https://example.com/one\\..\\two", "https://evil.org\\.localhost", "https://a;b.localhost",
     ],
 )  # fmt: skip
-def test_an_address_that_leads_elsewhere_is_refused(address: str) -> None:
+def test_rejects_addresses_with_dot_segments(address: str) -> None:
     from specviz.servers.address import checked_address
 
-    with pytest.raises(ServerError, match="is no address"):
+    with pytest.raises(ServerError, match="is not an"):
         checked_address(address, allow_remote=True)
 
 
 @pytest.mark.parametrize(
     "entry", ["*.", "::1", "me:secret@example.org", "https://*.example.org/.."]
 )
-def test_an_entry_that_is_no_address_is_named_and_not_shown(
+def test_names_but_does_not_show_an_invalid_entry(
     entry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from specviz.servers.address import key_for
 
     monkeypatch.setenv(SERVER_KEY, KEY)
     monkeypatch.setenv(f"{SERVER_KEY}_FOR", f"127.0.0.1,{entry}")
-    with pytest.raises(ServerError, match=f"{SERVER_KEY}_FOR is no address") as caught:
+    with pytest.raises(ServerError, match=f"{SERVER_KEY}_FOR is not an address") as caught:
         key_for(SERVER_KEY, "https://evil.org.")
     assert "secret" not in str(caught.value)
 
 
-def test_another_address_gets_no_key_and_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explains_why_an_address_gets_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SERVER_KEY, KEY)
     monkeypatch.setenv(f"{SERVER_KEY}_FOR", "https://api.example.com")
     with served({"/v1/models": Page(status=401)}) as server:
@@ -799,8 +797,8 @@ def test_another_address_gets_no_key_and_is_explained(monkeypatch: pytest.Monkey
     assert all("Authorization" not in headers for _, headers in server.asked)
 
 
-def test_settings_stay_what_was_asked() -> None:
-    """Nothing that an engine sends changes what the trace says was asked of it."""
+def test_trace_keeps_the_requested_settings() -> None:
+    """An engine cannot change the requested settings in the trace."""
     trace, _ = answered("openai", events_page([piece("a", finish_reason="stop")]))
     assert trace.settings == SETTINGS
     assert replace(trace.info, address="") == replace(info_of("openai"), address="")
@@ -815,7 +813,7 @@ def scoring(
     other: float = -2.0,
     words: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Page]:
-    """vLLM with these tokens for every text, and log-probabilities of each and of token 99."""
+    """Return vLLM pages with these tokens, and log-probabilities of them and of token 99."""
 
     def divide(handler: Handler) -> None:
         handler.send(Page(body=json.dumps({"tokens": list(tokens)}).encode()))
@@ -837,8 +835,8 @@ def scoring(
 @pytest.mark.parametrize(
     ("name", "pages", "words"),
     [
-        ("unfiltered", scoring(own=5.0), "no raw log-probabilities"),
-        ("unfiltered", scoring(own=1e308), "no raw log-probabilities"),
+        ("unfiltered", scoring(own=5.0), "not raw log-probabilities"),
+        ("unfiltered", scoring(own=1e308), "not raw log-probabilities"),
         ("unfiltered", scoring(tokens=[1] * 100_000), "a short text into 100,000 tokens"),
         (
             "greedy-words",
@@ -847,60 +845,60 @@ def scoring(
         ),
     ],
 )
-def test_scores_that_cannot_be_are_refused(name: str, pages: dict[str, Page], words: str) -> None:
+def test_rejects_impossible_scores(name: str, pages: dict[str, Page], words: str) -> None:
     (case,) = (each for each in CASES if each.name == name)
     with served(pages) as target, served(pages) as draft:
-        work = worked(case.question(target.address, draft.address), endpoints=True)
-    assert words in str(work.error)
+        job = worked(case.question(target.address, draft.address), endpoints=True)
+    assert words in str(job.error)
 
 
-def test_the_lowest_numbers_have_a_difference() -> None:
-    """Divided by a temperature of 0.1, minus 1e308 would be infinite."""
+def test_lowest_values_have_a_finite_difference() -> None:
+    """Divided by a temperature of 0.1, -1e308 would be infinite."""
     (case,) = (each for each in CASES if each.name == "unfiltered")
     case, pages = replace(case, temperature=0.1, top_k=1), scoring(own=-1e308, other=-1e308)
     with served(pages) as target, served(pages) as draft:
-        work = worked(case.question(target.address, draft.address), endpoints=True)
-    assert work.error is None
-    scores = work.answer.candidates[0].texts[0].scores
+        job = worked(case.question(target.address, draft.address), endpoints=True)
+    assert job.error is None
+    scores = job.answer.candidates[0].texts[0].scores
     assert scores is not None
     assert set(scores.overlaps) == {1.0}
 
 
-def test_sglang_scores_the_tokens_that_it_was_asked_for() -> None:
+def test_sglang_must_score_the_requested_tokens() -> None:
     row = [-1.0, 7, "x"]
     answer = {"meta_info": {"input_token_logprobs": [row], "input_top_logprobs": [[row]]}}
     with served({"/generate": Page(body=json.dumps(answer).encode())}) as server:
         connection = Connection(server.address, key=SERVER_KEY)
         model = SglangModel(info_of("sglang", server.address), connection)
-        assert len(list(model.laws((1,), (7,), 1))) == 1
-        with pytest.raises(ServerError, match="reports token 7 in place of 8"):
-            list(model.laws((1,), (8,), 1))
+        assert len(list(model.distributions((1,), (7,), 1))) == 1
+        with pytest.raises(ServerError, match="reports token 7 instead of 8"):
+            list(model.distributions((1,), (8,), 1))
 
 
-def test_a_token_that_the_draft_does_not_have_is_refused() -> None:
+def test_rejects_a_token_that_the_draft_lacks() -> None:
     model = LocalModel(PairSpec(target=DRAFT, threads=1), InProcessMaker(lambda _: None))
-    with pytest.raises(ServerError, match="The text has token 1099511627776"):
-        list(model.laws((1,), (2**40,), 1))
+    with pytest.raises(ServerError, match="The text has token id 1099511627776"):
+        list(model.distributions((1,), (2**40,), 1))
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/tokenize"])
-def test_a_stop_ends_a_score_that_does_not_come(path: str) -> None:
+def test_stop_ends_a_pending_score(path: str) -> None:
     def hanging(handler: Handler) -> None:
         handler.served.over.wait(6)
 
     pages = {**recognisable("vllm"), path: Page(behave=hanging)}
     (case,) = (each for each in CASES if each.name == "unfiltered")
     with served(pages) as server:
-        work = TuneJob(
+        job = TuneJob(
             case.question(server.address, server.address),
             EndpointMaker(InProcessMaker(lambda _: None)), given=given_costs(0.1, 1.2),
         )  # fmt: skip
-        thread = Thread(target=work.carry_out)
+        thread = Thread(target=job.carry_out)
         thread.start()
         while not any(each == path for each, _ in server.asked):
             time.sleep(0.02)
         began = time.monotonic()
-        work.stop()
+        job.stop()
         thread.join(5)
         assert time.monotonic() - began < 1
-    assert (work.state, work.error) == ("stopped", None)
+    assert (job.state, job.error) == ("stopped", None)

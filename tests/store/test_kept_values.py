@@ -1,4 +1,4 @@
-"""Values kept between runs: one comes back equal, or is not there; and the folder they lie in."""
+"""Values stored between runs: round trips, damaged files, and the data folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _only_file(home: Path) -> Path:
     return path
 
 
-def test_a_value_is_kept(home: Path) -> None:
+def test_a_saved_value_is_loaded(home: Path) -> None:
     assert store.load_value("step-costs", "toy cpu", StepCosts) is None
     assert store.save_value("step-costs", "toy cpu", make_costs())
     assert store.load_value("step-costs", "toy cpu", StepCosts) == make_costs()
@@ -43,7 +43,7 @@ def test_a_value_is_kept(home: Path) -> None:
     assert store.load_value("step-costs", "toy cpu", StepCosts) == again
 
 
-def test_values_of_any_dataclass_by_kind_and_key(home: Path) -> None:
+def test_values_are_stored_by_kind_and_key(home: Path) -> None:
     first, second = Profile(rates=(0.1, 1 / 3)), Profile(rates=(), note="\U0001f642")
     store.save_value("profile", "one", first)
     store.save_value("profile", "\ud800 two", second)
@@ -58,7 +58,7 @@ def test_values_of_any_dataclass_by_kind_and_key(home: Path) -> None:
     [b"", b"{", b"[]", b"\xff", b"[" * 200_000, b'{"schema": 1}', b"NaN", b"1" * 5000],
     ids=["empty", "half", "list", "bytes", "deep", "bare", "NaN", "long number"],
 )
-def test_a_damaged_value_is_not_there(home: Path, content: bytes) -> None:
+def test_a_damaged_value_counts_as_missing(home: Path, content: bytes) -> None:
     store.save_value("profile", "one", Profile(rates=(0.5,)))
     _only_file(home).write_bytes(content)
     assert store.load_value("profile", "one", Profile) is None
@@ -68,7 +68,9 @@ def test_a_damaged_value_is_not_there(home: Path, content: bytes) -> None:
     ("name", "value"),
     [("schema", 2), ("key", "another"), ("kind", "other"), ("value", {"rates": ["x"]})],
 )
-def test_a_value_of_another_sort_is_not_there(home: Path, name: str, value: object) -> None:
+def test_a_value_with_another_header_counts_as_missing(
+    home: Path, name: str, value: object
+) -> None:
     store.save_value("profile", "one", Profile(rates=(0.5,)))
     record = json.loads(_only_file(home).read_text())
     assert record["key"] == "one"
@@ -76,14 +78,16 @@ def test_a_value_of_another_sort_is_not_there(home: Path, name: str, value: obje
     assert store.load_value("profile", "one", Profile) is None
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_to_an_unwritable_folder_returns_false(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "file"))
     assert store.save_value("profile", "one", Profile(rates=())) is False
     assert store.load_value("profile", "one", Profile) is None
 
 
-def test_a_value_that_cannot_take_its_place_leaves_nothing_beside(home: Path) -> None:
+def test_a_failed_save_leaves_no_temporary_file(home: Path) -> None:
     store.save_value("profile", "one", Profile(rates=()))
     path = _only_file(home)
     path.unlink()
@@ -101,7 +105,7 @@ def _save_many(numbers: tuple[int, int]) -> int:
     return unread
 
 
-def test_two_processes_never_see_half_a_value(home: Path) -> None:
+def test_two_processes_never_read_a_partial_value(home: Path) -> None:
     with ProcessPoolExecutor(2) as pool:
         assert sum(pool.map(_save_many, [(0, 40), (100, 140)])) == 0
     last = store.load_value("profile", "shared", Profile)
@@ -110,7 +114,7 @@ def test_two_processes_never_see_half_a_value(home: Path) -> None:
     assert len(list(home.rglob("*"))) == 2  # the folder and the file
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the platform's own place elsewhere")
+@pytest.mark.skipif(sys.platform != "linux", reason="other platforms have their own data folder")
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
@@ -120,10 +124,10 @@ def test_two_processes_never_see_half_a_value(home: Path) -> None:
         ({}, "/me/.local/share/specviz"),
     ],
 )
-def test_the_folder(
+def test_the_default_data_folder(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str
 ) -> None:
-    """Where libraries lie already: another folder would lose them."""
+    """Existing libraries are there: another default folder would lose them."""
     for name in ("SPECVIZ_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in ({"HOME": "/me"} | variables).items():

@@ -1,4 +1,4 @@
-"""The run library: what is kept comes back, is found, changed, deleted and restored."""
+"""The run library: adding, finding, annotating, deleting and restoring runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ids(library: Library, **query: object) -> list[str]:
     return [row.id for row in library.find(Query(**query))]  # pyright: ignore[reportArgumentType]
 
 
-def test_a_run_comes_back_equal(library: Library) -> None:
+def test_a_stored_run_is_opened_unchanged(library: Library) -> None:
     run_id = save_run(library, full_trace(), name="first")
     assert library.open(run_id) == full_trace()
     (row,) = library.find()
@@ -42,7 +42,7 @@ def test_a_run_comes_back_equal(library: Library) -> None:
     assert library.row(run_id) == row
 
 
-def test_the_light_columns_are_the_figures_of_the_run() -> None:
+def test_the_summary_has_the_figures_of_the_run() -> None:
     trace, figures = full_trace(), metrics(full_trace())
     summary = summary_of(trace)
     assert summary.alpha_observed == figures.alpha_observed
@@ -54,26 +54,28 @@ def test_the_light_columns_are_the_figures_of_the_run() -> None:
     assert (summary.gamma, summary.kind) == (trace.config.gamma, trace.prompt.kind)
 
 
-def test_it_lies_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_is_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "else"))
     save_run(Library(), make_trace())
-    assert os.listdir(tmp_path / "else") == ["runs.db"]  # the log is folded in at the close
+    assert os.listdir(tmp_path / "else") == ["runs.db"]  # the log is merged on close
 
 
-def test_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_home_folder_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPECVIZ_HOME", raising=False)
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as it answers then
+    monkeypatch.setattr(
+        os.path, "expanduser", lambda path: path
+    )  # as it does without a home folder
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     with pytest.raises(StoreError, match="no home folder"):
         Library()
 
 
-def test_an_empty_library_answers(library: Library) -> None:
+def test_an_empty_library_returns_nothing(library: Library) -> None:
     assert (library.find(), library.count(), library.comparisons()) == ((), 0, ())
     assert library.facets().pairs == ()
 
 
-def test_no_such_run(library: Library) -> None:
+def test_a_missing_run_is_an_error(library: Library) -> None:
     for act in (library.row, library.open, lambda i: library.annotate(i, name="x")):
         with pytest.raises(StoreError, match='no run "nowhere" in the library') as caught:
             act("nowhere")
@@ -115,7 +117,7 @@ def test_a_query_from_a_link_finds_nothing_and_breaks_nothing(
     assert [row.id for row in library.find()] == [run_id]
 
 
-def test_a_run_that_could_not_be_opened_again_is_not_kept(
+def test_a_run_over_the_size_limit_is_not_stored(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = len(trace_to_json(full_trace()))
@@ -141,7 +143,7 @@ def test_every_word_of_a_search_must_occur(library: Library) -> None:
     assert ids(library, search="100% ripe_") == [two]
     assert ids(library, search="0%r") == []
     assert ids(library, search="'; DROP TABLE runs; --") == []
-    assert set(ids(library, search="w1 w2")) == {one, two}  # of the prompt
+    assert set(ids(library, search="w1 w2")) == {one, two}  # in the prompt
     library.annotate(two, name="plums")
     assert (ids(library, search="pears"), ids(library, search="plums")) == ([], [two])
 
@@ -182,7 +184,7 @@ def test_sorting_and_paging(library: Library) -> None:
     assert library.count(Query(offset=1, limit=2)) == 5
 
 
-def test_alpha_is_sorted_by_what_was_observed(library: Library) -> None:
+def test_runs_are_sorted_by_observed_alpha(library: Library) -> None:
     summary = summary_of(make_trace())
     alphas = {"low": (0.2, 0.9), "high": (0.8, 0.1), "none": (None, 0.5)}
     for name, (observed, expected) in alphas.items():
@@ -193,7 +195,7 @@ def test_alpha_is_sorted_by_what_was_observed(library: Library) -> None:
     ]  # fmt: skip
 
 
-def test_where_a_run_left_another_comes_back(library: Library) -> None:
+def test_the_fork_of_a_run_is_stored(library: Library) -> None:
     summary = replace(summary_of(make_trace()), fork="round 7, token 2")
     assert library.row(library.add(make_trace(), summary)).summary.fork == "round 7, token 2"
 
@@ -201,7 +203,7 @@ def test_where_a_run_left_another_comes_back(library: Library) -> None:
 # Changing
 
 
-def test_tags_are_a_set_without_needless_spaces(library: Library) -> None:
+def test_tags_are_normalised_and_unique(library: Library) -> None:
     run_id = save_run(library, make_trace())
     library.annotate(run_id, tags=[" two  words ", "x", "x", ""])
     assert library.row(run_id).tags == ("two words", "x")
@@ -210,7 +212,7 @@ def test_tags_are_a_set_without_needless_spaces(library: Library) -> None:
     assert library.facets().tags == ()
 
 
-def test_limits_of_what_one_may_write(library: Library) -> None:
+def test_names_tags_and_notes_have_length_limits(library: Library) -> None:
     run_id = save_run(library, make_trace())
     for act in (
         lambda: library.annotate(run_id, name="n" * 201),
@@ -225,9 +227,7 @@ def test_limits_of_what_one_may_write(library: Library) -> None:
 
 
 @pytest.mark.parametrize("refused", [{"tags": ["t" * 41]}, {"note": "n" * 4001}])
-def test_what_is_written_to_a_run_is_kept_whole_or_not_at_all(
-    library: Library, refused: dict[str, Any]
-) -> None:
+def test_annotations_are_atomic(library: Library, refused: dict[str, Any]) -> None:
     run_id = save_run(library, make_trace())
     library.annotate(run_id, name="first", tags=["one"], note="a note")
     before = library.row(run_id)
@@ -254,7 +254,7 @@ def test_a_deleted_run_can_be_restored_until_it_is_purged(library: Library) -> N
     assert ids(library, deleted=True) == []
     with pytest.raises(StoreError):
         library.open(lose_it)
-    with sqlite3.connect(library.path) as db:  # nothing of it is left
+    with sqlite3.connect(library.path) as db:  # no rows of the run are left
         counts = [db.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("traces", "tags")]
     assert counts == [1, 0]
 
@@ -262,14 +262,14 @@ def test_a_deleted_run_can_be_restored_until_it_is_purged(library: Library) -> N
 # Comparisons
 
 
-def test_the_runs_of_a_comparison_are_known_by_their_jobs(library: Library) -> None:
+def test_the_runs_of_a_comparison_are_found_by_job(library: Library) -> None:
     library.begin_comparison("key", '{"lanes": 2}', "γ 2 against γ 8")
     library.begin_comparison("key", "{}", "again")
     first = save_run(library, make_trace(), comparison="key", job=(0, 0, 0), memory_bytes=10)
     other = save_run(library, make_trace(), comparison="key", job=(1, 0, 0))
-    anew = save_run(library, make_trace(), comparison="key", job=(0, 0, 0))
+    again = save_run(library, make_trace(), comparison="key", job=(0, 0, 0))
     save_run(library, make_trace())
-    assert library.comparison_jobs("key") == {(0, 0, 0): anew, (1, 0, 0): other}
+    assert library.comparison_jobs("key") == {(0, 0, 0): again, (1, 0, 0): other}
     assert library.comparison_jobs("another") == {}
     assert (library.row(first).job, library.row(first).memory_bytes) == ((0, 0, 0), 10)
     (row,) = library.comparisons()
@@ -279,14 +279,16 @@ def test_the_runs_of_a_comparison_are_known_by_their_jobs(library: Library) -> N
         library.comparison("another")
 
 
-def test_a_comparison_must_have_begun(library: Library) -> None:
+def test_a_run_of_an_unknown_comparison_is_rejected(library: Library) -> None:
     with pytest.raises(sqlite3.IntegrityError):
         save_run(library, make_trace(), comparison="never", job=(0, 0, 0))
     assert library.count() == 0
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_two_may_keep_the_same_run(library: Library, order: tuple[int, int]) -> None:
+def test_the_same_run_may_be_added_twice_in_either_order(
+    library: Library, order: tuple[int, int]
+) -> None:
     library.begin_comparison("key", "{}", "")
     trace = make_trace()
     acts = [
@@ -302,7 +304,7 @@ def test_two_may_keep_the_same_run(library: Library, order: tuple[int, int]) -> 
 # Threads, and many runs
 
 
-def test_threads_write_and_read_at_once(library: Library) -> None:
+def test_threads_read_and_write_concurrently(library: Library) -> None:
     def work(number: int) -> str:
         made = save_run(library, make_trace(), name=f"run {number}")
         assert library.row(made).name == f"run {number}"
@@ -315,7 +317,7 @@ def test_threads_write_and_read_at_once(library: Library) -> None:
 
 @pytest.fixture(scope="module")
 def ten_thousand(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    """Rows as ``add`` makes them, copied within the database; each has 20 kB of trace."""
+    """Rows like those of ``add``, copied within the database, each with a 20 kB trace."""
     library = Library(tmp_path_factory.mktemp("many") / "runs.db")
     first = save_run(library, _long_text(full_trace()), name="run")
     library.annotate(first, tags=["t0"])
@@ -350,9 +352,9 @@ def _long_text(trace: Trace) -> Trace:
 def test_ten_thousand_runs_are_listed_in_less_than_twice_the_stated_time(
     ten_thousand: Library, query: Query, found: int
 ) -> None:
-    """Of the processor: the file was just written, so it is read from memory, not from the disk.
+    """Measures processor time, since wall time would include other work of a busy machine.
 
-    A clock would time a busy machine's other work.
+    The file was just written, so it is read from memory, not from disk.
     """
     spent = []
     for _ in range(5):
@@ -361,23 +363,23 @@ def test_ten_thousand_runs_are_listed_in_less_than_twice_the_stated_time(
         ten_thousand.facets()
         spent.append(1000 * (time.process_time() - began))
         assert seen == (min(50, found), found)
-    assert statistics.median(spent) < 2 * STATED_MS, spent  # twice: machines differ
+    assert statistics.median(spent) < 2 * STATED_MS, spent  # twice, as machines differ
 
 
 def test_lists_read_no_trace(ten_thousand: Library) -> None:
-    """SQLite is asked which tables its plan opens."""
+    """SQLite's query plan lists the tables that it opens."""
     from specviz.store.queries import select_runs, where_clause
 
     query = Query(search="run", tags=("t1",), sort="tau", limit=50)
     condition, values = where_clause(query)
     with sqlite3.connect(ten_thousand.path) as db:
         plan = db.execute(f"EXPLAIN QUERY PLAN {select_runs(condition, query)}", values).fetchall()
-    said = json.dumps(plan)
-    assert "runs" in said
-    assert "traces" not in said
+    text = json.dumps(plan)
+    assert "runs" in text
+    assert "traces" not in text
 
 
-def test_opening_one_of_many_is_quick(ten_thousand: Library) -> None:
+def test_opening_one_of_many_runs_is_fast(ten_thousand: Library) -> None:
     (first,) = ten_thousand.find(Query(sort="name", descending=False, limit=1))
     began = time.process_time()
     assert ten_thousand.open(first.id).rounds

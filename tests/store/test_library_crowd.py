@@ -1,4 +1,4 @@
-"""Several processes write to one data folder at once: all finish, nothing is lost or doubled."""
+"""Several processes write to one data folder at once: nothing is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def new_run(number: int) -> NewRun:
 
 
 @pytest.mark.parametrize("schema", [0, 1, 4, VERSION - 1])
-def test_all_that_a_dashboard_writes_at_once(tmp_path: Path, schema: int) -> None:
+def test_processes_write_concurrently_without_losing_or_duplicating_runs(
+    tmp_path: Path, schema: int
+) -> None:
     path = tmp_path / "runs.db"
     if schema:
         write_schema(path, schema)
@@ -95,7 +97,7 @@ def test_all_that_a_dashboard_writes_at_once(tmp_path: Path, schema: int) -> Non
 def _one_act(
     library: Library, chance: random.Random, own: list[str], number: int, step: int
 ) -> None:
-    if step == 0:  # the run that this process alone writes to
+    if step == 0:  # the run that only this process writes to
         own.append(save_run(library, trace_of(50), name=f"own {number}"))
         library.annotate(own[0], tags=[f"of {number}"])
     match step % 8:
@@ -123,7 +125,7 @@ def _one_act(
             library.count()
 
 
-def test_a_trace_imported_by_all_is_there_once(tmp_path: Path) -> None:
+def test_a_trace_imported_by_all_processes_is_stored_once(tmp_path: Path) -> None:
     library = Library(tmp_path / "runs.db")
     crowd(lambda _number: [library.add_unless_there(new_run(each)) for each in range(20)])
     assert library.count() == 20
@@ -134,7 +136,9 @@ class Count:
     count: int
 
 
-def test_no_change_of_a_kept_value_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_change_of_a_stored_value_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
 
     def add(count: Count | None) -> Count:
@@ -147,7 +151,7 @@ def test_no_change_of_a_kept_value_is_lost(tmp_path: Path, monkeypatch: pytest.M
     assert load_value("counts", "all", Count) == Count(count=50 * PROCESSES)
 
 
-def test_a_folder_that_cannot_be_made_keeps_no_change(
+def test_change_value_returns_false_without_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "plain").write_text("a file")
@@ -155,10 +159,8 @@ def test_a_folder_that_cannot_be_made_keeps_no_change(
     assert not change_value("counts", "all", Count, lambda _count: Count(count=1))
 
 
-def test_no_unfinished_comparison_is_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two dashboards on one data folder remember and forget their own."""
+def test_no_unfinished_plan_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several dashboards on one data folder add and remove their own plans."""
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
 
     def plan(number: int) -> Plan:

@@ -1,4 +1,4 @@
-"""Nothing that was reported is lost, and nothing is there by half: kills, full disks, crowds."""
+"""Durability and atomicity of the run library under kills, full disks and concurrent writers."""
 
 from __future__ import annotations
 
@@ -67,59 +67,57 @@ def counts(path: Path) -> tuple[int, int]:
         )
 
 
-def test_two_processes_write_at_once(path: Path, trace: Trace, trace_file: Path) -> None:
-    """They also make the file at once."""
+def test_two_processes_write_concurrently(path: Path, trace: Trace, trace_file: Path) -> None:
+    """The file does not exist yet, so both create it."""
     writers = [start_writer(path, trace_file, 25) for _ in range(2)]
-    said = [writer.communicate(timeout=60)[0].split() for writer in writers]
+    printed = [writer.communicate(timeout=60)[0].split() for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0]
     library = Library(path)
-    assert {row.id for row in library.find()} == {each for ids in said for each in ids}
+    assert {row.id for row in library.find()} == {each for ids in printed for each in ids}
     assert library.count() == 50
-    assert library.open(said[0][0]) == library.open(said[1][-1]) == trace
+    assert library.open(printed[0][0]) == library.open(printed[1][-1]) == trace
     assert sound(path)
 
 
-def test_a_killed_writer_loses_nothing_it_reported(
-    path: Path, trace: Trace, trace_file: Path
-) -> None:
-    """Killed at random moments of the writing itself, and once in making the file."""
+def test_a_killed_writer_loses_no_reported_run(path: Path, trace: Trace, trace_file: Path) -> None:
+    """Writers are killed at random moments, the first possibly while it creates the file."""
     chance = random.Random(20260101)
     reported: list[str] = []
     for _ in range(KILLS):
-        # A fork spares each writer the start of Python; it ends by the kill and no other way.
+        # A fork saves each writer the start-up of Python; it ends only by the kill.
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             _write_until_killed(path, trace, writer)
         os.close(writer)
-        told = _told(reader, chance.randrange(4))
+        output = _read_reports(reader, chance.randrange(4))
         time.sleep(chance.uniform(0.002, 0.12))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         with os.fdopen(reader, "rb") as rest:
-            told += rest.read()
-        *whole, _ = told.decode().split("\n")
+            output += rest.read()
+        *whole, _ = output.decode().split("\n")
         reported += whole
         assert sound(path)
     assert len(reported) > KILLS
     library = Library(path)
     kept = {row.id for row in library.find()}
     assert set(reported) <= kept
-    assert len(kept) <= len(reported) + KILLS  # at most one each was kept and not told of
+    assert len(kept) <= len(reported) + KILLS  # at most one stored but unreported run per kill
     assert counts(path) == (len(kept), len(kept))
     for run_id in kept:
         assert library.open(run_id) == trace
 
 
-def _told(reader: int, count: int) -> bytes:
-    """What the writer tells until it has reported so many."""
-    told = b""
-    while told.count(b"\n") < count:
-        assert select([reader], [], [], 60.0)[0], "the writer stands still"
+def _read_reports(reader: int, count: int) -> bytes:
+    """Read the writer's output until it has reported ``count`` runs."""
+    output = b""
+    while output.count(b"\n") < count:
+        assert select([reader], [], [], 60.0)[0], "the writer hangs"
         read = os.read(reader, 4096)
         assert read, "the writer ended by itself"
-        told += read
-    return told
+        output += read
+    return output
 
 
 def _write_until_killed(path: Path, trace: Trace, writer: int) -> None:
@@ -136,7 +134,7 @@ def _write_until_killed(path: Path, trace: Trace, writer: int) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte, where the machine lets us have one."""
+    """A file system of one megabyte, where mounting is allowed."""
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = subprocess.run(
@@ -168,17 +166,17 @@ def _check_full(library: Library, trace: Trace, made: list[str]) -> None:
     assert sound(library.path)
 
 
-def test_a_full_disk_keeps_what_was_kept(small_disk: Path, trace: Trace) -> None:
+def test_a_full_disk_keeps_stored_runs(small_disk: Path, trace: Trace) -> None:
     library = Library(small_disk / "runs.db")
     (small_disk / "ballast").write_bytes(b"x" * 400_000)
     made, error = _fill(library, trace)
-    assert "no room" in error.culprit or "full" in error.culprit
+    assert "no space" in error.culprit or "full" in error.culprit
     (small_disk / "ballast").unlink()
     _check_full(library, trace, made)
-    save_run(library, trace)  # with room again
+    save_run(library, trace)  # with free space again
 
 
-def test_a_full_database_keeps_what_was_kept(
+def test_a_full_database_keeps_stored_runs(
     path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = schema.connect
@@ -191,14 +189,14 @@ def test_a_full_database_keeps_what_was_kept(
     with monkeypatch.context() as patch:
         patch.setattr("specviz.store.library.connect", limited)
         made, error = _fill(Library(path), trace)
-    assert "no room left" in error.culprit
+    assert "no space left" in error.culprit
     _check_full(Library(path), trace, made)
 
 
-# Files and folders that will not do
+# Unusable files and folders
 
 
-def test_a_folder_that_is_not_ours_to_write(tmp_path: Path) -> None:
+def test_a_read_only_folder_is_an_error(tmp_path: Path) -> None:
     save_run(Library(tmp_path / "runs.db"), full_trace())
     before = (tmp_path / "runs.db").read_bytes()
     code = (
@@ -223,15 +221,15 @@ def test_a_folder_that_is_not_ours_to_write(tmp_path: Path) -> None:
     assert (tmp_path / "runs.db").read_bytes() == before
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("a file")
     with pytest.raises(StoreError, match="cannot be used"):
         save_run(Library(tmp_path / "plain" / "runs.db"), make_trace())
     assert os.listdir(tmp_path) == ["plain"]
 
 
-def test_a_look_at_the_library_drops_no_lock_of_the_process(path: Path, trace: Trace) -> None:
-    """A writer whose lock was gone would find its log unlinked by the next to leave."""
+def test_reading_the_library_drops_no_lock_of_the_process(path: Path, trace: Trace) -> None:
+    """Without its lock, a writer's log would be unlinked by the next process that closes."""
     library = Library(path)
     save_run(library, trace)
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
@@ -255,22 +253,24 @@ except sqlite3.OperationalError as error:
 """
 
 
-def test_a_library_that_another_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_library_is_an_error_for_writers_only(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("specviz.store.schema.BUSY_SECONDS", 0.1)
     library = Library(path)
     save_run(library, make_trace())
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="held by another program"):
+        with pytest.raises(StoreError, match="locked by another program"):
             save_run(library, make_trace())
-        assert library.count() == 1  # reading goes on
+        assert library.count() == 1  # reading still works
         db.execute("ROLLBACK")
     save_run(library, make_trace())
     assert library.count() == 2
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0", b"\0" * 5000])
-def test_a_file_that_is_no_database_stays_as_it_is(path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_database_is_not_changed(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     for act in (lambda: Library(path).find(), lambda: save_run(Library(path), make_trace())):
         with pytest.raises(StoreError, match="is damaged"):
@@ -279,7 +279,7 @@ def test_a_file_that_is_no_database_stays_as_it_is(path: Path, content: bytes) -
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_a_folder_in_its_place(path: Path) -> None:
+def test_a_folder_instead_of_the_file_is_an_error(path: Path) -> None:
     path.mkdir()
     with pytest.raises(StoreError, match="is not a file"):
         Library(path).find()
@@ -304,7 +304,7 @@ def _of_sqlite(name: str) -> sqlite3.Error:
     ],
     ids=str,
 )
-def test_the_place_is_for_the_command_line_alone(error: sqlite3.Error | OSError) -> None:
+def test_the_path_is_only_in_the_full_error_text(error: sqlite3.Error | OSError) -> None:
     made = schema.store_error(error, Path("/secret/place/runs.db"))
     assert "secret" not in str(made)
     assert made.in_full.endswith("The run library is /secret/place/runs.db.")
@@ -313,7 +313,9 @@ def test_the_place_is_for_the_command_line_alone(error: sqlite3.Error | OSError)
 
 
 @pytest.mark.parametrize("content", ["no database", "a folder", "another program's", "newer"])
-def test_no_file_in_its_place_is_named_on_a_page(path: Path, content: str) -> None:
+def test_the_path_of_an_unusable_file_is_only_in_the_full_error_text(
+    path: Path, content: str
+) -> None:
     if content == "a folder":
         path.mkdir()
     elif content == "no database":
@@ -329,7 +331,7 @@ def test_no_file_in_its_place_is_named_on_a_page(path: Path, content: str) -> No
     assert str(path) in caught.value.in_full
 
 
-def test_damaged_pages_are_told_and_no_crash(path: Path, trace: Trace) -> None:
+def test_damaged_database_pages_raise_store_errors(path: Path, trace: Trace) -> None:
     library = Library(path)
     made = [save_run(library, trace) for _ in range(20)]
     content = bytearray(path.read_bytes())
@@ -348,7 +350,7 @@ def test_damaged_pages_are_told_and_no_crash(path: Path, trace: Trace) -> None:
         library.find(Query(search="w1"))
 
 
-def test_a_damaged_trace_harms_no_other(path: Path, trace: Trace) -> None:
+def test_a_damaged_trace_affects_no_other_run(path: Path, trace: Trace) -> None:
     library = Library(path)
     bad, good = save_run(library, trace), save_run(library, trace)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
@@ -361,9 +363,7 @@ def test_a_damaged_trace_harms_no_other(path: Path, trace: Trace) -> None:
 
 
 @pytest.mark.parametrize(("column", "value"), [("id", b"\xff"), ("gamma", "many"), ("kind", b"k")])
-def test_a_row_that_holds_what_was_never_written_is_refused(
-    path: Path, column: str, value: object
-) -> None:
+def test_a_row_with_a_wrong_type_is_rejected(path: Path, column: str, value: object) -> None:
     library = Library(path)
     save_run(library, full_trace(), name="a")
     with closing(sqlite3.connect(path)) as db:

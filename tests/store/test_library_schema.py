@@ -1,4 +1,4 @@
-"""The library's file over time: older schemas become the present one, newer ones are refused."""
+"""Schema versions of the library: older ones are migrated, newer ones are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def version_of(path: Path) -> int:
 
 
 def write_schema(path: Path, version: int) -> str:
-    """A library as that version made it, with a run and a tag."""
+    """Write a library of that version with a run and a tag."""
     newer = Library(path.parent / "newer.db")
     run_id = save_run(newer, full_trace(), name="old")
     newer.annotate(run_id, tags=["kept"])
@@ -49,7 +49,7 @@ def write_schema(path: Path, version: int) -> str:
 
 
 @pytest.mark.parametrize("version", range(1, VERSION))
-def test_a_library_of_an_older_schema_is_brought_up_to_date(path: Path, version: int) -> None:
+def test_an_older_schema_is_migrated(path: Path, version: int) -> None:
     run_id = write_schema(path, version)
     library = Library(path)
     (row,) = library.find(Query(search="old", tags=("kept",)))
@@ -68,7 +68,7 @@ def test_a_library_of_an_older_schema_is_brought_up_to_date(path: Path, version:
     assert len(library.comparison_jobs("key")) == 1
 
 
-def test_a_migration_that_fails_leaves_the_old_schema(
+def test_a_failed_migration_keeps_the_old_schema(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = write_schema(path, 1)
@@ -103,7 +103,7 @@ def test_a_newer_schema_is_refused_and_nothing_changes(path: Path, act: str, in_
     save_run(Library(path), make_trace())
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version = {VERSION + 1}")
-        if in_log:  # as while the newer program runs: the log is not folded in yet
+        if in_log:  # the newer program still runs, so the log is not merged yet
             _refused(path, act)
             return
     _refused(path, act)
@@ -116,7 +116,7 @@ def _refused(path: Path, act: str) -> None:
         ACTS[act](Library(path))
     assert caught.value.remedy.startswith("Update specviz")
     after = {each: (path.parent / each).read_bytes() for each in os.listdir(path.parent)}
-    shared = f"{path.name}-shm"  # where processes meet; no part of what is kept
+    shared = f"{path.name}-shm"  # shared memory of processes, not stored data
     assert {k: v for k, v in after.items() if k != shared} == {
         k: v for k, v in before.items() if k != shared
     }

@@ -1,4 +1,4 @@
-"""Runs of an older schema get their observed alpha: bit by bit, once, and none stops the others."""
+"""Rows of an older schema get their observed alpha in slices, each read once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def library(tmp_path: Path) -> Library:
 
 
 def keep_older(library: Library, trace: Trace, day: int = 1, **columns: object) -> str:
-    """A run as the migration leaves a row of before."""
+    """Add a run whose row is like a migrated one."""
     run_id = save_run(library, replace(trace, created=f"2026-01-{day:02}T00:00:00+00:00"))
     with closing(sqlite3.connect(library.path)) as db:
         db.execute("UPDATE runs SET alpha_observed = NULL, unread = 1 WHERE id = ?", (run_id,))
@@ -47,18 +47,18 @@ def keep_older(library: Library, trace: Trace, day: int = 1, **columns: object) 
 
 
 def alphas(library: Library) -> list[float | None]:
-    """From the newest run on."""
+    """Return the alphas, newest run first."""
     return [row.summary.alpha_observed for row in library.find(Query(sort="created"))]
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_value_is_that_of_the_metrics(library: Library, name: str) -> None:
+def test_alpha_equals_that_of_the_metrics(library: Library, name: str) -> None:
     run_id = keep_older(library, TRACES[name])
     assert library.complete_older(seconds=0) == 0
     assert library.row(run_id).summary.alpha_observed == metrics(TRACES[name]).alpha_observed
 
 
-def test_a_slice_reads_the_newest_and_says_how_many_are_left(library: Library) -> None:
+def test_the_newest_rows_are_read_first_and_the_rest_counted(library: Library) -> None:
     for day in (2, 3, 1):
         keep_older(library, make_trace(["ar"]), day)
     assert library.complete_older(seconds=0) == 2
@@ -67,7 +67,7 @@ def test_a_slice_reads_the_newest_and_says_how_many_are_left(library: Library) -
     assert alphas(library) == [0.5, 0.5, 0.5]
 
 
-def test_a_run_of_now_is_not_read_again(library: Library) -> None:
+def test_a_current_row_is_not_read_again(library: Library) -> None:
     library.add(make_trace(["ar"]), replace(summary_of(make_trace(["ar"])), alpha_observed=0.25))
     assert library.complete_older(seconds=60) == 0
     assert alphas(library) == [0.25]
@@ -78,7 +78,9 @@ def test_a_run_of_now_is_not_read_again(library: Library) -> None:
     [b"", b"no trace", zlib.compress(b"x" * 10_000)[:-9], zlib.compress(b"[1, 2]"), "text", 5],
     ids=["empty", "not packed", "cut off", "no run", "a text", "a number"],
 )
-def test_a_damaged_trace_is_read_once_and_stops_no_other(library: Library, body: object) -> None:
+def test_a_damaged_trace_is_read_once_and_does_not_stop_others(
+    library: Library, body: object
+) -> None:
     keep_older(library, make_trace(["ar"]), 1)
     damaged = keep_older(library, make_trace(["ar"]), 2, body=body)
     assert library.complete_older(seconds=0) == 1  # the damaged one is the newest
@@ -96,7 +98,7 @@ def test_a_run_without_a_trace_is_read_once(library: Library) -> None:
     assert library.row(run_id).summary.alpha_observed is None
 
 
-def test_a_deleted_run_has_its_value_when_it_is_restored(library: Library) -> None:
+def test_a_deleted_run_is_filled_in_too(library: Library) -> None:
     run_id = keep_older(library, make_trace(["ar"]))
     library.delete([run_id])
     assert library.complete_older(seconds=0) == 0
@@ -104,8 +106,8 @@ def test_a_deleted_run_has_its_value_when_it_is_restored(library: Library) -> No
     assert library.row(run_id).summary.alpha_observed == 0.5
 
 
-def test_ten_thousand_are_read_in_slices_of_the_asked_length(library: Library) -> None:
-    """Of the processor: a clock would time a busy machine's other work."""
+def test_ten_thousand_rows_are_read_in_slices_of_the_given_time(library: Library) -> None:
+    """Measures processor time, since wall time would include other work of a busy machine."""
     keep_older(library, make_trace(["aar", "rdd"] * 20))
     with closing(sqlite3.connect(library.path)) as db:
         names = [each[1] for each in db.execute("PRAGMA table_info(runs)")]

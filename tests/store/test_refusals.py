@@ -1,4 +1,4 @@
-"""A place or file that will not do is refused in one line, naming the file and the field."""
+"""Unusable paths and files are refused in one line that names the file and the field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.traces import full_trace, make_trace
 
 
 def refusal(act: Callable[[], object]) -> str:
-    """The one line it is refused with."""
+    """Return the single-line error message."""
     with pytest.raises(TraceError) as caught:
         act()
     assert "\n" not in str(caught.value)
@@ -34,14 +34,14 @@ def refusal(act: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("where", ["missing/run.json", ".", "plain/run.json", "n" * 300, "a\0b"])
-def test_a_place_that_cannot_be_written(tmp_path: Path, where: str) -> None:
+def test_an_unwritable_path_is_an_error(tmp_path: Path, where: str) -> None:
     (tmp_path / "plain").write_text("a file, no folder")
     path = tmp_path / where
     assert str(path) in refusal(lambda: store.save_trace(full_trace(), path))
     assert os.listdir(tmp_path) == ["plain"]
 
 
-def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+def test_a_pipe_is_neither_read_nor_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert "not a file" in refusal(lambda: store.save_trace(full_trace(), tmp_path / "pipe"))
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
@@ -60,30 +60,30 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "another object": (b'{"schema": 1}', "is not a specviz trace"),
     "kind of another": (b'{"schema": 1, "kind": {}}', "is not a specviz trace"),
     "newer": (b'{"schema": 11, "kind": "specviz.trace"}', "written by a newer specviz"),
-    "schema 0": (b'{"schema": 0, "kind": "specviz.trace"}', "no schema that specviz ever wrote"),
-    "schema true": (b'{"schema": true, "kind": "specviz.trace"}', "no schema"),
-    "no schema": (b'{"kind": "specviz.trace"}', "no schema"),
+    "schema 0": (b'{"schema": 0, "kind": "specviz.trace"}', "has an unknown schema"),
+    "schema true": (b'{"schema": true, "kind": "specviz.trace"}', "unknown schema (true)"),
+    "no schema": (b'{"kind": "specviz.trace"}', "unknown schema (null)"),
     "bare": (b'{"schema": 1, "kind": "specviz.trace"}', "lacks the field"),
     "deep": (b"[" * 200_000, "nested too deeply"),
     "deep inside": (
         b'{"schema": 1, "kind": "specviz.trace", "rounds": ' + b'{"a":' * 100_000,
         "nested too deeply",
     ),
-    "long number": (b"1" * 5000, "a number is too long"),
+    "long number": (b"1" * 5000, "a number has too many digits"),
 }
 
 
 @pytest.mark.parametrize("name", BAD_FILES)
-def test_bad_files(tmp_path: Path, name: str) -> None:
+def test_bad_files_are_refused(tmp_path: Path, name: str) -> None:
     content, message = BAD_FILES[name]
     path = tmp_path / "bad.json"
     path.write_bytes(content)
-    said = refusal(lambda: store.load_trace(path))
-    assert str(path) in said
-    assert message in said
+    refused = refusal(lambda: store.load_trace(path))
+    assert str(path) in refused
+    assert message in refused
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
     assert "does not exist" in refusal(lambda: store.load_trace(tmp_path / "run.json"))
     assert "is a folder" in refusal(lambda: store.load_trace(tmp_path))
     for name in ("n" * 300, "a\0b"):
@@ -92,15 +92,15 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "huge.json").open("wb") as file:
-        file.truncate(store.MAX_BYTES + 1)  # sparse: takes no room
+        file.truncate(store.MAX_BYTES + 1)  # sparse: takes no space
     assert "larger than 270 MB" in refusal(lambda: store.load_trace(tmp_path / "huge.json"))
 
 
-def test_every_truncation_is_refused_as_such() -> None:
+def test_every_truncation_is_reported() -> None:
     text = store.trace_to_json(make_trace(["ar"])).strip()
     for length in range(1, len(text)):
-        said = refusal(lambda length=length: store.trace_from_json(text[:length], "run.json"))
-        assert said.startswith("run.json is damaged: it ends in the middle."), text[:length]
+        refused = refusal(lambda length=length: store.trace_from_json(text[:length], "run.json"))
+        assert refused.startswith("run.json is damaged: it is cut off."), text[:length]
 
 
 # Fields
@@ -119,21 +119,21 @@ def _set(path: str, value: object) -> Callable[[dict[str, Any]], None]:
 
 FIRST = "rounds.0.candidates.0"
 BAD_FIELDS: dict[str, tuple[object, str]] = {
-    "text": (3, "text is 3, not a text"),
+    "text": (3, "text is 3, not a string"),
     "rounds": ({}, "rounds is an object, not a list"),
     "rounds.1": ([], "rounds[1] is a list, not an object"),
     "pair": (None, "pair is null, not an object"),
     "pair.target.parameters": (1.0, "pair.target.parameters is 1.0, not a whole number"),
     "config.gamma": (1000, "config is out of range: gamma is 1000"),
     "config.ignore_eos": (1, "config.ignore_eos is 1, not true or false"),
-    "config.stop": (["ok", 1], "config.stop[1] is 1, not a text"),
+    "config.stop": (["ok", 1], "config.stop[1] is 1, not a string"),
     "environment.versions": ({"to\nrch": 2}, 'environment.versions["to\\nrch"] is 2'),
-    "surplus": (1, 'it has a field "surplus" that is not known'),
-    f"{FIRST}.surplus": (1, "rounds[0].candidates[0] has a field"),
+    "surplus": (1, 'it has an unknown field "surplus"'),
+    f"{FIRST}.surplus": (1, "rounds[0].candidates[0] has an unknown field"),
     f"{FIRST}.verdict": ("maybe", 'rounds[0].candidates[0].verdict is "maybe"'),
     f"{FIRST}.uniform": (True, "uniform is true, not a number"),
     f"{FIRST}.target_prob": ("0.5", 'target_prob is "0.5", not a number'),
-    f"{FIRST}.draft_prob": (0, "drafted at a probability that is not above 0"),
+    f"{FIRST}.draft_prob": (0, "has a draft probability not above 0"),
     f"{FIRST}.expected_acceptance": (1.5, "outside 0 to 1"),
     f"{FIRST}.overlap": (-0.1, "outside 0 to 1"),
     f"{FIRST}.bias": (1.5, "outside 0 to 1"),
@@ -163,9 +163,9 @@ def test_bad_fields_are_named(path: str) -> None:
     value, message = BAD_FIELDS[path]
     record = json.loads(store.trace_to_json(full_trace()))
     _set(path, value)(record)
-    said = refusal(lambda: store.trace_from_json(json.dumps(record), "run.json"))
-    assert said.startswith("run.json is damaged: ")
-    assert message in said
+    refused = refusal(lambda: store.trace_from_json(json.dumps(record), "run.json"))
+    assert refused.startswith("run.json is damaged: ")
+    assert message in refused
 
 
 def _paths(value: object, path: str = "") -> list[str]:
@@ -178,8 +178,8 @@ def _paths(value: object, path: str = "") -> list[str]:
     return [path] * bool(path) + [each for found in deeper for each in found]
 
 
-def test_no_field_of_another_type_gets_through() -> None:
-    """Each value in turn becomes something that no field of a trace may hold."""
+def test_no_field_accepts_another_type() -> None:
+    """Each value in turn is replaced by one that no field accepts."""
     text = store.trace_to_json(full_trace())
     paths = _paths(json.loads(text))
     assert len(paths) > 150
@@ -197,12 +197,12 @@ def test_no_field_without_a_default_may_be_missing() -> None:
         for key in path.split("."):
             place = place[int(key) if key.isdigit() else key]
         del place[last]
-        said = refusal(lambda record=record: store.trace_from_json(json.dumps(record)))
-        assert f"lacks the field '{last}'" in said
+        refused = refusal(lambda record=record: store.trace_from_json(json.dumps(record)))
+        assert f"lacks the field '{last}'" in refused
 
 
 @pytest.mark.parametrize("place", ["prompt.text", "pair.name", "environment.versions", "token"])
-def test_half_a_character_is_no_text(place: str) -> None:
+def test_lone_surrogates_are_refused(place: str) -> None:
     record = json.loads(store.trace_to_json(full_trace()))
     half = "one \ud83d two"
     match place:
@@ -214,12 +214,12 @@ def test_half_a_character_is_no_text(place: str) -> None:
             record["environment"]["versions"][half] = "1"
         case _:
             record["rounds"][0]["candidates"][0]["text"] = half
-    said = refusal(lambda: store.trace_from_json(json.dumps(record)))
-    assert "is not a whole text" in said
-    said.encode()
+    refused = refusal(lambda: store.trace_from_json(json.dumps(record)))
+    assert "has a lone surrogate" in refused
+    refused.encode()
 
 
-def test_what_is_written_has_whole_characters_only() -> None:
+def test_no_lone_surrogates_are_written() -> None:
     chosen = choose(PairSpec(draft="drafts/\udcff", target="targets/\udcff"))
     assert (chosen.target_name, chosen.draft_name) == ("targets/?", "drafts/?")
     assert (chosen.name, chosen.target) == ("targets/? + drafts/?", "targets/\udcff")
@@ -227,8 +227,8 @@ def test_what_is_written_has_whole_characters_only() -> None:
         RunConfig(stop=("\udcff",))
 
 
-def test_no_list_is_longer_than_any_that_is_written() -> None:
-    def said(edit: Callable[[dict[str, Any]], None]) -> str:
+def test_too_long_lists_are_refused() -> None:
+    def refused(edit: Callable[[dict[str, Any]], None]) -> str:
         record = json.loads(store.trace_to_json(full_trace()))
         edit(record["rounds"][0])
         return refusal(lambda: store.trace_from_json(json.dumps(record)))
@@ -246,6 +246,6 @@ def test_no_list_is_longer_than_any_that_is_written() -> None:
             "draft_top": top(TOP_ALTERNATIVES + 1),
         }
 
-    assert "rounds[0].candidates is too long a list" in said(many_candidates)
-    assert "draft_top.token_ids is too long a list" in said(many_alternatives)
-    assert "rounds[0].emitted is" in said(lambda entry: entry.update(emitted=[1] * 66))
+    assert "rounds[0].candidates is too long a list" in refused(many_candidates)
+    assert "draft_top.token_ids is too long a list" in refused(many_alternatives)
+    assert "rounds[0].emitted is" in refused(lambda entry: entry.update(emitted=[1] * 66))

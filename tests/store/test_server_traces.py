@@ -1,4 +1,4 @@
-"""An answer of another engine in a file: it comes back equal, and is never taken for our own."""
+"""Answers of other engines as files: round trips, and never mistaken for our own runs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from specviz import store
 from specviz.errors import TraceError
 from specviz.record.server_run import ServerTrace
-from tests.record.server_traces import server_trace, timed, undivided, untold
+from tests.record.server_traces import server_trace, timed, undivided, without_rounds
 from tests.traces import full_trace
 
 KINDS = {
-    "told": server_trace(),
+    "reported": server_trace(),
     "undivided": undivided(server_trace()),
-    "untold": untold(server_trace()),
+    "unreported": without_rounds(server_trace()),
     "with a baseline": timed(server_trace()),
     "merged": replace(
         server_trace(), rounds=tuple(replace(each, merged=True) for each in server_trace().rounds)
@@ -28,7 +28,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_it_comes_back_equal(name: str, tmp_path: Path) -> None:
+def test_an_answer_round_trips(name: str, tmp_path: Path) -> None:
     trace = KINDS[name]
     store.save_trace(trace, tmp_path / "answer.json")
     assert store.load_run(tmp_path / "answer.json") == trace
@@ -37,19 +37,19 @@ def test_it_comes_back_equal(name: str, tmp_path: Path) -> None:
     assert record.keys() == {"schema", "kind", "server"}
 
 
-def test_both_kinds_of_run_are_read_by_one_function(tmp_path: Path) -> None:
+def test_load_run_reads_own_runs_too(tmp_path: Path) -> None:
     store.save_trace(full_trace(), tmp_path / "own.json")
     assert store.load_run(tmp_path / "own.json") == full_trace()
     assert json.loads((tmp_path / "own.json").read_bytes())["schema"] < 8
 
 
-def test_what_needs_our_own_rounds_refuses_it_and_says_whose_it_is(tmp_path: Path) -> None:
+def test_load_trace_rejects_an_answer_and_names_its_engine(tmp_path: Path) -> None:
     store.save_trace(server_trace(), tmp_path / "answer.json")
     with pytest.raises(TraceError, match=r"answer\.json is an answer of another engine \(vLLM"):
         store.load_trace(tmp_path / "answer.json")
 
 
-def test_an_older_specviz_refuses_it_as_newer(
+def test_an_older_specviz_reports_a_newer_schema(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = store.trace_to_json(server_trace())
@@ -58,9 +58,9 @@ def test_an_older_specviz_refuses_it_as_newer(
         store.run_from_json(text)
 
 
-def test_an_older_schema_has_no_place_for_it() -> None:
+def test_schema_7_rejects_an_answer() -> None:
     text = store.trace_to_json(server_trace()).replace('"schema":8', '"schema":7')
-    with pytest.raises(TraceError, match='has a field "server" that is not known'):
+    with pytest.raises(TraceError, match='has an unknown field "server"'):
         store.run_from_json(text)
 
 
@@ -69,7 +69,7 @@ def record() -> dict[str, Any]:
 
 
 def spoilt(path: str, value: object) -> str:
-    """The file with another value at a path such as ``rounds.1.accepted``."""
+    """Return the file with another value at a path such as ``rounds.1.accepted``."""
     whole = record()
     place: Any = whole["server"]
     *steps, last = path.split(".")
@@ -86,8 +86,8 @@ IMPOSSIBLE: dict[str, tuple[str, object, str]] = {
     "texts": ("rounds.1.texts", ["a", "b"], "texts that do not fit"),
     "token ids": ("rounds.1.token_ids", [1], "lists that do not fit"),
     "log-probabilities": ("rounds.1.logprobs", [0.5] * 4, "a log-probability above 0"),
-    "tokens": ("rounds.1.num_tokens", -1, "no possible number of tokens"),
-    "before the request": ("rounds.0.at", -0.1, "came before it was asked for"),
+    "tokens": ("rounds.1.num_tokens", -1, "an impossible number of tokens"),
+    "before the request": ("rounds.0.at", -0.1, "arrived before its request"),
     "out of order": ("rounds.0.at", 5.0, "rounds out of order"),
     "totals": ("totals.accepted", 99, "more candidates accepted than drafted"),
     "rounds in all": ("totals.rounds", -1, "a count below 0"),
@@ -95,7 +95,7 @@ IMPOSSIBLE: dict[str, tuple[str, object, str]] = {
     "engine": ("info.engine", "mine", "info.engine is"),
     "grounds": ("grounds", "guessed", "grounds is"),
     "temperature": ("settings.temperature", -1.0, "a setting below 0"),
-    "an unknown field": ("secret", 1, 'a field "secret" that is not known'),
+    "an unknown field": ("secret", 1, 'an unknown field "secret"'),
 }
 
 
@@ -107,7 +107,7 @@ def test_impossible_values_are_refused(name: str) -> None:
     assert problem in str(caught.value)
 
 
-def test_a_time_of_a_comparison_that_cannot_be() -> None:
+def test_a_baseline_time_of_zero_is_refused() -> None:
     trace = timed(server_trace())
     text = store.trace_to_json(trace).replace('"seconds":0.4', '"seconds":0.0', 1)
     with pytest.raises(TraceError, match="a time not above 0"):
@@ -115,8 +115,8 @@ def test_a_time_of_a_comparison_that_cannot_be() -> None:
     assert isinstance(store.run_from_json(store.trace_to_json(trace)), ServerTrace)
 
 
-def test_a_file_of_the_schema_before_is_read_and_written_as_it_was() -> None:
-    """Such files have no place for answers of other engines, and runs of our own need none."""
+def test_a_schema_7_file_is_read_and_written_unchanged() -> None:
+    """Schema 7 has no answers of other engines; our own runs do not need a newer one."""
     file = Path(__file__).parents[1] / "cli" / "of_before" / "trace_7.json"
     trace = store.load_trace(file)
     assert store.load_run(file) == trace

@@ -1,4 +1,4 @@
-"""What is written comes back equal, whole or not at all."""
+"""Traces round-trip exactly, with the lowest schema, and are written atomically."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.traces import full_trace, make_costs, make_round, make_trace, with_bo
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trace=traces())
-def test_any_trace_comes_back_equal(trace: Trace) -> None:
+def test_any_trace_round_trips(trace: Trace) -> None:
     text = store.trace_to_json(trace)
     again = store.trace_from_json(text)
     assert again == trace
     assert store.trace_to_json(again) == text
 
 
-def test_the_costs_of_a_tree_come_back_and_are_left_out_elsewhere() -> None:
+def test_tree_costs_round_trip_and_are_omitted_elsewhere() -> None:
     draft, verify = (0.1, 0.2, 0.3), (1.1, 1.2, 1.3)
     shape = ShapeCosts(shape=(3, 2), draft=draft, verify=verify, draft_error=0.1, verify_error=0.2)
     config, costs = RunConfig(branching=(3, 2)), replace(make_costs(), shape=shape)
@@ -49,7 +49,7 @@ def test_the_costs_of_a_tree_come_back_and_are_left_out_elsewhere() -> None:
             store.trace_from_json(json.dumps(fields))
 
 
-def test_floats_come_back_to_the_last_bit() -> None:
+def test_floats_round_trip_to_the_last_bit() -> None:
     awkward = 0.1 + 0.2, 5e-324, math.nextafter(1.0, 0.0)
     trace = make_trace([make_round("r", times=awkward)])
     times = store.trace_from_json(store.trace_to_json(trace)).rounds[0].times
@@ -64,7 +64,7 @@ def test_a_different_trace_is_not_equal() -> None:
     assert store.trace_from_json(store.trace_to_json(other)) != trace
 
 
-def test_the_file_says_what_it_is(tmp_path: Path) -> None:
+def test_the_file_has_its_schema_and_kind(tmp_path: Path) -> None:
     store.save_trace(full_trace(), tmp_path / "run.json")
     record = json.loads((tmp_path / "run.json").read_bytes())
     assert (record["schema"], record["kind"]) == (5, "specviz.trace")
@@ -72,7 +72,7 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     assert store.load_trace(tmp_path / "run.json") == full_trace()
 
 
-def test_forks_are_the_sixth_schema() -> None:
+def test_forks_need_schema_6() -> None:
     trace = full_trace()
     judged = trace.rounds[0].candidates[0]
     fork = Fork(round=0, place=0, token_id=judged.token_id, uniform=judged.uniform, of="a" * 32)
@@ -90,7 +90,7 @@ def test_forks_are_the_sixth_schema() -> None:
         store.trace_from_json(foreign)
 
 
-def test_odds_of_the_text_are_the_seventh_schema() -> None:
+def test_odds_along_the_text_need_schema_7() -> None:
     trace = full_trace()
     scored = replace(trace, odds=tuple(0.5 for _ in trace.token_ids))
     text = store.trace_to_json(scored)
@@ -102,7 +102,7 @@ def test_odds_of_the_text_are_the_seventh_schema() -> None:
             store.trace_from_json(store.trace_to_json(replace(scored, odds=odds)))
 
 
-def test_the_place_among_several_devices_is_the_eighth_schema() -> None:
+def test_the_place_of_a_device_needs_schema_8() -> None:
     trace = full_trace()
     spread = replace(trace, environment=replace(trace.environment, place="1f0e"))
     text = store.trace_to_json(spread)
@@ -111,7 +111,7 @@ def test_the_place_among_several_devices_is_the_eighth_schema() -> None:
     assert "place" not in json.loads(store.trace_to_json(trace))["environment"]
 
 
-def test_a_pair_of_two_vocabularies_is_the_ninth_schema() -> None:
+def test_two_vocabularies_need_schema_9() -> None:
     trace = full_trace()
     shared = replace(trace, pair=replace(trace.pair, shared_tokens=100))
     text = store.trace_to_json(shared)
@@ -120,7 +120,7 @@ def test_a_pair_of_two_vocabularies_is_the_ninth_schema() -> None:
     assert "shared_tokens" not in json.loads(store.trace_to_json(trace))["pair"]
 
 
-def test_bytes_of_a_pass_are_the_tenth_schema() -> None:
+def test_bytes_per_pass_need_schema_10() -> None:
     trace = full_trace()
     costs = replace(make_costs(), bandwidth=2e10, target_reads=PassBytes(weights=900, cache=4))
     counted = replace(trace, step_costs=costs)
@@ -130,14 +130,14 @@ def test_bytes_of_a_pass_are_the_tenth_schema() -> None:
         text.replace('"weights":900', '"weights":0'),
         text.replace('"cache":4', '"cache":-4'),
     ):
-        with pytest.raises(TraceError, match="below what is possible"):
+        with pytest.raises(TraceError, match="has an impossible size"):
             store.trace_from_json(wrong)
     older = json.loads(store.trace_to_json(replace(trace, step_costs=make_costs())))
     assert older["schema"] == 5
     assert not {"target_reads", "draft_reads"} & older["step_costs"].keys()
 
 
-def test_a_graphed_step_is_the_tenth_schema() -> None:
+def test_a_graphed_step_needs_schema_10() -> None:
     pair = full_trace().pair
     graphed = replace(full_trace(), pair=replace(pair, target=replace(pair.target, step="graphed")))
     text = store.trace_to_json(graphed)
@@ -148,7 +148,7 @@ def untimed() -> Trace:
     return replace(full_trace(), baseline=None)
 
 
-def test_pieces_of_characters_are_the_second_schema() -> None:
+def test_pieces_need_schema_2() -> None:
     trace = replace(untimed(), pieces={"128": "c3", "121": "bc"})
     text = store.trace_to_json(trace)
     assert (json.loads(text)["schema"], store.trace_from_json(text)) == (2, trace)
@@ -157,7 +157,7 @@ def test_pieces_of_characters_are_the_second_schema() -> None:
         store.trace_from_json(text.replace('"c3"', '"c"'))
 
 
-def test_step_costs_cut_short_are_the_third_schema() -> None:
+def test_partial_step_costs_need_schema_3() -> None:
     costs = make_costs()
     for pieces in ({}, {"128": "c3"}):
         whole = replace(untimed(), pieces=pieces, step_costs=costs)
@@ -172,7 +172,7 @@ def test_step_costs_cut_short_are_the_third_schema() -> None:
                 store.trace_from_json(wrong)
 
 
-def test_bodies_are_the_fourth_schema() -> None:
+def test_bodies_need_schema_4() -> None:
     body = BodyInfo(
         name="90M",
         shape=Shape(width=768, feed_forward=2048, layers=12),
@@ -191,7 +191,7 @@ def test_bodies_are_the_fourth_schema() -> None:
     assert "bandwidth" not in plain["step_costs"]
 
 
-def test_timing_in_slices_and_errors_of_costs_are_the_fifth_schema() -> None:
+def test_slices_and_cost_errors_need_schema_5() -> None:
     costs = replace(make_costs(), draft_errors=(0.1, 0.2, 0.1), target_errors=(0.1,) * 17)
     for trace in (full_trace(), replace(untimed(), step_costs=costs)):
         text = store.trace_to_json(trace)
@@ -199,8 +199,8 @@ def test_timing_in_slices_and_errors_of_costs_are_the_fifth_schema() -> None:
     assert "target_errors" not in json.loads(store.trace_to_json(untimed()))["step_costs"]
 
 
-def test_blocks_of_before_become_a_slice() -> None:
-    """The last round is cut: what it took counts in neither lane."""
+def test_blocks_of_older_schemas_become_one_slice() -> None:
+    """The last round is cut, so its time counts in neither lane."""
     record = json.loads(store.trace_to_json(untimed()))
     record["baseline"] = {
         "prefill": 0.02,
@@ -218,26 +218,26 @@ def test_blocks_of_before_become_a_slice() -> None:
         with pytest.raises(TraceError, match=r"baseline|blocks"):
             store.trace_from_json(json.dumps(record))
     record["baseline"]["blocks"] = []
-    held = store.trace_from_json(json.dumps(record)).baseline
-    assert held is not None
-    assert held.slices == ()
+    baseline = store.trace_from_json(json.dumps(record)).baseline
+    assert baseline is not None
+    assert baseline.slices == ()
 
 
-def test_an_older_file_may_lack_what_has_a_default() -> None:
+def test_fields_with_defaults_may_be_missing() -> None:
     record = json.loads(store.trace_to_json(make_trace()))
     for name in ("notices", "step_costs", "forecast", "baseline"):
         del record[name]
     assert store.trace_from_json(json.dumps(record)) == make_trace()
 
 
-def test_a_whole_number_serves_as_a_real_one() -> None:
+def test_an_integer_is_accepted_for_a_float() -> None:
     record = json.loads(store.trace_to_json(make_trace()))
     record["prefill"]["target"] = 3
     read = store.trace_from_json(json.dumps(record)).prefill.target
     assert (read, type(read)) == (3.0, float)
 
 
-def test_saving_replaces_and_leaves_nothing_beside(tmp_path: Path) -> None:
+def test_saving_replaces_the_file_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text("old")
     store.save_trace(full_trace(), path)
@@ -252,7 +252,7 @@ def test_saving_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     assert store.load_trace(tmp_path / "run.json") == full_trace()
 
 
-def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_save_leaves_no_file(tmp_path: Path) -> None:
     trace = replace(full_trace(), prefill=Prefill(target=math.nan, draft=0.0))
     with pytest.raises(ValueError, match="not JSON compliant"):
         store.save_trace(trace, tmp_path / "run.json")

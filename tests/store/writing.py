@@ -1,4 +1,4 @@
-"""A process that keeps runs until it is ended, and says each one's id once it is kept."""
+"""A process that adds runs to a library and prints each id once the run is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulators must come to, counted out on small chains, and how far off they are."""
+"""Exact values for the simulators on small chains, and deviations from them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from specviz.theory.tradeoff import distribution_pair
 
 
 def deviation(measured: Estimate, exact: float) -> float:
-    """In standard errors."""
+    """Return the deviation in standard errors."""
     return abs(measured.mean - exact) / measured.standard_error
 
 
 def worst_deviation(measured: Simulated, chains: Chains) -> float:
-    """The pairs of neighbouring tokens against the target's: the greatest of all |z|."""
+    """Return the greatest |z| of the pairs of adjacent tokens against the target's."""
     reached, worst = chains.start, 0.0
     for step, kernel in enumerate(chains.target_kernels):
         chance = reached[:, None] * kernel
@@ -30,7 +30,7 @@ def worst_deviation(measured: Simulated, chains: Chains) -> float:
 
 
 def token_counts(chains: Chains, gamma: int) -> tuple[float, float]:
-    """Expected rejections and rounds of a text, token by token, over (accepted so far, token)."""
+    """Return expected rejections and rounds of a text under token verification."""
     state = np.zeros((gamma + 1, chains.size))
     state[0] = chains.start
     rejections = rounds = 0.0
@@ -46,34 +46,34 @@ def token_counts(chains: Chains, gamma: int) -> tuple[float, float]:
 
 
 def block_rejections(chains: Chains, gamma: int) -> float:
-    """Expected rejections of a text under block verification: every block, every end.
+    """Return expected rejections of a text under block verification, over every block.
 
     Of the texts whose block begins with some candidates, the share p_i accepts them all
-    (Sun et al. 2024); what does not accept the next one too ends there.
+    (Sun et al. 2024); the share that does not accept the next one too ends there.
     """
 
-    def laws(step: int, before: int) -> tuple[np.ndarray, np.ndarray]:
+    def kernels_at(step: int, before: int) -> tuple[np.ndarray, np.ndarray]:
         return chains.draft_kernels[step, before], chains.target_kernels[step, before]
 
     @cache
     def from_here(step: int, before: int) -> float:
-        room = min(gamma, chains.horizon - step)
-        return 0.0 if room == 0 else inside(step, room, 1.0, 1.0, before)
+        remaining = min(gamma, chains.horizon - step)
+        return 0.0 if remaining == 0 else inside(step, remaining, 1.0, 1.0, before)
 
-    def after(step: int, law: np.ndarray) -> float:
-        return sum(float(law[y]) * from_here(step + 1, y) for y in range(chains.size))
+    def after(step: int, probs: np.ndarray) -> float:
+        return sum(float(probs[y]) * from_here(step + 1, y) for y in range(chains.size))
 
-    def inside(step: int, room: int, chance: float, weight: float, before: int) -> float:
-        if room == 0:
+    def inside(step: int, remaining: int, chance: float, weight: float, before: int) -> float:
+        if remaining == 0:
             over = step == chains.horizon
-            return 0.0 if over else chance * weight * after(step, laws(step, before)[1])
-        draft, target = laws(step, before)
+            return 0.0 if over else chance * weight * after(step, kernels_at(step, before)[1])
+        draft, target = kernels_at(step, before)
         weights = np.minimum(1.0, weight * target / draft)
         ends = chance * (weight - float(draft @ weights))
         left = np.maximum(weight * target - draft, 0.0)
         value = ends * (1.0 + after(step, left / left.sum())) if ends > 1e-14 else 0.0
         return value + sum(
-            inside(step + 1, room - 1, chance * float(draft[y]), float(weights[y]), y)
+            inside(step + 1, remaining - 1, chance * float(draft[y]), float(weights[y]), y)
             for y in range(chains.size)
         )
 
@@ -81,17 +81,17 @@ def block_rejections(chains: Chains, gamma: int) -> float:
 
 
 def expected_rounds(odds: Sequence[float] | np.ndarray, gamma: int) -> float:
-    """Exact expected number of rounds in which a known text comes out.
+    """Return the exact expected number of rounds that emit a known text.
 
-    ``odds`` holds min(1, draft / target) at every emitted token: given the text, the chance
-    that this token was an accepted candidate, independent from token to token. A round ends
-    at the first token that was not; after gamma acceptances the next token is the bonus,
-    which is untested. Over texts of the target, the mean of the result is the exact expected
-    number of rounds (derived here, by enumeration checked; no assumption that odds are equal).
+    ``odds`` holds min(1, draft / target) at every emitted token: given the text, the probability
+    that this token was an accepted candidate, independent from token to token. A round ends at the
+    first token that was not; after gamma acceptances the next token is the bonus, which is
+    untested. Averaged over texts of the target, the result is the exact expected number of rounds
+    (derived here, checked by enumeration; odds need not be equal).
     """
     chances = np.asarray(odds, dtype=np.float64)
     length = len(chances)
-    rounds = [0.0] * (length + 1)  # rounds[i]: those still to come after i tokens
+    rounds = [0.0] * (length + 1)  # rounds[i]: rounds left after i tokens
     values: list[float] = chances.tolist()
     for start in reversed(range(length)):
         left = rounds[min(start + gamma + 1, length)]
@@ -104,15 +104,15 @@ def expected_rounds(odds: Sequence[float] | np.ndarray, gamma: int) -> float:
 def draft_chances(
     draft: Sequence[float] | np.ndarray, target: Sequence[float] | np.ndarray, num_drafts: int
 ) -> np.ndarray:
-    """The chances r_1 ... r_M that the m-th draft is rejected, those before it having been.
+    """Return r_1 ... r_M: P(the m-th draft is rejected, given that the earlier ones were).
 
     r_m is the distance of the m-th residual from the draft (Yin et al. 2024, theorem 3). Once
     the residual is empty the rest are 0.
     """
-    law, mass = distribution_pair(draft, target)
+    probs, mass = distribution_pair(draft, target)
     chances = np.zeros(num_drafts)
     for place in range(num_drafts):
-        left = np.maximum(mass - mass.sum() * law, 0.0)
+        left = np.maximum(mass - mass.sum() * probs, 0.0)
         if (total := float(mass.sum())) <= 0.0:
             break
         chances[place], mass = left.sum() / total, left

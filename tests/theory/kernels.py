@@ -1,4 +1,4 @@
-"""Laws after every text of a few tokens, as kernels: what rounds are enumerated over."""
+"""Kernels with a distribution after every short text, for enumerating rounds."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from numpy.typing import NDArray
 
 from specviz.theory.rounds import Kernel
 
-Law = NDArray[np.float64]
+Distribution = NDArray[np.float64]
 ROUNDING = 1e-12
 
 
 def kernel(seed: int, side: int, vocabulary: int, depth: int, spread: float = 1.0) -> Kernel:
-    """A law for each text of up to ``depth`` tokens; some tokens impossible."""
+    """Return a distribution for each text of up to ``depth`` tokens; some tokens are impossible."""
     rng = np.random.default_rng([seed, side, vocabulary])
-    made: dict[tuple[int, ...], Law] = {}
+    made: dict[tuple[int, ...], Distribution] = {}
     for length in range(depth + 1):
         for text in itertools.product(range(vocabulary), repeat=length):
-            law = rng.dirichlet(np.full(vocabulary, spread))
-            law[law < 0.1 / vocabulary] = 0.0
-            made[text] = law / law.sum()
+            probs = rng.dirichlet(np.full(vocabulary, spread))
+            probs[probs < 0.1 / vocabulary] = 0.0
+            made[text] = probs / probs.sum()
     return made.__getitem__
 
 
-def steady(law: Law) -> Kernel:
-    """The same law after every text."""
-    return lambda text: law
+def steady(probs: Distribution) -> Kernel:
+    """Return a kernel with the same distribution after every text."""
+    return lambda text: probs
 
 
-# Seed, vocabulary 2 to 6, depth: few enough texts to count.
+# Vocabulary 2 to 6 and depth, small enough to enumerate.
 sizes = st.sampled_from([(2, 4), (3, 4), (4, 3), (5, 2), (6, 2)])
 seeds = st.integers(0, 10_000)
 
 
 def both(seed: int, vocabulary: int, depth: int) -> tuple[Kernel, Kernel]:
-    """Of draft and target."""
+    """Return the kernels of draft and target."""
     return kernel(seed, 0, vocabulary, depth), kernel(seed, 1, vocabulary, depth)

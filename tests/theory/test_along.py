@@ -24,7 +24,7 @@ from tests.theory.counting import expected_rounds
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])
-def test_what_is_no_chance_is_refused(bad: float) -> None:
+def test_rejects_odds_outside_0_to_1(bad: float) -> None:
     with pytest.raises(TheoryError):
         rounds_along([0.5, bad], 3)
     with pytest.raises(TheoryError):
@@ -32,7 +32,7 @@ def test_what_is_no_chance_is_refused(bad: float) -> None:
 
 
 @pytest.mark.parametrize("bad", [(), (3, -1)])
-def test_what_is_no_gamma_is_refused(bad: tuple[int, ...]) -> None:
+def test_rejects_missing_and_negative_gammas(bad: tuple[int, ...]) -> None:
     with pytest.raises(TheoryError):
         walks_along([0.5], bad)
 
@@ -48,20 +48,20 @@ def test_whole_rounds_by_hand() -> None:
     # Two tokens, gamma 1: one round, and a bonus if the first is accepted.
     assert close_to(rounds_along([0.25, 0.9], 1), 1.0, 1.25, 0.25)
     # Three tokens, gamma 1. The first accepted (1/2): a round of two, and the third token is
-    # no whole round. Else a round of one, then one of two (3/4) or of one (1/4).
+    # no whole round. Otherwise a round of one, then one of two (3/4) or of one (1/4).
     assert close_to(rounds_along([0.5, 0.75, 0.1], 1), 1.5, 2.375, 0.875)
 
 
-def test_a_text_too_short_for_a_round_has_none() -> None:
+def test_a_short_text_has_no_whole_round() -> None:
     nothing = Walk(rounds=0.0, tokens=0.0, bonuses=0.0)
     assert rounds_along([], 3) == nothing
     assert rounds_along([0.9] * 3, 3) == nothing
     assert rounds_along([0.9] * 4, 3).rounds == 1.0
 
 
-def test_whole_rounds_at_the_ends() -> None:
+def test_whole_rounds_at_extreme_odds() -> None:
     assert rounds_along([1.0] * 12, 3) == Walk(rounds=3.0, tokens=12.0, bonuses=3.0)
-    # None accepted: a round a token, but for the last three, which find too few before them.
+    # None accepted: one round per token, except the last three, which have too few tokens left.
     assert rounds_along([0.0] * 12, 3) == Walk(rounds=9.0, tokens=9.0, bonuses=0.0)
     assert rounds_along([0.7] * 12, 0) == Walk(rounds=12.0, tokens=12.0, bonuses=12.0)
 
@@ -76,7 +76,7 @@ def test_equal_odds_give_the_closed_form(alpha: float, gamma: int) -> None:
 
 
 def _walk_by_enumeration(odds: list[float], gamma: int) -> Walk:
-    """Every pattern of coins, one a token, walked as the algorithm walks."""
+    """Enumerate every pattern of verdicts, one per token."""
     rounds = tokens = bonuses = 0.0
     for coins in itertools.product((True, False), repeat=len(odds)):
         chance = math.prod(o if coin else 1 - o for o, coin in zip(odds, coins, strict=True))
@@ -103,11 +103,11 @@ def test_whole_rounds_equal_enumeration(gamma: int) -> None:
 )
 @example(odds=[0.5] * 5000, gamma=5)
 @example(odds=np.random.default_rng(5).random(5000).tolist(), gamma=8)
-def test_whole_rounds_stay_within_what_is_possible(odds: list[float], gamma: int) -> None:
+def test_whole_rounds_stay_in_bounds(odds: list[float], gamma: int) -> None:
     walk, slack = rounds_along(odds, gamma), 1e-9 * (1 + len(odds))
     assert walk.rounds - slack <= walk.tokens <= (gamma + 1) * walk.rounds + slack
     assert -slack <= walk.bonuses <= walk.rounds + slack
-    # Left out are only the rounds that begin in the last gamma tokens.
+    # Only rounds that begin in the last gamma tokens are left out.
     short = min(gamma, len(odds))
     assert -slack <= expected_rounds(odds, gamma) - walk.rounds <= short + slack
     assert len(odds) - short - slack <= walk.tokens <= len(odds) + slack
@@ -119,11 +119,11 @@ def test_both_forms_agree_on_a_long_text() -> None:
     assert walk.tokens / walk.rounds == pytest.approx(20_000 / expected_rounds(odds, 5), rel=1e-3)
 
 
-# Where the text ended by itself, and all rounds of it
+# Texts that end by themselves, and all their rounds
 
 
 def _every_walk(odds: list[float], gamma: int) -> list[tuple[float, list[tuple[int, bool]]]]:
-    """The chance of each pattern of coins, and its rounds: where each begins, whether it is cut."""
+    """Return each pattern's probability and its rounds: where each begins, whether it is cut."""
     walks: list[tuple[float, list[tuple[int, bool]]]] = []
     for coins in itertools.product((True, False), repeat=len(odds)):
         chance = math.prod(o if coin else 1 - o for o, coin in zip(odds, coins, strict=True))
@@ -138,7 +138,7 @@ def _every_walk(odds: list[float], gamma: int) -> list[tuple[float, list[tuple[i
 
 
 @pytest.mark.parametrize("gamma", [0, 1, 2, 3, 5, 7, 8, 11])
-def test_a_text_that_ended_by_itself_equals_enumeration(gamma: int) -> None:
+def test_texts_that_end_by_themselves_equal_enumeration(gamma: int) -> None:
     odds = np.random.default_rng(5).random(8).tolist()
     rounds = tokens = 0.0
     for chance, walk in _every_walk(odds, gamma):
@@ -167,7 +167,7 @@ def test_rejections_equal_enumeration(gamma: int) -> None:
     assert found == pytest.approx((mean, square - mean**2), rel=1e-12, abs=1e-12)
 
 
-def test_one_pass_serves_every_gamma() -> None:
+def test_several_gammas_equal_one_at_a_time() -> None:
     odds = np.random.default_rng(7).beta(3, 1, 90)
     gammas = (5, 1, 16, 0)
     together = walks_along(odds, gammas, ends=True)
@@ -190,7 +190,7 @@ def test_where_rounds_begin_equals_enumeration(gamma: int) -> None:
 
 
 @given(odds=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=60), gamma=st.integers(0, 12))
-def test_beginnings_add_up_to_the_rounds(odds: list[float], gamma: int) -> None:
+def test_starts_add_up_to_the_rounds(odds: list[float], gamma: int) -> None:
     (begun,) = starts_along(odds, (gamma,))
     assert begun[0] == 1.0
     assert begun.min() >= 0.0
@@ -201,25 +201,25 @@ def test_beginnings_add_up_to_the_rounds(odds: list[float], gamma: int) -> None:
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 3, 5, 7])
-def test_shares_of_rounds_that_accept_so_many_equal_enumeration(gamma: int) -> None:
+def test_accepted_shares_equal_enumeration(gamma: int) -> None:
     odds = np.random.default_rng(9).random(8).tolist()
     rounds, accepted = 0.0, np.zeros(gamma)
     for chance, walk in _every_walk(odds, gamma):
         places = [place for place, _ in walk] + [len(odds)]
         for begin, end in itertools.pairwise(places):
-            if begin + gamma < len(odds):  # gamma + 1 tokens are ahead of it
+            if begin + gamma < len(odds):  # gamma + 1 tokens left
                 rounds += chance
                 accepted[: end - begin - 1] += chance
     assert accepted_along(odds, gamma) == pytest.approx(accepted / rounds, rel=1e-12)
 
 
 @given(odds=st.lists(st.floats(0.0, 1.0), max_size=60), gamma=st.integers(1, 12))
-def test_more_candidates_are_accepted_in_no_more_rounds(odds: list[float], gamma: int) -> None:
+def test_accepted_shares_never_increase(odds: list[float], gamma: int) -> None:
     shares = accepted_along(odds, gamma)
     assert len(shares) == (gamma if len(odds) > gamma else 0)
     assert all(later <= before + 1e-12 for before, later in itertools.pairwise(shares))
     assert all(0.0 <= each <= 1.0 + 1e-9 for each in shares)
-    if shares:  # one token a round, and one for each candidate that is accepted
+    if shares:  # one token per round, and one per accepted candidate
         walk = rounds_along(odds, gamma)
         assert 1.0 + sum(shares) == pytest.approx(walk.tokens / walk.rounds, rel=1e-9)
         assert shares[-1] == pytest.approx(walk.bonuses / walk.rounds, rel=1e-9, abs=1e-12)

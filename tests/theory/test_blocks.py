@@ -1,4 +1,4 @@
-"""Block verification: lossless by enumeration, the printed counts, and never worse."""
+"""Block verification: lossless by enumeration, printed counts, never worse in the mean."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.errors import TheoryError
 from specviz.theory import blocks
 from specviz.theory.examples import REF5, SWAPPED, Example
 from specviz.theory.tradeoff import total_variation
-from tests.theory.distributions import Law, pairs
+from tests.theory.distributions import Distribution, pairs
 
 # gamma: candidates accepted by token verification, by block verification, and the bound.
 SWAPPED_COUNTS = {
@@ -32,7 +32,7 @@ CASES = [(SWAPPED, gamma, row) for gamma, row in SWAPPED_COUNTS.items()] + [
 ]
 
 
-def counts(draft: Law, target: Law, gamma: int) -> tuple[float, float, float]:
+def counts(draft: Distribution, target: Distribution, gamma: int) -> tuple[float, float, float]:
     return (
         blocks.token_accepted(draft, target, gamma),
         blocks.expected_accepted(draft, target, gamma),
@@ -56,7 +56,7 @@ def test_curves_are_the_counts_for_each_gamma() -> None:
 
 @given(pairs(2, 4))
 @settings(max_examples=40)
-def test_token_block_bound_in_order(pair: tuple[Law, Law]) -> None:
+def test_token_block_bound_in_order(pair: tuple[Distribution, Distribution]) -> None:
     for gamma in (1, 2, 5):
         token, block, bound = counts(*pair, gamma)
         assert token <= block + 1e-10
@@ -67,13 +67,13 @@ def test_token_block_bound_in_order(pair: tuple[Law, Law]) -> None:
 
 @given(pairs(2, 3))
 @settings(max_examples=25)
-def test_the_bound_is_the_overlap_of_whole_blocks(pair: tuple[Law, Law]) -> None:
+def test_the_bound_is_the_overlap_of_whole_blocks(pair: tuple[Distribution, Distribution]) -> None:
     overlaps = 0.0
     for length in range(1, 5):
-        laws = [
+        distributions = [
             [float(np.prod(each[list(word)])) for word in words(len(each), length)] for each in pair
         ]
-        overlaps += 1.0 - total_variation(*laws)
+        overlaps += 1.0 - total_variation(*distributions)
     assert blocks.accepted_curves(*pair, 4).bound[-1] == pytest.approx(overlaps, abs=1e-10)
 
 
@@ -83,7 +83,7 @@ def words(vocabulary: int, length: int) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("verifier", ["token", "block"])
 @pytest.mark.parametrize("seed", range(4))
-def test_both_rules_emit_the_law_of_the_target(verifier: blocks.Verifier, seed: int) -> None:
+def test_both_rules_emit_the_target_distribution(verifier: blocks.Verifier, seed: int) -> None:
     draft, target = (tree(np.random.default_rng([seed, side])) for side in range(2))
     emitted = blocks.emitted_distribution(draft.__getitem__, target.__getitem__, 3, 3, verifier)
     for text in words(3, 4):
@@ -95,7 +95,7 @@ def test_both_rules_emit_the_law_of_the_target(verifier: blocks.Verifier, seed: 
         assert got == pytest.approx(along(target, text), abs=1e-12)
 
 
-def test_in_context_block_accepts_more() -> None:
+def test_block_verification_accepts_more_on_context_dependent_models() -> None:
     means = {}
     for verifier in ("token", "block"):
         draft, target = (tree(np.random.default_rng([9, side])) for side in range(2))
@@ -105,35 +105,39 @@ def test_in_context_block_accepts_more() -> None:
     assert means["block"] > means["token"] + 0.01
 
 
-def tree(rng: np.random.Generator) -> dict[tuple[int, ...], Law]:
-    """A law for each text of up to three tokens; some tokens impossible."""
+def tree(rng: np.random.Generator) -> dict[tuple[int, ...], Distribution]:
+    """Return a distribution for each text of up to three tokens; some tokens are impossible."""
     made = {}
     for length in range(4):
         for text in words(3, length):
-            law = rng.dirichlet(np.ones(3))
-            law[law < 0.1] = 0.0
-            made[text] = law / law.sum()
+            probs = rng.dirichlet(np.ones(3))
+            probs[probs < 0.1] = 0.0
+            made[text] = probs / probs.sum()
     return made
 
 
-def along(laws: dict[tuple[int, ...], Law], text: tuple[int, ...], start: int = 0) -> float:
+def along(
+    distributions: dict[tuple[int, ...], Distribution], text: tuple[int, ...], start: int = 0
+) -> float:
     places = range(start, len(text))
-    return float(np.prod([laws[text[:place]][text[place]] for place in places]))
+    return float(np.prod([distributions[text[:place]][text[place]] for place in places]))
 
 
 def test_a_later_candidate_rescues_an_earlier_one() -> None:
-    laws = [SWAPPED.draft] * 2, [SWAPPED.target] * 3
-    assert blocks.block_weights([0, 1], *laws) == (1.0, 0.5, 1.0)
+    distributions = [SWAPPED.draft] * 2, [SWAPPED.target] * 3
+    assert blocks.block_weights([0, 1], *distributions) == (1.0, 0.5, 1.0)
 
 
-def test_of_a_single_draft_a_block_may_accept_fewer() -> None:
-    """Both drafted tokens are half as likely by the target; the weights are 1/2 and 1/4."""
-    laws = [SWAPPED.draft] * 2, [SWAPPED.target] * 3
-    assert blocks.accepted_given((0, 0), *laws, "token") == pytest.approx(0.5 + 0.25)
-    assert blocks.accepted_given((0, 0), *laws, "block") == pytest.approx(2 * 0.25)
+def test_block_verification_may_accept_fewer_of_a_single_draft() -> None:
+    """Both drafted tokens are half as likely under the target; the weights are 1/2 and 1/4."""
+    distributions = [SWAPPED.draft] * 2, [SWAPPED.target] * 3
+    assert blocks.accepted_given((0, 0), *distributions, "token") == pytest.approx(0.5 + 0.25)
+    assert blocks.accepted_given((0, 0), *distributions, "block") == pytest.approx(2 * 0.25)
     over_all = {
         each: sum(
-            SWAPPED.draft[one] * SWAPPED.draft[two] * blocks.accepted_given((one, two), *laws, each)
+            SWAPPED.draft[one]
+            * SWAPPED.draft[two]
+            * blocks.accepted_given((one, two), *distributions, each)
             for one, two in words(2, 2)
         )
         for each in ("token", "block")
@@ -141,7 +145,7 @@ def test_of_a_single_draft_a_block_may_accept_fewer() -> None:
     assert (over_all["token"], over_all["block"]) == pytest.approx((10 / 9, 11 / 9), abs=1e-12)
 
 
-def test_a_long_round_is_counted_fast() -> None:
+def test_a_long_round_is_fast() -> None:
     rng = np.random.default_rng(2)
     draft, target = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5))
     began = time.perf_counter()
@@ -150,7 +154,7 @@ def test_a_long_round_is_counted_fast() -> None:
     assert token < block < bound
 
 
-def test_what_would_take_too_long_is_refused() -> None:
+def test_refuses_instances_too_large_to_enumerate() -> None:
     rng = np.random.default_rng(2)
     with pytest.raises(TheoryError, match="smaller"):
         blocks.expected_accepted(rng.dirichlet(np.ones(60)), rng.dirichlet(np.ones(60)), 8)
@@ -158,7 +162,7 @@ def test_what_would_take_too_long_is_refused() -> None:
         blocks.emitted_distribution(lambda _: [0.5, 0.5], lambda _: [0.5, 0.5], 30, 2, "block")
 
 
-def test_ends() -> None:
+def test_equal_disjoint_and_empty_drafts() -> None:
     same = np.array([0.25, 0.75])
     assert counts(same, same, 6) == pytest.approx((6, 6, 6), abs=1e-12)
     assert counts(np.array([1.0, 0.0]), np.array([0.0, 1.0]), 6) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""Pairs of chains: the family of the paper, and what is refused."""
+"""Pairs of chains: the family of the paper, and invalid input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from specviz.errors import TheoryError
 from specviz.theory.chains import Chains, context_free_chains, random_chains, steady_chains
 
 
-def test_the_legacy_generator_row_by_row() -> None:
+def test_rows_come_from_the_legacy_generator() -> None:
     source = np.random.RandomState(10)
     draft, target = source.rand(50, 7, 7), source.rand(50, 7, 7)
     chains = random_chains(10, 7, 50)
@@ -33,24 +33,24 @@ def test_sticky_text_has_an_easy_half_and_a_hard_one(size: int, stickiness: floa
         assert apart[:, :easy] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_shapes_of_the_makers() -> None:
+def test_context_free_chains_repeat_the_rows() -> None:
     chains = context_free_chains([0.5, 0.5], [0.1, 0.9], 4)
     assert chains.draft_kernels.shape == (4, 2, 2)
     assert np.all(chains.target_kernels[..., 1] == 0.9)
 
 
 @pytest.mark.parametrize(
-    ("draft", "said"),
+    ("draft", "message"),
     [
         ([[0.5, 0.4], [0.5, 0.5]], "instead of 1"),
         ([[1.5, -0.5], [0.5, 0.5]], "negative"),
-        ([[float("nan"), 0.5], [0.5, 0.5]], "no numbers"),
+        ([[float("nan"), 0.5], [0.5, 0.5]], "not numbers"),
         ([[0.5, 0.5]], "shape"),
         ([[1.0]], "shape"),
     ],
 )
-def test_laws_that_are_none(draft: list[list[float]], said: str) -> None:
-    with pytest.raises(TheoryError, match=said):
+def test_rejects_invalid_kernels(draft: list[list[float]], message: str) -> None:
+    with pytest.raises(TheoryError, match=message):
         steady_chains(draft, [[0.5, 0.5], [0.5, 0.5]], 3)
 
 
@@ -64,13 +64,13 @@ def test_rounding_of_float32_is_divided_out() -> None:
         steady_chains([[0.5, 0.50001], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]], 3)
 
 
-def test_a_start_of_another_size() -> None:
+def test_rejects_a_start_of_another_size() -> None:
     kernels = np.full((2, 3, 3), 1 / 3)
     with pytest.raises(TheoryError, match="same horizon"):
         Chains(draft_kernels=kernels, target_kernels=kernels, start=np.array([1.0]))
 
 
 @pytest.mark.parametrize("wrong", [(-1, 7, 50, 0), (1, 0, 50, 0), (1, 7, 0, 0), (1, 7, 50, 1.5)])
-def test_settings_out_of_range(wrong: tuple[int, int, int, float]) -> None:
+def test_rejects_settings_out_of_range(wrong: tuple[int, int, int, float]) -> None:
     with pytest.raises(TheoryError, match="Choose a number from"):
         random_chains(*wrong)

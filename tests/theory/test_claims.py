@@ -1,4 +1,4 @@
-"""Every number on a claim's card against the reference values, and every flip against its law."""
+"""Every number on a claim's card against reference values, and both sides of every flip."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from specviz.errors import TheoryError
 from specviz.theory.chains import random_chains, steady_chains
 from specviz.theory.claims import Claim, ClaimVerdict, claims
 from specviz.theory.claims.batches import batch_bias, root_step
-from specviz.theory.claims.claim import crossing, first, judged, rounded_down, rounded_up
+from specviz.theory.claims.claim import crossing, first, rounded_down, rounded_up, verdict_for
 from specviz.theory.examples import THREE
 from specviz.theory.speed import best_gamma, expected_tokens, speedup
-from specviz.theory.stopping import dropping
+from specviz.theory.stopping import drop_unlikely
 from specviz.theory.tradeoff import total_variation
 
-LAST = 1e-3  # the last place of a flip
+LAST = 1e-3  # the last digit of a flip
 CLAIMS = {each.id: each for each in claims()}
 DRAFT = np.array([[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.3, 0.3, 0.4]])
 TARGET = np.array([[0.3, 0.4, 0.3], [0.4, 0.3, 0.3], [0.1, 0.6, 0.3]])
@@ -31,7 +31,7 @@ def values(name: str) -> list[float]:
     return [each.value for each in CLAIMS[name].figures]
 
 
-# id: reference values of the figures, each to the digits it is given with
+# id: reference values of the figures, each to the digits given
 REFERENCE: dict[str, list[float]] = {
     "counted-acceptance": [0.6, 0.8343, 2.383],
     "acceptance-bands": [1.586, 1.369, 0.096],
@@ -73,20 +73,20 @@ VERDICTS: dict[ClaimVerdict, set[str]] = {
 
 
 @pytest.mark.parametrize("name", REFERENCE)
-def test_the_numbers_are_those_of_the_reference(name: str) -> None:
+def test_figures_match_the_reference_values(name: str) -> None:
     for found, wanted in zip(values(name), REFERENCE[name], strict=False):
         digits = max(3, len(f"{wanted:.10g}".partition(".")[2]))
         assert found == pytest.approx(wanted, abs=0.6 * 10**-digits), name
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda each: each.id)
-def test_the_verdict(claim: Claim) -> None:
+def test_verdicts(claim: Claim) -> None:
     named = [verdict for verdict, names in VERDICTS.items() if claim.id in names]
     assert claim.verdict == (named[0] if named else "Holds within limits")
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda each: each.id)
-def test_a_card_is_whole(claim: Claim) -> None:
+def test_cards_are_complete(claim: Claim) -> None:
     assert claim.quote
     assert claim.finding.endswith(".")
     assert claim.flip.endswith(".")
@@ -96,14 +96,14 @@ def test_a_card_is_whole(claim: Claim) -> None:
     assert "nan" not in (claim.finding + claim.flip)
 
 
-def test_ids_name_one_claim_each() -> None:
+def test_ids_are_unique() -> None:
     assert len(CLAIMS) == len(claims()) == 27
 
 
-# Where it flips: the law on either side
+# Both sides of each flip
 
 
-def test_the_flips_on_the_speed_page_are_where_the_speed_turns() -> None:
+def test_speed_flips_are_where_the_speedup_crosses() -> None:
     doubling = values("acceptance-bands")[2]
     assert best_gamma(0.7, doubling)[1] > 2 > best_gamma(0.7, doubling + LAST)[1]
     at_gamma = values("two-to-three-times")[2]
@@ -118,7 +118,7 @@ def test_the_flips_on_the_speed_page_are_where_the_speed_turns() -> None:
     assert best_gamma(0.7, (0.05 + fixed) / (1 + fixed))[1] == pytest.approx(1.1)
 
 
-def test_a_link_opens_where_the_claim_still_holds() -> None:
+def test_links_open_where_the_claim_still_holds() -> None:
     opened = {name: {key[6:]: float(value) for key, value in each.chart.query.items()
                      if key in ("speed_alpha", "speed_c", "speed_gamma")}
               for name, each in CLAIMS.items()}  # fmt: skip
@@ -143,18 +143,18 @@ def test_the_first_gamma_within_five_percent() -> None:
     assert passes[0] >= 0.105 > passes[1]
 
 
-def test_unsure_tokens_do_harm_from_the_drafts_least_chance_on() -> None:
+def test_dropping_biases_above_the_drafts_lowest_probability() -> None:
     draft, target = np.array(THREE.draft), np.array(THREE.target)
 
     def off(threshold: float) -> float:
-        return total_variation(dropping(threshold)(draft, target).emitted, target)
+        return total_variation(drop_unlikely(threshold)(draft, target).emitted, target)
 
     assert off(0.1) < 1e-12
     assert off(0.1 + LAST) == off(0.3) == pytest.approx(values("unsure-tokens")[1], abs=1e-12)
     assert f"an error of {off(0.3 + LAST):.2f}" in CLAIMS["unsure-tokens"].flip
 
 
-def test_the_chart_is_opened_with_what_was_computed() -> None:
+def test_chart_links_carry_the_computed_settings() -> None:
     chart = CLAIMS["two-to-three-times"].chart
     assert chart.page == "speed"
     assert chart.query["speed_v"] == "1"
@@ -162,7 +162,7 @@ def test_the_chart_is_opened_with_what_was_computed() -> None:
     assert float(chart.query["speed_c"]) == values("two-to-three-times")[2]
 
 
-# The batch's law by enumeration
+# The batch's distribution by enumeration
 
 
 @pytest.mark.parametrize("num_drafts", [1, 2, 5, 64])
@@ -171,24 +171,24 @@ def test_batches_are_unbiased(num_drafts: int) -> None:
     assert batch_bias(random_chains(10, 7, 50), num_drafts, length=3) < 1e-12
 
 
-def test_a_careless_batch_is_not() -> None:
+def test_testing_against_the_first_residual_is_biased() -> None:
     assert batch_bias(CHAINS, 1, length=3, renew=False) < 1e-12
     assert batch_bias(CHAINS, 4, length=3, renew=False) > 0.01
 
 
 def _written(text: tuple[int, ...], num_drafts: int, renew: bool) -> float:
-    """The chance of one text after its first state, token by token as the batch writes it."""
+    """Return one text's probability after its first state, token by token."""
     fresh, within = 1.0, 0.0
     for before, after in itertools.pairwise(text):
-        laws = DRAFT[before], TARGET[before]
-        chosen, none = (each[after] for each in root_step(*laws, num_drafts, renew))
-        kept, lost = (each[after] for each in root_step(*laws, 1, True))
+        distributions = DRAFT[before], TARGET[before]
+        chosen, none = (each[after] for each in root_step(*distributions, num_drafts, renew))
+        kept, lost = (each[after] for each in root_step(*distributions, 1, True))
         fresh, within = fresh * none + within * lost, fresh * chosen + within * kept
     return fresh + within
 
 
 @pytest.mark.parametrize("renew", [True, False])
-def test_all_texts_at_once_are_each_text(renew: bool) -> None:
+def test_batch_bias_equals_the_sum_over_texts(renew: bool) -> None:
     off = 0.0
     for text in itertools.product(range(3), repeat=4):
         wanted = math.prod(TARGET[pair] for pair in itertools.pairwise(text))
@@ -196,53 +196,55 @@ def test_all_texts_at_once_are_each_text(renew: bool) -> None:
     assert batch_bias(CHAINS, 4, length=3, renew=renew) == pytest.approx(off / 2, abs=1e-14)
 
 
-def test_texts_too_many_to_count() -> None:
+def test_rejects_texts_too_long_to_enumerate() -> None:
     for length in (0, 11):
         with pytest.raises(TheoryError):
             batch_bias(CHAINS, 2, length=length)
 
 
-laws = st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4).map(
+distributions = st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4).map(
     lambda each: np.array(each) / sum(each)
 )
 
 
-@given(draft=laws, target=laws, num_drafts=st.integers(1, 6))
+@given(draft=distributions, target=distributions, num_drafts=st.integers(1, 6))
 @settings(max_examples=60, deadline=None)
-def test_the_root_writes_the_target(draft: np.ndarray, target: np.ndarray, num_drafts: int) -> None:
+def test_the_root_emits_the_target_distribution(
+    draft: np.ndarray, target: np.ndarray, num_drafts: int
+) -> None:
     chosen, none = root_step(draft, target, num_drafts, True)
     assert np.abs(chosen + none - target).max() < 1e-12
 
 
-def test_a_draft_that_equals_the_target_is_never_refused() -> None:
+def test_a_draft_equal_to_the_target_is_never_rejected() -> None:
     chosen, none = root_step(TARGET[0], TARGET[0], 3, True)
     assert np.array_equal(chosen, TARGET[0])
     assert not none.any()
 
 
-# What verdicts and flips are made with
+# Helpers for verdicts and flips
 
 
-def test_a_flip_at_a_round_number_stays_there() -> None:
+def test_rounding_keeps_a_flip_at_a_round_number() -> None:
     assert rounded_down(1.09 - 1e-12) == 1.09 == rounded_up(1.09 + 1e-12)
     assert (rounded_down(0.0977), rounded_up(0.0971)) == (0.097, 0.098)
     assert rounded_up(0.571, 2) == 0.58
 
 
-def test_a_verdict_counts_its_cases() -> None:
-    assert judged([True, True]) == "Holds"
-    assert judged([True, False]) == "Holds within limits"
-    assert judged([False]) == "Does not hold"
+def test_verdict_for_all_some_and_no_cases() -> None:
+    assert verdict_for([True, True]) == "Holds"
+    assert verdict_for([True, False]) == "Holds within limits"
+    assert verdict_for([False]) == "Does not hold"
 
 
 @given(where=st.floats(0.01, 0.99))
 @settings(max_examples=30, deadline=None)
-def test_bisection_finds_a_slope_and_a_step(where: float) -> None:
+def test_crossing_finds_a_slope_and_a_step(where: float) -> None:
     assert crossing(lambda x: x - where, 0, 1) == pytest.approx(where, abs=1e-12)
     assert crossing(lambda x: -1.0 if x < where else 1.0, 0, 1) == pytest.approx(where, abs=1e-12)
 
 
-def test_no_change_of_sign_is_our_fault() -> None:
+def test_crossing_and_first_assert_a_solution() -> None:
     with pytest.raises(AssertionError):
         crossing(lambda x: x + 1, 0, 1)
     with pytest.raises(AssertionError):

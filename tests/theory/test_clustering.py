@@ -1,4 +1,4 @@
-"""Clustered acceptance: reference values, limits, and a text walked by coins."""
+"""Clustered acceptance: reference values, limits, and a simulated text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def test_as_tabulated(stickiness: float) -> None:
 
 @given(easy=UNIT, hard=UNIT, share=UNIT, gamma=st.integers(0, 20))
 @settings(max_examples=60)
-def test_mixed_freely_it_is_the_formula(easy: float, hard: float, share: float, gamma: int) -> None:
+def test_independent_states_give_the_formula(
+    easy: float, hard: float, share: float, gamma: int
+) -> None:
     text = StickyText(easy=easy, hard=hard, easy_share=share, stickiness=0.0)
     assert tokens_per_round(text, gamma) == pytest.approx(
         expected_tokens(min(1.0, text.mean_alpha), gamma), rel=1e-9
@@ -52,7 +54,7 @@ def test_mixed_freely_it_is_the_formula(easy: float, hard: float, share: float, 
 
 @given(easy=UNIT, hard=UNIT, share=UNIT, sticks=UNIT, gamma=st.integers(0, 20))
 @settings(max_examples=80)
-def test_the_formula_promises_too_much(
+def test_the_formula_is_an_upper_bound(
     easy: float, hard: float, share: float, sticks: float, gamma: int
 ) -> None:
     text = StickyText(easy=easy, hard=hard, easy_share=share, stickiness=sticks)
@@ -62,25 +64,25 @@ def test_the_formula_promises_too_much(
     assert tokens_if_rounds_differ(text, gamma) >= formula * (1 - 1e-9)
 
 
-def test_rounds_of_one_kind_err_the_other_way() -> None:
+def test_homogeneous_rounds_exceed_the_formula() -> None:
     assert tokens_if_rounds_differ(sticky(0.5), 5) == pytest.approx(3.9001, abs=5e-5)
 
 
 @pytest.mark.parametrize("gamma", [1, 5, 12])
-def test_half_sure_half_hopeless(gamma: int) -> None:
+def test_half_certain_half_impossible(gamma: int) -> None:
     text = StickyText(easy=1.0, hard=0.0, easy_share=0.5, stickiness=1.0)
     assert tokens_per_round(text, gamma) == pytest.approx(2 * (gamma + 1) / (gamma + 2))
     mixed = StickyText(easy=1.0, hard=0.0, easy_share=0.5, stickiness=0.0)
     assert tokens_per_round(mixed, gamma) == pytest.approx(2 * (1 - 2.0 ** (-gamma - 1)))
 
 
-def test_the_limit_is_met_continuously() -> None:
+def test_the_unmixed_limit_is_continuous() -> None:
     assert tokens_per_round(sticky(1 - 1e-9), 5) == pytest.approx(
         unmixed_tokens(sticky(1.0), 5), rel=1e-7
     )
 
 
-def test_a_text_walked_by_coins() -> None:
+def test_simulated_text() -> None:
     text, rng = sticky(0.8), np.random.default_rng(5)
     count, state = 200_000, 0
     moves, coins, changes = rng.random(count), rng.random(count), text.changes
@@ -96,10 +98,10 @@ def test_a_text_walked_by_coins() -> None:
         place += run + 1
         rounds += 1
     assert place / rounds == pytest.approx(tokens_per_round(text, 5), abs=0.03)
-    assert place / rounds < expected_tokens(0.75, 5) - 0.15  # what the formula promises
+    assert place / rounds < expected_tokens(0.75, 5) - 0.15  # the formula's value
 
 
-def test_the_ends() -> None:
+def test_certain_acceptance_and_gamma_0() -> None:
     sure = StickyText(easy=1.0, hard=1.0, easy_share=0.5, stickiness=0.3)
     assert tokens_per_round(sure, math.inf) == math.inf
     assert tokens_per_round(sure, 4) == pytest.approx(5.0)
@@ -108,7 +110,7 @@ def test_the_ends() -> None:
 
 @pytest.mark.parametrize("name", ["easy", "hard", "easy_share", "stickiness"])
 @pytest.mark.parametrize("bad", [-0.1, 1.2, math.nan])
-def test_settings_outside_their_range(name: str, bad: float) -> None:
+def test_rejects_settings_out_of_range(name: str, bad: float) -> None:
     good = {"easy": 0.9, "hard": 0.4, "easy_share": 0.5, "stickiness": 0.5}
     with pytest.raises(ConfigError, match=name):
         StickyText(**{**good, name: bad})

@@ -1,4 +1,4 @@
-"""Estimators of alpha: what each tends to, and how wide its interval is."""
+"""Estimators of alpha: their limits, and the width of their intervals."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from specviz.theory.estimates import (
 from specviz.theory.speed import expected_tokens
 
 
-def test_three_of_five_is_no_alpha_of_six_tenths() -> None:
+def test_three_of_five_accepted_is_not_alpha_0_6() -> None:
     assert alpha_from_drafted(3 / 5, 5) == pytest.approx(0.8343, abs=5e-5)
     assert expected_tokens(0.6, 5) == pytest.approx(2.383, abs=5e-4)
     assert expected_tokens(alpha_from_drafted(3 / 5, 5), 5) == pytest.approx(4.0, abs=1e-12)
 
 
-def test_what_accepted_over_drafted_tends_to() -> None:
+def test_limit_of_accepted_over_drafted() -> None:
     assert drafted_share(0.8, 5) == pytest.approx(0.5379, abs=5e-5)
     assert drafted_share(0.8, 1) == pytest.approx(0.8)
     assert (drafted_share(1.0, 9), drafted_share(0.0, 9)) == (1.0, 0.0)
@@ -34,7 +34,7 @@ def test_what_accepted_over_drafted_tends_to() -> None:
 
 @given(alpha=st.floats(0.01, 1.0), gamma=st.integers(1, 20))
 @settings(max_examples=50)
-def test_the_inverse_is_one(alpha: float, gamma: int) -> None:
+def test_alpha_from_drafted_inverts_drafted_share(alpha: float, gamma: int) -> None:
     assert alpha_from_drafted(drafted_share(alpha, gamma), gamma) == pytest.approx(alpha, abs=1e-9)
 
 
@@ -44,7 +44,7 @@ def test_the_share_of_drafted_is_never_above_alpha(alpha: float, gamma: int) -> 
     assert drafted_share(alpha, gamma) <= alpha + 1e-12
 
 
-def test_tested_ones_alone_estimate_alpha() -> None:
+def test_tested_candidates_estimate_alpha() -> None:
     rng = np.random.default_rng(6)
     accepted = np.minimum(rng.geometric(0.2, 40_000) - 1, 5)
     tested = int(accepted.sum() + (accepted < 5).sum())
@@ -62,7 +62,7 @@ def test_intervals_as_tabulated() -> None:
 
 @given(tested=st.integers(1, 5000), share=st.floats(0.0, 1.0))
 @settings(max_examples=50)
-def test_an_interval_holds_its_share(tested: int, share: float) -> None:
+def test_intervals_contain_the_share(tested: int, share: float) -> None:
     accepted = round(share * tested)
     low, high = wilson_interval(accepted, tested)
     assert 0.0 <= low <= accepted / tested + 1e-12
@@ -70,7 +70,7 @@ def test_an_interval_holds_its_share(tested: int, share: float) -> None:
 
 
 @pytest.mark.parametrize(("accepted", "tested"), [(0, 0), (3, 2), (-1, 4)])
-def test_impossible_counts(accepted: int, tested: int) -> None:
+def test_rejects_impossible_counts(accepted: int, tested: int) -> None:
     with pytest.raises(ConfigError):
         alpha_from_tested(accepted, tested)
     with pytest.raises(ConfigError):
@@ -78,6 +78,6 @@ def test_impossible_counts(accepted: int, tested: int) -> None:
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
-def test_an_impossible_share(share: float) -> None:
+def test_rejects_an_impossible_share(share: float) -> None:
     with pytest.raises(ConfigError, match="between 0 and 1"):
         alpha_from_drafted(share, 5)

@@ -1,4 +1,4 @@
-"""The bets: fair under the null, exactly; rich under a bias; infinite at a forbidden token."""
+"""The bets: exactly fair under the null, growing under a bias, infinite at a forbidden token."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from specviz.theory.evalues import (
     SETS,
     STAKES,
     Emitted,
-    EmittedLawTest,
+    EmittedDistributionTest,
     Place,
     first_numbers,
     likeliest,
     log_factors,
     preferred,
 )
-from tests.theory.distributions import Law, pairs
+from tests.theory.distributions import Distribution, pairs
 
 PLACES: tuple[Place, ...] = ("start", "after an acceptance", "after a rejection", "bonus")
 DRAFT = np.array([0.5, 0.2, 0.2, 0.1])
 TARGET = np.array([0.3, 0.4, 0.1, 0.2])
 
 
-def factors(draft: Law, target: Law, place: Place) -> Law:
-    """Of every bet, for every token that may come: [vocabulary, bets]."""
+def factors(draft: Distribution, target: Distribution, place: Place) -> Distribution:
+    """Return the factors of every bet for every possible next token: [vocabulary, bets]."""
     marks = np.stack([choose(target[None], draft[None])[0] for choose in SETS.values()])
     chances = np.tile((marks * target).sum(axis=1), (len(target), 1))
     places: list[Place] = [place] * len(target)
@@ -39,8 +39,10 @@ def factors(draft: Law, target: Law, place: Place) -> Law:
 
 
 @given(pairs(), st.sampled_from(PLACES))
-def test_every_bet_is_fair_under_the_null(laws: tuple[Law, Law], place: Place) -> None:
-    draft, target = laws
+def test_every_bet_is_fair_under_the_null(
+    distributions: tuple[Distribution, Distribution], place: Place
+) -> None:
+    draft, target = distributions
     found = factors(draft, target, place)
     assert found.shape[1] == len(SETS) * len(GROUPS) * len(STAKES)
     assert found.min() > 0.0
@@ -48,9 +50,11 @@ def test_every_bet_is_fair_under_the_null(laws: tuple[Law, Law], place: Place) -
 
 
 @given(pairs(largest=4), st.integers(0, 3))
-def test_the_mean_of_all_bets_is_fair_over_several_tokens(laws: tuple[Law, Law], turn: int) -> None:
-    """All texts of three tokens, each law another one: the expected wealth is 1 exactly."""
-    draft, target = laws
+def test_the_mean_of_all_bets_is_fair_over_several_tokens(
+    distributions: tuple[Distribution, Distribution], turn: int
+) -> None:
+    """Over all texts of three tokens with different distributions the expected wealth is 1."""
+    draft, target = distributions
     size = len(target)
     rows = [np.roll(target, each) for each in range(3)]
     places: list[Place] = [PLACES[(turn + each) % 4] for each in range(3)]
@@ -64,16 +68,19 @@ def test_the_mean_of_all_bets_is_fair_over_several_tokens(laws: tuple[Law, Law],
 
 
 def watched(
-    text: tuple[int, ...], target: list[Law], draft: list[Law], places: list[Place]
-) -> EmittedLawTest:
-    test = EmittedLawTest()
+    text: tuple[int, ...],
+    target: list[Distribution],
+    draft: list[Distribution],
+    places: list[Place],
+) -> EmittedDistributionTest:
+    test = EmittedDistributionTest()
     test.observe(
         Emitted(tokens=text, target=np.array(target), draft=np.array(draft), places=places)
     )
     return test
 
 
-def test_bets_on_a_kind_of_place_rest_elsewhere() -> None:
+def test_bets_on_a_kind_of_place_abstain_elsewhere() -> None:
     for place in PLACES:
         found = factors(DRAFT, TARGET, place).reshape(4, len(GROUPS), len(SETS), len(STAKES))
         moved = [bool((found[:, at] != 1.0).any()) for at in range(len(GROUPS))]
@@ -87,10 +94,10 @@ def test_the_sets() -> None:
     assert first_numbers(target, draft)[0].tolist() == [True, False, False, False]
 
 
-def sampled(law: Law, count: int, seed: int) -> EmittedLawTest:
-    """Tokens of this law, held against the target."""
-    tokens = np.random.default_rng(seed).choice(len(law), count, p=law)
-    test = EmittedLawTest(0.01)
+def sampled(probs: Distribution, count: int, seed: int) -> EmittedDistributionTest:
+    """Test tokens sampled from ``probs`` against the target."""
+    tokens = np.random.default_rng(seed).choice(len(probs), count, p=probs)
+    test = EmittedDistributionTest(0.01)
     for begin in range(0, count, 50):
         part = tokens[begin : begin + 50].tolist()
         rows = len(part)
@@ -106,36 +113,36 @@ def sampled(law: Law, count: int, seed: int) -> EmittedLawTest:
     return test
 
 
-def test_the_target_itself_seldom_alarms() -> None:
+def test_target_samples_seldom_alarm() -> None:
     alarms = sum(sampled(TARGET, 500, seed).alarm for seed in range(300))
     assert alarms <= 9  # 1 % and three deviations
 
 
-def test_tokens_drawn_anew_after_a_rejection_alarm() -> None:
+def test_resampling_from_the_target_after_a_rejection_alarms() -> None:
     overlap = np.minimum(DRAFT, TARGET)
     assert sampled(overlap + (1.0 - overlap.sum()) * TARGET, 2000, 0).alarm
     assert not sampled(overlap + np.maximum(TARGET - DRAFT, 0.0), 2000, 0).alarm
 
 
-def test_an_alarm_stays() -> None:
+def test_an_alarm_is_permanent() -> None:
     test = sampled(DRAFT, 1000, 0)
     assert test.alarm
     highest = test.log_e
     calm = np.random.default_rng(1).choice(4, 3000, p=TARGET).tolist()
     places: list[Place] = ["start"] * 3000
-    laws = {"target": np.tile(TARGET, (3000, 1)), "draft": np.tile(DRAFT, (3000, 1))}
-    test.observe(Emitted(tokens=calm, places=places, **laws))
+    distributions = {"target": np.tile(TARGET, (3000, 1)), "draft": np.tile(DRAFT, (3000, 1))}
+    test.observe(Emitted(tokens=calm, places=places, **distributions))
     assert test.alarm
     assert test.log_e >= highest
     assert test.log_e_now < test.log_e
     assert test.tokens == 4000
 
 
-def test_at_temperature_0_another_token_is_a_certain_alarm() -> None:
+def test_a_wrong_token_at_temperature_0_is_a_certain_alarm() -> None:
     target = np.eye(4)[[2, 0, 1]]
     places: list[Place] = ["start", "after an acceptance", "bonus"]
     right = Emitted(tokens=[2, 0, 1], target=target, draft=target, places=places)
-    test = EmittedLawTest()
+    test = EmittedDistributionTest()
     for _ in range(50):
         test.observe(right)
     assert test.log_e == 0.0
@@ -148,18 +155,18 @@ def test_at_temperature_0_another_token_is_a_certain_alarm() -> None:
     assert test.p_value == 0.0
 
 
-def test_what_rounding_may_allow_is_no_certain_alarm() -> None:
+def test_a_token_possible_by_rounding_is_no_certain_alarm() -> None:
     target = np.eye(4)[[2]]
     possible = np.array([[False, True, True, False]])
     for token, certain in ((1, False), (0, True)):
-        test = EmittedLawTest()
-        laws = {"target": target, "draft": target, "possible": possible}
-        test.observe(Emitted(tokens=[token], places=["start"], **laws))
+        test = EmittedDistributionTest()
+        distributions = {"target": target, "draft": target, "possible": possible}
+        test.observe(Emitted(tokens=[token], places=["start"], **distributions))
         assert test.alarm == certain
 
 
-def test_a_bias_of_the_size_that_it_names_is_found_about_then() -> None:
-    """Half of the times by then, since the size is where the expected wealth reaches the limit."""
+def test_a_detectable_bias_is_detected_about_half_the_time() -> None:
+    """At that size the expected wealth reaches the limit."""
     count = 3000
     named = sampled(TARGET, count, 0).detectable()
     assert named is not None
@@ -174,22 +181,22 @@ def test_a_bias_of_the_size_that_it_names_is_found_about_then() -> None:
     assert more >= 36
 
 
-def test_before_any_token_no_bias_would_have_been_found() -> None:
-    test = EmittedLawTest()
+def test_nothing_is_detectable_before_the_first_token() -> None:
+    test = EmittedDistributionTest()
     assert (test.p_value, test.alarm, test.detectable()) == (1.0, False, None)
     test.observe(Emitted(tokens=[], target=np.empty((0, 4)), draft=np.empty((0, 4)), places=[]))
     assert test.tokens == 0
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, math.nan])
-def test_a_level_that_is_none_is_refused(level: float) -> None:
+def test_rejects_a_level_outside_0_to_1(level: float) -> None:
     with pytest.raises(TheoryError, match="The level is"):
-        EmittedLawTest(level)
+        EmittedDistributionTest(level)
 
 
 @pytest.mark.parametrize("row", [[0.5, 0.6], [-0.1, 1.1], [math.nan, 1.0]])
-def test_a_law_that_is_none_is_refused(row: list[float]) -> None:
-    with pytest.raises(TheoryError, match="A law is negative or does not sum to 1"):
-        EmittedLawTest().observe(
+def test_rejects_an_invalid_distribution(row: list[float]) -> None:
+    with pytest.raises(TheoryError, match="does not sum to 1"):
+        EmittedDistributionTest().observe(
             Emitted(tokens=[0], target=[row], draft=[[0.5, 0.5]], places=["start"])
         )

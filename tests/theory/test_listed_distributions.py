@@ -1,4 +1,4 @@
-"""Laws that are listed in part: what is exact stays exact, and bounds hold."""
+"""Partly listed distributions: exact where possible, otherwise bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from specviz.theory.listed_distributions import (
 SIZE = 40
 
 
-def law_of(seed: int, sharpness: float = 1.5) -> np.ndarray:
+def random_logprobs(seed: int, sharpness: float = 1.5) -> np.ndarray:
     logits = np.random.default_rng(seed).normal(0.0, sharpness, SIZE)
     return logits - np.log(np.exp(logits).sum())
 
@@ -32,7 +32,7 @@ def listed(logprobs: np.ndarray, count: int, token: int) -> ListedDistribution:
 
 
 def by_hand(logprobs: np.ndarray, filters: Filters) -> np.ndarray:
-    """The whole law under the filters, without lists."""
+    """Return the filtered distribution, computed without lists."""
     probs = np.exp(logprobs / filters.temperature)
     probs /= probs.sum()
     if filters.top_k:
@@ -48,8 +48,8 @@ def by_hand(logprobs: np.ndarray, filters: Filters) -> np.ndarray:
 
 @given(st.integers(0, 10**6), st.integers(1, SIZE), st.integers(1, SIZE))
 @settings(max_examples=200, deadline=None)
-def test_bounds_hold_and_meet_where_all_is_listed(seed: int, of_target: int, of_draft: int) -> None:
-    target, draft = law_of(seed), law_of(seed + 1)
+def test_overlap_bounds_meet_if_all_is_listed(seed: int, of_target: int, of_draft: int) -> None:
+    target, draft = random_logprobs(seed), random_logprobs(seed + 1)
     exact = np.minimum(np.exp(target), np.exp(draft)).sum()
     low, high = overlap_bounds(listed(target, of_target, 0), listed(draft, of_draft, 0))
     assert low - 1e-12 <= exact <= high + 1e-12
@@ -70,10 +70,10 @@ def test_bounds_hold_and_meet_where_all_is_listed(seed: int, of_target: int, of_
         (Filters(temperature=0.6, top_p=0.8), SIZE),
     ],
 )
-def test_odds_are_those_of_the_whole_laws(filters: Filters, count: int) -> None:
+def test_odds_equal_those_of_complete_distributions(filters: Filters, count: int) -> None:
     assert needed(filters) == (None if count == SIZE else count)
     for seed in range(30):
-        target, draft = law_of(seed), law_of(seed + 100)
+        target, draft = random_logprobs(seed), random_logprobs(seed + 100)
         token = int(np.random.default_rng(seed).integers(SIZE))
         found = score(listed(target, count, token), listed(draft, count, token), token, filters)
         if filters.temperature == 0.0:
@@ -92,14 +92,14 @@ def test_odds_are_those_of_the_whole_laws(filters: Filters, count: int) -> None:
 @pytest.mark.parametrize(
     "filters", [Filters(temperature=0.7), Filters(top_p=0.9), Filters(top_k=9)]
 )
-def test_what_the_lists_do_not_tell_is_refused(filters: Filters) -> None:
-    target, draft = listed(law_of(1), 8, 3), listed(law_of(2), 8, 3)
+def test_refuses_lists_that_do_not_determine_the_odds(filters: Filters) -> None:
+    target, draft = listed(random_logprobs(1), 8, 3), listed(random_logprobs(2), 8, 3)
     with pytest.raises(TheoryError, match="8 tokens are listed"):
         score(target, draft, 3, filters)
 
 
-def test_numbers_that_are_no_raw_law_are_seen() -> None:
-    logprobs = law_of(4)
+def test_is_raw_detects_modified_log_probabilities() -> None:
+    logprobs = random_logprobs(4)
     assert is_raw(listed(logprobs, SIZE, 0))
     assert is_raw(listed(logprobs, 5, 0))
     assert not is_raw(listed(logprobs + 8.0, 5, 0))  # logits
@@ -107,23 +107,23 @@ def test_numbers_that_are_no_raw_law_are_seen() -> None:
 
 
 def written(seed: int, count: int, *, sharpness: float) -> list[float]:
-    """Evidence against texts that were drawn from the target's law, or from a flatter one."""
+    """Return the evidence along a text sampled from the target, or from a flatter distribution."""
     draws = np.random.default_rng(seed)
     rows = []
     for place in range(count):
-        target = law_of(1000 * seed + place, 2.5)
-        law = np.exp(sharpness * target)
-        token = int(draws.choice(SIZE, p=law / law.sum()))
-        pair = listed(target, 20, token), listed(law_of(place), 20, token)
+        target = random_logprobs(1000 * seed + place, 2.5)
+        probs = np.exp(sharpness * target)
+        token = int(draws.choice(SIZE, p=probs / probs.sum()))
+        pair = listed(target, 20, token), listed(random_logprobs(place), 20, token)
         rows.append(score(*pair, token, Filters()))
     return [evidence_against(rows[: place + 1]) for place in range(count)]
 
 
-def test_a_text_of_the_target_s_law_is_seldom_doubted() -> None:
+def test_little_evidence_against_target_samples() -> None:
     highest = [max(written(seed, 40, sharpness=1.0)) for seed in range(300)]
     assert sum(each >= 20 for each in highest) <= 25  # 15 at most are expected
     assert max(highest) < 1000
 
 
-def test_a_text_of_another_law_is_doubted() -> None:
+def test_strong_evidence_against_other_distributions() -> None:
     assert sum(written(seed, 60, sharpness=0.2)[-1] >= 1000 for seed in range(20)) >= 19

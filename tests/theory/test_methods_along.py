@@ -1,7 +1,7 @@
-"""Rounds along a text for other ways to speculate, against every course that their rounds can take.
+"""Rounds along a text for other methods, against enumeration of all their rounds.
 
-What a round emits is enumerated by the rules themselves; here rounds are put one behind the other
-until they make the text. No odds of a text's own token are used for that.
+The rules themselves enumerate what a round emits; here rounds are chained until they make up the
+text. This does not use the odds of the text's tokens.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from specviz.figures.expectation import chances_along
+from specviz.figures.expectation import acceptance_along
 from specviz.record.scores import TextScores
 from specviz.theory.along import Walk, walks_along
 from specviz.theory.blocks import emitted_distribution
-from specviz.theory.couplings import coupled, equal_words, match
-from specviz.theory.own_odds import coupled_odds, match_odds, several_odds, token_odds
+from specviz.theory.couplings import coupled, match, token_matching_rule
+from specviz.theory.own_odds import coupled_odds, match_odds, multi_draft_odds, token_odds
 from specviz.theory.rounds import Emitted, Kernel, Text, chain_distribution
-from specviz.theory.trees import several_distribution, tree_distribution
+from specviz.theory.trees import multi_draft_distribution, tree_distribution
 from tests.theory.kernels import kernel
 
 VOCABULARY, LENGTH = 3, 5
@@ -32,27 +32,29 @@ def kernels(seed: int) -> tuple[Kernel, Kernel]:
     return draft, target
 
 
-def behind(law: Kernel, text: Text) -> Kernel:
-    return lambda more: law((*text, *more))
+def after(model: Kernel, text: Text) -> Kernel:
+    return lambda more: model((*text, *more))
 
 
-def chance_of(law: Kernel, text: Text) -> float:
-    return float(np.prod([law(text[:at])[token] for at, token in enumerate(text)]))
+def chance_of(model: Kernel, text: Text) -> float:
+    return float(np.prod([model(text[:at])[token] for at, token in enumerate(text)]))
 
 
 def enumerated(round_of: RoundOf, draft: Kernel, target: Kernel, text: Text, gamma: int) -> Walk:
-    """Whole rounds, given that the text was written; a limit ends it."""
-    states = {0: (1.0, 0.0, 0.0)}  # by tokens written: the chance, and with it rounds and tokens
+    """Return the whole rounds, given that the text was emitted; a limit ends it."""
+    states = {
+        0: (1.0, 0.0, 0.0)
+    }  # by tokens emitted: probability, and its products with rounds and tokens
     rounds = tokens = written = 0.0
     for at in range(LENGTH + 1):
         chance, so_far, made = states.pop(at, (0.0, 0.0, 0.0))
-        if at + gamma + 1 > LENGTH:  # what is left makes no whole round
-            rest = chance_of(behind(target, text[:at]), text[at:])
+        if at + gamma + 1 > LENGTH:  # no whole round left
+            rest = chance_of(after(target, text[:at]), text[at:])
             rounds, tokens, written = (
                 rounds + so_far * rest, tokens + made * rest, written + chance * rest,
             )  # fmt: skip
             continue
-        emitted = round_of(behind(draft, text[:at]), behind(target, text[:at]), gamma)
+        emitted = round_of(after(draft, text[:at]), after(target, text[:at]), gamma)
         for part, odds in emitted.items():
             if part == text[at : at + len(part)]:
                 old = states.get(at + len(part), (0.0, 0.0, 0.0))
@@ -73,7 +75,9 @@ def scores_of(odds: Sequence[float], **changes: tuple[float, ...]) -> TextScores
     return replace(scores, **changes)
 
 
-def laws_of(draft: Kernel, target: Kernel, text: Text) -> list[tuple[np.ndarray, np.ndarray, int]]:
+def distributions_along(
+    draft: Kernel, target: Kernel, text: Text
+) -> list[tuple[np.ndarray, np.ndarray, int]]:
     return [
         (np.asarray(draft(text[:at])), np.asarray(target(text[:at])), token)
         for at, token in enumerate(text)
@@ -87,20 +91,23 @@ def texts_of(target: Kernel) -> list[Text]:
 
 CHAINS = {
     "lossless": (token_odds, chain_distribution),
-    "match": (match_odds, lambda d, t, g: chain_distribution(d, t, g, equal_words(match))),
-    "coupled": (coupled_odds, lambda d, t, g: chain_distribution(d, t, g, equal_words(coupled))),
+    "match": (match_odds, lambda d, t, g: chain_distribution(d, t, g, token_matching_rule(match))),
+    "coupled": (
+        coupled_odds,
+        lambda d, t, g: chain_distribution(d, t, g, token_matching_rule(coupled)),
+    ),
 }
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 3])
 @pytest.mark.parametrize("rule", CHAINS)
-def test_a_chain_by_any_rule(rule: str, gamma: int) -> None:
+def test_chains_with_each_rule(rule: str, gamma: int) -> None:
     odds_of, round_of = CHAINS[rule]
     draft, target = kernels(7)
     differ = 0
     for text in texts_of(target)[::9]:
-        odds = [odds_of(*each) for each in laws_of(draft, target, text)]
-        (found,) = walks_along(chances_along(scores_of(odds)), (gamma,))
+        odds = [odds_of(*each) for each in distributions_along(draft, target, text)]
+        (found,) = walks_along(acceptance_along(scores_of(odds)), (gamma,))
         counted = enumerated(round_of, draft, target, text, gamma)
         assert (found.rounds, found.tokens) == pytest.approx((counted.rounds, counted.tokens))
         differ += found.tokens > found.rounds
@@ -110,34 +117,34 @@ def test_a_chain_by_any_rule(rule: str, gamma: int) -> None:
 @pytest.mark.parametrize("gamma", [1, 2, 3])
 @pytest.mark.parametrize("count", [2, 3])
 def test_several_drafts_with_replacement(count: int, gamma: int) -> None:
-    """Of the first candidate they have more chances; behind it there is one."""
+    """The first candidate of a round has higher odds than later ones."""
     draft, target = kernels(11)
     for text in texts_of(target)[::9]:
-        laws = laws_of(draft, target, text)
-        first = tuple(several_odds(*each, count) for each in laws)
-        scores = scores_of([token_odds(*each) for each in laws], first_odds=first)
-        (found,) = walks_along(chances_along(scores), (gamma,))
+        distributions = distributions_along(draft, target, text)
+        first = tuple(multi_draft_odds(*each, count) for each in distributions)
+        scores = scores_of([token_odds(*each) for each in distributions], first_odds=first)
+        (found,) = walks_along(acceptance_along(scores), (gamma,))
         counted = enumerated(
-            lambda d, t, g: several_distribution(d, t, count, g, replacement=True),
+            lambda d, t, g: multi_draft_distribution(d, t, count, g, replacement=True),
             draft, target, text, gamma,
         )  # fmt: skip
         assert (found.rounds, found.tokens) == pytest.approx((counted.rounds, counted.tokens))
 
 
 @pytest.mark.parametrize("threshold", [0.2, 0.5])
-def test_drafting_that_ends_where_it_is_unsure(threshold: float) -> None:
+def test_drafting_that_stops_after_unlikely_tokens(threshold: float) -> None:
     draft, target = kernels(13)
     ended = 0
     for text in texts_of(target)[::5]:
-        laws = laws_of(draft, target, text)
-        sure = tuple(float(drafted[token]) for drafted, _, token in laws)
-        scores = scores_of([token_odds(*each) for each in laws], sureness=sure)
-        (found,) = walks_along(chances_along(scores, threshold), (3,))
-        (usual,) = walks_along(chances_along(scores), (3,))
+        distributions = distributions_along(draft, target, text)
+        sure = tuple(float(drafted[token]) for drafted, _, token in distributions)
+        scores = scores_of([token_odds(*each) for each in distributions], sureness=sure)
+        (found,) = walks_along(acceptance_along(scores, threshold), (3,))
+        (usual,) = walks_along(acceptance_along(scores), (3,))
 
         def round_of(own: Kernel, other: Kernel, gamma: int) -> Emitted:
-            def unsure(said: Text) -> bool:
-                return bool(said) and bool(own(said[:-1])[said[-1]] < threshold)
+            def unsure(candidates: Text) -> bool:
+                return bool(candidates) and bool(own(candidates[:-1])[candidates[-1]] < threshold)
 
             return chain_distribution(own, other, gamma, stops=unsure)
 
@@ -151,7 +158,7 @@ def test_drafting_that_ends_where_it_is_unsure(threshold: float) -> None:
 
 
 def mean_tokens(round_of: RoundOf, draft: Kernel, target: Kernel, gamma: int) -> float:
-    """Tokens a round over all texts, by the target's law."""
+    """Return tokens per round over all texts, weighted by the target."""
     rounds = tokens = 0.0
     for text in texts_of(target):
         walk = enumerated(round_of, draft, target, text, gamma)
@@ -161,11 +168,11 @@ def mean_tokens(round_of: RoundOf, draft: Kernel, target: Kernel, gamma: int) ->
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_judged_together_or_in_a_tree_never_fewer_in_the_mean(seed: int) -> None:
+def test_blocks_and_trees_emit_no_fewer_tokens_in_the_mean(seed: int) -> None:
     draft, target = kernels(seed)
     rounds = tokens = 0.0
     for text in texts_of(target):
-        odds = [token_odds(*each) for each in laws_of(draft, target, text)]
+        odds = [token_odds(*each) for each in distributions_along(draft, target, text)]
         (walk,) = walks_along(odds, (2,))
         rounds += chance_of(target, text) * walk.rounds
         tokens += chance_of(target, text) * walk.tokens

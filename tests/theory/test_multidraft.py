@@ -13,7 +13,7 @@ from specviz.errors import TheoryError
 from specviz.theory import multidraft
 from specviz.theory.examples import REF5
 from specviz.theory.multidraft import acceptance_curves
-from tests.theory.distributions import Law, pairs
+from tests.theory.distributions import Distribution, pairs
 
 # k: naive, recursive, k-SEQ and its rho, optimal, without replacement, top-k.
 TABLE = {
@@ -43,7 +43,7 @@ def test_the_table_as_printed() -> None:
 
 @given(pairs(2, 5), st.integers(1, 5))
 @settings(max_examples=80)
-def test_the_optimum_is_the_most(pair: tuple[Law, Law], k: int) -> None:
+def test_optimal_bounds_every_rule(pair: tuple[Distribution, Distribution], k: int) -> None:
     draft, target = pair
     sets = itertools.chain.from_iterable(
         itertools.combinations(range(len(draft)), size) for size in range(len(draft) + 1)
@@ -61,7 +61,7 @@ def test_the_optimum_is_the_most(pair: tuple[Law, Law], k: int) -> None:
 
 @given(pairs(2, 5))
 @settings(max_examples=60)
-def test_without_replacement_covers(pair: tuple[Law, Law]) -> None:
+def test_without_replacement_reaches_1(pair: tuple[Distribution, Distribution]) -> None:
     curve = multidraft.without_replacement(*pair, len(pair[0]))
     assert curve[0] == pytest.approx(float(np.minimum(*pair).sum()), abs=1e-9)
     assert curve[-1] == pytest.approx(1.0, abs=1e-9)
@@ -92,7 +92,7 @@ def test_equal_models_need_one_draft() -> None:
         assert curve == pytest.approx((1.0, 1.0, 1.0), abs=1e-12)
 
 
-def test_too_many_orders_are_refused() -> None:
+def test_refuses_too_many_orders() -> None:
     rng = np.random.default_rng(4)
     with pytest.raises(TheoryError, match="fewer"):
         multidraft.without_replacement(rng.dirichlet(np.ones(40)), rng.dirichlet(np.ones(40)), 9)

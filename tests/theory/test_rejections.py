@@ -1,4 +1,4 @@
-"""Exact rejections: the papers' closed forms, reference values, and what must always hold."""
+"""Exact rejections: the papers' closed forms, reference values, and invariants."""
 
 from __future__ import annotations
 
@@ -48,29 +48,29 @@ coins = st.floats(0, 1).map(lambda chance: round(chance, 6))
 stickiness = st.sampled_from([0.0, 0.3, 0.9, 1.0])
 
 
-def laws(seed: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+def random_pair(seed: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     return rng.dirichlet(np.full(size, 0.5)), rng.dirichlet(np.full(size, 0.5))
 
 
 def by_enumeration(chains: Chains, num_drafts: int) -> float:
-    """Every text and every place where its rounds may begin: a forward sum over (token, fresh)."""
+    """Sum forward over (token, fresh): every text and every position where a round may begin."""
     state = {(x, True): float(chains.start[x]) for x in range(chains.size)}
     total = 0.0
     for step in range(chains.horizon):
         following = dict.fromkeys(itertools.product(range(chains.size), (True, False)), 0.0)
         for (before, fresh), chance in state.items():
-            draft, law = chains.draft_kernels[step, before], chains.target_kernels[step, before]
+            draft, probs = chains.draft_kernels[step, before], chains.target_kernels[step, before]
             alive = chance
             for _ in range(num_drafts if fresh else 1):
-                kept = np.minimum(draft, law)
+                kept = np.minimum(draft, probs)
                 for token in range(chains.size):
                     following[token, False] += alive * kept[token]
-                left = law - kept
+                left = probs - kept
                 alive *= left.sum()
-                law = left / left.sum() if left.sum() > 0 else law
+                probs = left / left.sum() if left.sum() > 0 else probs
             for token in range(chains.size):
-                following[token, True] += alive * law[token]
+                following[token, True] += alive * probs[token]
             total += alive
         state = following
     return total
@@ -117,8 +117,8 @@ def test_the_family_of_the_papers_figure() -> None:
     assert (np.mean(family), np.std(family)) == pytest.approx((16.334, 0.292), abs=5e-4)
 
 
-def test_no_end_of_drafts_is_proposition_1() -> None:
-    """The limit's own recursion, in which nothing is ever rejected at the root."""
+def test_infinitely_many_drafts_are_proposition_1() -> None:
+    """The limit's own recursion, in which nothing is rejected at the root."""
     chains = random_chains(10, 7, 50)
     gain = np.maximum(chains.target_kernels - chains.draft_kernels, 0.0)
     reached, rejected, total = chains.start, chains.start, 0.0
@@ -130,7 +130,7 @@ def test_no_end_of_drafts_is_proposition_1() -> None:
     assert total_rejections(chains, 10**9) == pytest.approx(total, abs=1e-9)
 
 
-def test_ten_thousand_drafts_are_quick() -> None:
+def test_ten_thousand_drafts_are_fast() -> None:
     chains = random_chains(10, 7, 50)
     begun = time.process_time()
     total_rejections(chains, 10_000)
@@ -139,7 +139,7 @@ def test_ten_thousand_drafts_are_quick() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, shapes, stickiness, st.integers(1, 6))
-def test_recursion_against_enumeration(
+def test_recursion_equals_enumeration(
     seed: int, shape: tuple[int, int], sticky: float, num_drafts: int
 ) -> None:
     chains = random_chains(seed, *shape, sticky)
@@ -161,8 +161,8 @@ def test_more_drafts_never_hurt_and_never_halve(
 
 @settings(max_examples=60, deadline=None)
 @given(seeds, st.integers(2, 9), st.integers(1, 300))
-def test_jumps_against_one_draft_after_another(seed: int, size: int, num_drafts: int) -> None:
-    draft, target = laws(seed, size)
+def test_jumps_equal_single_drafts(seed: int, size: int, num_drafts: int) -> None:
+    draft, target = random_pair(seed, size)
     left = draft_chances(draft, target, num_drafts).prod()
     improvement = total_variation(draft, target) - left
     assert batch_improvement(draft, target, num_drafts) == pytest.approx(improvement, abs=1e-12)
@@ -170,9 +170,9 @@ def test_jumps_against_one_draft_after_another(seed: int, size: int, num_drafts:
 
 @settings(max_examples=60, deadline=None)
 @given(seeds, st.integers(2, 7), st.floats(0.0, 1.0))
-def test_class_f_accepts_no_more_than_the_ratio(seed: int, size: int, share: float) -> None:
-    """Corollary 1: below the ratio one law makes it unbiased; above it none does."""
-    draft, target = laws(seed, size)
+def test_class_f_accepts_at_most_the_ratio(seed: int, size: int, share: float) -> None:
+    """Corollary 1: below the ratio one distribution makes it unbiased; above it none does."""
+    draft, target = random_pair(seed, size)
     less = share * lossless(draft, target)
     recover = forced_recovery(draft, target, less)
     assert in_class_f(draft, target, less, recover)
@@ -181,11 +181,11 @@ def test_class_f_accepts_no_more_than_the_ratio(seed: int, size: int, share: flo
     if np.any((more * draft - target) > 1e-9):
         with pytest.raises(TheoryError, match="more often than the target"):
             forced_recovery(draft, target, more)
-        for law in (target, draft, recover):
-            assert not in_class_f(draft, target, more, law)
+        for probs in (target, draft, recover):
+            assert not in_class_f(draft, target, more, probs)
 
 
-def test_below_the_ratio_costs_rejections() -> None:
+def test_accepting_below_the_ratio_costs_rejections() -> None:
     less = 0.9 * lossless(DRAFT, TARGET)
     assert 1.0 - float(less @ np.array(DRAFT)) > total_variation(DRAFT, TARGET)
     assert forced_recovery(TARGET, TARGET, np.ones(5)) == pytest.approx(TARGET)
@@ -197,7 +197,7 @@ def test_coins_as_tabulated(num_drafts: int, value: float) -> None:
 
 
 @pytest.mark.parametrize(("num_drafts", "value"), [(2, 0.1875), (4, 0.433594), (8, 0.649887)])
-def test_uniform_laws_as_tabulated(num_drafts: int, value: float) -> None:
+def test_uniform_distributions_as_tabulated(num_drafts: int, value: float) -> None:
     assert uniform_improvement(4, num_drafts) == pytest.approx(value, abs=5e-7)
     general = batch_improvement([1 / 8] * 8, [0.5, 0.5, *[0.0] * 6], num_drafts)
     assert general == pytest.approx(value, abs=5e-7)
@@ -205,13 +205,13 @@ def test_uniform_laws_as_tabulated(num_drafts: int, value: float) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(coins, coins, st.integers(1, 500) | st.just(math.inf))
-def test_coins_against_the_general_form(draft: float, target: float, num_drafts: float) -> None:
+def test_coins_equal_the_general_form(draft: float, target: float, num_drafts: float) -> None:
     general = batch_improvement([draft, 1 - draft], [target, 1 - target], num_drafts)
     assert bernoulli_improvement(draft, target, num_drafts) == pytest.approx(general, abs=1e-9)
 
 
 def test_limits() -> None:
-    assert bernoulli_improvement(1.0, 0.2, math.inf) == 0.0  # a draft that never varies
+    assert bernoulli_improvement(1.0, 0.2, math.inf) == 0.0  # a deterministic draft
     assert bernoulli_improvement(0.9, 0.5, math.inf) == pytest.approx(0.4)
     assert uniform_improvement(1, 5) == 0.0
     assert uniform_improvement(1e9, 3) == pytest.approx(0.0, abs=1e-8)
@@ -224,11 +224,11 @@ def test_limits() -> None:
 
 
 @pytest.mark.parametrize("num_drafts", [0, -1, 2.5, math.nan])
-def test_a_number_of_drafts_that_is_none(num_drafts: float) -> None:
+def test_rejects_an_invalid_number_of_drafts(num_drafts: float) -> None:
     for refused in (
         lambda: total_rejections(SMALL, num_drafts),
         lambda: uniform_improvement(4, num_drafts),
         lambda: bernoulli_improvement(0.5, 0.5, num_drafts),
     ):
-        with pytest.raises(TheoryError, match="whole number from 1"):
+        with pytest.raises(TheoryError, match="number of drafts is"):
             refused()

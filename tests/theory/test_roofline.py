@@ -1,4 +1,4 @@
-"""The roofline against reference values, and what does not fit."""
+"""The roofline against reference values, and batches that do not fit."""
 
 from __future__ import annotations
 
@@ -56,15 +56,17 @@ def test_a_long_context_keeps_verification_free_in_a_batch() -> None:
     assert serving(52, 16384).speedup(0.75, 5) > 2.0
 
 
-def test_what_fits() -> None:
+def test_rejects_batches_that_do_not_fit() -> None:
     assert largest_batch(H200, TARGET_8B, DRAFT_HALF_B, 1024) == 844
     assert largest_batch(H200, TARGET_8B, DRAFT_HALF_B, 16384) == 52
     assert serving(52, 16384).batch == 52
     with pytest.raises(ConfigError, match="At most 52 fit"):
         serving(53, 16384)
-    with pytest.raises(ConfigError, match=r"at 1,000,000 tokens.*Take a shorter context"):
+    with pytest.raises(ConfigError, match=r"at 1,000,000 tokens.*Use a shorter context"):
         serving(1, 1_000_000, "A100")
-    with pytest.raises(ConfigError, match="Not even one does: take a shorter context"):
+    with pytest.raises(
+        ConfigError, match="A batch of 1 does not fit either: use a shorter context"
+    ):
         serving(2, 1_000_000, "A100")
     target = sized(TARGET_8B, 500e9)
     with pytest.raises(ConfigError, match="The weights alone take 1,001 GB"):
@@ -78,7 +80,9 @@ def test_what_fits() -> None:
     alpha=st.floats(0.0, 1.0),
 )
 @settings(max_examples=60)
-def test_it_is_the_law_with_its_costs(batch: int, context: int, gamma: int, alpha: float) -> None:
+def test_speedup_is_the_formula_with_its_costs(
+    batch: int, context: int, gamma: int, alpha: float
+) -> None:
     place = serving(batch, context)
     v = place.verify_cost(gamma)
     assert 1.0 <= v <= gamma + 1 + 1e-12

@@ -1,4 +1,4 @@
-"""Rounds by enumeration: every exact rule writes the target's law, and a fault in each shows."""
+"""Rounds by enumeration: every exact rule emits the target's distribution; every bug shows."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from specviz.errors import TheoryError
 from specviz.theory import blocks, tradeoff
 from specviz.theory.rounds import (
-    Judging,
+    PositionRule,
     Text,
-    by_odds,
-    by_rule,
+    assuming_draft,
     chain_distribution,
     continued,
-    drawn_otherwise,
     mean_accepted,
     round_bias,
+    rule_from,
     target_distribution,
+    token_verification,
 )
-from specviz.theory.stopping import before_unsure, behind_unlikely, dropping
+from specviz.theory.stopping import after_unlikely, before_unsure, drop_unlikely
 from specviz.theory.vocabularies import shared_chances, shared_distribution, shared_kernel
-from tests.theory.distributions import Law, pairs
+from tests.theory.distributions import Distribution, pairs
 from tests.theory.kernels import ROUNDING, both, kernel, seeds, sizes, steady
 
 THREE = np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.3, 0.3])
@@ -32,14 +32,14 @@ THREE = np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.3, 0.3])
 
 @given(seeds, sizes)
 @settings(max_examples=15, deadline=None)
-def test_token_by_token_is_exact(seed: int, size: tuple[int, int]) -> None:
+def test_token_verification_is_exact(seed: int, size: tuple[int, int]) -> None:
     emitted = chain_distribution(*both(seed, *size), gamma=size[1])
     assert sum(emitted.values()) == pytest.approx(1.0, abs=ROUNDING)
     assert round_bias(emitted, both(seed, *size)[1]) < ROUNDING
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_is_the_round_that_blocks_count_token_by_token(seed: int) -> None:
+def test_chains_equal_the_token_verifier_of_blocks(seed: int) -> None:
     draft, target = both(seed, 3, 3)
     one, other = (
         chain_distribution(draft, target, 3),
@@ -51,9 +51,9 @@ def test_it_is_the_round_that_blocks_count_token_by_token(seed: int) -> None:
 
 @given(seeds, sizes)
 @settings(max_examples=10, deadline=None)
-def test_blocks_are_exact_whatever_ends_the_drafting(seed: int, size: tuple[int, int]) -> None:
+def test_blocks_are_exact_with_any_stopping_rule(seed: int, size: tuple[int, int]) -> None:
     (draft, target), (vocabulary, gamma) = both(seed, *size), size
-    for stops in (behind_unlikely(draft, 0.3), before_unsure(draft, 0.5), lambda text: False):
+    for stops in (after_unlikely(draft, 0.3), before_unsure(draft, 0.5), lambda text: False):
         emitted = blocks.emitted_distribution(
             draft, target, gamma, vocabulary, "block", stops=stops
         )
@@ -62,7 +62,7 @@ def test_blocks_are_exact_whatever_ends_the_drafting(seed: int, size: tuple[int,
         assert mean_accepted(emitted) >= mean_accepted(plain) - ROUNDING
 
 
-def test_a_block_that_ends_at_a_failed_coin_is_biased() -> None:
+def test_ending_a_block_at_a_failed_test_is_biased() -> None:
     found: list[float] = []
     for seed in range(5):
         draft, target = both(seed, 3, 3)
@@ -74,9 +74,13 @@ def test_a_block_that_ends_at_a_failed_coin_is_biased() -> None:
 
 @given(pairs(2, 6))
 @settings(max_examples=60)
-def test_a_recovered_token_must_come_from_the_leftover(pair: tuple[Law, Law]) -> None:
+def test_recovering_from_the_target_is_biased(
+    pair: tuple[Distribution, Distribution],
+) -> None:
     draft, target = map(steady, pair)
-    careless = by_rule(tradeoff.lossless, lambda _, wanted: tradeoff.law(wanted, "target"))
+    careless = rule_from(
+        tradeoff.lossless, lambda _, target: tradeoff.as_distribution(target, "target")
+    )
     bias = round_bias(chain_distribution(draft, target, 1, careless), target)
     exact = tradeoff.output_distribution(*pair, tradeoff.lossless(*pair), pair[1])
     assert bias == pytest.approx(tradeoff.total_variation(exact, pair[1]), abs=ROUNDING)
@@ -85,10 +89,10 @@ def test_a_recovered_token_must_come_from_the_leftover(pair: tuple[Law, Law]) ->
 # Typical acceptance
 
 
-def typically(epsilon: float) -> Judging:
-    return by_rule(
+def typically(epsilon: float) -> PositionRule:
+    return rule_from(
         lambda draft, target: tradeoff.typical(draft, target, epsilon),
-        lambda _, target: tradeoff.law(target, "target"),
+        lambda _, target: tradeoff.as_distribution(target, "target"),
     )
 
 
@@ -99,11 +103,11 @@ def test_typical_acceptance_by_hand() -> None:
     assert tradeoff.typical(draft, target, 0.3, 0.9).tolist() == [1, 0, 0]  # 0.3, not 0.318
     assert tradeoff.typical(draft, [0.9, 0.1, 0.0], 0.09).tolist() == [1, 1, 0]
     assert tradeoff.typical(draft, [1 - least, least, 0.0], 1.0, 0.0).tolist() == [1, 1, 0]
-    emitted = typically(0.3)(draft, target).emitted  # √0.3 / 2√2 = 0.19 < 0.25: all stand
+    emitted = typically(0.3)(draft, target).emitted  # √0.3 / 2√2 = 0.19 < 0.25: all accepted
     assert emitted == pytest.approx(draft, abs=ROUNDING)
 
 
-def test_the_threshold_is_medusas() -> None:
+def test_typical_uses_medusas_threshold() -> None:
     target = np.array([0.5, 0.3, 0.15, 0.05])
     entropy = -float((target * np.log(target)).sum())
     for epsilon in (0.02, 0.09, 0.3, 0.9):
@@ -127,9 +131,9 @@ def test_typical_acceptance_is_biased_as_computed(seed: int) -> None:
 
 @given(seeds, sizes)
 @settings(max_examples=15, deadline=None)
-def test_ending_a_draft_for_what_is_known_is_exact(seed: int, size: tuple[int, int]) -> None:
+def test_stopping_rules_are_exact(seed: int, size: tuple[int, int]) -> None:
     draft, target = both(seed, *size)
-    for stops in (behind_unlikely(draft, 0.4), before_unsure(draft, 0.6)):
+    for stops in (after_unlikely(draft, 0.4), before_unsure(draft, 0.6)):
         emitted = chain_distribution(draft, target, size[1], stops=stops)
         assert round_bias(emitted, target) < ROUNDING
         assert (
@@ -138,33 +142,33 @@ def test_ending_a_draft_for_what_is_known_is_exact(seed: int, size: tuple[int, i
         )
 
 
-def test_what_ends_a_draft() -> None:
+def test_where_drafting_stops() -> None:
     draft = steady(THREE[0])
-    behind, before = behind_unlikely(draft, 0.2), before_unsure(draft, 0.61)
-    assert [behind(text) for text in ((), (0,), (0, 2), (2, 1))] == [False, False, True, False]
+    after, before = after_unlikely(draft, 0.2), before_unsure(draft, 0.61)
+    assert [after(text) for text in ((), (0,), (0, 2), (2, 1))] == [False, False, True, False]
     assert before(())
     assert not before_unsure(draft, 0.6)(())
-    emitted = chain_distribution(draft, steady(THREE[1]), 2, stops=behind)
-    assert max(map(len, (key for key in emitted if key[0] == 2))) == 2  # no candidate behind it
+    emitted = chain_distribution(draft, steady(THREE[1]), 2, stops=after)
+    assert max(map(len, (key for key in emitted if key[0] == 2))) == 2  # no candidate after it
 
 
 def test_a_dropped_candidate_biases_the_text() -> None:
     draft, target = map(steady, THREE)
-    emitted = chain_distribution(draft, target, 1, dropping(0.2))
+    emitted = chain_distribution(draft, target, 1, drop_unlikely(0.2))
     first = continued(emitted, target, 1)
     assert [first[0,], first[1,], first[2,]] == pytest.approx([0.44, 0.33, 0.23], abs=ROUNDING)
     assert round_bias(emitted, target) == pytest.approx(0.07, abs=ROUNDING)
-    stops = behind_unlikely(draft, 0.2)
+    stops = after_unlikely(draft, 0.2)
     assert round_bias(chain_distribution(draft, target, 3, stops=stops), target) < ROUNDING
 
 
 @given(pairs(2, 6))
 @settings(max_examples=60)
-def test_nothing_dropped_is_token_by_token(pair: tuple[Law, Law]) -> None:
-    found, plain = dropping(0.0)(*pair), by_odds(*pair)
-    assert found.stands == pytest.approx(plain.stands, abs=ROUNDING)
+def test_dropping_nothing_is_token_verification(pair: tuple[Distribution, Distribution]) -> None:
+    found, plain = drop_unlikely(0.0)(*pair), token_verification(*pair)
+    assert found.accepted == pytest.approx(plain.accepted, abs=ROUNDING)
     assert found.emitted == pytest.approx(pair[1], abs=1e-9)
-    assert found.instead.sum() + found.stands.sum() == pytest.approx(1.0, abs=ROUNDING)
+    assert found.recovered.sum() + found.accepted.sum() == pytest.approx(1.0, abs=ROUNDING)
 
 
 # Vocabularies
@@ -178,39 +182,39 @@ def test_shared_tokens_are_exact(seed: int) -> None:
     draft = shared_kernel(own, SHARED, 4)
     emitted = chain_distribution(draft, target, 3)
     assert round_bias(emitted, target) < ROUNDING
-    assert not any(1 in key[:-1] for key in emitted)  # never drafted, for it is not shared
+    assert not any(1 in key[:-1] for key in emitted)  # not shared, so never drafted
     assert any(key[-1] == 1 for key in emitted)
 
 
-def test_a_law_that_is_not_made_one_again_is_biased() -> None:
+def test_verifying_without_normalisation_is_biased() -> None:
     own, target = np.array([0.3, 0.2, 0.4, 0.1]), np.array([0.3, 0.1, 0.3, 0.3])
     cut = shared_chances(own, SHARED, 4)
     assert cut.tolist() == [0.4, 0.0, 0.3, 0.1]
     draft = shared_distribution(own, SHARED, 4)
     assert draft == pytest.approx(cut / 0.8, abs=ROUNDING)
-    stands = draft * np.minimum(1.0, target / np.where(cut > 0.0, cut, 1.0))
+    accepted = draft * np.minimum(1.0, target / np.where(cut > 0.0, cut, 1.0))
     left = np.maximum(target - cut, 0.0)
-    emitted = stands + (1.0 - stands.sum()) * left / left.sum()
+    emitted = accepted + (1.0 - accepted.sum()) * left / left.sum()
     assert tradeoff.total_variation(emitted, target) > 0.05
 
 
-def test_a_draft_that_shares_nothing_is_refused() -> None:
-    with pytest.raises(TheoryError, match="no chance"):
+def test_refuses_a_draft_that_shares_nothing() -> None:
+    with pytest.raises(TheoryError, match="probability 0"):
         shared_distribution([0.0, 1.0, 0.0, 0.0], SHARED, 4)
 
 
-def test_judged_by_another_law_than_its_own_a_draft_is_biased() -> None:
+def test_assuming_another_draft_distribution_is_biased() -> None:
     draft, target = map(steady, THREE)
-    fault = drawn_otherwise([1 / 3, 1 / 3, 1 / 3])
+    fault = assuming_draft([1 / 3, 1 / 3, 1 / 3])
     assert round_bias(chain_distribution(draft, target, 2, fault), target) > 0.05
-    sound = drawn_otherwise(THREE[0])
+    sound = assuming_draft(THREE[0])
     assert round_bias(chain_distribution(draft, target, 2, sound), target) < ROUNDING
 
 
-# Counting texts
+# Enumerating texts
 
 
-def test_the_law_of_a_texts_beginning() -> None:
+def test_distribution_of_a_texts_first_tokens() -> None:
     _, target = both(1, 3, 4)
     first = target_distribution(target, 2)
     for text in itertools.product(range(3), repeat=2):
@@ -220,7 +224,7 @@ def test_the_law_of_a_texts_beginning() -> None:
     assert continued(emitted, target, 2) == pytest.approx(first, abs=ROUNDING)
 
 
-def test_ends() -> None:
+def test_extreme_gammas() -> None:
     _, target = both(1, 3, 1)
     nothing_drafted = chain_distribution(target, target, 0)
     assert continued(nothing_drafted, target, 1) == pytest.approx(target_distribution(target, 1))
@@ -230,10 +234,10 @@ def test_ends() -> None:
             chain_distribution(target, target, gamma)
 
 
-def test_no_law_sees_a_text_behind_what_was_drafted() -> None:
+def test_the_draft_is_called_only_on_reachable_texts() -> None:
     asked: list[Text] = []
 
-    def draft(text: Text) -> Law:
+    def draft(text: Text) -> Distribution:
         asked.append(text)
         return np.array([1.0, 0.0])
 

@@ -1,4 +1,4 @@
-"""Block verification simulated: the target's law, exact counts, and that a known bug is found."""
+"""Simulated block verification: the target's distribution, exact counts, and a known bug found."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = 40_000
 
 
 class Forgetful(BlockSimulator):
-    """A known bug: recover from the plain residual, whatever the weight of what was accepted."""
+    """A known bug: recover from the plain residual, ignoring the accepted block's weight."""
 
     def _extra(
         self, weight: Floats, full: np.ndarray, row: Indices, rng: np.random.Generator
@@ -33,13 +33,13 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 4, 6, None])
-def test_the_law_is_the_targets(gamma: int | None) -> None:
+def test_emits_the_target_distribution(gamma: int | None) -> None:
     found = BlockSimulator(STICKY, gamma).run(TEXTS, rng(gamma or 0))
     assert worst_deviation(found, STICKY) < 4.5
 
 
 @pytest.mark.parametrize("gamma", [2, 3, None])
-def test_a_forgotten_weight_is_found(gamma: int | None) -> None:
+def test_detects_a_forgotten_weight(gamma: int | None) -> None:
     source = rng(3)
     uneven = np.full(4, 0.5)
     chains = steady_chains(source.dirichlet(uneven, 4), source.dirichlet(uneven, 4), 8)
@@ -49,7 +49,7 @@ def test_a_forgotten_weight_is_found(gamma: int | None) -> None:
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 3, 6])
-def test_rejections_on_chains(gamma: int) -> None:
+def test_rejections_match_the_exact_count(gamma: int) -> None:
     found = BlockSimulator(STICKY, gamma).run(TEXTS, rng(gamma))
     assert deviation(found.rejections, block_rejections(STICKY, gamma)) < 4
 
@@ -61,15 +61,15 @@ def test_tokens_of_a_round(gamma: int, accepted: float) -> None:
     assert found.tokens_per_round == pytest.approx(accepted + 1, abs=0.01)
 
 
-def test_one_candidate_is_judged_as_ever() -> None:
+def test_gamma_1_equals_token_verification() -> None:
     found = BlockSimulator(STICKY, 1).run(TEXTS, rng(1))
     plain = Simulator(STICKY, lossless_rule(STICKY), 1).run(TEXTS, rng(2))
     apart = abs(found.rejections.mean - plain.rejections.mean)
     assert apart < 4 * np.hypot(found.rejections.standard_error, plain.rejections.standard_error)
 
 
-def test_it_goes_below_the_bound_of_class_f() -> None:
-    """The bound is for verdicts that do not look ahead; no contradiction."""
+def test_goes_below_the_bound_of_class_f() -> None:
+    """The bound applies to verdicts that do not depend on later candidates."""
     found = BlockSimulator(SWAPPED_12).run(TEXTS, rng())
     assert lower_bound(SWAPPED_12) == pytest.approx(4)
     assert found.rejections.interval[1] < 2.5
@@ -77,7 +77,7 @@ def test_it_goes_below_the_bound_of_class_f() -> None:
     assert worst_deviation(found, SWAPPED_12) < 4.5
 
 
-def test_ends_of_the_range() -> None:
+def test_extreme_distributions() -> None:
     cases: list[tuple[Chains, float]] = [
         (context_free_chains([1.0, 0.0], [0.0, 1.0], 6), 6),
         (context_free_chains([0.3, 0.7], [0.3, 0.7], 6), 0),
@@ -92,7 +92,7 @@ def test_ends_of_the_range() -> None:
                 assert found.rejections.mean == count == total_rejections(chains)
 
 
-def test_counts_agree_with_each_other() -> None:
+def test_counts_are_consistent() -> None:
     found = BlockSimulator(STICKY, 3).run(1_000, rng()) + BlockSimulator(STICKY, 3).run(500, rng(1))
     assert found.texts == 1_500
     assert found.rejected_at.sum() == found.rejections.total
@@ -101,6 +101,6 @@ def test_counts_agree_with_each_other() -> None:
 
 
 @pytest.mark.parametrize(("gamma", "texts"), [(0, 1), (2, 0)])
-def test_settings_out_of_range(gamma: int, texts: int) -> None:
+def test_rejects_settings_out_of_range(gamma: int, texts: int) -> None:
     with pytest.raises(TheoryError):
         BlockSimulator(STICKY, gamma).run(texts, rng())

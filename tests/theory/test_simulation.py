@@ -1,4 +1,4 @@
-"""Token-level simulation against exact values: counts, laws, and that a wrong rule is found."""
+"""Token-level simulation against exact values: counts, distributions, and wrong rules found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from specviz.theory.simulation import (
     lossless_rule,
     over_accepting_rule,
 )
-from specviz.theory.tradeoff import leftover, output_distribution, over_accept, reject_chance
+from specviz.theory.tradeoff import (
+    output_distribution,
+    over_accept,
+    reject_chance,
+    residual_distribution,
+)
 from tests.theory.counting import deviation, token_counts, worst_deviation
 
 FIGURE_2 = random_chains(10, 7, 50)
@@ -35,7 +40,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 @pytest.mark.parametrize("num_drafts", [1, 2, 4, 5, 16])
 @pytest.mark.parametrize("chains", [FIGURE_2, STICKY], ids=["figure 2", "sticky"])
-def test_rejections_meet_the_theorems(chains: Chains, num_drafts: int) -> None:
+def test_rejections_match_the_theorems(chains: Chains, num_drafts: int) -> None:
     found = Simulator(chains, lossless_rule(chains, num_drafts)).run(TEXTS, rng(num_drafts))
     assert deviation(found.rejections, total_rejections(chains, num_drafts)) < 4
     chances = rejections_by_step(chains, num_drafts)
@@ -45,7 +50,7 @@ def test_rejections_meet_the_theorems(chains: Chains, num_drafts: int) -> None:
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 5, 11, 12, 500])
-def test_rounds_of_gamma(gamma: int) -> None:
+def test_rounds_match_the_exact_count(gamma: int) -> None:
     found = Simulator(STICKY, lossless_rule(STICKY), gamma).run(TEXTS, rng(gamma))
     rejections, rounds = token_counts(STICKY, gamma)
     assert deviation(found.rejections, rejections) < 4
@@ -56,18 +61,18 @@ def test_rounds_of_gamma(gamma: int) -> None:
 
 
 def test_tokens_of_a_round() -> None:
-    """Equal odds: 1 + alpha + ... + alpha**gamma, up to what the end of the text cuts."""
+    """Equal odds: 1 + alpha + ... + alpha**gamma, except for rounds cut by the text's end."""
     chains = context_free_chains(REF5.draft, REF5.target, 2_000)
     found = Simulator(chains, lossless_rule(chains), 5).run(2_000, rng())
     assert found.tokens_per_round == pytest.approx(sum(0.7**k for k in range(6)), abs=0.01)
 
 
-def test_a_wrong_law_after_a_rejection_is_found() -> None:
-    """The check has the power it needs: recovering from the target itself fails it by far."""
+def test_detects_a_wrong_recovery_distribution() -> None:
+    """The check has enough power: recovering from the target itself fails it clearly."""
     rule = replace(lossless_rule(FIGURE_2), recover=FIGURE_2.target_kernels)
     assert worst_deviation(Simulator(FIGURE_2, rule).run(TEXTS, rng()), FIGURE_2) > 10
     batch = lossless_rule(FIGURE_2, 4)
-    early = replace(batch, recover_at_root=batch.recover)  # the first residual after the fourth
+    early = replace(batch, recover_at_root=batch.recover)  # recovers from the first residual
     assert worst_deviation(Simulator(FIGURE_2, early).run(TEXTS, rng()), FIGURE_2) > 10
     same = replace(batch, accept=np.stack([batch.accept[0]] * 4))  # each against the target
     assert worst_deviation(Simulator(FIGURE_2, same).run(TEXTS, rng()), FIGURE_2) > 10
@@ -84,12 +89,14 @@ def test_over_acceptance_at_one_position(epsilon: float, recovery: str) -> None:
     assert found.rejections.mean == pytest.approx(
         chance, abs=4 * math.sqrt(chance * (1 - chance) / TEXTS) + 1e-12
     )
-    after = leftover(REF5.draft, REF5.target) if recovery == "residual" else REF5.target
-    law = output_distribution(REF5.draft, REF5.target, accept, after)
-    assert np.all(np.abs(found.emitted[0] - law) < 4.5 * np.sqrt(law / TEXTS))
+    after = (
+        residual_distribution(REF5.draft, REF5.target) if recovery == "residual" else REF5.target
+    )
+    probs = output_distribution(REF5.draft, REF5.target, accept, after)
+    assert np.all(np.abs(found.emitted[0] - probs) < 4.5 * np.sqrt(probs / TEXTS))
 
 
-def test_over_acceptance_saves_rejections_and_is_found_biased() -> None:
+def test_over_acceptance_saves_rejections_and_is_biased() -> None:
     rule = over_accepting_rule(FIGURE_2, 0.1, "residual")
     found = Simulator(FIGURE_2, rule).run(TEXTS, rng())
     assert found.rejections.mean < 0.7 * total_rejections(FIGURE_2)
@@ -109,7 +116,7 @@ def test_batches_add_up() -> None:
     assert both.whole_rounds == one.whole_rounds + two.whole_rounds
 
 
-def test_a_seed_is_a_result() -> None:
+def test_equal_seeds_give_equal_results() -> None:
     simulator = Simulator(STICKY, lossless_rule(STICKY))
     assert simulator.run(500, rng(9)).rejections == simulator.run(500, rng(9)).rejections
     assert simulator.run(500, rng(9)).rejections != simulator.run(500, rng(8)).rejections
@@ -123,7 +130,7 @@ def test_mean_and_error() -> None:
     assert Estimate(count=1, total=3, squares=9).interval == (-math.inf, math.inf)
 
 
-def test_intervals_hold_the_exact_value_as_often_as_they_say() -> None:
+def test_intervals_have_nominal_coverage() -> None:
     simulator, exact = Simulator(STICKY, lossless_rule(STICKY)), total_rejections(STICKY)
     source = rng(5)
     intervals = [simulator.run(200, source).rejections.interval for _ in range(400)]
@@ -131,7 +138,7 @@ def test_intervals_hold_the_exact_value_as_often_as_they_say() -> None:
     assert 0.95 * 400 - 4 * math.sqrt(400 * 0.95 * 0.05) < inside
 
 
-def test_ends_of_the_range() -> None:
+def test_extreme_distributions() -> None:
     for draft, target, count in [
         ([1.0, 0.0], [0.0, 1.0], 6),
         ([0.3, 0.7], [0.3, 0.7], 0),
@@ -143,14 +150,14 @@ def test_ends_of_the_range() -> None:
         assert worst_deviation(found, chains) < 4.8
 
 
-def test_draws_follow_their_law() -> None:
-    laws = rng().dirichlet(np.full(6, 0.3), 4)
-    laws[0] = [0, 0, 1, 0, 0, 0]
-    table = alias_table(laws)
-    for row, law in enumerate(laws):
+def test_alias_draws_follow_their_distribution() -> None:
+    distributions = rng().dirichlet(np.full(6, 0.3), 4)
+    distributions[0] = [0, 0, 1, 0, 0, 0]
+    table = alias_table(distributions)
+    for row, probs in enumerate(distributions):
         drawn = table.draw(np.full(100_000, row, np.intp), rng(row))
         share = np.bincount(drawn, minlength=6) / 100_000
-        assert np.all(np.abs(share - law) <= 4.5 * np.sqrt(law / 100_000))
+        assert np.all(np.abs(share - probs) <= 4.5 * np.sqrt(probs / 100_000))
 
 
 @pytest.mark.parametrize(
@@ -162,13 +169,13 @@ def test_draws_follow_their_law() -> None:
         lambda: Simulator(STICKY, lossless_rule(STICKY)).run(0, rng()),
     ],
 )
-def test_settings_out_of_range(refused: Callable[[], object]) -> None:
+def test_rejects_settings_out_of_range(refused: Callable[[], object]) -> None:
     with pytest.raises(TheoryError):
         refused()
 
 
 def test_a_million_rounds_a_second() -> None:
-    """Well over ten are usual on one core; half of the two wished for must always be there."""
+    """Over ten million are usual on one core; one million is the required minimum."""
     simulator, source, speeds = (
         Simulator(FIGURE_2, lossless_rule(FIGURE_2), 5),
         rng(),

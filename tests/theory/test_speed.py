@@ -1,4 +1,4 @@
-"""Closed forms against the printed tables of the papers, recursions against enumeration."""
+"""Closed forms against the papers' printed tables, recursions against enumeration."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BEST = {
 
 
 @pytest.mark.parametrize(("alpha", "gamma", "speed"), TABLE_1)
-def test_tokens_a_round_as_printed(alpha: float, gamma: int, speed: float) -> None:
+def test_tokens_per_round_as_printed(alpha: float, gamma: int, speed: float) -> None:
     assert expected_tokens(alpha, gamma) == pytest.approx(speed, abs=0.005)
     assert speedup(alpha, gamma, 0.0) == expected_tokens(alpha, gamma)
 
@@ -65,7 +65,7 @@ def test_best_gamma_as_tabulated(alpha: float) -> None:
         assert (best, round(value, 3)) == (int(gamma), float(speed)), (alpha, cost)
 
 
-def test_tokens_at_the_ends_and_between() -> None:
+def test_expected_tokens_at_and_between_the_limits() -> None:
     assert expected_tokens(0.0, 7) == 1.0
     assert expected_tokens(1.0, 7) == 8.0
     assert expected_tokens(0.3, 0) == 1.0
@@ -75,23 +75,23 @@ def test_tokens_at_the_ends_and_between() -> None:
     assert expected_tokens(1 - 1e-9, 7) == pytest.approx(8 - 28e-9, abs=1e-14)
 
 
-def test_a_dear_verification_is_paid() -> None:
+def test_verification_cost_lowers_the_speedup() -> None:
     assert speedup(0.7, 2, 0.1, 1.5) == pytest.approx(2.19 / 1.7, rel=1e-14)
     assert speedup(0.7, 0, 0.1, 1.5) == 1.0
     assert best_gamma(0.7, 0.1, verify_cost=3.5) == (0, 1.0)
 
 
 def test_best_gamma_ties_and_bounds() -> None:
-    assert best_gamma(0.3, 0.3) == (0, 1.0)  # one candidate exactly breaks even
+    assert best_gamma(0.3, 0.3) == (0, 1.0)  # one candidate breaks even exactly
     assert best_gamma(0.0, 0.0) == (0, 1.0)
-    assert best_gamma(1.0, 0.1, 0.1) == (1, 10.0)  # every gamma gives 10, but for rounding
+    assert best_gamma(1.0, 0.1, 0.1) == (1, 10.0)  # every gamma gives 10, up to rounding
     assert best_gamma(1.0, 0.0) == (64, 65.0)
     assert best_gamma(0.95, 0.01, max_gamma=5)[0] == 5
     assert best_gamma(0.95, 0.01, max_gamma=0) == (0, 1.0)
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])
-def test_chances_outside_their_range_are_refused(bad: float) -> None:
+def test_rejects_alphas_out_of_range(bad: float) -> None:
     with pytest.raises(TheoryError):
         expected_tokens(bad, 3)
 
@@ -101,21 +101,21 @@ def test_rounds_along_a_text_by_hand() -> None:
     assert expected_rounds([0.3], 4) == 1.0
     # Two tokens, gamma 1: one round if the first is accepted (the second is the bonus).
     assert expected_rounds([0.25, 0.9], 1) == pytest.approx(1.75)
-    # Three tokens, gamma 2: accepted twice, 1 round; else the rest takes a round or two.
+    # Three tokens, gamma 2: both accepted, 1 round; otherwise the rest takes one or two rounds.
     # First rejected: 1 + rounds of two tokens at gamma 2 = 1 + (1 + 0.4 * 1); 0.6 accepted.
     # First accepted, second rejected: 1 + 1.
     by_hand = 0.5 * 0.6 * 1 + 0.5 * 0.4 * 2 + 0.5 * (1 + 0.6 * 1 + 0.4 * 2)
     assert expected_rounds([0.5, 0.6, 0.7], 2) == pytest.approx(by_hand)
 
 
-def test_rounds_at_the_ends() -> None:
-    assert expected_rounds([1.0] * 12, 3) == 3.0  # twelve tokens, four a round
+def test_rounds_at_extreme_odds() -> None:
+    assert expected_rounds([1.0] * 12, 3) == 3.0  # twelve tokens, four per round
     assert expected_rounds([0.0] * 12, 3) == 12.0
     assert expected_rounds([0.7] * 12, 0) == 12.0
 
 
 def _rounds_by_enumeration(odds: list[float], gamma: int) -> float:
-    """Every pattern of coins, one a token, walked as the algorithm walks."""
+    """Enumerate every pattern of verdicts, one per token."""
     total = 0.0
     for coins in itertools.product((True, False), repeat=len(odds)):
         chance = math.prod(o if coin else 1 - o for o, coin in zip(odds, coins, strict=True))

@@ -63,7 +63,7 @@ def test_the_recursion_is_the_closed_form(alpha: float, gamma: int) -> None:
     assert left[0] + 1 == pytest.approx(expected_tokens(alpha, gamma), rel=1e-12)
 
 
-def test_accepted_at_the_ends() -> None:
+def test_expected_accepted_at_the_limits() -> None:
     assert expected_accepted(1.0, 7) == 7.0
     assert expected_accepted(0.0, 7) == 0.0
     assert expected_accepted(0.5, 0) == 0.0
@@ -100,7 +100,7 @@ def test_reported_rows_agree_with_the_formula() -> None:
         assert speedup(row.alpha, row.gamma, row.c) == pytest.approx(row.expected, abs=0.07)
 
 
-def test_alpha_implied_by_chinchilla() -> None:
+def test_alpha_implied_by_chinchilla_results() -> None:
     cost = CHINCHILLA_DRAFT_MS / CHINCHILLA_TARGET_MS
     assert cost == pytest.approx(0.1277, abs=5e-5)
     implied = [alpha_for_speedup(row.speedup, cost, gamma=CHINCHILLA_GAMMA) for row in CHINCHILLA]
@@ -109,7 +109,7 @@ def test_alpha_implied_by_chinchilla() -> None:
         pytest.approx(0.7475, abs=5e-5),
         pytest.approx(0.851, abs=5e-5),
     ]
-    for row in CHINCHILLA:  # the printed times give the printed speedups, but for one
+    for row in CHINCHILLA:  # the printed times give the printed speedups, with one exception
         spread = 0.05 if row.task.startswith("XSum, nucleus") else 0.008
         assert CHINCHILLA_TARGET_MS / row.milliseconds == pytest.approx(row.speedup, abs=spread)
 
@@ -124,7 +124,7 @@ def test_alpha_for_two_and_three_times(cost: float, twice: float, thrice: float)
     assert alpha_for_speedup(3.0, cost, max_gamma=150) == pytest.approx(thrice, abs=6e-4)
 
 
-def test_the_guide_s_own_demo() -> None:
+def test_the_guides_own_demo() -> None:
     cost = 2.51 / 8.54
     assert break_even_alpha(cost, gamma=10) == pytest.approx(0.758, abs=5e-4)
     assert alpha_for_speedup(2.0, cost, gamma=10) == pytest.approx(0.9306, abs=5e-5)
@@ -136,7 +136,7 @@ def test_the_guide_s_own_demo() -> None:
 @given(cost=st.floats(0.0, 1.0))
 @settings(max_examples=30)
 def test_break_even_is_the_cost_itself(cost: float) -> None:
-    """Leviathan et al. 2023, corollary 3.9, both ways."""
+    """Leviathan et al. 2023, corollary 3.9, in both directions."""
     least = break_even_alpha(cost)
     assert least == pytest.approx(cost, abs=1e-12)
 
@@ -152,7 +152,7 @@ def test_some_gamma_pays_just_above_the_cost(alpha: float, cost: float) -> None:
         assert best == 0
 
 
-def test_goals_out_of_reach_and_met_from_the_start() -> None:
+def test_unreachable_and_trivial_goals() -> None:
     assert alpha_for_speedup(3.0, 1.0) is None
     assert break_even_alpha(0.5, verify_cost=40.0) is None
     assert break_even_alpha(0.0, verify_cost=1.0) == 0.0
@@ -164,7 +164,7 @@ def test_goals_out_of_reach_and_met_from_the_start() -> None:
     assert least_reaching(lambda alpha: alpha, 2.0) is None
 
 
-def test_the_oracle_knows_where_to_stop() -> None:
+def test_oracle_speedup_values() -> None:
     assert oracle_speedup(0.8, 0.05) == pytest.approx(1 / 0.24, rel=1e-14)
     assert oracle_speedup(1.0, 0.0) == math.inf
     assert oracle_speedup(0.0, 0.3) == 1.0
@@ -190,12 +190,12 @@ def test_free_drafts_have_no_best_length(alpha: float, verify: float) -> None:
     made = [speedup(alpha, gamma, 0.0, verify) for gamma in range(1, 20)]
     assert made == sorted(made)
     assert speedup(alpha, 4000, 0.0, verify) == pytest.approx(limit)
-    for most in (12, 64):  # both by one rule for ties
+    for most in (12, 64):  # both break ties the same way
         gammas, greatest = best_gammas(np.array([alpha]), np.array([0.0]), verify, most)
         assert (gammas[0], greatest[0]) == best_gamma(alpha, 0.0, verify, most)
 
 
-def test_where_a_best_length_is_there_or_not() -> None:
+def test_where_a_best_length_exists() -> None:
     assert no_gamma_is_best(1.0, 0.1)
     assert speedup(1.0, 100_000, 0.1) == pytest.approx(oracle_speedup(1.0, 0.1), rel=1e-3)
     assert no_gamma_is_best(1.0, 0.0)
@@ -204,25 +204,28 @@ def test_where_a_best_length_is_there_or_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "said"),
+    ("refused", "message"),
     [
-        (lambda: speedup(1.2, 3, 0.1), "acceptance is 1.2"),
+        (lambda: speedup(1.2, 3, 0.1), "acceptance probability is 1.2"),
         (lambda: speedup(0.5, 0, -1.0), "step costs -1"),
         (lambda: speedup(0.5, -1, 0.1), "γ is -1"),
         (lambda: generation_speed(0.5, 3, 0.0, 0.0), "verification costs 0"),
         (lambda: operations_factor(0.5, 3, -5.0), "step costs -5"),
-        (lambda: speedups(np.array([0.5, 2.0]), np.array([0.1, 0.1])), "acceptance is 2"),
+        (
+            lambda: speedups(np.array([0.5, 2.0]), np.array([0.1, 0.1])),
+            "acceptance probability is 2",
+        ),
         (lambda: best_gamma(0.5, math.nan), "step costs nan"),
     ],
 )
-def test_what_is_out_of_range_is_refused_in_words(refused: Callable[[], object], said: str) -> None:
-    with pytest.raises(TheoryError, match=said):
+def test_errors_name_the_value_out_of_range(refused: Callable[[], object], message: str) -> None:
+    with pytest.raises(TheoryError, match=message):
         refused()
 
 
 @given(alpha=ALPHAS, cost=st.floats(0.0, 1.0), verify=st.floats(0.5, 3.0))
 @settings(max_examples=40)
-def test_many_at_once_equal_one_by_one(alpha: float, cost: float, verify: float) -> None:
+def test_vectorised_equals_scalar(alpha: float, cost: float, verify: float) -> None:
     alphas, costs = np.array([[alpha], [0.5]]), np.array([[cost, 0.1]])
     made = speedups(alphas, costs, verify, 12)
     gammas, greatest = best_gammas(alphas, costs, verify, 12)

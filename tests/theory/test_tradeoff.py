@@ -1,4 +1,4 @@
-"""Yin et al. 2024, theorems 4 and 5: the printed values, and the line nothing falls below."""
+"""Yin et al. 2024, theorems 4 and 5: printed values, and the front that no rule falls below."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from specviz.errors import TheoryError
 from specviz.theory import tradeoff
 from specviz.theory.examples import EXAMPLES, REF5, Example
 from specviz.theory.tradeoff import rejection_and_bias, total_variation
-from tests.theory.distributions import Law, chances, pairs
+from tests.theory.distributions import Distribution, chances, pairs
 
 DRAFT, TARGET = np.array(REF5.draft), np.array(REF5.target)
 EXACT = 1e-12
 
-# epsilon: P(reject), least bias, bias with the target after a rejection, with the draft.
+# epsilon: P(reject), least bias, bias recovering from the target, and from the draft.
 OVER_ACCEPT = {
     0.0: (0.30, 0.0, 0.105, 0.195),
     0.02: (0.26, 0.04, 0.131, 0.209),
@@ -29,7 +29,7 @@ OVER_ACCEPT = {
     0.25: (0.0, 0.30, 0.30, 0.30),
     0.40: (0.0, 0.30, 0.30, 0.30),
 }
-# lenience: P(reject), least bias, bias with the target after a rejection.
+# lenience: P(reject), least bias, bias recovering from the target.
 LENIENT = {
     1.0: (0.30, 0.0, 0.105),
     0.8: (0.2125, 0.0875, 0.161875),
@@ -67,13 +67,13 @@ def test_a_hard_threshold_leaves_the_front() -> None:
 
 def test_lossless_as_printed() -> None:
     assert list(tradeoff.lossless(DRAFT, TARGET)) == near([0.5, 1, 2 / 3, 1, 1])
-    assert list(tradeoff.leftover(DRAFT, TARGET)) == near([0, 1 / 3, 0, 1 / 2, 1 / 6])
+    assert list(tradeoff.residual_distribution(DRAFT, TARGET)) == near([0, 1 / 3, 0, 1 / 2, 1 / 6])
     emitted = tradeoff.output_distribution(DRAFT, TARGET, tradeoff.lossless(DRAFT, TARGET), TARGET)
     assert list(emitted) == near([0.325, 0.29, 0.13, 0.175, 0.08])  # resampled from the target
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
-def test_examples_are_pairs_of_laws(example: Example) -> None:
+def test_examples_are_pairs_of_distributions(example: Example) -> None:
     assert len(example.draft) == len(example.target) == len(example.labels)
     assert sum(example.draft) == near(1.0)
     assert sum(example.target) == near(1.0)
@@ -81,7 +81,9 @@ def test_examples_are_pairs_of_laws(example: Example) -> None:
 
 @given(pairs(), st.data())
 @settings(max_examples=150)
-def test_no_rule_lies_below_the_front(pair: tuple[Law, Law], data: st.DataObject) -> None:
+def test_no_rule_lies_below_the_front(
+    pair: tuple[Distribution, Distribution], data: st.DataObject
+) -> None:
     draft, target = pair
     accept = data.draw(chances(len(draft)))
     recover = data.draw(pairs(len(draft), len(draft)))[0]
@@ -92,8 +94,8 @@ def test_no_rule_lies_below_the_front(pair: tuple[Law, Law], data: st.DataObject
 
 @given(pairs(), st.data())
 @settings(max_examples=150)
-def test_every_rule_above_the_lossless_one_lies_on_it(
-    pair: tuple[Law, Law], data: st.DataObject
+def test_every_rule_above_the_lossless_one_lies_on_the_front(
+    pair: tuple[Distribution, Distribution], data: st.DataObject
 ) -> None:
     draft, target = pair
     floor = tradeoff.lossless(draft, target)
@@ -101,14 +103,16 @@ def test_every_rule_above_the_lossless_one_lies_on_it(
     rejected, least = rejection_and_bias(draft, target, accept)
     assert rejected + least == near(total_variation(draft, target))
     best = tradeoff.optimum(draft, target, accept)
-    if rejected > 1e-9:  # the ordinary leftover is the member, whatever the rule
-        assert list(best.recover) == pytest.approx(list(tradeoff.leftover(draft, target)), abs=1e-7)
+    if rejected > 1e-9:  # for every such rule this is the ordinary residual
+        assert list(best.recover) == pytest.approx(
+            list(tradeoff.residual_distribution(draft, target)), abs=1e-7
+        )
 
 
 @given(pairs(), st.data())
 @settings(max_examples=100)
-def test_below_the_lossless_rule_nothing_is_biased(
-    pair: tuple[Law, Law], data: st.DataObject
+def test_rules_below_the_lossless_one_are_unbiased(
+    pair: tuple[Distribution, Distribution], data: st.DataObject
 ) -> None:
     draft, target = pair
     accept = tradeoff.lossless(draft, target) * data.draw(chances(len(draft)))
@@ -119,7 +123,7 @@ def test_below_the_lossless_rule_nothing_is_biased(
 
 @given(pairs(), st.data())
 @settings(max_examples=100)
-def test_the_optimal_set(pair: tuple[Law, Law], data: st.DataObject) -> None:
+def test_the_optimal_set(pair: tuple[Distribution, Distribution], data: st.DataObject) -> None:
     draft, target = pair
     accept = data.draw(chances(len(draft)))
     best = tradeoff.optimum(draft, target, accept)
@@ -136,7 +140,9 @@ def test_the_optimal_set(pair: tuple[Law, Law], data: st.DataObject) -> None:
 
 @given(pairs(), st.floats(0.0, 0.5))
 @settings(max_examples=100)
-def test_resampling_from_the_target(pair: tuple[Law, Law], epsilon: float) -> None:
+def test_resampling_from_the_target(
+    pair: tuple[Distribution, Distribution], epsilon: float
+) -> None:
     draft, target = pair
     accept = tradeoff.over_accept(draft, target, epsilon)
     rejected, bias = rejection_and_bias(draft, target, accept, target)
@@ -148,7 +154,7 @@ def test_resampling_from_the_target(pair: tuple[Law, Law], epsilon: float) -> No
 
 @given(pairs())
 @settings(max_examples=50)
-def test_areas_add_up(pair: tuple[Law, Law]) -> None:
+def test_areas_add_up(pair: tuple[Distribution, Distribution]) -> None:
     draft, target = pair
     made = tradeoff.areas(draft, target)
     assert list(made.accepted + made.rejected) == near(list(draft))
@@ -161,11 +167,11 @@ def test_a_whole_text_is_within_the_sum_of_its_steps() -> None:
     rng = np.random.default_rng(3)
     draft, target = (rng.dirichlet(np.ones(3), (4, 3)) for _ in range(2))
 
-    def emits(step: int, state: int) -> tuple[Law, float]:
+    def emits(step: int, state: int) -> tuple[Distribution, float]:
         pair = draft[step][state], target[step][state]
         accept = tradeoff.over_accept(*pair, 0.08)
         rejected, bias = rejection_and_bias(*pair, accept)
-        made = tradeoff.output_distribution(*pair, accept, tradeoff.leftover(*pair))
+        made = tradeoff.output_distribution(*pair, accept, tradeoff.residual_distribution(*pair))
         assert total_variation(made, pair[1]) == near(bias)
         assert rejected + bias == near(total_variation(*pair))
         return made, bias
@@ -176,16 +182,16 @@ def test_a_whole_text_is_within_the_sum_of_its_steps() -> None:
         for step, token in enumerate(text):
             state = text[step - 1] if step else 0
             made, bias = emits(step, state)
-            if set(text[step:]) == {0}:  # each text so far is met once
+            if set(text[step:]) == {0}:  # visit each prefix once
                 biases[step] += emitted * bias
             emitted, wanted = emitted * made[token], wanted * target[step][state][token]
         distance += 0.5 * abs(emitted - wanted)
     assert 0.05 < distance <= sum(biases)
 
 
-def test_simulation_lands_on_the_exact_point() -> None:
+def test_simulation_matches_the_exact_point() -> None:
     accept = tradeoff.over_accept(DRAFT, TARGET, 0.05)
-    for recover in (tradeoff.leftover(DRAFT, TARGET), TARGET, DRAFT):
+    for recover in (tradeoff.residual_distribution(DRAFT, TARGET), TARGET, DRAFT):
         rng = np.random.default_rng(11)
         halves = [
             tradeoff.simulate(DRAFT, TARGET, accept, recover, trials=100_000, rng=rng)
@@ -200,12 +206,12 @@ def test_simulation_lands_on_the_exact_point() -> None:
         assert abs(bias - expected[1]) < 2 * far < 0.006
 
 
-def test_ends_that_have_no_rejection_or_no_overlap() -> None:
+def test_no_overlap_and_no_rejection() -> None:
     apart = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     assert rejection_and_bias(*apart, tradeoff.lossless(*apart)) == (1.0, 0.0)
     assert rejection_and_bias(*apart, np.ones(2)) == (0.0, 1.0)
     assert rejection_and_bias(DRAFT, DRAFT, tradeoff.lossless(DRAFT, DRAFT)) == (0.0, 0.0)
-    assert list(tradeoff.leftover(DRAFT, DRAFT)) == list(DRAFT)
+    assert list(tradeoff.residual_distribution(DRAFT, DRAFT)) == list(DRAFT)
     rng = np.random.default_rng(0)
     tally = tradeoff.simulate(*apart, np.ones(2), apart[1], trials=100, rng=rng)
     assert (tally.rejected, list(tally.emitted)) == (0, [100, 0])
@@ -226,7 +232,7 @@ def test_ends_that_have_no_rejection_or_no_overlap() -> None:
         lambda: tradeoff.optimum(DRAFT, TARGET, [0.5, 0.5, 0.5, 0.5, 1.5]),
     ],
 )
-def test_what_is_no_law_is_refused(call: object) -> None:
+def test_rejects_invalid_distributions_and_rules(call: object) -> None:
     assert callable(call)
     with pytest.raises(TheoryError, match=r"\. [A-Z]"):
         call()

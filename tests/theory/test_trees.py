@@ -1,4 +1,4 @@
-"""Several drafts and trees: exact by enumeration, the same by brute force, and faults that show."""
+"""Several drafts and trees: exact by enumeration, equal to brute force, and bugs detected."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from specviz.theory.rounds import (
     mean_accepted,
     round_bias,
 )
-from specviz.theory.trees import judged_siblings, several_distribution, tree_distribution
-from tests.theory.distributions import Law, pairs
+from specviz.theory.trees import multi_draft_distribution, sibling_outcome, tree_distribution
+from tests.theory.distributions import Distribution, pairs
 from tests.theory.kernels import ROUNDING, both, kernel, seeds, sizes
 
 COUNTS = st.integers(1, 4)
@@ -32,10 +32,10 @@ SHAPES = [(3, 2, 1), (2, 2, 2, 2), (4, 1, 2), (1, 3)]
 
 @given(pairs(2, 6), COUNTS, st.booleans())
 @settings(max_examples=80, deadline=None)
-def test_a_place_has_the_law_of_the_target(
-    pair: tuple[Law, Law], count: int, replacement: bool
+def test_siblings_emit_the_target_distribution(
+    pair: tuple[Distribution, Distribution], count: int, replacement: bool
 ) -> None:
-    found = judged_siblings(*pair, count, replacement=replacement)
+    found = sibling_outcome(*pair, count, replacement=replacement)
     assert found.emitted == pytest.approx(pair[1], abs=ROUNDING)
 
 
@@ -45,7 +45,7 @@ def test_several_drafts_are_exact(
     seed: int, size: tuple[int, int], count: int, replacement: bool
 ) -> None:
     draft, target = both(seed, *size)
-    emitted = several_distribution(draft, target, count, size[1], replacement=replacement)
+    emitted = multi_draft_distribution(draft, target, count, size[1], replacement=replacement)
     assert sum(emitted.values()) == pytest.approx(1.0, abs=ROUNDING)
     assert round_bias(emitted, target) < ROUNDING
     assert (
@@ -65,21 +65,27 @@ def test_trees_are_exact(shape: tuple[int, ...], replacement: bool) -> None:
 
 def test_one_draft_is_a_chain() -> None:
     draft, target = both(3, 3, 3)
-    assert several_distribution(draft, target, 1, 3) == pytest.approx(
+    assert multi_draft_distribution(draft, target, 1, 3) == pytest.approx(
         chain_distribution(draft, target, 3)
     )
 
 
-# The same by drawing every tree and tossing every coin
+# Brute force over every tree and every verdict
 
 
-def drawn(law: Law, count: int, replacement: bool) -> list[tuple[tuple[int, ...], float]]:
-    """Every order in which siblings are drawn, and its chance."""
+def drawn(
+    probs: Distribution, count: int, replacement: bool
+) -> list[tuple[tuple[int, ...], float]]:
+    """Return every order in which siblings can be drawn, and its probability."""
     orders: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
     for _ in range(count):
         grown = []
         for order, chance in orders:
-            left = law if replacement else np.where(np.isin(np.arange(len(law)), order), 0.0, law)
+            left = (
+                probs
+                if replacement
+                else np.where(np.isin(np.arange(len(probs)), order), 0.0, probs)
+            )
             if left.sum() == 0.0:
                 grown.append((order, chance))
                 continue
@@ -94,7 +100,7 @@ def drawn(law: Law, count: int, replacement: bool) -> list[tuple[tuple[int, ...]
 def walked(
     draft: Kernel, target: Kernel, shape: tuple[int, ...], replacement: bool, text: Text = ()
 ) -> Emitted:
-    """What is emitted below a node: the siblings first, then coin after coin."""
+    """Return what is emitted below a node: draw all siblings first, then test each."""
     found: Emitted = defaultdict(float)
     if not shape:
         return {(token,): odds for token, odds in enumerate(np.asarray(target(text)).tolist())}
@@ -121,9 +127,7 @@ def walked(
 
 @pytest.mark.parametrize("replacement", [False, True])
 @pytest.mark.parametrize("shape", [(2, 1, 1), (3, 2), (2, 2, 1)])
-def test_it_is_what_every_tree_and_every_coin_come_to(
-    shape: tuple[int, ...], replacement: bool
-) -> None:
+def test_tree_distribution_equals_brute_force(shape: tuple[int, ...], replacement: bool) -> None:
     draft, target = both(7, 3, len(shape))
     wanted = walked(draft, target, shape, replacement)
     emitted = tree_distribution(draft, target, shape, replacement=replacement)
@@ -131,67 +135,69 @@ def test_it_is_what_every_tree_and_every_coin_come_to(
         assert emitted.get(key, 0.0) == pytest.approx(wanted[key], abs=ROUNDING), key
 
 
-# Acceptance, against other formulas for it
+# Acceptance against other formulas
 
 
 @given(pairs(2, 6), COUNTS)
 @settings(max_examples=60, deadline=None)
-def test_with_replacement_it_is_recursive_rejection(pair: tuple[Law, Law], count: int) -> None:
-    found = judged_siblings(*pair, count, replacement=True)
-    assert found.stands.sum() == pytest.approx(multidraft.recursive(*pair, count), abs=ROUNDING)
+def test_with_replacement_equals_recursive_rejection(
+    pair: tuple[Distribution, Distribution], count: int
+) -> None:
+    found = sibling_outcome(*pair, count, replacement=True)
+    assert found.accepted.sum() == pytest.approx(multidraft.recursive(*pair, count), abs=ROUNDING)
     chosen, none = root_step(*pair, count, True)
-    assert found.stands == pytest.approx(chosen, abs=ROUNDING)
-    assert found.instead == pytest.approx(none, abs=ROUNDING)
+    assert found.accepted == pytest.approx(chosen, abs=ROUNDING)
+    assert found.recovered == pytest.approx(none, abs=ROUNDING)
 
 
-def test_without_replacement_it_is_sequoias_while_the_draft_has_tokens() -> None:
+def test_without_replacement_equals_sequoia_while_the_draft_has_tokens() -> None:
     curve = multidraft.without_replacement(REF5.draft, REF5.target, 4)
-    found = [judged_siblings(REF5.draft, REF5.target, k).stands.sum() for k in (1, 2, 3, 4)]
+    found = [sibling_outcome(REF5.draft, REF5.target, k).accepted.sum() for k in (1, 2, 3, 4)]
     assert found == pytest.approx(list(curve), abs=ROUNDING)
 
 
 def test_a_draft_that_has_run_out_has_fewer_children() -> None:
     draft, target = [0.5, 0.5, 0.0], [0.2, 0.2, 0.6]
-    two, four = (judged_siblings(draft, target, count) for count in (2, 4))
-    assert four.stands == pytest.approx(two.stands, abs=0.0)
+    two, four = (sibling_outcome(draft, target, count) for count in (2, 4))
+    assert four.accepted == pytest.approx(two.accepted, abs=0.0)
     assert four.emitted == pytest.approx(target, abs=ROUNDING)
 
 
-# Faults
+# Bugs
 
 
-def test_siblings_judged_by_the_drafts_law_are_biased() -> None:
-    """Without replacement a sibling is drawn from what the ones before left of the draft's law."""
+def test_testing_siblings_against_the_draft_is_biased() -> None:
+    """Without replacement, earlier siblings are removed from the distribution it is drawn from."""
     worst = 0.0
     for seed in range(300):
         rng = np.random.default_rng(seed)
         draft, target = rng.dirichlet(np.full(3, 0.6)), rng.dirichlet(np.full(3, 0.6))
         if min(draft.min(), target.min()) > 1e-3:
-            found = judged_siblings(draft, target, 2, own=False).emitted
+            found = sibling_outcome(draft, target, 2, own=False).emitted
             worst = max(worst, 0.5 * float(np.abs(found - target).sum()))
     assert worst > 0.2
     draft, target = kernel(1, 0, 3, 3), kernel(1, 1, 3, 3)
     for shape in SHAPES[:1]:
         assert round_bias(tree_distribution(draft, target, shape, own=False), target) > 0.01
-    emitted = several_distribution(draft, target, 3, 3, replacement=False, own=False)
+    emitted = multi_draft_distribution(draft, target, 3, 3, replacement=False, own=False)
     assert round_bias(emitted, target) > 0.01
 
 
-def test_with_replacement_the_drafts_law_is_their_own() -> None:
+def test_with_replacement_siblings_are_drawn_from_the_draft() -> None:
     draft, target = both(2, 3, 2)
-    emitted = several_distribution(draft, target, 3, 2, own=False)
+    emitted = multi_draft_distribution(draft, target, 3, 2, own=False)
     assert round_bias(emitted, target) < ROUNDING
 
 
-def test_too_many_orders_are_refused() -> None:
+def test_refuses_too_many_orders() -> None:
     rng = np.random.default_rng(4)
     with pytest.raises(TheoryError, match="fewer"):
-        judged_siblings(rng.dirichlet(np.ones(40)), rng.dirichlet(np.ones(40)), 9)
+        sibling_outcome(rng.dirichlet(np.ones(40)), rng.dirichlet(np.ones(40)), 9)
     with pytest.raises(TheoryError, match="smaller"):
         tree_distribution(lambda text: [0.5, 0.5], lambda text: [0.5, 0.5], [1] * 40)
 
 
-def test_orders_are_all_of_them() -> None:
-    law = np.array([0.5, 0.3, 0.2])
-    assert len(drawn(law, 2, False)) == len(list(itertools.permutations(range(3), 2)))
-    assert sum(chance for _, chance in drawn(law, 3, False)) == pytest.approx(1.0)
+def test_drawn_enumerates_all_orders() -> None:
+    probs = np.array([0.5, 0.3, 0.2])
+    assert len(drawn(probs, 2, False)) == len(list(itertools.permutations(range(3), 2)))
+    assert sum(chance for _, chance in drawn(probs, 3, False)) == pytest.approx(1.0)

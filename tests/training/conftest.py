@@ -1,4 +1,4 @@
-"""A small corpus with structure enough to learn from, and one thread."""
+"""Fixtures: a small corpus with learnable structure, and one thread."""
 
 from __future__ import annotations
 

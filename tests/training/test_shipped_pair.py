@@ -1,4 +1,4 @@
-"""The pair in the box: its size, its cards, and the trace it made for the first screen."""
+"""The shipped pair: its size, its cards and the recorded first trace."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_every_verdict_of_the_first_trace_can_be_replayed(first_trace: Trace) ->
     tested = [c for entry in first_trace.rounds for c in entry.candidates if c.tested]
     assert len(tested) > 50
     for candidate in tested:
-        stands = candidate.uniform * candidate.draft_prob < candidate.target_prob
-        assert stands == (candidate.verdict == "accepted")
+        accepted = candidate.uniform * candidate.draft_prob < candidate.target_prob
+        assert accepted == (candidate.verdict == "accepted")
 
 
 def test_loading_takes_under_a_second() -> None:
-    """A process's first load, in processor time: the least of three. Twice the bound fails."""
+    """Takes the minimum processor time of three first loads; fails at twice the bound."""
     code = (
         "import os, time, numba, torch, transformers\n"
         "from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM\n"
@@ -86,7 +86,7 @@ def test_loading_takes_under_a_second() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     seconds = min(float(each) for each in done.stdout.split())
-    print(f"loading the embedded pair: {seconds:.2f} s of the processor")
+    print(f"loading the embedded pair: {seconds:.2f} s of processor time")
     assert seconds < 2.0
 
 

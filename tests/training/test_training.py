@@ -1,4 +1,4 @@
-"""The training: it learns, it resumes where it stood, and what it makes is a pair."""
+"""Training: the models learn, training resumes exactly, and the result is a usable pair."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specviz.record.trace import RunConfig
 from specviz.training import __main__ as command
 from specviz.training.corpus import draw_batch, encode_documents, read_sources
 from specviz.training.evaluate import agreement, held_out_loss
-from specviz.training.loop import Workplace, train
+from specviz.training.loop import TrainingSetup, train
 from specviz.training.models import build, next_token_loss
 from specviz.training.recipe import MINIATURE, Schedule, Stage
 from specviz.training.tokenizer import train_tokenizer
@@ -25,8 +25,8 @@ from specviz.training.tokenizer import train_tokenizer
 @pytest.fixture(scope="module")
 def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("out")
-    asked = ["--corpus", str(corpus), "--out", str(out), "--recipe", "miniature"]
-    assert command.main([*asked, "--threads", "1"]) == 0
+    arguments = ["--corpus", str(corpus), "--out", str(out), "--recipe", "miniature"]
+    assert command.main([*arguments, "--threads", "1"]) == 0
     return out
 
 
@@ -44,7 +44,7 @@ def test_the_draft_learns_the_targets_distribution(trained: Path) -> None:
     assert _log(trained / "draft")[-1]["acceptance_t1"] > 0.75
 
 
-def test_what_comes_out_is_a_pair(trained: Path) -> None:
+def test_the_result_is_a_usable_pair(trained: Path) -> None:
     folder = trained / "pair"
     pair = load_pair(
         PairSpec(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
@@ -55,11 +55,11 @@ def test_what_comes_out_is_a_pair(trained: Path) -> None:
     assert accepted / sum(entry.num_tested for entry in rounds) > 0.6
 
 
-def test_a_second_run_finds_everything_done(trained: Path, corpus: Path) -> None:
+def test_a_second_run_trains_nothing(trained: Path, corpus: Path) -> None:
     before = (trained / "pair" / "target" / "model.safetensors").read_bytes()
     steps = len(_log(trained / "target"))
-    asked = ["--corpus", str(corpus), "--out", str(trained), "--recipe", "miniature"]
-    assert command.main([*asked, "--threads", "1"]) == 0
+    arguments = ["--corpus", str(corpus), "--out", str(trained), "--recipe", "miniature"]
+    assert command.main([*arguments, "--threads", "1"]) == 0
     assert len(_log(trained / "target")) == steps
     assert (trained / "pair" / "target" / "model.safetensors").read_bytes() == before
 
@@ -75,7 +75,7 @@ def _tiny_schedule(steps: int) -> Schedule:
     )
 
 
-def test_a_run_cut_short_ends_where_an_uncut_one_does(corpus: Path, tmp_path: Path) -> None:
+def test_resumed_training_equals_uninterrupted_training(corpus: Path, tmp_path: Path) -> None:
     sources = read_sources(corpus)
     tokenizer = train_tokenizer(sources["tinystories"].training, 300)
     streams = {"tinystories": encode_documents(tokenizer, sources["tinystories"].training)}
@@ -91,8 +91,8 @@ def test_a_run_cut_short_ends_where_an_uncut_one_does(corpus: Path, tmp_path: Pa
 
     def run(name: str, objective: object) -> nn.Module:
         model = build(MINIATURE.target, tokenizer, 0, cpu)
-        place = Workplace(device=cpu, seed=0, folder=tmp_path / name, checkpoint_seconds=0.0)
-        train(model, objective, lambda _: {}, streams, _tiny_schedule(12), place)  # type: ignore[arg-type]
+        setup = TrainingSetup(device=cpu, seed=0, folder=tmp_path / name, checkpoint_seconds=0.0)
+        train(model, objective, lambda _: {}, streams, _tiny_schedule(12), setup)  # type: ignore[arg-type]
         return model
 
     whole = run("whole", next_token_loss)
@@ -110,7 +110,7 @@ def test_held_out_documents_are_never_trained_on(corpus: Path) -> None:
     assert not set(source.held_out) & set(source.training)
 
 
-def test_a_batch_depends_on_seed_and_step_alone(corpus: Path) -> None:
+def test_a_batch_depends_only_on_seed_and_step(corpus: Path) -> None:
     sources = read_sources(corpus)
     tokenizer = train_tokenizer(sources["tinystories"].training, 300)
     streams = {"tinystories": encode_documents(tokenizer, sources["tinystories"].training)}
@@ -121,13 +121,13 @@ def test_a_batch_depends_on_seed_and_step_alone(corpus: Path) -> None:
     assert not torch.equal(once, draw_batch(streams, stage, 4, 17))
 
 
-def test_a_model_agrees_with_itself_and_not_with_a_stranger(corpus: Path) -> None:
+def test_a_model_agrees_with_itself_but_not_with_another(corpus: Path) -> None:
     sources = read_sources(corpus)
     tokenizer = train_tokenizer(sources["tinystories"].training, 300)
     stream = encode_documents(tokenizer, sources["tinystories"].held_out)
     cpu = torch.device("cpu")
     one, other = (build(MINIATURE.target, tokenizer, seed, cpu) for seed in (0, 1))
-    for parameter in other.parameters():  # else both echo their input: tied embeddings
+    for parameter in other.parameters():  # with tied embeddings, both would else echo their input
         nn.init.normal_(parameter, std=0.5)
     same = agreement(one, one, stream, 2000)
     assert same.overlap == pytest.approx(1.0, abs=1e-5)
@@ -148,7 +148,7 @@ def test_training_without_an_output_folder_is_refused(
     assert "--out" in capsys.readouterr().err
 
 
-def test_shapes_are_measured_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shapes_are_measured_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--shapes", "--threads", "1"]) == 0
     table = capsys.readouterr().out
     assert "| target 12 × 192 | 6.10 M |" in table

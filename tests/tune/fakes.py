@@ -1,4 +1,4 @@
-"""A maker whose runs are written by hand: how fast a lane is, is known."""
+"""A maker of runs with given speeds."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from specviz.tune.surface import Cell
 from tests.traces import Passes, make_environment, make_model, make_trace, timed
 from tests.tune.scored import costs, text_of
 
-STEP = 0.01  # seconds of the target alone a token
+STEP = 0.01  # seconds per token of the target alone
 ROUNDS = ("aa", "ar", "rd")  # of six tokens
 
 
 class FakeMaker:
-    """``speed`` says how many times as fast as the target alone an order's run is; None for a run
-    without a whole round. ``orders`` has what was asked for, warm-ups left out."""
+    """``speed`` returns the speedup of an order's run; None for a run without a whole round.
+
+    ``orders`` lists the requested runs without warm-ups.
+    """
 
     doing = ""
 
@@ -70,7 +72,7 @@ class FakeMaker:
 
 
 def candidate_of(label: str, *, gammas: Sequence[int] = (1, 2, 4), **config: Any) -> Candidate:
-    """With its texts and costs, as if it had been scored."""
+    """Return a scored candidate with texts and costs."""
     settings = replace(RunConfig(), **config)
     texts = tuple(
         text_of([0.9 - 0.01 * place] * 40, temperature=temperature)

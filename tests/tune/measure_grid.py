@@ -1,10 +1,9 @@
-"""Expected against measured speedup: ``python -m tests.tune.measure_grid [BODY]``, quiet machine.
+"""Compare expected with measured speedups: ``python -m tests.tune.measure_grid [BODY]``.
 
-Sixteen cells, four γ at four temperatures, of the embedded pair (with a body of the target, such as
-90M, where one is named): first expected, then measured on four prompts of three kinds. Printed are
-every cell, how far expectation and measurement are apart, and, for each kind of text, what the γ
-that was advised reached of the best that was measured. Step costs come from the data folder: in a
-new one they are measured first.
+Needs a quiet machine. Sixteen cells (four γ at four temperatures) of the embedded pair, with a body
+of the target if given, such as 90M, are first expected, then measured on four prompts of three
+kinds. Prints every cell, the errors, and for each kind of text the share of the best measured
+speedup that the advised γ reached. Step costs come from the data folder, or are measured first.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ def main(body: str = "none") -> None:
         gammas=GAMMAS,
     )
     maker = InProcessMaker(lambda _progress: None, budget=SECONDS)
-    work = TuneJob(question, maker)
-    work.carry_out()
-    assert work.error is None, work.error
-    answer = work.answer
+    job = TuneJob(question, maker)
+    job.carry_out()
+    assert job.error is None, job.error
+    answer = job.answer
     (candidate,) = answer.candidates
     choices: list[Choice] = [(candidate, each) for each in candidate.surface.cells]
     measuring = CellsJob(choices, question.items, maker, None)
     measuring.carry_out()
     assert measuring.error is None, measuring.error
-    _tell_cells(measuring)
-    _tell_kinds(answer, measuring)
+    _print_cells(measuring)
+    _print_kinds(answer, measuring)
 
 
 def _items() -> Iterator[SuiteItem]:
@@ -62,18 +61,18 @@ def _items() -> Iterator[SuiteItem]:
         yield from [each for each in preset_suite() if each.kind == kind][:PROMPTS]
 
 
-def _tell_cells(work: CellsJob) -> None:
-    for each in work.cells:
+def _print_cells(job: CellsJob) -> None:
+    for each in job.cells:
         print(
             f"γ {each.gamma} T {each.temperature:g}: expected {each.expected:.2f}, measured "
             f"{each.speedup:.2f} ({each.low:.2f} to {each.high:.2f}), off by {each.error:+.1%}"
         )
-    errors = [abs(each.error) for each in work.cells if each.error is not None]
+    errors = [abs(each.error) for each in job.cells if each.error is not None]
     print(f"median absolute error of {len(errors)} cells: {median(errors):.1%}")
 
 
-def _tell_kinds(answer: Answer, work: CellsJob) -> None:
-    """The γ advised for a kind is that of the surface of its texts alone."""
+def _print_kinds(answer: Answer, job: CellsJob) -> None:
+    """Print how well the γ advised for each kind, from its texts alone, performed."""
     (candidate,) = answer.candidates
     for kind in KINDS:
         texts = [each for each in candidate.texts if each.prompt.kind == kind]
@@ -82,17 +81,17 @@ def _tell_kinds(answer: Answer, work: CellsJob) -> None:
         for temperature in TEMPERATURES:
             advised = own.best_at(temperature)
             assert advised is not None
-            speeds = {gamma: _speed(work, kind, gamma, temperature) for gamma in GAMMAS}
+            speeds = {gamma: _speed(job, kind, gamma, temperature) for gamma in GAMMAS}
             shares.append(speeds[advised.gamma] / max(speeds.values()))
-        told = ", ".join(f"{each:.3f}" for each in shares)
-        print(f"{kind}: the advised γ reached {told} of the best measured, by temperature")
+        output = ", ".join(f"{each:.3f}" for each in shares)
+        print(f"{kind}: the advised γ reached {output} of the best measured, by temperature")
 
 
-def _speed(work: CellsJob, kind: str, gamma: int, temperature: float) -> float:
+def _speed(job: CellsJob, kind: str, gamma: int, temperature: float) -> float:
     runs: list[LaneRun] = [
         each
-        for each in work.measured
-        if work.plan.items[each.job.item].kind == kind
+        for each in job.measured
+        if job.plan.items[each.job.item].kind == kind
         and (each.trace.config.gamma, each.trace.config.temperature) == (gamma, temperature)
     ]
     return math.exp(fmean(math.log(each.figures.speedup_observed or math.nan) for each in runs))

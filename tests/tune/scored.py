@@ -1,4 +1,4 @@
-"""Scored texts made by hand, and step costs whose every value is a formula."""
+"""Scored texts made by hand, and step costs given by formulas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from specviz.record.scores import CopiedRounds, Law, ScoredText, TextScores
+from specviz.record.scores import CopiedRounds, SamplingParams, ScoredText, TextScores
 from specviz.record.trace import Prompt, StepCosts
 from tests.traces import make_prompt
 
@@ -15,7 +15,7 @@ TARGET, ROW, DRAFT, LATER, SECOND = 10.0, 0.5, 1.0, 0.8, 0.3
 
 
 def longer(context: float) -> float:
-    """How many times as long every step takes in a context of so many tokens."""
+    """Return the factor by which a context slows every step down."""
     return 1.0 + context / 500.0
 
 
@@ -28,7 +28,7 @@ def verification(context: float, rows: int) -> float:
 
 
 def draft_phase(context: float, gamma: int, bonus_share: float) -> float:
-    """The first step is fed a second token after a bonus; later steps cost less."""
+    """The first step reads a second token after a bonus; later steps cost less."""
     return (DRAFT + SECOND * bonus_share + LATER * (gamma - 1)) * longer(context)
 
 
@@ -67,7 +67,7 @@ def text_of(
 ) -> ScoredText:
     text = ScoredText(
         prompt=prompt_of(prompt),
-        law=Law(temperature=temperature),
+        sampling=SamplingParams(temperature=temperature),
         token_ids=tuple(range(len(odds))),
         token_texts=tuple(f" w{place}" for place in range(len(odds))),
         ends=False,
@@ -80,7 +80,7 @@ def text_of(
 def copied_text(
     length: int, rounds: Sequence[tuple[int, int, int]], gamma: int, **changes: Any
 ) -> ScoredText:
-    """Of prompt lookup: where each round begins, what it drafts, what it emits."""
+    """Return a text of prompt lookup, from each round's start, drafted and emitted counts."""
     starts, drafted, emitted = zip(*rounds, strict=True) if rounds else ((), (), ())
     found = CopiedRounds(gamma=gamma, starts=starts, drafted=drafted, emitted=emitted)
     return text_of([1.0] * length, scores=None, copied=(found,), **changes)

@@ -1,4 +1,4 @@
-"""Candidates ranked, what another draft would be worth, the advice in words and the JSON object."""
+"""Ranking, gains from a better draft, the advice, and the JSON of an answer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from specviz.tune.advice import advice, reason
 from specviz.tune.answer import (
     Answer,
     Candidate,
+    gain_from_acceptance,
+    gain_from_speed,
     matches_of,
-    worth_of_acceptance,
-    worth_of_speed,
 )
 from specviz.tune.given_costs import given_costs
 from specviz.tune.measuring import MeasuredCell
@@ -57,7 +57,7 @@ def lookup(label: str, rounds: list[tuple[int, int, int]]) -> Candidate:
 # Ranking
 
 
-def test_candidates_are_ranked_by_their_best_cell_at_the_temperature_asked_about() -> None:
+def test_ranks_candidates_by_their_best_cell_at_the_requested_temperature() -> None:
     good, bad = drafting("good", EASY), drafting("bad", HARD)
     unscored = replace(drafting("new", EASY), texts=())
     uncosted = drafting("free", EASY, costs={})
@@ -70,7 +70,7 @@ def test_candidates_are_ranked_by_their_best_cell_at_the_temperature_asked_about
     assert found.ranked[0][1].gamma > found.ranked[1][1].gamma
 
 
-def test_the_fastest_at_another_temperature_is_told_apart() -> None:
+def test_best_of_all_considers_every_temperature() -> None:
     steady = drafting("steady", HARD)
     greedy = replace(
         steady,
@@ -85,7 +85,7 @@ def test_the_fastest_at_another_temperature_is_told_apart() -> None:
     assert answer().best is answer().best_of_all is None
 
 
-def test_a_temperature_that_was_not_asked_about_gives_way_to_the_first() -> None:
+def test_uses_the_first_temperature_if_the_requested_one_is_missing() -> None:
     candidate = drafting("good", EASY)
     other = Answer(
         question=question(candidate, temperatures=(0.0, 1.0)), candidates=(), complete=True
@@ -111,8 +111,8 @@ def test_alpha_is_the_mean_over_tokens_of_possible_texts() -> None:
     assert lookup("copies", [(0, 4, 5)]).alpha(0.7) is None
 
 
-def test_shares_of_rounds_are_of_all_rounds_and_never_rise() -> None:
-    """Of all texts together: a text with more rounds counts more."""
+def test_cumulative_shares_cover_all_rounds_and_never_rise() -> None:
+    """Texts are pooled, so a text with more rounds counts more."""
     odds = [[0.9, 0.2, 0.8, 0.7] * 5, [0.4, 0.95] * 30, [0.99] * 3]
     found = replace(candidate_of("x"), texts=tuple(map(text_of, odds)))
     cell = next(each for each in found.surface.cells if each.gamma == 4)
@@ -132,7 +132,7 @@ def test_shares_of_rounds_are_of_all_rounds_and_never_rise() -> None:
     assert lookup("copies", [(0, 4, 5)]).cumulative(cell) == ()
 
 
-def test_as_engines_count_a_token_matches_or_does_not() -> None:
+def test_greedy_drafting_accepts_exactly_the_matching_tokens() -> None:
     odds = [0.9, 0.2, 0.6, 0.45] * 10
     found = replace(candidate_of("x"), texts=(text_of(odds),))
     matching = {each.gamma: each.tau for each in found.matching.cells}
@@ -142,16 +142,14 @@ def test_as_engines_count_a_token_matches_or_does_not() -> None:
     assert lookup("copies", [(0, 4, 5)]).matching.cells == ()
 
 
-# What another draft would be worth
+# Gains from a better draft
 
 
 @pytest.mark.parametrize("odds", [EASY, HARD, [0.05] * 40, [0.9, 0.2] * 20, [1.0, 0.4] * 20])
 @pytest.mark.parametrize("table", [costs(), given_costs(0.4, 1.5), given_costs(0.0, 1.0)])
-def test_a_quicker_draft_and_a_better_one_are_never_worth_less(
-    odds: list[float], table: Any
-) -> None:
+def test_faster_and_better_drafts_never_lose_speed(odds: list[float], table: Any) -> None:
     found = drafting("x", odds, costs={0.7: table})
-    quicker, better = worth_of_speed(found, 0.7), worth_of_acceptance(found, 0.7)
+    quicker, better = gain_from_speed(found, 0.7), gain_from_acceptance(found, 0.7)
     assert quicker is not None
     assert better is not None
     assert better > 0.0
@@ -159,27 +157,27 @@ def test_a_quicker_draft_and_a_better_one_are_never_worth_less(
     assert (quicker > 0.0) if drafted else (quicker == 0.0)
 
 
-def test_worths_by_hand() -> None:
+def test_gains_by_hand() -> None:
     found = drafting("x", [0.0] * 40, costs={0.7: given_costs(0.5, 1.0)}, gammas=(1,))
-    assert worth_of_speed(found, 0.7) == pytest.approx(1 / 1.25 - 1 / 1.5)
-    assert worth_of_acceptance(found, 0.7) == pytest.approx(1.1 / 1.5 - 1 / 1.5, rel=1e-2)
+    assert gain_from_speed(found, 0.7) == pytest.approx(1 / 1.25 - 1 / 1.5)
+    assert gain_from_acceptance(found, 0.7) == pytest.approx(1.1 / 1.5 - 1 / 1.5, rel=1e-2)
 
 
-def test_what_cannot_be_better_is_worth_nothing() -> None:
+def test_no_gain_where_nothing_can_improve() -> None:
     sure = drafting("x", [1.0] * 40)
-    assert worth_of_acceptance(sure, 0.7) is None
-    assert worth_of_speed(sure, 0.4) is None  # no such temperature
-    assert worth_of_speed(replace(sure, costs={}), 0.7) is None
+    assert gain_from_acceptance(sure, 0.7) is None
+    assert gain_from_speed(sure, 0.4) is None  # no such temperature
+    assert gain_from_speed(replace(sure, costs={}), 0.7) is None
     copies = lookup("copies", [(0, 4, 5), (5, 4, 5)])
-    assert worth_of_speed(copies, 0.7) is None
-    assert worth_of_acceptance(copies, 0.7) is None
+    assert gain_from_speed(copies, 0.7) is None
+    assert gain_from_acceptance(copies, 0.7) is None
 
 
-# In words
+# Advice
 
 
 def with_ends(speedup: float, low: float | None, high: float | None) -> Answer:
-    """Whose best cell is this one."""
+    """Return an answer with this best cell."""
     candidate = drafting("good", EASY)
     cell = Cell(gamma=3, temperature=0.7, tau=2.0, speedup=speedup, low=low, high=high, num_texts=4)
     found = answer(candidate)
@@ -188,55 +186,55 @@ def with_ends(speedup: float, low: float | None, high: float | None) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("speedup", "low", "high", "said"),
+    ("speedup", "low", "high", "expected"),
     [
         (1.5, 1.3, 1.7, "Use this draft with γ 3: 1.30 to 1.70 times the target's speed on"),
         (1.5, None, None, "Use this draft with γ 3: 1.50 times the target's speed on texts"),
-        (0.8, 0.7, 0.9, "Do not speculate at temperature 0.7: even the best setting, this draft "
-         "with γ 3, gives only 0.70 to 0.90 times the speed of the target alone"),
-        (0.8, None, None, "Do not speculate at temperature 0.7: even the best setting, this draft "
-         "with γ 3, gives only 0.80 times the speed of the target alone"),
+        (0.8, 0.7, 0.9, "Do not speculate at temperature 0.7: even the best settings, this draft "
+         "with γ 3, give only 0.70 to 0.90 times the speed of the target alone"),
+        (0.8, None, None, "Do not speculate at temperature 0.7: even the best settings, this draft "
+         "with γ 3, give only 0.80 times the speed of the target alone"),
         (1.1, 0.8, 1.4, "Whether speculation pays at temperature 0.7 is too close to call"),
         (0.9, 0.6, 1.2, "Whether speculation pays at temperature 0.7 is too close to call"),
         (1.0, 0.98, 1.02, "Speculation makes no difference at temperature 0.7"),
         (1.03, 1.01, 1.05, "Use this draft"),
     ],
 )  # fmt: skip
-def test_the_verdict_says_what_the_interval_leaves_certain(
-    speedup: float, low: float | None, high: float | None, said: str
+def test_verdict_follows_from_the_interval(
+    speedup: float, low: float | None, high: float | None, expected: str
 ) -> None:
-    told = advice(with_ends(speedup, low, high))
-    assert told.startswith(said)
-    assert "A draft twice as fast would be worth +" in told
-    assert "one accepted 0.1 more often +" in told
+    text = advice(with_ends(speedup, low, high))
+    assert text.startswith(expected)
+    assert "A draft twice as fast would change the speedup by +" in text
+    assert "accepted 0.1 more often by +" in text
 
 
-def test_a_drafter_that_is_no_model_is_named_and_has_no_worths() -> None:
+def test_names_a_drafter_without_a_model_and_reports_no_gains() -> None:
     copies = lookup("copies", [(place, 4, 5) for place in range(0, 195, 5)])
-    told = advice(answer(copies))
-    assert told.startswith("Use prompt lookup with γ 4: ")
-    assert "twice as fast" not in told
+    text = advice(answer(copies))
+    assert text.startswith("Use prompt lookup with γ 4: ")
+    assert "twice as fast" not in text
     (row,) = answer(copies).ranked
     assert "drafting is free" in reason(*row)
     two = answer(drafting("good", EASY), drafting("bad", HARD))
     assert advice(two).startswith("Use good with γ ")
-    assert reason(*two.ranked[0]).startswith("accepted with odds of 0.900; ")
+    assert reason(*two.ranked[0]).startswith("acceptance probability 0.900; ")
 
 
-def test_what_is_still_missing_is_said() -> None:
+def test_advice_names_what_is_missing() -> None:
     nothing, short = replace(drafting("x", EASY), texts=()), drafting("x", [0.5])
-    assert advice(answer(nothing, complete=False)).startswith("The texts are being")
+    assert advice(answer(nothing, complete=False)).startswith("Writing and scoring")
     assert advice(answer(short)) == "No text is long enough for a whole round."
     assert "step costs" in advice(answer(drafting("x", EASY, costs={})))
     scores = scores_of(EASY, text_probs=(0.0,) * 40)
     impossible = replace(nothing, texts=(text_of(EASY, scores=scores),))
-    assert advice(answer(impossible)).startswith("This text is impossible under this law")
+    assert advice(answer(impossible)).startswith("The target cannot write this text")
 
 
 # JSON
 
 
-def test_the_object_has_the_surface_the_best_and_what_was_measured() -> None:
+def test_json_has_the_surface_the_best_and_the_measurements() -> None:
     found = answer(drafting("bad", HARD), drafting("good", EASY))
     measured = MeasuredCell(
         label="good", gamma=4, temperature=0.7, expected=2.0, speedup=1.9, low=1.8, high=2.0,
@@ -257,7 +255,7 @@ def test_the_object_has_the_surface_the_best_and_what_was_measured() -> None:
     assert record["complete"] is True
 
 
-def test_the_object_of_nothing_known_is_whole_too() -> None:
+def test_json_of_an_empty_answer_is_complete() -> None:
     record = answer_to_json(answer(complete=False))
     assert (record["surface"], record["best"], record["ranking"]) == ([], None, [])
     assert (record["measured"], record["complete"]) == ([], False)
@@ -266,7 +264,7 @@ def test_the_object_of_nothing_known_is_whole_too() -> None:
     assert all(row["speedup"] is None and row["tau"] > 1 for row in bare["surface"])
 
 
-def test_a_scored_text_is_told_token_by_token() -> None:
+def test_scored_text_lists_every_token() -> None:
     record = json.loads(json.dumps(scored_to_json(text_of([0.25, 0.5, 1.0]))))
     assert [row["odds"] for row in record["tokens"]] == [0.25, 0.5, 1.0]
     assert record["odds"] == pytest.approx(1.75 / 3)
@@ -275,7 +273,7 @@ def test_a_scored_text_is_told_token_by_token() -> None:
     assert [row["count"] for row in record["token_kinds"]] == [3]
 
 
-# What may be asked
+# Invalid questions
 
 
 @pytest.mark.parametrize(
@@ -293,9 +291,7 @@ def test_a_scored_text_is_told_token_by_token() -> None:
         ({"lanes": (drafting("x", EASY).lane,) * 9}, "number of candidates is 9"),
     ],
 )
-def test_a_question_that_nothing_can_answer_is_refused(
-    changes: dict[str, Any], culprit: str
-) -> None:
+def test_rejects_an_invalid_question(changes: dict[str, Any], culprit: str) -> None:
     asked = {"lanes": (drafting("x", EASY).lane,), "items": ITEMS, "temperatures": (0.7,)}
     with pytest.raises(ConfigError, match=culprit):
         Question(**(asked | changes))
@@ -315,7 +311,7 @@ def test_a_question_that_nothing_can_answer_is_refused(
         ("chat=yes", "its own chat"),
     ],
 )
-def test_a_candidate_has_no_settings_but_its_way(typed: str, culprit: str) -> None:
+def test_rejects_candidates_that_differ_in_more_than_the_method(typed: str, culprit: str) -> None:
     default = drafting("x", EASY).lane
     with pytest.raises(ConfigError, match=culprit):
         Question(lanes=(default, parse_lane(typed, default)), items=ITEMS)

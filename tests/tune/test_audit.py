@@ -1,4 +1,4 @@
-"""The audit on a small pair: quiet without a bug, loud with one, honest at any time."""
+"""The audit on a small pair: no alarm without a bug, an alarm with one, valid at any time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specviz.errors import ConfigError, PairError
 from specviz.record.breaks import BREAKS
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
-from specviz.theory.evalues import Emitted, EmittedLawTest
+from specviz.theory.evalues import Emitted, EmittedDistributionTest
 from specviz.tune import audit as audits
 from specviz.tune import greedy
 from specviz.tune.audit import Audit, AuditReport, sentences
@@ -30,7 +30,7 @@ from tests.engine.models import noisy_copy, pair_of, tiny_model
 
 SETTINGS = RunConfig(temperature=1.0, gamma=3, ignore_eos=True)
 GREEDY = replace(SETTINGS, temperature=0.0)
-CAUGHT = 600  # runs within which each biased bug is caught here
+CAUGHT = 600  # runs within which every biased bug is detected
 
 
 @cache
@@ -71,20 +71,20 @@ SOUND: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("changes", SOUND, ids=str)
-def test_without_a_bug_there_is_no_alarm(changes: dict[str, Any]) -> None:
+def test_no_alarm_without_a_bug(changes: dict[str, Any]) -> None:
     report = last(audit(config=replace(SETTINGS, **changes), runs=120))
     assert not report.alarm
     assert report.p_value > 0.01
     assert report.first_tokens > 360
-    told = sentences(report)
-    assert told[0].startswith(f"No deviation found in {report.first_tokens:,} tokens")
+    output = sentences(report)
+    assert output[0].startswith(f"No deviation found in {report.first_tokens:,} tokens")
     means_something = changes.keys() <= {"top_k", "top_p", "temperature"} or "coupled" in str(
         changes
     )
-    assert any("of the tested candidates" in each for each in told) == means_something
+    assert any("of the tested candidates" in each for each in output) == means_something
 
 
-def test_prompt_lookup_without_a_draft_is_audited_too() -> None:
+def test_audits_prompt_lookup_without_a_draft() -> None:
     lonely = replace(tiny_pair(), draft=None, draft_weights=None)
     report = last(audit(config=replace(SETTINGS, drafter="prompt-lookup")), lonely)
     assert report.passes
@@ -92,27 +92,27 @@ def test_prompt_lookup_without_a_draft_is_audited_too() -> None:
 
 
 @pytest.mark.parametrize("name", [each.name for each in BREAKS.values() if each.biased])
-def test_a_bug_of_the_law_is_caught(name: str) -> None:
+def test_detects_bugs_that_change_the_distribution(name: str) -> None:
     report = until_alarm(audit(name, CAUGHT))
     assert report.alarm
-    assert report.alarm_at == report.runs  # told at once
+    assert report.alarm_at == report.runs  # reported at once
     assert report.p_value <= report.level
     verdict, *others = sentences(report)
-    assert verdict.startswith(f"Alarm at run {report.runs}: what is emitted does not have")
+    assert verdict.startswith(f"Alarm at run {report.runs}: ")
     assert others[0].startswith(f"The loop is broken on purpose ({name}). {BREAKS[name].does} ")
-    assert others[0].endswith(" It costs the law and acceptance.") == (
+    assert others[0].endswith(" It affects exactness and acceptance.") == (
         BREAKS[name].symptom == "both"
     )
 
 
 @pytest.mark.parametrize("name", [each.name for each in BREAKS.values() if not each.biased])
-def test_a_bug_that_leaves_the_law_alone_is_not(name: str) -> None:
+def test_ignores_bugs_that_keep_the_distribution(name: str) -> None:
     report = last(audit(name, 150))
     assert not report.alarm
     assert "No deviation" in sentences(report)[0]
 
 
-def test_the_report_grows_and_its_alarm_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_grow_and_keep_the_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audits, "_PAUSE", 0.0)
     reports = list(audit("untrimmed-target-cache", 80).tested(tiny_pair()))
     assert [each.runs for each in reports] == [*range(1, 81), 80]
@@ -128,16 +128,16 @@ def test_the_report_grows_and_its_alarm_stays(monkeypatch: pytest.MonkeyPatch) -
         assert each.greedy is None
 
 
-def test_reports_come_with_pauses_but_an_alarm_at_once() -> None:
+def test_reports_are_throttled_except_the_alarm() -> None:
     reports = list(audit("untrimmed-target-cache", 60).tested(tiny_pair()))
     assert sum(each.runs == each.alarm_at for each in reports) == 1
     assert len(reports) < 30
 
 
-def test_every_token_of_three_rounds_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With laws that do not come from the run's own caches, and places known before the token."""
+def test_tests_every_token_of_three_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distributions come from fresh passes, and places are known before the token."""
     seen: list[Emitted] = []
-    monkeypatch.setattr(EmittedLawTest, "observe", lambda _, emitted: seen.append(emitted))
+    monkeypatch.setattr(EmittedDistributionTest, "observe", lambda _, emitted: seen.append(emitted))
     last(audit(runs=7, seed=5))
     settings = audit_settings(SETTINGS, 3 * (SETTINGS.gamma + 1))
     for number, emitted in enumerate(seen):
@@ -163,35 +163,35 @@ def places(rounds: Sequence[Any]) -> list[str]:
     return found
 
 
-def test_at_temperature_0_one_wrong_token_is_certain() -> None:
+def test_one_wrong_token_at_temperature_0_raises_an_alarm() -> None:
     right = last(audit(config=GREEDY))
     assert (right.e_value, right.p_value, right.alarm) == (0.0, 1.0, False)
-    assert "a single token that is not the target's own" in sentences(right)[1]
+    assert "a single wrong token" in sentences(right)[1]
     wrong = until_alarm(audit("untrimmed-target-cache", config=GREEDY))
     assert (wrong.e_value, wrong.p_value) == (math.inf, 0.0)
-    assert "cannot have written one of the tokens" in sentences(wrong)[0]
+    assert "cannot write one of the tokens" in sentences(wrong)[0]
 
 
-def test_the_bias_that_would_have_been_found_shrinks() -> None:
+def test_detectable_bias_shrinks_with_more_runs() -> None:
     few, many = (last(audit(runs=runs)).detectable for runs in (30, 120))
     assert few is not None
     assert many is not None
     assert 0.01 < many.bias < few.bias < 0.3
-    (told,) = [each for each in sentences(last(audit(runs=30))) if "By now" in each]
-    assert f"by {100 * few.bias:.1f} percentage points" in told
-    assert few.tokens in told
+    (power,) = [each for each in sentences(last(audit(runs=30))) if "would be expected" in each]
+    assert f" {100 * few.bias:.1f} percentage points" in power
+    assert few.tokens in power
 
 
 # -- against generate
 
 
 @pytest.mark.parametrize("name", [None, "match", "untrimmed-draft-cache", "reused-uniform"])
-def test_the_text_at_temperature_0_is_the_targets_own(name: str | None) -> None:
+def test_greedy_text_equals_the_target_alone(name: str | None) -> None:
     found = check_greedy(tiny_pair(), SETTINGS, name)
     assert (found.equal, found.passes, found.prompts, found.tokens) == (True, True, 5, 240)
 
 
-def test_a_bug_at_temperature_0_is_told_with_its_place() -> None:
+def test_reports_the_position_of_a_greedy_bug() -> None:
     *_, report = audit("untrimmed-target-cache", 1).find(tiny_pair())
     assert report.greedy is not None
     found = report.greedy.divergence
@@ -205,7 +205,7 @@ def test_a_bug_at_temperature_0_is_told_with_its_place() -> None:
 
 
 def other_text(number: int, place: int, rank: int) -> Any:
-    """The target's text, save that in one prompt another token stands at a place."""
+    """Return the target's text with another token at one place of one prompt."""
 
     def text(pair: Pair, context: Sequence[int], num_tokens: int) -> list[int]:
         own = plain_text(pair, context, num_tokens)
@@ -231,7 +231,7 @@ def gap(number: int, place: int) -> float:
 
 
 @pytest.mark.parametrize(("dtype", "word"), [("float32", "a bug"), ("bfloat16", "near tie")])
-def test_a_near_tie_depends_on_the_dtype(
+def test_near_tie_limit_depends_on_the_dtype(
     dtype: str, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = [(number, place) for number in range(5) for place in range(0, 48, 6)]
@@ -248,10 +248,10 @@ def test_a_near_tie_depends_on_the_dtype(
     monkeypatch.setattr(greedy, "plain_text", other_text(number, place, 200))
     found = check_greedy(pair, SETTINGS, None).divergence
     assert found is not None
-    assert found.word == "a bug"  # however near the two best are
+    assert found.word == "a bug"  # whatever the margin of the two best
 
 
-def test_generate_is_asked_without_the_models_own_settings() -> None:
+def test_generate_ignores_the_models_generation_config() -> None:
     pair = tiny_pair()
     own = pair.target.generation_config
     expected = plain_text(pair, prompts()[0], 20)
@@ -264,10 +264,10 @@ def test_generate_is_asked_without_the_models_own_settings() -> None:
         pair.target.generation_config = own
 
 
-# -- what is asked for
+# -- settings
 
 
-def test_prompts_are_cut_to_the_room_there_is() -> None:
+def test_cuts_prompts_to_the_context() -> None:
     settings = audit_settings(SETTINGS, 12)
     lengths = {len(each) for each in contexts(tiny_pair(), settings)}
     assert max(lengths) == 48
@@ -280,22 +280,22 @@ def test_prompts_are_cut_to_the_room_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"runs": 0}, "runs is 0. Give a whole number from 1 to 1,000,000."),
         ({"seed": -1}, "seed is -1."),
-        ({"broken": "gremlin"}, "'gremlin' is no bug. Choose one of recovered-from-target, "),
-        ({"config": RunConfig(rule="over-accept", epsilon=0.1)}, "rule=over-accept does not keep"),
+        ({"broken": "gremlin"}, "'gremlin' is not a bug. Choose one of recovered-from-target, "),
+        ({"config": RunConfig(rule="over-accept", epsilon=0.1)}, "rule=over-accept is not"),
         (
             {"config": RunConfig(drafter="prompt-lookup"), "broken": "match"},
-            "Bugs are put into a chain of the draft model that is judged token by token.",
+            "Bugs can be injected only into one chain of the draft model",
         ),
     ],
 )
-def test_what_cannot_be_audited_is_refused(changes: dict[str, Any], said: str) -> None:
+def test_rejects_invalid_audits(changes: dict[str, Any], expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         audit(**changes)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(expected)
 
 
 def test_a_bug_needs_a_draft_model() -> None:
@@ -303,26 +303,26 @@ def test_a_bug_needs_a_draft_model() -> None:
         last(audit("match"), replace(tiny_pair(), draft=None, draft_weights=None))
 
 
-def test_it_crosses_a_pipe() -> None:
+def test_can_be_pickled() -> None:
     asked = audit("match", 2)
     assert pickle.loads(pickle.dumps(asked)) == asked
     *_, report = asked.find(tiny_pair())
     assert pickle.loads(pickle.dumps(report)) == report
 
 
-def test_importing_it_loads_no_models() -> None:
+def test_import_does_not_load_torch() -> None:
     code = "import sys, specviz.tune.audit; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("changes", [{"temperature": 0.0}, {"top_k": 5}, {"top_p": 0.8}])
-def test_what_rounding_may_decide_is_possible(
+def test_tokens_within_the_tolerance_are_possible(
     changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nearer than the dtype tells apart to what has a chance; under top-p also the one after it."""
+    """Logits within the tolerance of a possible token; with top-p also the next one."""
     seen: list[Emitted] = []
-    monkeypatch.setattr(EmittedLawTest, "observe", lambda _, emitted: seen.append(emitted))
+    monkeypatch.setattr(EmittedDistributionTest, "observe", lambda _, emitted: seen.append(emitted))
     coarse = replace(tiny_pair().environment, dtype="bfloat16")
     config = replace(SETTINGS, **changes)
     last(audit(config=config, runs=4), replace(tiny_pair(), environment=coarse))
@@ -331,11 +331,11 @@ def test_what_rounding_may_decide_is_possible(
     for context, emitted in zip(prompts_of_runs, seen, strict=False):
         logits = fresh_logits(tiny_pair(), tiny_pair().target_step, context, emitted.tokens)
         assert emitted.possible is not None
-        for row, law, possible in zip(
+        for row, probs, possible in zip(
             logits.numpy(), np.asarray(emitted.target), emitted.possible, strict=True
         ):
             ranked = np.sort(row)[::-1]
-            kept = int((law > 0).sum())
+            kept = int((probs > 0).sum())
             lowest = ranked[kept if "top_p" in changes else kept - 1]
             assert possible.tolist() == (row >= lowest - np.float32(0.5)).tolist()
             more += int(possible.sum()) - kept

@@ -1,6 +1,6 @@
-"""What the audit finds on the embedded pair: seldom an alarm without a bug, soon one with a bug.
+"""The power of the audit on the embedded pair, with and without bugs.
 
-And how far each bug is from the target's law, as ``record/breaks.py`` states it.
+Also checks each bug's distance from the target's distribution in ``record/breaks.py``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from specviz.tune.short_runs import audit_settings, contexts, fresh_logits, spec
 
 SETTINGS = RunConfig(temperature=1.0)
 BIASED = [each.name for each in BREAKS.values() if each.biased]
-Laws = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Distributions = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 @cache
@@ -32,7 +32,7 @@ def embedded_pair() -> Pair:
 
 
 def alarm_at(broken: str | None, seed: int, runs: int) -> int | None:
-    """The run of the alarm, at which the audit is stopped."""
+    """Return the run of the alarm; the audit stops there."""
     audit = Audit(config=SETTINGS, runs=runs, broken=broken, seed=seed)
     reports = audit.tested(embedded_pair())
     return next((report.alarm_at for report in reports if report.alarm), None)
@@ -40,28 +40,28 @@ def alarm_at(broken: str | None, seed: int, runs: int) -> int | None:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(3600)
-def test_without_a_bug_few_audits_alarm() -> None:
+def test_few_alarms_without_a_bug() -> None:
     alarms = [alarm_at(None, seed, 100) for seed in range(200)]
-    tell("the true rule", alarms)
+    print_alarms("the true rule", alarms)
     assert sum(each is not None for each in alarms) <= 6
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", BIASED)
-def test_with_a_bug_almost_every_audit_alarms(name: str) -> None:
+def test_almost_every_audit_detects_a_bug(name: str) -> None:
     alarms = [alarm_at(name, seed, 20_000) for seed in range(20)]
-    tell(name, alarms)
+    print_alarms(name, alarms)
     assert sum(each is not None for each in alarms) >= 19
 
 
-def tell(name: str, alarms: Sequence[int | None]) -> None:
+def print_alarms(name: str, alarms: Sequence[int | None]) -> None:
     known = sorted(each for each in alarms if each is not None)
     when = f", at runs {known[0]:,} to {known[-1]:,}" if known else ""
     print(f"{name}: {len(known)} of {len(alarms)} audits alarmed{when}")
 
 
-# -- stated distances: mean total variation of the laws of affected tokens from the target's
+# -- stated distances: mean total variation from the target's distribution at affected tokens
 
 
 def runs(name: str, count: int) -> Iterator[tuple[tuple[int, ...], list[Round]]]:
@@ -73,8 +73,8 @@ def runs(name: str, count: int) -> Iterator[tuple[tuple[int, ...], list[Round]]]
         yield context, list(islice(run, ROUNDS))
 
 
-def laws(context: tuple[int, ...], rounds: list[Round]) -> Laws:
-    """Of draft, colder draft and target before each token, from passes of their own."""
+def distributions(context: tuple[int, ...], rounds: list[Round]) -> Distributions:
+    """Return the distributions of draft, colder draft and target, from fresh passes."""
     pair, text = embedded_pair(), [token for each in rounds for token in each.emitted]
     steps = (pair.draft_step, pair.target_step)
     draft, target = (fresh_logits(pair, make, context, text).double() for make in steps)
@@ -83,7 +83,7 @@ def laws(context: tuple[int, ...], rounds: list[Round]) -> Laws:
 
 
 def at_bonus(rounds: list[Round]) -> torch.Tensor:
-    """Which tokens are bonus tokens."""
+    """Return which tokens are bonus tokens."""
     return torch.tensor(
         [place == each.num_drafted for each in rounds for place in range(len(each.emitted))]
     )
@@ -92,10 +92,10 @@ def at_bonus(rounds: list[Round]) -> torch.Tensor:
 def accepted(
     name: str, draft: torch.Tensor, colder: torch.Tensor, target: torch.Tensor
 ) -> torch.Tensor:
-    """The chance of each token to be drawn and to stand."""
+    """Return the probability that each token is drawn and accepted."""
     if name == "draft-temperature":
         return colder * (target / draft).clamp(max=1.0)
-    if name == "reused-uniform":  # it is uniform from the end of the tokens before to the own end
+    if name == "reused-uniform":  # uniform between the cumulative sums
         before = draft.cumsum(-1) - draft
         return (target / draft - before).clamp(min=0.0).minimum(draft)
     return draft.minimum(target)
@@ -104,11 +104,11 @@ def accepted(
 def distances_at_candidates(name: str, count: int) -> list[float]:
     found: list[float] = []
     for context, rounds in runs(name, count):
-        draft, colder, target = laws(context, rounds)
-        stands = accepted(name, draft, colder, target)
+        draft, colder, target = distributions(context, rounds)
+        accepted_probs = accepted(name, draft, colder, target)
         residual = target if name == "recovered-from-target" else (target - draft).clamp(min=0.0)
         residual = residual / residual.sum(-1, keepdim=True)
-        emitted = stands + (1.0 - stands.sum(-1, keepdim=True)) * residual
+        emitted = accepted_probs + (1.0 - accepted_probs.sum(-1, keepdim=True)) * residual
         away = (emitted - target).abs().sum(-1) / 2
         found += away[~at_bonus(rounds)].tolist()
     return found
@@ -117,7 +117,7 @@ def distances_at_candidates(name: str, count: int) -> list[float]:
 def distances_at_bonus(count: int) -> list[float]:
     found: list[float] = []
     for context, rounds in runs("bonus-from-draft", count):
-        draft, _, target = laws(context, rounds)
+        draft, _, target = distributions(context, rounds)
         away = (draft - target).abs().sum(-1) / 2
         found += away[at_bonus(rounds)].tolist()
     return found
@@ -148,7 +148,7 @@ def distances(name: str, count: int) -> list[float]:
 
 
 @pytest.mark.parametrize("name", BIASED)
-def test_the_stated_distance_is_that_of_recorded_laws(name: str) -> None:
+def test_stated_distances_match_recorded_distributions(name: str) -> None:
     found = torch.tensor(distances(name, 45))
     spread = float(found.std()) / len(found) ** 0.5
     assert BREAKS[name].distance == pytest.approx(float(found.mean()), abs=5 * spread + 0.002)

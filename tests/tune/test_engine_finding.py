@@ -1,4 +1,4 @@
-"""A finding as other engines need it: γ and tokens a round by the rule that each one runs by."""
+"""Findings for other engines: γ and tokens per round by the rule of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def found() -> dict[str, EngineSettings]:
     return {each.engine: each for each in settings_for(*best_of(candidate()))}
 
 
-def test_each_engine_gets_the_gamma_that_is_best_by_its_own_rule(
+def test_each_engine_gets_the_best_gamma_for_its_rule(
     found: dict[str, EngineSettings],
 ) -> None:
     default, drawn, imposed, _ = found["vLLM"].snippets
@@ -50,7 +50,7 @@ def test_each_engine_gets_the_gamma_that_is_best_by_its_own_rule(
     assert "num_assistant_tokens=8" in found["transformers"].snippets[0].text
 
 
-def test_tokens_a_round_are_worked_out_again_by_that_rule(found: dict[str, EngineSettings]) -> None:
+def test_recomputes_tokens_per_round_for_that_rule(found: dict[str, EngineSettings]) -> None:
     by_match, by_odds = tau(list(map(float, MATCHES)), 1), tau(ODDS, 8)
     assert by_match < 2 < by_odds
     default, drawn, *_ = found["vLLM"].snippets
@@ -60,12 +60,12 @@ def test_tokens_a_round_are_worked_out_again_by_that_rule(found: dict[str, Engin
     assert found["transformers"].snippets[0].tau == pytest.approx(by_odds)
 
 
-def test_imposed_rates_are_those_of_rounds_by_its_rule(found: dict[str, EngineSettings]) -> None:
+def test_imposed_rates_follow_its_rule(found: dict[str, EngineSettings]) -> None:
     rate = round(tau(list(map(float, MATCHES)), 1) - 1, 4)
     assert f'"synthetic_acceptance_rates": [{rate:g}]' in found["vLLM"].snippets[2].text
 
 
-def test_a_drafter_that_copies_has_no_rates_and_names_no_draft() -> None:
+def test_lookup_has_no_rates_and_no_draft() -> None:
     copies = candidate(drafter="prompt-lookup")
     _, cell = best_of(candidate())
     finding = finding_of(copies, cell)

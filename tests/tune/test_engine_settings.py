@@ -1,4 +1,4 @@
-"""Settings for other engines: every snippet parses, and says what was found."""
+"""Settings for other engines: every snippet parses and has the found settings."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def of(engine: str, found: Finding) -> EngineSettings:
 
 
 def snippet(engine: str, start: str, found: Finding) -> Snippet:
-    """The first of the engine whose label starts so."""
+    """Return the engine's first snippet with this prefix of its label."""
     return next(each for each in of(engine, found).snippets if each.label.startswith(start))
 
 
@@ -85,22 +85,22 @@ def vllm_config(start: str, found: Finding) -> dict[str, Any]:
 # vLLM
 
 
-def test_vllm_drafts_in_its_own_way() -> None:
-    made = words("vLLM", "serve, with its own", finding())
+def test_vllm_drafts_greedily_by_default() -> None:
+    made = words("vLLM", "serve, greedy", finding())
     assert made[:3] == ["python", "-m", "vllm.entrypoints.openai.api_server"]
     assert made[3] == "--model=org/target"
-    assert vllm_config("serve, with its own", finding()) == {
+    assert vllm_config("serve, greedy", finding()) == {
         "method": "draft_model",
         "model": "org/draft",
         "num_speculative_tokens": 3,
     }
-    serve = snippet("vLLM", "serve, with its own", finding())
+    serve = snippet("vLLM", "serve, greedy", finding())
     assert (serve.rule, serve.tau) == ("match", pytest.approx(2.6))
 
 
-def test_vllm_can_draw_candidates_as_here() -> None:
-    drawn = snippet("vLLM", "serve, with drawn", finding())
-    config = vllm_config("serve, with drawn", finding())
+def test_vllm_can_sample_candidates() -> None:
+    drawn = snippet("vLLM", "serve, sampled", finding())
+    config = vllm_config("serve, sampled", finding())
     assert config["draft_sample_method"] == "probabilistic"
     assert (drawn.rule, drawn.tau) == ("lossless", pytest.approx(2.9))
     assert "drawn" not in " ".join(
@@ -108,15 +108,15 @@ def test_vllm_can_draw_candidates_as_here() -> None:
     )
 
 
-def test_vllm_imposes_the_rates_of_its_own_rule() -> None:
-    config = vllm_config("load-test", finding())
+def test_vllm_imposes_the_rates_of_its_rule() -> None:
+    config = vllm_config("load test", finding())
     assert config["rejection_sample_method"] == "synthetic"
     assert config["synthetic_acceptance_rates"] == [0.7, 0.5, 0.4]
     assert len(config["synthetic_acceptance_rates"]) == config["num_speculative_tokens"]
-    assert snippet("vLLM", "load-test", finding()).rule is None
+    assert snippet("vLLM", "load test", finding()).rule is None
 
 
-def test_vllm_looks_up() -> None:
+def test_vllm_lookup() -> None:
     assert vllm_config("serve", lookup()) == {
         "method": "ngram",
         "num_speculative_tokens": 3,
@@ -127,16 +127,16 @@ def test_vllm_looks_up() -> None:
 
 @pytest.mark.parametrize("engine", ["vLLM", "llama.cpp"])
 @pytest.mark.parametrize("found", [finding(cumulative={}), lookup(cumulative={})])
-def test_nothing_is_imposed_that_is_not_known(engine: str, found: Finding) -> None:
+def test_imposes_only_known_rates(engine: str, found: Finding) -> None:
     made = of(engine, found).snippets
-    assert not [each for each in made if each.label.startswith("load-test")]
+    assert not [each for each in made if each.label.startswith("load test")]
     assert all(each.tau is None for each in made)
 
 
 # SGLang
 
 
-def test_sglang() -> None:
+def test_sglang_draft_model() -> None:
     made = words("SGLang", "serve", finding())
     assert made == [
         "python", "-m", "sglang.launch_server", "--model-path=org/target",
@@ -147,7 +147,7 @@ def test_sglang() -> None:
     assert snippet("SGLang", "serve", finding()).tau == pytest.approx(2.6)
 
 
-def test_sglang_foretells_nothing_of_its_cache() -> None:
+def test_sglang_has_no_expectation_for_its_cache() -> None:
     made = words("SGLang", "serve", lookup())
     assert after("--speculative-algorithm", made) == "NGRAM"
     assert after("--speculative-num-draft-tokens", made) == "4"
@@ -157,7 +157,7 @@ def test_sglang_foretells_nothing_of_its_cache() -> None:
 # llama.cpp
 
 
-def test_llamacpp() -> None:
+def test_llamacpp_draft_model() -> None:
     made = words("llama.cpp", "serve", finding(temperature=0.7, top_k=40, top_p=0.9))
     assert made == [
         "llama-server", "-m", "target.gguf", "-md", "draft.gguf", "--spec-type", "draft-simple",
@@ -170,12 +170,12 @@ def test_llamacpp() -> None:
 
 
 def test_llamacpp_imposes_rates() -> None:
-    made = words("llama.cpp", "load-test", finding())
+    made = words("llama.cpp", "load test", finding())
     assert after("--spec-synth-rates", made) == "0.7000,0.5000,0.4000"
-    assert snippet("llama.cpp", "load-test", finding()).tau is None
+    assert snippet("llama.cpp", "load test", finding()).tau is None
 
 
-def test_llamacpp_converts_what_is_no_gguf() -> None:
+def test_llamacpp_converts_models_to_gguf() -> None:
     made = words("llama.cpp", "convert to draft.gguf", finding(target="big.gguf"))
     assert made[-4:] == ["--outfile", "draft.gguf", "--", "org/draft"]
     assert after("-m", words("llama.cpp", "serve", finding(target="big.gguf"))) == "big.gguf"
@@ -183,7 +183,7 @@ def test_llamacpp_converts_what_is_no_gguf() -> None:
     assert not [label for label in labels if "target.gguf" in label]
 
 
-def test_llamacpp_looks_up() -> None:
+def test_llamacpp_lookup() -> None:
     made = words("llama.cpp", "serve", lookup())
     assert after("--spec-type", made) == "ngram-simple"
     assert after("--spec-ngram-simple-size-n", made) == "3"
@@ -194,7 +194,7 @@ def test_llamacpp_looks_up() -> None:
 # transformers
 
 
-def test_transformers_builds_the_config() -> None:
+def test_transformers_accepts_the_config() -> None:
     from transformers import GenerationConfig
 
     read = json.loads(snippet("transformers", "the same", finding()).text)
@@ -228,11 +228,11 @@ def test_transformers_runs_the_snippet(
         assert alone.tolist() == names["output"].tolist()
 
 
-# Names, rates, words
+# Names, rates, notes
 
 
 def _python_names(code: str) -> list[str]:
-    """The strings that name models: what is loaded, and what ``name`` is set to."""
+    """Return the loaded model names and the value of ``name``."""
     return [
         node.value
         for node in ast.walk(ast.parse(code))
@@ -241,12 +241,12 @@ def _python_names(code: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_come_back_as_they_were(name: str) -> None:
+def test_hostile_names_are_quoted(name: str) -> None:
     found = finding(target=name, draft=f"{name}-draft")
     draft = f"{name}-draft"
     assert f"--model={name}" in words("vLLM", "serve", found)
     assert vllm_config("serve", found)["model"] == draft
-    assert vllm_config("load-test", found)["model"] == draft
+    assert vllm_config("load test", found)["model"] == draft
     made = words("SGLang", "serve", found)
     assert f"--model-path={name}" in made
     assert f"--speculative-draft-model-path={draft}" in made
@@ -256,7 +256,7 @@ def test_hostile_names_come_back_as_they_were(name: str) -> None:
     assert {name, draft} <= set(named)
 
 
-def test_a_gguf_with_a_hostile_name() -> None:
+def test_hostile_gguf_names_are_quoted() -> None:
     made = words("llama.cpp", "serve", finding(target="it's -a.gguf", draft="\n.gguf"))
     assert after("-m", made) == "it's -a.gguf"
     assert after("-md", made) == "\n.gguf"
@@ -272,8 +272,11 @@ def test_a_gguf_with_a_hostile_name() -> None:
 def test_every_snippet_parses(
     target: str, draft: str, temperature: float, top_k: int, top_p: float
 ) -> None:
-    law: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    for found in (finding(target=target, draft=draft, **law), lookup(target=target, **law)):
+    sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    for found in (
+        finding(target=target, draft=draft, **sampling),
+        lookup(target=target, **sampling),
+    ):
         for settings in engine_settings(found):
             for each in settings.snippets:
                 _parse(each)
@@ -295,7 +298,7 @@ def _parse(each: Snippet) -> None:
 
 
 @given(rates=st.lists(st.floats(-1, 2), max_size=64))
-def test_rates_never_rise_and_stay_within_0_and_1(rates: list[float]) -> None:
+def test_rates_are_non_increasing_within_0_and_1(rates: list[float]) -> None:
     tidy = tidy_rates(rates)
     assert len(tidy) == len(rates)
     assert all(0.0 <= rate <= 1.0 for rate in tidy)
@@ -307,7 +310,7 @@ def test_rates_are_rounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("law", "fields"),
+    ("sampling", "fields"),
     [
         ({"temperature": 0.7}, {"temperature": 0.7, "top_p": 1.0, "top_k": -1}),
         (
@@ -318,28 +321,26 @@ def test_rates_are_rounded() -> None:
     ],
 )
 @pytest.mark.parametrize("engine", ["vLLM", "SGLang"])
-def test_the_law_goes_with_each_request(
-    engine: str, law: dict[str, Any], fields: dict[str, Any]
+def test_request_has_the_sampling_settings(
+    engine: str, sampling: dict[str, Any], fields: dict[str, Any]
 ) -> None:
-    assert json.loads(snippet(engine, "in each", finding(**law)).text) == fields
+    assert json.loads(snippet(engine, "in each", finding(**sampling)).text) == fields
 
 
 @pytest.mark.parametrize("engine", ["vLLM", "SGLang", "llama.cpp"])
-def test_notes_tell_of_another_rule(engine: str) -> None:
+def test_notes_mention_the_engines_rule(engine: str) -> None:
     first = of(engine, finding()).notes[0]
-    assert "expect 2.60 tokens a round, where specviz has 2.90." in first
-    assert "may be more or fewer" in of(engine, finding(cumulative={})).notes[0]
-    assert "at temperature 0 that is the same" in of(engine, finding(temperature=0.0)).notes[0]
+    assert "expect 2.60 tokens per round; specviz has 2.90." in first
+    assert "per round may differ" in of(engine, finding(cumulative={})).notes[0]
+    assert "at temperature 0 this equals" in of(engine, finding(temperature=0.0)).notes[0]
 
 
-def test_vllms_draft_knows_no_cuts() -> None:
-    assert "top-k and top-p do not apply to its draft" in " ".join(
-        of("vLLM", finding(top_k=5)).notes
-    )
+def test_vllm_note_says_filters_apply_to_the_target_only() -> None:
+    assert "apply to the target only" in " ".join(of("vLLM", finding(top_k=5)).notes)
     assert "top-k" not in " ".join(of("vLLM", finding()).notes)
 
 
-def test_a_lookup_is_certain_so_both_rules_are_one() -> None:
+def test_both_rules_are_equal_for_lookup() -> None:
     only = lookup(cumulative={"lossless": (0.5, 0.25, 0.125)})
     assert snippet("vLLM", "serve", only).tau == snippet("transformers", "generate", only).tau
     assert only.tau_by("match") == 1.875
@@ -351,7 +352,7 @@ def test_a_lookup_is_certain_so_both_rules_are_one() -> None:
     [{"draft": None}, {"target": "a\0b"}, {"draft": "\0"}],
     ids=["none", "target", "draft"],
 )
-def test_refusals(fields: dict[str, Any]) -> None:
+def test_rejects_invalid_findings(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as refused:
         finding(**fields)
     assert refused.value.remedy

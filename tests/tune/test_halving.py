@@ -1,4 +1,4 @@
-"""Races: their stages, and how often they find a fast lane on machines as noisy as real ones."""
+"""Races: their stages, and how often they find a fast lane with recorded timing noise."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.traces import make_round
 
 NOISE = Path(__file__).parent.parent / "measure" / "timing_noise.json"
 KINDS: dict[str, list[list[float]]] = json.loads(NOISE.read_text())["kinds"]
-SLICES = 12  # that fit into the time for timing a run of a comparison
-# Six lanes, slower than the best by so much; none is within 2 % of it but itself.
+SLICES = 12  # that fit into the timing of one run of a comparison
+# Six lanes by their slowdown from the best; no other lane is within 2 % of it.
 APART = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)
 CLOSE = (0.0, 0.03, 0.06, 0.1, 0.15, 0.2)
 RACES = 500
-WHOLE = 12  # measurements of each in a full comparison
+WHOLE = 12  # measurements of each lane in a full comparison
 NEAR = 0.02
 
 
-def test_stages_cost_alike_and_halve_the_field() -> None:
+def test_stages_cost_the_same_and_halve_the_field() -> None:
     assert stages_of(6, 36) == (Stage(field=6, measurements=2), Stage(field=3, measurements=4),
                                 Stage(field=2, measurements=6))  # fmt: skip
     assert stages_of(2, 12) == (Stage(field=2, measurements=6),)
@@ -37,7 +37,7 @@ def test_stages_cost_alike_and_halve_the_field() -> None:
 
 @pytest.mark.parametrize("field", range(2, 17))
 @pytest.mark.parametrize("runs", [1, 6, 12])
-def test_a_race_costs_what_was_asked_for(field: int, runs: int) -> None:
+def test_race_stays_within_its_budget(field: int, runs: int) -> None:
     stages = stages_of(field, field * runs)
     assert stages[0].field == field
     for before, after in pairwise(stages):
@@ -49,7 +49,7 @@ def test_a_race_costs_what_was_asked_for(field: int, runs: int) -> None:
     assert made <= field * runs + sum(each.field for each in stages)
 
 
-def test_the_highest_means_are_kept_in_their_order() -> None:
+def test_keeps_the_highest_means_in_order() -> None:
     logs = [[0.1, 0.2], [0.5], [0.3, 0.3, 0.3], [-1.0]]
     assert fastest(logs, 1) == (1,)
     assert fastest(logs, 2) == (1, 2)
@@ -57,24 +57,26 @@ def test_the_highest_means_are_kept_in_their_order() -> None:
     assert fastest([[0.0], [0.0], [0.0]], 2) == (0, 1)
 
 
-def test_one_stall_decides_nothing_from_eight_measurements_on() -> None:
+def test_one_stall_of_eight_measurements_decides_nothing() -> None:
     calm, stalled = [0.1] * 8, [0.2] * 7 + [-9.0]
     assert fastest([calm, stalled], 1) == (1,)
     assert fastest([calm[:7], stalled[-7:]], 1) == (0,)
 
 
-def test_whoever_could_not_be_measured_is_not_kept() -> None:
+def test_drops_candidates_without_measurements() -> None:
     assert fastest([[], [-3.0], []], 1) == (1,)
     assert fastest([[], []], 1) == (0,)
 
 
-# How often a race finds the fast one
+# How often a race finds the fast lane
 
 
 @cache
 def noise_of(kind: str) -> np.ndarray:
-    """Of every run that could have been timed in a record of real slices, SLICES of them in a row,
-    how far the logarithm of its speedup is from their mean. Single slices scatter too much."""
+    """Return deviations of log speedups over all runs of SLICES consecutive recorded slices.
+
+    Single slices scatter too much.
+    """
     slices = [
         Slice(first=0, last=1, target=(a, d), speculative=(b, c))
         for a, b, c, d in np.exp(KINDS[kind]).tolist()
@@ -91,7 +93,7 @@ def noise_of(kind: str) -> np.ndarray:
 
 
 class Machine:
-    """Measures lanes that are slower than the best by so much, with the noise of real runs."""
+    """Measures lanes of given slowdowns, with the noise of real runs."""
 
     def __init__(self, kind: str, slower: Sequence[float]) -> None:
         self.noise, self.draws = noise_of(kind), np.random.default_rng(21)
@@ -104,7 +106,7 @@ class Machine:
 
 
 def raced(machine: Machine) -> int:
-    """The lane that wins a race with half the runs of the full comparison."""
+    """Return the winner of a race with half the runs of the full comparison."""
     field = len(machine.speeds)
     logs: list[list[float]] = [[] for _ in machine.speeds]
     left = tuple(machine.draws.permutation(field).tolist())
@@ -117,32 +119,34 @@ def raced(machine: Machine) -> int:
     return winner
 
 
-def compared(machine: Machine) -> int:
-    """The lane with the highest mean of a full comparison."""
+def full_comparison(machine: Machine) -> int:
+    """Return the lane with the highest mean of a full comparison."""
     logs = [machine.measure(lane, WHOLE) for lane in range(len(machine.speeds))]
     return fastest(logs, 1)[0]
 
 
 @pytest.mark.parametrize("slower", [APART, CLOSE], ids=["apart", "close"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_race_finds_a_fast_lane_with_half_the_runs(
+def test_race_finds_a_fast_lane_with_half_the_runs(
     kind: str, slower: tuple[float, ...], record_property: Callable[[str, object], None]
 ) -> None:
-    """As often as the full comparison, or nearly. How often that is, depends on how far the lanes
-    are apart for the noise of the machine: no choice of stages makes up for that."""
+    """Nearly as often as the full comparison.
+
+    How often that is depends on the lanes' distances relative to the noise, for any stages.
+    """
     shares: list[float] = []
-    for choose, runs in ((raced, 36), (compared, 72)):
+    for choose, runs in ((raced, 36), (full_comparison, 72)):
         machine = Machine(kind, slower)
         found = [slower[choose(machine)] <= NEAR for _ in range(RACES)]
         assert machine.measured == runs * RACES
         shares.append(float(np.mean(found)))
     race, whole = shares
-    told = (
+    output = (
         f"{kind}, {slower[1]:.0%} apart: race {race:.1%}, full comparison {whole:.1%}, "
         f"runs scatter by {noise_of(kind).std():.1%}"
     )
-    print(told)
-    record_property("found", told)
+    print(output)
+    record_property("found", output)
     assert race >= whole - 0.08
     if kind == "as it is":
         assert race >= (0.95 if slower == APART else 0.85)

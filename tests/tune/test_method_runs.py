@@ -1,4 +1,4 @@
-"""Short runs: who runs how often on what, and what is measured, on a tiny and the embedded pair."""
+"""Short runs: their plan and results, on a tiny and the embedded pair."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from specviz.tune import method_runs
 from specviz.tune.answer import Candidate
 from specviz.tune.confirming import RaceJob
 from specviz.tune.given_costs import given_costs
-from specviz.tune.method_runs import WayRuns, raced
-from specviz.tune.methods import WayRun
+from specviz.tune.method_runs import ShortRunStudy, raced_gammas
+from specviz.tune.methods import ShortRun
 from specviz.tune.question import Question
 from specviz.tune.tune_job import TuneJob
 from tests.engine.playing import llama_pair
@@ -34,7 +34,7 @@ ITEMS = (
     SuiteItem(prompt="One day", kind="list"),
 )
 CONFIG = RunConfig(max_new_tokens=24, ignore_eos=True, seed=3, temperature=0.7)
-# Lookups, another rule, a bound, and two that only runs tell of; beside the draft itself.
+# Lookups, another rule, a bound, and two methods that need short runs; beside the draft itself.
 FIVE = ("drafter=suffix", "rule=coupled", "rule=block", "num_drafts=2", "branching=2x1")
 
 
@@ -43,17 +43,19 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_TIMING_SECONDS", "0.05")
 
 
-def test_the_slower_half_drops_out_and_all_run_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drops_the_slower_half_and_runs_all_on_the_same_prompts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: list[tuple[int, int]] = []
 
-    def run(self: WayRuns, pair: object, gamma: int, number: int) -> WayRun | None:
+    def run(self: ShortRunStudy, pair: object, gamma: int, number: int) -> ShortRun | None:
         made.append((gamma, number))
         if gamma == 8:
-            return None  # none of its rounds was whole
-        return WayRun(gamma=gamma, temperature=0.7, rounds=1, tokens=2, speedup=1.0 + gamma / 10)
+            return None  # it has no whole round
+        return ShortRun(gamma=gamma, temperature=0.7, rounds=1, tokens=2, speedup=1.0 + gamma / 10)
 
-    monkeypatch.setattr(WayRuns, "_run", run)
-    study = WayRuns(items=ITEMS, config=CONFIG, gammas=(1, 2, 4, 8))
+    monkeypatch.setattr(ShortRunStudy, "_run", run)
+    study = ShortRunStudy(items=ITEMS, config=CONFIG, gammas=(1, 2, 4, 8))
     found = list(study.find(llama_pair("lean")))
     assert len(found) == study.count == len(made)
     counts = Counter(gamma for gamma, _ in made)
@@ -63,21 +65,21 @@ def test_the_slower_half_drops_out_and_all_run_the_same(monkeypatch: pytest.Monk
     assert found.count(None) == counts[8]
 
 
-def test_numbers_of_candidates_that_run() -> None:
-    assert raced(CONFIG, tuple(range(1, 17))) == (1, 2, 4, 8)
-    assert raced(CONFIG, (3, 4, 5)) == (4,)
-    assert raced(CONFIG, (3, 5)) == (3,)
-    assert raced(replace(CONFIG, branching=(3, 2, 1)), (1, 2)) == (3,)
+def test_raced_gammas() -> None:
+    assert raced_gammas(CONFIG, tuple(range(1, 17))) == (1, 2, 4, 8)
+    assert raced_gammas(CONFIG, (3, 4, 5)) == (4,)
+    assert raced_gammas(CONFIG, (3, 5)) == (3,)
+    assert raced_gammas(replace(CONFIG, branching=(3, 2, 1)), (1, 2)) == (3,)
 
 
-def test_a_run_is_what_its_settings_write() -> None:
-    """With another prompt each, and other seeds when all had their turn."""
+def test_short_run_uses_its_settings() -> None:
+    """Each run has the next prompt, and after the last one another seed."""
     pair = embedded()
     config = replace(CONFIG, num_drafts=3, max_new_tokens=40)
-    study = WayRuns(items=ITEMS, config=config, gammas=(2,))
+    study = ShortRunStudy(items=ITEMS, config=config, gammas=(2,))
     found = [each for each in study.find(pair) if each is not None]
     assert len(found) == study.count == 6
-    order = [ITEMS[0], ITEMS[2], ITEMS[1]]  # one of each kind in turn
+    order = [ITEMS[0], ITEMS[2], ITEMS[1]]  # round-robin by kind
     for number, run in enumerate(found):
         own = replace(config, gamma=2, seed=3 + number // 3)
         prompt = encode_prompt(pair, order[number % 3].prompt, chat=False)
@@ -106,7 +108,7 @@ class Maker(InProcessMaker):
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TuneJob]:
-    """Six candidates, whose step costs are in place."""
+    """Six candidates with stored step costs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("SPECVIZ_TIMING_SECONDS", "0.05")
@@ -115,20 +117,20 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TuneJob]:
         default = Lane(spec=SPEC, config=CONFIG)
         lanes = (default, *(parse_lane(each, default) for each in FIVE))
         question = Question(lanes=lanes, items=ITEMS, temperatures=(0.7,), gammas=(1, 2, 4))
-        work = TuneJob(question, Maker())
-        work.carry_out()
-        yield work
+        job = TuneJob(question, Maker())
+        job.carry_out()
+        yield job
 
 
-def by_way(work: TuneJob) -> dict[str, Candidate]:
-    return dict(zip(("draft", *FIVE), work.answer.candidates, strict=True))
+def by_method(job: TuneJob) -> dict[str, Candidate]:
+    return dict(zip(("draft", *FIVE), job.answer.candidates, strict=True))
 
 
-def test_five_ways_are_ranked_along_the_same_words(tuned: TuneJob) -> None:
+def test_ranks_five_methods_along_the_same_texts(tuned: TuneJob) -> None:
     assert tuned.error is None
     assert tuned.answer.complete
     assert tuned.progress[0] == tuned.progress[1]
-    found = by_way(tuned)
+    found = by_method(tuned)
     words = [[text.token_ids for text in each.texts] for each in found.values()]
     assert all(each == words[0] for each in words)
     assert len(tuned.answer.ranked) == 6
@@ -142,8 +144,8 @@ def test_five_ways_are_ranked_along_the_same_words(tuned: TuneJob) -> None:
     assert {each.gamma for each in found["branching=2x1"].runs} == {2}
 
 
-def test_what_ways_have_in_common_along_a_text(tuned: TuneJob) -> None:
-    found = by_way(tuned)
+def test_methods_along_the_same_text(tuned: TuneJob) -> None:
+    found = by_method(tuned)
     for gamma in (1, 2, 4):
         cells = {name: each.surface.cell(gamma, 0.7) for name, each in found.items()}
         draft, block, several = (cells[each] for each in ("draft", "rule=block", "num_drafts=2"))
@@ -157,9 +159,9 @@ def test_what_ways_have_in_common_along_a_text(tuned: TuneJob) -> None:
     assert 0.3 < coupled < (found["draft"].alpha(0.7) or 0.0)  # the price of shared noise
 
 
-def test_runs_of_several_drafts_have_the_tokens_that_texts_expect(tuned: TuneJob) -> None:
-    """Loosely: a few short runs against a few texts."""
-    several = by_way(tuned)["num_drafts=2"]
+def test_runs_of_several_drafts_match_expected_tokens(tuned: TuneJob) -> None:
+    """A loose bound: a few short runs against a few texts."""
+    several = by_method(tuned)["num_drafts=2"]
     own = [each for each in several.runs if each.gamma == 4]
     tau = sum(each.tokens for each in own) / sum(each.rounds for each in own)
     cell = several.surface.cell(4, 0.7)
@@ -167,11 +169,11 @@ def test_runs_of_several_drafts_have_the_tokens_that_texts_expect(tuned: TuneJob
     assert tau == pytest.approx(cell.tau, rel=0.4)
 
 
-def test_the_first_three_race_whatever_their_way(
+def test_races_the_first_three_methods(
     tuned: TuneJob, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
-    found = by_way(tuned)
+    found = by_method(tuned)
     choices = [
         (found[name], cell)
         for name in ("num_drafts=2", "rule=block", "branching=2x1")
@@ -184,29 +186,29 @@ def test_the_first_three_race_whatever_their_way(
     assert all(each.speedup and each.expected for each in race.cells)
 
 
-def test_costs_of_another_machine_and_given_words_need_no_run() -> None:
+def test_no_short_runs_with_given_costs_or_text() -> None:
     default = Lane(spec=SPEC, config=CONFIG)
     lanes = (default, parse_lane("num_drafts=2", default))
     question = Question(lanes=lanes, items=ITEMS[:1], temperatures=(0.7,), gammas=(1, 2))
-    for work in (
+    for job in (
         TuneJob(question, Maker(), given=given_costs(0.1, 1.2)),
         TuneJob(question, Maker(), wants_costs=False),
         TuneJob(replace(question, text=" girl called Lily."), Maker(), wants_costs=False),
     ):
-        work.carry_out()
-        assert work.error is None
-        _, several = work.answer.candidates
+        job.carry_out()
+        assert job.error is None
+        _, several = job.answer.candidates
         assert several.runs == ()
         assert several.surface.best is None
         assert [each.tau > 1.0 for each in several.surface.cells] == [True, True]
 
 
-def test_what_cannot_run_is_told() -> None:
-    """An exit that the target has not: before any text of it is scored."""
+def test_reports_a_method_that_cannot_run() -> None:
+    """An early exit that the target lacks fails before any of its texts is scored."""
     default = Lane(spec=SPEC, config=CONFIG)
     lanes = (default, parse_lane("drafter=early-exit:99", default))
     question = Question(lanes=lanes, items=ITEMS[:1], temperatures=(0.7,), gammas=(1,))
-    work = TuneJob(question, Maker(), wants_costs=False)
-    work.carry_out()
-    assert work.state == "failed"
-    assert "an exit after 99 is none" in str(work.error)
+    job = TuneJob(question, Maker(), wants_costs=False)
+    job.carry_out()
+    assert job.state == "failed"
+    assert "exit after 99" in str(job.error)

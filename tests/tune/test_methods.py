@@ -1,4 +1,4 @@
-"""Ways to speculate as candidates: what is known of each, how its speed is found, what is said."""
+"""Methods as candidates: expectation or bound, the basis of the speed, and the advice."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from specviz.record.prompts import SuiteItem
 from specviz.record.run_config import RunConfig
 from specviz.theory.along import rounds_along, walks_along
 from specviz.theory.student import t_quantile
-from specviz.tune.advice import advice, cell_words, how_found, reason, unknown_words
-from specviz.tune.answer import Answer, Candidate, worth_of_acceptance, worth_of_speed
-from specviz.tune.methods import WayRun, check_method, form_of, gammas_of, is_plain, method_text
+from specviz.tune.advice import advice, basis_text, reason, speedup_text, unranked_text
+from specviz.tune.answer import Answer, Candidate, gain_from_acceptance, gain_from_speed
+from specviz.tune.methods import ShortRun, check_method, form_of, gammas_of, is_plain, method_text
 from specviz.tune.question import Question
 from specviz.tune.to_json import answer_to_json
 from tests.tune.fakes import best_of, candidate_of
@@ -27,12 +27,12 @@ from tests.tune.scored import scores_of, text_of
 
 ITEMS = (SuiteItem(prompt="Once"), SuiteItem(prompt="One day"))
 RUNS = tuple(
-    WayRun(gamma=gamma, temperature=0.7, rounds=10, tokens=tokens, speedup=speedup)
+    ShortRun(gamma=gamma, temperature=0.7, rounds=10, tokens=tokens, speedup=speedup)
     for gamma, tokens, speedup in ((2, 20, 1.5), (2, 22, 1.7), (4, 30, 1.2))
 )
 
 
-def way(**changes: Any) -> RunConfig:
+def method(**changes: Any) -> RunConfig:
     return RunConfig(**changes)
 
 
@@ -47,13 +47,13 @@ def way(**changes: Any) -> RunConfig:
         ({"drafter": "early-exit:2"}, "exact", "early exit after 2 layers"),
         ({"drafter": "suffix", "rule": "block"}, "exact", "suffix lookup, block verification"),
         ({"rule": "block"}, "at least", "block verification"),
-        ({"num_drafts": 3, "replacement": False}, "at least", "3 drafts, none twice"),
+        ({"num_drafts": 3, "replacement": False}, "at least", "3 drafts without replacement"),
         ({"branching": (2, 1)}, "at least", "tree 2x1"),
         ({"draft_until": "cost"}, "none", "cost"),
     ],
 )
-def test_what_a_text_tells_of_a_way(changes: dict[str, Any], form: str, words: str) -> None:
-    config = way(**changes)
+def test_form_and_name_of_a_method(changes: dict[str, Any], form: str, words: str) -> None:
+    config = method(**changes)
     check_method(config)
     assert form_of(config) == form
     assert method_text(config) == words
@@ -66,26 +66,26 @@ def test_what_a_text_tells_of_a_way(changes: dict[str, Any], form: str, words: s
     [
         ({"rule": "over-accept", "epsilon": 0.1}, "rule=over-accept changes"),
         ({"rule": "typical", "epsilon": 0.1}, "rule=typical changes"),
-        ({"drafter": "some.module:Drafter"}, "a drafter of your own"),
+        ({"drafter": "some.module:Drafter"}, "custom drafters"),
         ({"draft_until": "oracle"}, "no speed"),
     ],
 )
-def test_of_what_nothing_is_known_is_refused(changes: dict[str, Any], culprit: str) -> None:
+def test_rejects_unsupported_methods(changes: dict[str, Any], culprit: str) -> None:
     with pytest.raises(ConfigError, match=culprit):
-        check_method(way(**changes))
+        check_method(method(**changes))
 
 
-def test_a_server_tells_only_of_one_chain_of_a_draft() -> None:
+def test_servers_support_only_one_chain_of_a_draft() -> None:
     spec = PairSpec(target="http://127.0.0.1:8000", draft="somewhere")
-    lane = Lane(spec=spec, config=way())
+    lane = Lane(spec=spec, config=method())
     Question(lanes=(lane,), items=ITEMS)
     for changes in ({"rule": "block"}, {"num_drafts": 2}, {"drafter": "suffix"}):
-        other = replace(lane, config=way(**changes))
+        other = replace(lane, config=method(**changes))
         with pytest.raises(ConfigError, match="Log-probabilities from a server"):
             Question(lanes=(lane, other), items=ITEMS)
 
 
-# Its cells
+# Cells
 
 ODDS = tuple(0.9 - 0.02 * (place % 7) for place in range(40))
 
@@ -108,13 +108,15 @@ def test_block_has_the_bound_of_a_chain() -> None:
     for one, other in zip(plain.surface.cells, block.surface.cells, strict=True):
         assert other == replace(one, basis="at least")
     found = best_of(block)
-    assert cell_words(found[1]).startswith("at least ")
-    assert reason(*found).startswith("at least ")  # no α: candidates have no odds of their own
-    assert "a bound: as token by token along 5 texts" in how_found(*found)
-    assert worth_of_speed(block, 0.7) is None
+    assert speedup_text(found[1]).startswith("at least ")
+    assert reason(*found).startswith(
+        "at least "
+    )  # no α: single candidates have no acceptance probability
+    assert "lower bound: token-by-token acceptance along 5 texts" in basis_text(*found)
+    assert gain_from_speed(block, 0.7) is None
 
 
-def test_where_step_costs_do_not_tell_a_round_runs_do() -> None:
+def test_measures_rounds_that_step_costs_do_not_cover() -> None:
     several = candidate(num_drafts=2, runs=RUNS)
     cells = {each.gamma: each for each in several.surface.cells}
     assert (cells[1].speedup, cells[1].basis) == (None, "expected")  # it was not run
@@ -125,53 +127,56 @@ def test_where_step_costs_do_not_tell_a_round_runs_do() -> None:
     assert cells[2].high == pytest.approx(middle * math.exp(wide))
     assert (cells[2].basis, cells[2].num_runs) == ("measured", 2)
     assert (cells[4].speedup, cells[4].low, cells[4].num_runs) == (1.2, None, 1)
-    # Its tokens a round are known along the texts: the first candidate has more chances.
+    # Its tokens per round are known along the texts: the first candidate is accepted more often.
     (walk,) = walks_along(several.chances(several.texts[0]), (2,))
     assert cells[2].tau == pytest.approx(walk.tokens / walk.rounds)
     alone = rounds_along(ODDS, 2)
     assert cells[2].tau > alone.tokens / alone.rounds
     assert (
-        how_found(several, cells[2])
-        == "measured in 2 short runs; tokens a round as expected along 5 texts"
+        basis_text(several, cells[2])
+        == "measured in 2 short runs; tokens per round expected along 5 texts"
     )
     assert several.alpha(0.7) is None
     assert several.costs_of(cells[2]) is None
 
 
-def test_a_tree_and_drafting_while_it_pays_have_the_tokens_of_their_runs() -> None:
+def test_tree_and_cost_drafting_use_the_tokens_of_their_runs() -> None:
     tree = candidate(branching=(2, 2), gammas=(2,), runs=RUNS[:2])
     cost = candidate(draft_until="cost", runs=RUNS)
     for found in (tree, cost):
         cell = found.surface.cell(2, 0.7)
         assert cell is not None
         assert cell.tau == pytest.approx(2.1)
-        assert how_found(found, cell) == "measured in 2 short runs, tokens a round too"
-    assert [each.gamma for each in cost.surface.cells] == [2, 4]  # no text tells of it
+        assert basis_text(found, cell) == "measured in 2 short runs, tokens per round too"
+    assert [each.gamma for each in cost.surface.cells] == [
+        2,
+        4,
+    ]  # it has no expectation along a text
     (bound,) = replace(tree, runs=()).surface.cells
     (chain,) = candidate(gammas=(2,)).surface.cells
     assert (bound.tau, bound.speedup, bound.basis) == (chain.tau, None, "at least")
 
 
-def test_an_unsure_draft_ends_rounds() -> None:
+def test_unsure_draft_ends_rounds() -> None:
     unsure, usual = candidate(draft_until="confidence:0.5"), candidate()
     for one, other in zip(unsure.surface.cells, usual.surface.cells, strict=True):
-        assert one.speedup is None  # how many are drafted is not known along a text
+        assert one.speedup is None  # the number of candidates is not known along a text
         assert one.tau == pytest.approx(other.tau) if one.gamma == 1 else one.tau < other.tau
     everything = candidate(draft_until="confidence:0.1")
     taus = [each.tau for each in everything.surface.cells]
     assert taus == pytest.approx([each.tau for each in usual.surface.cells])
 
 
-def test_an_early_exit_has_a_speed_once_its_steps_were_measured() -> None:
+def test_early_exit_needs_measured_steps() -> None:
     exit_, usual = candidate(drafter="early-exit:1"), candidate()
     assert exit_.surface.cells == usual.surface.cells
-    assert worth_of_speed(exit_, 0.7) == worth_of_speed(usual, 0.7)
-    assert worth_of_acceptance(exit_, 0.7) == worth_of_acceptance(usual, 0.7)
+    assert gain_from_speed(exit_, 0.7) == gain_from_speed(usual, 0.7)
+    assert gain_from_acceptance(exit_, 0.7) == gain_from_acceptance(usual, 0.7)
     bare = {at: replace(each, draft=(), draft_next=()) for at, each in usual.costs.items()}
     assert replace(exit_, costs=bare).surface.best is None
 
 
-# What is said
+# Advice
 
 
 def answer(*candidates: Candidate, complete: bool = True) -> Answer:
@@ -180,7 +185,7 @@ def answer(*candidates: Candidate, complete: bool = True) -> Answer:
     return Answer(question=question, candidates=candidates, complete=complete)
 
 
-def test_ways_are_ranked_together_and_the_advice_names_the_way() -> None:
+def test_ranks_methods_together_and_names_the_best() -> None:
     fast = tuple(replace(each, speedup=4 * each.speedup) for each in RUNS)
     found = answer(
         candidate("draft"),
@@ -193,13 +198,13 @@ def test_ways_are_ranked_together_and_the_advice_names_the_way() -> None:
     assert all(one >= other for one, other in pairwise(speeds))
     assert found.best_plain is not None
     assert found.best_plain[0].label == "draft"
-    assert unknown_words(found).startswith("Not ranked: pays.")
-    assert unknown_words(replace(found, complete=False)) == ""
-    told = answer_to_json(found)
-    assert told["not_ranked"] == ["pays"]
-    assert [each["basis"] for each in told["ranking"]] == ["measured", "expected", "at least"]
-    assert told["ranking"][0]["settings"]["num_drafts"] == 2
-    assert [each["runs"] for each in told["candidates"]] == [0, 0, 3, 0]
+    assert unranked_text(found).startswith("Not ranked: pays.")
+    assert unranked_text(replace(found, complete=False)) == ""
+    output = answer_to_json(found)
+    assert output["not_ranked"] == ["pays"]
+    assert [each["basis"] for each in output["ranking"]] == ["measured", "expected", "at least"]
+    assert output["ranking"][0]["settings"]["num_drafts"] == 2
+    assert [each["runs"] for each in output["candidates"]] == [0, 0, 3, 0]
 
 
 @pytest.mark.parametrize(
@@ -214,15 +219,15 @@ def test_ways_are_ranked_together_and_the_advice_names_the_way() -> None:
          "Use this draft, tree 2x2: 1.50 times the target's speed"),
     ],
 )  # fmt: skip
-def test_the_advice_is_of_a_way(found: Candidate, words: str) -> None:
+def test_advice_names_the_method(found: Candidate, words: str) -> None:
     assert advice(answer(found)).startswith(words)
 
 
-def test_a_bound_below_the_target_decides_nothing() -> None:
+def test_bound_below_the_target_decides_nothing() -> None:
     slow = candidate(rule="block")
     dear = {
         at: replace(each, target=((1.0,) * 2, *each.target[1:])) for at, each in slow.costs.items()
     }
-    told = advice(answer(replace(slow, costs=dear)))
-    assert told.startswith("Whether speculation pays at temperature 0.7 is not known: ")
-    assert "at least 0." in told
+    output = advice(answer(replace(slow, costs=dear)))
+    assert output.startswith("It is not known whether speculation pays at temperature 0.7: ")
+    assert "at least 0." in output

@@ -1,4 +1,4 @@
-"""The surface: tokens a round and speedups by hand, and how often its intervals hold."""
+"""The surface: τ and speedups by hand, and the coverage of its intervals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def one_cell(texts: Sequence[ScoredText], table: StepCosts | None, gamma: int = 
 
 
 def seconds(text: ScoredText, gamma: int) -> tuple[float, float]:
-    """Of the target alone and of speculation, along one text."""
+    """Return the seconds of the target alone and of speculation along one text."""
     context = text.num_prompt + len(text.token_ids) / 2
     assert text.scores is not None
     walk = rounds_along(text.scores.odds, gamma, ends=text.ends)
@@ -48,7 +48,7 @@ def seconds(text: ScoredText, gamma: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_cell_of_one_text(gamma: int, ends: bool) -> None:
+def test_cell_of_one_text(gamma: int, ends: bool) -> None:
     text = text_of(ODDS, prompt=40, ends=ends)
     cell = one_cell([text], costs(), gamma)
     walk = rounds_along(ODDS, gamma, ends=ends)
@@ -58,7 +58,7 @@ def test_a_cell_of_one_text(gamma: int, ends: bool) -> None:
     assert cell.speedup == pytest.approx(alone / drafted, rel=1e-12)
 
 
-def test_a_speedup_worked_out_on_paper() -> None:
+def test_speedup_by_hand() -> None:
     """Every candidate accepted, gamma 3: rounds of 4 tokens in 12.5 + 2.9 steps of one."""
     cell = one_cell([text_of([1.0] * 12, prompt=0)], costs())
     assert cell.tau == 4.0
@@ -69,8 +69,8 @@ def test_a_speedup_worked_out_on_paper() -> None:
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)
-def test_of_two_texts_all_seconds_are_added(gamma: int) -> None:
-    """Neither the mean of two speedups nor one mean context."""
+def test_adds_the_seconds_of_two_texts(gamma: int) -> None:
+    """Not the mean of two speedups, nor one mean context."""
     texts = [text_of(ODDS, prompt=8), text_of(OTHER, prompt=900)]
     cell = one_cell(texts, costs(), gamma)
     walks = [rounds_along(each, gamma) for each in (ODDS, OTHER)]
@@ -82,10 +82,10 @@ def test_of_two_texts_all_seconds_are_added(gamma: int) -> None:
     assert cell.speedup == pytest.approx((alone + alone_too) / (drafted + drafted_too), rel=1e-12)
 
 
-def test_a_text_that_ends_within_a_round_counts_as_the_engine_counts_it() -> None:
-    """Two tokens, gamma 3. At a limit: no round at all. At an end: a round is whole unless the last
-    token is an accepted candidate: rejected at once (1/2) one round of one token, then a round of
-    the end alone, rejected (3/4); or accepted, then the end rejected (3/8) a round of two."""
+def test_counts_a_text_that_ends_within_a_round_like_the_engine() -> None:
+    """Two tokens, γ 3. At a limit there is no whole round. At EOS a round is whole unless its last
+    token is an accepted candidate: if the first is rejected (1/2), a round of one token, then a
+    round of EOS alone if that is rejected (3/4); if only EOS is rejected (3/8), a round of two."""
     odds = [0.5, 0.25]
     assert surface([text_of(odds)], lambda _: costs(), (3,)).cells == ()
     cell = one_cell([text_of(odds, ends=True)], costs())
@@ -93,7 +93,7 @@ def test_a_text_that_ends_within_a_round_counts_as_the_engine_counts_it() -> Non
     assert cell.tau == pytest.approx((0.5 + 0.5 * 0.75 + 0.5 * 0.75 * 2) / rounds)
 
 
-def test_an_impossible_text_adds_nothing() -> None:
+def test_ignores_impossible_texts() -> None:
     probs = (0.5,) * 20 + (0.0,) + (0.5,) * 12
     impossible = text_of(OTHER, own=False, scores=scores_of(OTHER, text_probs=probs))
     alone, both = (
@@ -104,7 +104,7 @@ def test_an_impossible_text_adds_nothing() -> None:
     assert surface([impossible], lambda _: costs(), GAMMAS).cells == ()
 
 
-def test_a_text_too_short_for_a_gamma_counts_for_the_others() -> None:
+def test_short_text_counts_for_small_gammas() -> None:
     found = surface([text_of(ODDS), text_of(OTHER[:5])], lambda _: costs(), (2, 4, 5))
     assert [each.num_texts for each in found.cells] == [2, 2, 1]
     assert found.cells[2] == one_cell([text_of(ODDS)], costs(), 5)
@@ -125,7 +125,7 @@ def test_each_temperature_has_its_own_texts_and_costs() -> None:
     assert found.best_at(1.0) is None
 
 
-def test_without_costs_only_tokens_a_round_are_known() -> None:
+def test_only_tau_without_costs() -> None:
     cell = one_cell([text_of(ODDS)], None)
     walk = rounds_along(ODDS, 3)
     assert cell.tau == pytest.approx(walk.tokens / walk.rounds)
@@ -133,14 +133,14 @@ def test_without_costs_only_tokens_a_round_are_known() -> None:
     assert surface([text_of(ODDS)], lambda _: None, GAMMAS).best is None
 
 
-def test_the_best_cell_is_the_fastest() -> None:
+def test_best_cell_is_the_fastest() -> None:
     found = surface([text_of(ODDS)], lambda _: costs(), range(1, 17))
     best = max(found.cells, key=lambda each: each.speedup or 0.0)
     assert found.best is best
     assert 1 < best.gamma < 16
 
 
-def test_beyond_the_table_of_costs_only_a_long_one_goes_on() -> None:
+def test_only_long_cost_tables_are_extrapolated() -> None:
     text = text_of([0.9] * 60, prompt=0)
     inside, outside = (one_cell([text], costs(rows=5), gamma) for gamma in (4, 5))
     assert inside.speedup is not None
@@ -151,7 +151,7 @@ def test_beyond_the_table_of_costs_only_a_long_one_goes_on() -> None:
     assert long.speedup == pytest.approx(one_cell([text], costs(), 16).speedup)
 
 
-def test_copied_rounds_are_free_to_draft_and_verified_by_their_length() -> None:
+def test_copied_rounds_cost_only_verification() -> None:
     rounds = [(0, 3, 4), (4, 0, 1), (5, 2, 1), (6, 3, 2)]
     bare = costs(draft=(), draft_next=())
     cell = one_cell([copied_text(9, rounds, 3, prompt=100)], bare)
@@ -170,7 +170,7 @@ T_95 = {4: 2.776445, 7: 2.364624, 9: 2.262157}  # Student's, by degrees of freed
 
 
 def half(cell: Cell) -> float:
-    """Of the interval of the logarithm, which is the same on both sides."""
+    """Return half the interval of the logarithm, which is symmetric."""
     assert cell.speedup is not None
     assert cell.low is not None
     assert cell.high is not None
@@ -180,7 +180,7 @@ def half(cell: Cell) -> float:
 
 
 @pytest.mark.parametrize("count", [5, 8, 10])
-def test_from_five_texts_on_the_interval_is_students_over_texts(count: int) -> None:
+def test_interval_over_five_texts_is_students(count: int) -> None:
     draws = np.random.default_rng(count)
     texts = [
         text_of(
@@ -198,7 +198,7 @@ def test_from_five_texts_on_the_interval_is_students_over_texts(count: int) -> N
     assert half(cell) == pytest.approx(T_95[count - 1] * error, rel=1e-6)
 
 
-def test_texts_that_are_alike_leave_no_doubt_and_errors_of_costs_do() -> None:
+def test_cost_errors_remain_with_identical_texts() -> None:
     texts = [text_of(ODDS)] * 6
     assert half(one_cell(texts, costs())) == pytest.approx(0.0, abs=1e-7)
     errors = {"draft_errors": (0.04, 0.03, 0.01), "target_errors": (0.02,) * 17}
@@ -209,7 +209,7 @@ def test_texts_that_are_alike_leave_no_doubt_and_errors_of_costs_do() -> None:
     assert found == pytest.approx(math.hypot(of_round, 0.02), rel=1e-6)
 
 
-def test_errors_of_costs_widen_the_interval_of_texts() -> None:
+def test_cost_errors_widen_the_interval() -> None:
     texts = [text_of(np.random.default_rng(seed).beta(3, 1, 50).tolist()) for seed in range(7)]
     errors = {"draft_errors": (0.04, 0.03, 0.01), "target_errors": (0.02,) * 17}
     narrow, of_costs = (
@@ -221,7 +221,7 @@ def test_errors_of_costs_widen_the_interval_of_texts() -> None:
     assert wide.speedup == one_cell(texts, costs()).speedup
 
 
-def test_few_texts_have_an_interval_over_stretches_and_a_short_one_has_none() -> None:
+def test_few_texts_have_an_interval_over_segments() -> None:
     even, uneven = [0.7] * 64, [0.95] * 32 + [0.3] * 32
     assert (
         half(one_cell([text_of(even)], costs())) < 0.12 < half(one_cell([text_of(uneven)], costs()))
@@ -233,11 +233,11 @@ def test_few_texts_have_an_interval_over_stretches_and_a_short_one_has_none() ->
     assert (short.low, short.high) == (None, None)
 
 
-# How often they hold
+# Coverage
 
 
 def sticky_odds(draws: np.random.Generator, length: int, easy: float) -> list[float]:
-    """Easy and hard stretches of some five tokens; ``easy``: the share of the easy ones.
+    """Easy and hard segments of some five tokens; ``easy``: the share of the easy ones.
 
     Neighbours correlate by about 0.25; those of the embedded pair's texts, by 0.1 to 0.15.
     """
@@ -249,7 +249,7 @@ def sticky_odds(draws: np.random.Generator, length: int, easy: float) -> list[fl
 
 
 def coverage(groups: Sequence[Sequence[ScoredText]], record: Callable[..., None]) -> float:
-    """The share of groups whose interval holds the ratio of all of them together."""
+    """Return the share of groups whose interval contains the ratio of all of them together."""
     cells = [one_cell(texts, costs()) for texts in groups]
     units = np.array([seconds(text, 3) for texts in groups for text in texts])
     truth = units[:, 0].sum() / units[:, 1].sum()
@@ -257,19 +257,19 @@ def coverage(groups: Sequence[Sequence[ScoredText]], record: Callable[..., None]
     assert len(held) == len(groups)
     share = float(np.mean(held))
     width = np.median([(cell.high or 0.0) / (cell.low or 1.0) for cell in cells])
-    told = f"{len(groups[0])} texts: covers {share:.1%}, width {width:.2f}"
-    print(told)
-    record("coverage", told)
+    output = f"{len(groups[0])} texts: covers {share:.1%}, width {width:.2f}"
+    print(output)
+    record("coverage", output)
     return share
 
 
 DRAWS = 250
 
 
-def test_the_interval_over_eight_texts_holds_as_often_as_it_says(
+def test_interval_over_eight_texts_has_its_coverage(
     record_property: Callable[..., None],
 ) -> None:
-    """Texts of unequal lengths, easier and harder ones, each with easy and hard stretches."""
+    """Texts differ in length and difficulty, each with easy and hard segments."""
     draws = np.random.default_rng(15)
     groups = [
         [
@@ -281,10 +281,10 @@ def test_the_interval_over_eight_texts_holds_as_often_as_it_says(
     assert 0.92 <= coverage(groups, record_property) <= 0.98
 
 
-def test_the_interval_over_stretches_of_one_text_holds_nearly_as_often(
+def test_interval_over_segments_has_nearly_its_coverage(
     record_property: Callable[..., None],
 ) -> None:
-    """Of texts of this sort: what sets one text as a whole apart, one text cannot tell."""
+    """One text cannot show its own difference from other texts."""
     draws = np.random.default_rng(16)
     groups = [[text_of(sticky_odds(draws, 128, 0.6))] for _ in range(DRAWS)]
     assert coverage(groups, record_property) >= 0.85

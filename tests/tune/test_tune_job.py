@@ -1,4 +1,4 @@
-"""The work of a question on tiny pairs: what it finds, how it grows, and how it ends."""
+"""The tune job on tiny pairs: its results, its progress, and its end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ GAMMAS = (1, 2, 4)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A target and two drafts, of which the second is the better one."""
+    """A target and two drafts; the second is better."""
     target, tokenizer = tiny_model(num_hidden_layers=1), small_tokenizer()
     folder = tmp_path_factory.mktemp("pairs")
     for name, model in (
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def pair(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """The first pair; its step costs, and those of the second, are in the data folder."""
+    """The first pair; step costs of both pairs are in the data folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
         found = load(folder)
@@ -84,12 +84,12 @@ def question(*lanes: Lane, **changes: Any) -> Question:
 
 @cache
 def loaded_pairs() -> LoadedPairs:
-    """Those of all tests, so that each is loaded once."""
+    """Pairs shared by all tests, so that each is loaded once."""
     return LoadedPairs()
 
 
 class Watched(InProcessMaker):
-    """Calls back whenever a value has been taken, and before the next is looked for."""
+    """Calls back after each value is taken, before the next is computed."""
 
     def __init__(self, taken: Callable[[object], None] = lambda _: None) -> None:
         super().__init__(lambda _: None)
@@ -105,32 +105,32 @@ class Watched(InProcessMaker):
 
 
 def done(asked: Question, maker: InProcessMaker | None = None, **changes: Any) -> TuneJob:
-    work = TuneJob(asked, maker or Watched(), **changes)
-    work.carry_out()
-    assert not work.going
-    return work
+    job = TuneJob(asked, maker or Watched(), **changes)
+    job.carry_out()
+    assert not job.going
+    return job
 
 
-def test_the_answer_grows_text_by_text(folder: Path) -> None:
+def test_answer_grows_with_every_text(folder: Path) -> None:
     seen: list[tuple[int, int, bool]] = []
 
     def look(value: object) -> None:
-        answer = work.answer
-        assert work.answer is answer  # worked out once
+        answer = job.answer
+        assert job.answer is answer  # cached
         texts = sum(len(each.texts) for each in answer.candidates)
-        assert work.progress == (texts, 12)
+        assert job.progress == (texts, 12)
         seen.append((len(answer.candidates), texts, isinstance(value, ScoredText)))
         assert not answer.complete
 
-    work = TuneJob(question(lane(folder), lane(folder, "better")), Watched(look))
-    assert (work.doing, work.progress) == ("waiting for its turn", (0, 12))
-    assert work.answer.candidates == ()
-    work.carry_out()
-    assert (work.state, work.error, work.progress) == ("done", None, (12, 12))
+    job = TuneJob(question(lane(folder), lane(folder, "better")), Watched(look))
+    assert (job.doing, job.progress) == ("waiting for its turn", (0, 12))
+    assert job.answer.candidates == ()
+    job.carry_out()
+    assert (job.state, job.error, job.progress) == ("done", None, (12, 12))
     assert seen[0] == (1, 0, False)
     assert [texts for _, texts, scored in seen if scored] == list(range(1, 13))
     assert seen[-1][0] == 2
-    answer = work.answer
+    answer = job.answer
     assert answer.complete
     for each in answer.candidates:
         assert len(each.surface.cells) == len(GAMMAS) * len(TEMPERATURES)
@@ -141,7 +141,7 @@ def test_the_answer_grows_text_by_text(folder: Path) -> None:
                                                         answer.question.labels[0]]  # fmt: skip
 
 
-def test_all_candidates_of_a_target_are_judged_along_the_same_words(folder: Path) -> None:
+def test_candidates_of_a_target_share_its_texts(folder: Path) -> None:
     lanes = lane(folder), lane(folder, "better"), lane(folder, drafter="prompt-lookup")
     first, better, lookup = done(question(*lanes)).answer.candidates
     for one, two, three in zip(first.texts, better.texts, lookup.texts, strict=True):
@@ -158,7 +158,7 @@ def test_all_candidates_of_a_target_are_judged_along_the_same_words(folder: Path
     assert len(lookup.surface.cells) == len(GAMMAS) * len(TEMPERATURES)
 
 
-def test_another_target_writes_texts_of_its_own(folder: Path, tmp_path: Path) -> None:
+def test_another_target_writes_its_own_texts(folder: Path, tmp_path: Path) -> None:
     other = write_model(tmp_path / "o", tiny_model(num_hidden_layers=1, seed=5), small_tokenizer())
     own = Lane(spec=replace(spec_of(folder), target=str(other)), config=CONFIG)
     maker = Watched()
@@ -169,13 +169,17 @@ def test_another_target_writes_texts_of_its_own(folder: Path, tmp_path: Path) ->
     assert [each.written for each in maker.studies if isinstance(each, TextStudy)] == [(), ()]
 
 
-def test_texts_are_the_targets_own_and_scored_under_their_law(folder: Path, pair: Pair) -> None:
+def test_scores_the_targets_texts_with_their_sampling(folder: Path, pair: Pair) -> None:
     (candidate,) = done(question(lane(folder))).answer.candidates
-    places = [(law, item) for law in TEMPERATURES for item in ITEMS]
+    places = [(sampling, item) for sampling in TEMPERATURES for item in ITEMS]
     for (temperature, item), text in zip(places, candidate.texts, strict=True):
         config = replace(CONFIG, temperature=temperature)
         prompt = encode_prompt(pair, item.prompt, chat=False)
-        assert (text.law.temperature, text.prompt.kind, text.own) == (temperature, item.kind, True)
+        assert (text.sampling.temperature, text.prompt.kind, text.own) == (
+            temperature,
+            item.kind,
+            True,
+        )
         assert text.prompt.token_ids == tuple(prompt)
         assert len(text.token_ids) == 20
         assert "".join(text.token_texts)
@@ -186,17 +190,17 @@ def test_texts_are_the_targets_own_and_scored_under_their_law(folder: Path, pair
             assert text.token_ids == tuple(decode_plainly(pair, prompt, config))
 
 
-def test_the_law_of_a_text_is_that_of_all_settings(folder: Path, pair: Pair) -> None:
-    """Of one likeliest token alone, every temperature writes the greedy text."""
+def test_sampling_includes_the_filters(folder: Path, pair: Pair) -> None:
+    """With top-k 1, every temperature writes the greedy text."""
     asked = question(lane(folder, top_k=1), temperatures=(0.0, 1.0))
     (candidate,) = done(asked, wants_costs=False).answer.candidates
     texts = [each.token_ids for each in candidate.texts]
     assert texts[:3] == texts[3:]
-    assert {each.law.top_k for each in candidate.texts} == {1}
+    assert {each.sampling.top_k for each in candidate.texts} == {1}
 
 
-def test_sampled_texts_have_the_targets_law(pair: Pair) -> None:
-    """Two tokens, each one of three: how often each text is written, against its probability."""
+def test_sampled_texts_follow_the_targets_distribution(pair: Pair) -> None:
+    """Compare the frequency of each text of two tokens of three with its probability."""
     prompt = encode_prompt(pair, ITEMS[0].prompt, chat=False)
     settings = replace(CONFIG, temperature=1.5, top_k=3, max_new_tokens=2)
     runs = 400
@@ -213,10 +217,10 @@ def test_sampled_texts_have_the_targets_law(pair: Pair) -> None:
     distance = runs * rest + sum(
         (seen[text] - runs * chance) ** 2 / (runs * chance) for text, chance in chances.items()
     )
-    assert distance < 26.1  # what chance exceeds once in a thousand, by chi-squared of 8
+    assert distance < 26.1  # the 99.9 % quantile of chi-squared with 8 degrees of freedom
 
 
-def test_a_text_that_ends_by_itself_says_so(folder: Path, pair: Pair) -> None:
+def test_marks_texts_that_end_with_eos(folder: Path, pair: Pair) -> None:
     config = replace(CONFIG, temperature=0.0)
     prompt = encode_prompt(pair, ITEMS[0].prompt, chat=False)
     tokens = list(decode_plainly(pair, prompt, config))
@@ -224,7 +228,7 @@ def test_a_text_that_ends_by_itself_says_so(folder: Path, pair: Pair) -> None:
     length = tokens.index(tokens[7]) + 1
     for ignored, ends in ((False, True), (True, False)):
         study = TextStudy(
-            items=ITEMS[:1], laws=question(lane(folder), temperatures=(0.0,)).laws,
+            items=ITEMS[:1], samplings=question(lane(folder), temperatures=(0.0,)).samplings,
             config=replace(CONFIG, ignore_eos=ignored), gammas=GAMMAS, costs=False,
         )  # fmt: skip
         _, text = study.find(ended)
@@ -233,17 +237,17 @@ def test_a_text_that_ends_by_itself_says_so(folder: Path, pair: Pair) -> None:
         assert text.token_ids == tuple(tokens[:length] if ends else tokens)
 
 
-def test_copied_rounds_are_those_of_the_text(folder: Path, pair: Pair) -> None:
+def test_copied_rounds_match_the_text(folder: Path, pair: Pair) -> None:
     (candidate,) = done(question(lane(folder, drafter="prompt-lookup"))).answer.candidates
     for text in candidate.texts:
         found = copied_rounds(pair, text.prompt.token_ids, text.token_ids, GAMMAS, ends=False)
         assert text.copied == found
 
 
-def test_a_near_tie_makes_no_text_of_the_targets_own_impossible(
+def test_near_tie_does_not_make_the_targets_text_impossible(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where few bits let a pass over the text choose otherwise than the steps that wrote it."""
+    """In low precision, a pass over the text may choose otherwise than the steps that wrote it."""
 
     def tied(*asked: Any) -> tuple[TextScores, ...]:
         (scores,) = score_text(*asked)
@@ -265,13 +269,13 @@ def test_a_near_tie_makes_no_text_of_the_targets_own_impossible(
         assert text.scores.odds[7:] == before.scores.odds[7:]
         assert 0.0 < max(text.scores.text_probs[5:7]) < 1e-300
     assert given_text(folder).answer.candidates[0].texts[0].scores is not None
-    assert given_text(folder).answer.impossible  # of other words it stays as it is
+    assert given_text(folder).answer.impossible  # a given text is not corrected
 
 
 # Costs
 
 
-def test_given_costs_are_those_of_every_temperature_and_none_are_measured(
+def test_given_costs_apply_to_every_temperature_without_measuring(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_args: object) -> None:
@@ -289,10 +293,10 @@ def test_given_costs_are_those_of_every_temperature_and_none_are_measured(
     assert len(bare.surface.cells) == len(candidate.surface.cells)
 
 
-def test_stored_costs_come_before_the_texts_and_missing_ones_after_them(
+def test_stored_costs_come_before_texts_and_missing_ones_after(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Greedy steps have costs of their own; sampled ones are alike at every temperature."""
+    """Greedy steps have their own costs; sampled ones share theirs over temperatures."""
     measured: list[float] = []
 
     def stored(_pair: Pair, config: RunConfig) -> StepCosts | None:
@@ -306,20 +310,20 @@ def test_stored_costs_come_before_the_texts_and_missing_ones_after_them(
     monkeypatch.setattr(text_study, "step_costs", measure)
     values: list[object] = []
     asked = question(lane(folder), temperatures=(0.0, 0.5, 1.0))
-    work = done(asked, Watched(values.append))
+    job = done(asked, Watched(values.append))
     kinds = [type(each) for each in values]
     assert kinds == [PairFound, CostsFound, *[ScoredText] * 9, CostsFound]
     assert measured == [0.5]
-    (candidate,) = work.answer.candidates
+    (candidate,) = job.answer.candidates
     assert candidate.costs == {
         0.0: make_costs(), 0.5: make_costs(draft=0.002), 1.0: make_costs(draft=0.002),
     }  # fmt: skip
-    (unknown,) = done(asked).answer.candidates  # no time for a second measurement
+    (unknown,) = done(asked).answer.candidates  # there was no time for a second measurement
     assert set(unknown.costs) == {0.0}
     assert {each.temperature for each in unknown.surface.cells} == {0.0, 0.5, 1.0}
 
 
-# Given words
+# Given texts
 
 
 TEXT = "Once upon a time there was a little girl called Lily"
@@ -330,9 +334,7 @@ def given_text(folder: Path, text: str = TEXT, prompt: str = "", **changes: Any)
     return done(question(lane(folder), items=items, text=text, **changes), wants_costs=False)
 
 
-def test_given_words_are_scored_and_their_first_token_is_the_prompt(
-    folder: Path, pair: Pair
-) -> None:
+def test_first_token_of_a_given_text_is_the_prompt(folder: Path, pair: Pair) -> None:
     ids = encode_prompt(pair, TEXT, chat=False)
     (candidate,) = given_text(folder).answer.candidates
     for text in candidate.texts:
@@ -344,7 +346,7 @@ def test_given_words_are_scored_and_their_first_token_is_the_prompt(
     )
 
 
-def test_words_that_the_target_never_writes_are_told_apart(folder: Path) -> None:
+def test_reports_impossible_given_texts(folder: Path) -> None:
     answer = given_text(folder).answer
     greedy, sampled = answer.candidates[0].texts
     assert greedy.scores is not None
@@ -356,57 +358,55 @@ def test_words_that_the_target_never_writes_are_told_apart(folder: Path) -> None
 
 
 @pytest.mark.parametrize(("text", "culprit"), [("a", "single token"), ("word " * 600, "context")])
-def test_words_that_cannot_be_scored_are_refused(folder: Path, text: str, culprit: str) -> None:
-    work = given_text(folder, text)
-    assert work.state == "failed"
-    assert isinstance(work.error, PromptError)
-    assert culprit in str(work.error)
+def test_rejects_texts_that_cannot_be_scored(folder: Path, text: str, culprit: str) -> None:
+    job = given_text(folder, text)
+    assert job.state == "failed"
+    assert isinstance(job.error, PromptError)
+    assert culprit in str(job.error)
 
 
 # The end
 
 
 @pytest.mark.parametrize("values", [1, 2, 4, 9])
-def test_a_stop_ends_it_and_keeps_what_was_found(folder: Path, values: int) -> None:
+def test_stop_keeps_the_results_so_far(folder: Path, values: int) -> None:
     seen: list[object] = []
 
     def stop(value: object) -> None:
         seen.append(value)
         if len(seen) == values:
-            work.stop()
+            job.stop()
 
-    work = TuneJob(question(lane(folder), lane(folder, "better")), Watched(stop))
-    work.carry_out()
-    assert (work.state, work.was_stopped, work.error) == ("stopped", True, None)
-    assert len(seen) == values == work.count
+    job = TuneJob(question(lane(folder), lane(folder, "better")), Watched(stop))
+    job.carry_out()
+    assert (job.state, job.was_stopped, job.error) == ("stopped", True, None)
+    assert len(seen) == values == job.count
     texts = sum(isinstance(each, ScoredText) for each in seen)
-    assert work.progress == (texts, 12)
-    assert sum(len(each.texts) for each in work.answer.candidates) == texts
+    assert job.progress == (texts, 12)
+    assert sum(len(each.texts) for each in job.answer.candidates) == texts
 
 
-def test_a_work_that_waits_is_stopped_at_once(folder: Path) -> None:
+def test_waiting_job_stops_at_once(folder: Path) -> None:
     maker = Watched()
-    work = TuneJob(question(lane(folder)), maker)
-    work.stop()
-    assert (work.state, work.going) == ("stopped", False)
-    work.carry_out()
-    assert (work.state, maker.studies, work.count) == ("stopped", [], 0)
+    job = TuneJob(question(lane(folder)), maker)
+    job.stop()
+    assert (job.state, job.going) == ("stopped", False)
+    job.carry_out()
+    assert (job.state, maker.studies, job.count) == ("stopped", [], 0)
 
 
-def test_a_candidate_that_is_not_there_is_refused_before_the_first_is_scored(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_checks_all_candidates_before_scoring_the_first(folder: Path, tmp_path: Path) -> None:
     missing = Lane(spec=replace(spec_of(folder), draft=str(tmp_path / "none")), config=CONFIG)
-    work = done(question(lane(folder), missing))
-    assert (work.state, work.progress) == ("failed", (0, 12))
-    assert isinstance(work.error, PairError)
-    assert str(tmp_path / "none") in str(work.error)
-    assert not work.answer.candidates
+    job = done(question(lane(folder), missing))
+    assert (job.state, job.progress) == ("failed", (0, 12))
+    assert isinstance(job.error, PairError)
+    assert str(tmp_path / "none") in str(job.error)
+    assert not job.answer.candidates
 
 
 @dataclass
 class Broken:
-    """A maker whose study goes wrong in a way that nobody foresaw."""
+    """A maker whose study raises an unexpected error."""
 
     error: Exception
     doing: str = ""
@@ -419,21 +419,21 @@ class Broken:
         raise AssertionError(name)
 
 
-def test_an_unexpected_error_is_named(folder: Path) -> None:
+def test_names_an_unexpected_error(folder: Path) -> None:
     maker: Any = Broken(ZeroDivisionError("x"))
-    work = done(question(lane(folder)), maker)
-    assert work.state == "failed"
-    assert type(work.error) is SpecvizError
-    assert "ZeroDivisionError" in str(work.error)
-    assert work.answer.candidates == ()
+    job = done(question(lane(folder)), maker)
+    assert job.state == "failed"
+    assert type(job.error) is SpecvizError
+    assert "ZeroDivisionError" in str(job.error)
+    assert job.answer.candidates == ()
 
 
-def laws(found: Sequence[ScoredText]) -> list[float]:
-    return [each.law.temperature for each in found]
+def temperatures_of(found: Sequence[ScoredText]) -> list[float]:
+    return [each.sampling.temperature for each in found]
 
 
-def test_texts_come_in_the_order_of_laws_and_prompts(folder: Path) -> None:
+def test_yields_texts_in_order_of_samplings_and_prompts(folder: Path) -> None:
     (candidate,) = done(question(lane(folder))).answer.candidates
-    assert laws(candidate.texts) == [0.0] * 3 + [0.7] * 3
+    assert temperatures_of(candidate.texts) == [0.0] * 3 + [0.7] * 3
     assert [each.prompt.text for each in candidate.texts] == 2 * [each.prompt for each in ITEMS]
     assert [len(candidate.at(each)) for each in TEMPERATURES] == [3, 3]

@@ -1,4 +1,4 @@
-"""The Compare page opened as a test wants it, and what it shows."""
+"""Helpers that open the Compare page and read its lanes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The page in bare mode, with one data folder for all and step costs in place there.
+"""Fixtures of AppTest pages: one shared data folder with step costs.
 
-Its worker is forked, so that it is there at once. The machine is not asked what it has for bodies:
-it is a laptop.
+The worker is forked, so that it starts at once. The machine's resources for bodies are not probed:
+they are a laptop's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def home(
 
 @pytest.fixture
 def own_home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A library of its own for each test, and nothing left in the queue of work."""
+    """Give each test its own library and an empty job queue."""
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
     yield
     the_job_queue().close()

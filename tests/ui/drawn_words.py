@@ -1,8 +1,8 @@
-"""Which words the pages draw as Markdown, and whether each is the program's own.
+"""Static check: which text the pages draw as Markdown, and whether it is trusted.
 
-Own are literals and numbers, what is made of them, and what has gone through ``as_text``. Names
-are followed through assignments, calls and imports; a number is known by its annotation. Where a
-function draws a parameter of its own, what its callers hand over is looked at instead.
+Trusted are literals, numbers, what is built from them, and the results of ``as_text``. Names
+are followed through assignments, calls and imports; a number is recognised by its annotation. If a
+function draws one of its parameters, the arguments of its callers are checked instead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.ui.syntax import (
 )
 
 ESCAPED = "as_text"
-# What Streamlit reads as Markdown, by method: the places and the names of the arguments.
+# Arguments that Streamlit renders as Markdown, by method: positions and names.
 _LABEL, _BODY = (0, "label", "help"), (0, "body", "help")
 DRAWN: dict[str, tuple[int | str, ...]] = {
     "title": _BODY, "header": _BODY, "subheader": _BODY, "caption": _BODY, "markdown": _BODY,
@@ -52,7 +52,7 @@ DRAWN: dict[str, tuple[int | str, ...]] = {
 _NUMBERS = re.compile(
     r"(int|float|bool|None|Floats|Spread|Ratio|torch\.Tensor|tuple|Verdict|Literal\[.*\]|[][|,. ])+"
 )
-_FORMATS = "deEfFgGn%,"  # what only a number can be written by
+_FORMATS = "deEfFgGn%,"  # format types that accept only numbers
 _COUNTS = {"len", "round", "int", "float", "abs", "sum", "bool", "range", "ord", "isinstance"}
 _CARRY = {"str", "list", "tuple", "dict", "sorted", "reversed", "next", "iter", "zip", "enumerate",
           "min", "max", "set", "map"}  # fmt: skip
@@ -69,7 +69,7 @@ _ARITHMETIC = (ast.Sub, ast.Div, ast.FloorDiv, ast.Pow)
 
 @dataclass(frozen=True)
 class Foreign:
-    """An expression that is not the program's own, where it is drawn."""
+    """An untrusted expression, and where it is drawn."""
 
     where: str
     text: str
@@ -79,7 +79,7 @@ class Foreign:
 
 
 class Reader:
-    """Looks at every call that draws, in ``drawing``, with ``modules`` to follow names into."""
+    """Checks every drawing call in ``drawing``; follows names into ``modules``."""
 
     def __init__(self, modules: dict[str, Module], allowed: dict[str, str]) -> None:
         self.modules, self.allowed, self.used = modules, allowed, set[str]()
@@ -87,9 +87,9 @@ class Reader:
         self._asked: set[tuple[int, str]] = set()
 
     def foreign(self, drawing: Sequence[Module]) -> list[Foreign]:
-        """What is drawn and is not own; parameters that are drawn are looked for at the calls."""
+        """Return the drawn untrusted expressions; drawn parameters are checked at the calls."""
         found: list[Foreign] = []
-        passed: dict[str, set[str]] = defaultdict(set)  # function: its parameters that are drawn
+        passed: dict[str, set[str]] = defaultdict(set)  # function → its drawn parameters
         for module in drawing:
             for call, scope in calls(module):
                 for part in _drawn(call):
@@ -141,7 +141,7 @@ class Reader:
     # Expressions
 
     def suspects(self, node: ast.expr | None, scope: Scope) -> Iterator[ast.expr]:
-        """The parts of an expression that are neither own words nor numbers."""
+        """Yield the parts of an expression that are neither trusted text nor numbers."""
         if node is None or isinstance(node, ast.Constant | ast.Compare | ast.UnaryOp | ast.Lambda):
             if isinstance(node, ast.Lambda):
                 yield from self.suspects(node.body, scope)
@@ -206,7 +206,7 @@ class Reader:
         return module in self.modules and name in self.modules[module].classes
 
     def _home(self, name: str, scope: Scope) -> tuple[Module, Function] | None:
-        """The function that a plain name stands for."""
+        """Return the function that a plain name refers to."""
         for function in scope.functions:
             for node in ast.walk(function):
                 if isinstance(node, Function) and node.name == name:
@@ -222,7 +222,7 @@ class Reader:
     def _suspects_of_result(
         self, call: ast.Call, module: Module, function: Function, scope: Scope
     ) -> Iterator[ast.expr]:
-        """Of what a function of ours returns; its parameters are what the call gives it."""
+        """Yield the suspects in a function's return values, with the call's arguments."""
         if _NUMBERS.fullmatch(written(function.returns)) or (id(function), "") in self._asked:
             return
         self._asked.add((id(function), ""))
@@ -292,7 +292,7 @@ class Reader:
 
 
 def _parts(node: ast.expr) -> list[ast.expr] | None:
-    """Those that decide, of expressions that only put parts together."""
+    """Return the parts of an expression that only combines them."""
     parts: list[ast.expr] | None = None
     match node:
         case ast.JoinedStr():
@@ -337,7 +337,7 @@ def _drawn(call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _annotations(modules: Iterable[Module]) -> dict[str, set[str]]:
-    """Each attribute's kinds in all classes: of fields, and of what properties return."""
+    """Return each attribute's annotations in all classes: fields and property results."""
     found: dict[str, set[str]] = defaultdict(set)
     for module in modules:
         for node in module.classes.values():
@@ -350,7 +350,7 @@ def _annotations(modules: Iterable[Module]) -> dict[str, set[str]]:
 
 
 def _writes_a_number(node: ast.Call) -> bool:
-    """A method of a quantity: one that ``record/numbers.py`` defines, or a figure's own."""
+    """Return whether the call formats a quantity of ``record/numbers.py`` or a figure."""
     if not (isinstance(node.func, ast.Attribute) and node.func.attr in _WRITERS):
         return False
     owner = node.func.value

@@ -1,4 +1,4 @@
-"""Runs for the lesson: real ones of the embedded pair, and written ones where times decide."""
+"""Runs for the lesson: real ones of the embedded pair, and made-up ones where times decide."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STORY = "Once upon a time there was a little dog. The dog"
 
 
 def preset(words: str) -> str:
-    """The preset prompt that has these words."""
+    """Return the preset prompt that contains these words."""
     return next(each.prompt for each in preset_suite() if words in each.prompt)
 
 
@@ -31,7 +31,7 @@ def _pair() -> Pair:
 
 @cache
 def real(prompt: str = STORY, **settings: Any) -> ShownRun:
-    """Its rounds alone: nothing is timed."""
+    """Make a run without timing the target alone."""
     config = RunConfig(**({"max_new_tokens": 64, "ignore_eos": True} | settings))
     run = measured_run(_pair(), prompt, config, baseline=False)
     for _ in run:
@@ -55,7 +55,7 @@ def written(
     costs: StepCosts | None = None,
     verify: float = 0.004,
 ) -> ShownRun:
-    """``alone``: seconds of a token of the target alone; ``round_seconds``: of a round."""
+    """Make a trace up. ``alone``: seconds per token of the target alone."""
     tokens = sum(each.count("a") + 1 for each in rounds)
     passes = Passes(target=[[alone] * tokens] * 2, speculative=[[round_seconds] * len(rounds)] * 2)
     trace = make_trace(

@@ -1,4 +1,4 @@
-"""The page in bare mode: opened, clicked, and what it sent to the player."""
+"""Helpers for AppTest: open a page, click, and read what it sent to the player."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def opened(file: str = "app.py", **link: str) -> AppTest:
 
 
 def page_of(name: str, **link: str | list[str]) -> AppTest:
-    """By a cold link: Watch is not opened, so no pair is loaded."""
+    """Open a page directly: Watch is not opened, so no pair is loaded."""
     app = AppTest.from_file(ROOT / "app.py", default_timeout=120)
     app.switch_page(f"pages/{name}.py")
     for key, value in link.items():
@@ -34,7 +34,7 @@ def sound(app: AppTest) -> AppTest:
 
 
 def sent(app: AppTest) -> dict[str, Any]:
-    """The data that the player was given."""
+    """Return the player's data."""
     return json.loads(app.get("bidi_component")[0].proto.json)
 
 
@@ -45,7 +45,7 @@ def until_over(app: AppTest) -> dict[str, Any]:
 
 
 def until_state(app: AppTest, state: str, seconds: float = 120) -> dict[str, Any]:
-    """What the ticks of the page would do."""
+    """Rerun the page as its timers would, until the run has a state."""
     deadline = time.monotonic() + seconds
     while (data := sent(sound(app.run())))["run"]["state"] != state:
         assert time.monotonic() < deadline, data["run"]

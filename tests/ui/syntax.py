@@ -1,4 +1,4 @@
-"""Python files as trees: their modules, calls, and what a name in them is bound to."""
+"""Python files as syntax trees: modules, calls, and the bindings of names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass
 class Module:
-    """One file, and what its names stand for."""
+    """One file, and what its names refer to."""
 
     name: str
     tree: ast.Module
@@ -24,7 +24,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an expression stands: its module, the functions round it, innermost first."""
+    """The context of an expression: its module and the enclosing functions, innermost first."""
 
     module: Module
     functions: tuple[Function, ...] = ()
@@ -55,7 +55,7 @@ def module_of(name: str, source: str) -> Module:
 
 
 def calls(module: Module) -> Iterator[tuple[ast.Call, Scope]]:
-    """Every call of a module, with the functions it stands in."""
+    """Yield every call of a module with its enclosing functions."""
 
     def walk(node: ast.AST, round_it: tuple[Function, ...]) -> Iterator[tuple[ast.Call, Scope]]:
         if isinstance(node, ast.Call):
@@ -91,7 +91,7 @@ def function_of_parameter(node: ast.expr, scope: Scope) -> Function | None:
 
 
 def own_nodes(function: Function) -> Iterator[ast.AST]:
-    """Of a function without those in it."""
+    """Yield the nodes of a function without nested functions."""
     for each in function.body:
         yield from without_functions(each)
 
@@ -110,7 +110,7 @@ def without_functions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def bindings(nodes: Iterator[ast.AST], name: str) -> Iterator[ast.expr]:
-    """What a name is bound to, wherever it is."""
+    """Yield the values that a name is bound to."""
     every = list(nodes)
     for node in every:
         match node:
@@ -131,7 +131,7 @@ def bindings(nodes: Iterator[ast.AST], name: str) -> Iterator[ast.expr]:
 
 
 def fitting(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]:
-    """Of a tuple only what the name gets, where both sides are written out."""
+    """Yield only the element for the name if both sides are literal tuples."""
     both = (target, value)
     if all(isinstance(each, ast.Tuple) for each in both):
         sides = [each.elts for each in both if isinstance(each, ast.Tuple)]
@@ -144,7 +144,7 @@ def fitting(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]:
 
 
 def written_out(series: ast.expr, nodes: Sequence[ast.AST]) -> ast.expr:
-    """For the name of a list the list, where that is written beside it."""
+    """Return the literal list for the name of a list, if it is assigned nearby."""
     lists = [
         each.value
         for each in nodes
@@ -156,7 +156,7 @@ def written_out(series: ast.expr, nodes: Sequence[ast.AST]) -> ast.expr:
 
 
 def items(target: ast.expr, series: ast.expr, name: str) -> Iterator[ast.expr]:
-    """What the name gets of a series that is gone through, as far as it is written out."""
+    """Yield the values of a loop variable, if the series is a literal."""
     if isinstance(target, ast.Tuple):
         if isinstance(series, ast.Tuple | ast.List):
             for each in series.elts:

@@ -45,7 +45,7 @@ NAME = "specviz_access_8501"
 
 
 class Clock:
-    """Both clocks of an access, set by hand."""
+    """Both clocks of an access, set by the test."""
 
     def __init__(self) -> None:
         self.time = 1_700_000_000.0
@@ -55,7 +55,7 @@ class Clock:
 
 
 class Answer:
-    """What the gate sent, and whether the request passed."""
+    """The gate's response, and whether the request passed."""
 
     def __init__(self, passed: list[Scope], sent: list[Message]) -> None:
         self.passed, self.sent = passed, sent
@@ -130,7 +130,7 @@ def dashboard() -> Dashboard:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """An access made anew from the environment, and options that are put back."""
+    """Rebuild the access from the environment; restore options afterwards."""
     monkeypatch.delenv(TOKEN, raising=False)
     options = ("server.address", "server.port", "server.baseUrlPath", "server.sslCertFile")
     kept = {name: config.get_option(name) for name in options}
@@ -166,7 +166,7 @@ def test_other_addresses(host: str) -> None:
 
 
 @pytest.mark.parametrize("server", [LOOPBACK, ("::1", 8501, 0, 0)[:2], ("::ffff:127.0.0.1", 8501)])
-def test_nothing_changes_on_loopback(
+def test_gate_is_inactive_on_loopback(
     environment: pytest.MonkeyPatch, dashboard: Dashboard, server: tuple[str, int]
 ) -> None:
     assert not reachable_by_others()
@@ -192,7 +192,7 @@ def test_a_chosen_token_activates_it_on_loopback(environment: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("server", [NETWORK, ("/run/specviz.socket", None), None])
-def test_a_connection_by_a_network_address_activates_it(
+def test_a_connection_to_a_network_address_activates_it(
     environment: pytest.MonkeyPatch, server: tuple[str, int | None] | None
 ) -> None:
     dashboard = Dashboard()
@@ -210,7 +210,7 @@ def test_the_lifespan_passes(dashboard: Dashboard) -> None:
 # The token
 
 
-def test_the_token_is_long_and_fits_into_a_link(environment: pytest.MonkeyPatch) -> None:
+def test_the_token_is_long_and_needs_no_escaping_in_a_link(environment: pytest.MonkeyPatch) -> None:
     token = the_access().token
     assert len(token) >= 43
     assert re.fullmatch(r"[\w.~-]+", token)
@@ -218,15 +218,15 @@ def test_the_token_is_long_and_fits_into_a_link(environment: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("token", "said"),
+    ("token", "reason"),
     [("", "0 characters"), ("fifteen-letters", "15 characters"), ("sixteen letters!", "link"),
      ("sixteen+letters+", "link"), ("sechzehnzeichenä", "link"), ("a" * 20 + "\n", "link")],
 )  # fmt: skip
 def test_an_unusable_token_is_refused(
-    environment: pytest.MonkeyPatch, token: str, said: str
+    environment: pytest.MonkeyPatch, token: str, reason: str
 ) -> None:
     environment.setenv(TOKEN, token)
-    with pytest.raises(ConfigError, match=f"^{TOKEN} .*{said}") as raised:
+    with pytest.raises(ConfigError, match=f"^{TOKEN} .*{reason}") as raised:
         the_access()
     assert not token or token not in str(raised.value)
 
@@ -268,7 +268,7 @@ def test_many_browsers_use_one_token(dashboard: Dashboard) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "%0A", "%26gamma%3D3"])
-def test_the_link_may_be_pasted_into_the_form(dashboard: Dashboard, end: str) -> None:
+def test_the_form_accepts_a_pasted_link(dashboard: Dashboard, end: str) -> None:
     pasted = f"token=+http%3A%2F%2F192.0.2.7%3A8501%2F%3Ftoken%3D{RIGHT}{end}"
     assert dashboard.answer(query=pasted).status == 303
 
@@ -325,7 +325,7 @@ def test_the_redirect_stays_on_this_host(dashboard: Dashboard, path: str) -> Non
      ("a=\r\nSet-Cookie: b=1&token={}", "a=%0D%0ASet-Cookie:%20b=1"),
      ("a=<b>#c&token={}", "a=%3Cb%3E%23c"), ("url=//evil.example&token={}", "url=//evil.example")],
 )  # fmt: skip
-def test_the_other_parameters_stay(dashboard: Dashboard, query: str, left: str) -> None:
+def test_the_redirect_keeps_other_parameters(dashboard: Dashboard, query: str, left: str) -> None:
     location = dashboard.answer("/tune", query.format(RIGHT)).headers["location"]
     assert location == (f"./tune?{left}" if left else "./tune")
 
@@ -349,7 +349,7 @@ def test_a_cookie_expires(dashboard: Dashboard) -> None:
     assert not dashboard.passes(cookie=cookie)
 
 
-def test_a_cookie_of_the_future_is_refused(dashboard: Dashboard) -> None:
+def test_a_cookie_from_the_future_is_refused(dashboard: Dashboard) -> None:
     cookie = f"{NAME}={dashboard.access.cookie()}"
     dashboard.clock.time -= 200
     assert dashboard.passes(cookie=cookie)
@@ -371,14 +371,14 @@ def test_an_altered_cookie_is_refused(dashboard: Dashboard) -> None:
     assert dashboard.passes(cookie=f"{NAME}={value}")
 
 
-def test_one_right_cookie_among_several_is_enough(dashboard: Dashboard) -> None:
+def test_one_valid_cookie_among_several_is_enough(dashboard: Dashboard) -> None:
     value = dashboard.access.cookie()
     assert dashboard.passes(cookie=f"a=b;{NAME}=old.one; {NAME}={value} ;_streamlit_xsrf=2|a")
     assert dashboard.answer(cookies=("a=b", f"{NAME}={value}")).passed
     assert not dashboard.passes(cookie=f"a={NAME}={value}")
 
 
-def test_two_dashboards_on_one_host_have_a_cookie_each(dashboard: Dashboard) -> None:
+def test_two_dashboards_on_one_host_have_separate_cookies(dashboard: Dashboard) -> None:
     names = {
         dashboard.answer(query=f"token={RIGHT}", server=("192.0.2.7", port)).cookie.split("=")[0]
         for port in (8501, 8502)
@@ -386,7 +386,7 @@ def test_two_dashboards_on_one_host_have_a_cookie_each(dashboard: Dashboard) -> 
     assert names == {"specviz_access_8501", "specviz_access_8502"}
 
 
-def test_a_link_opened_again_renews_the_cookie(dashboard: Dashboard) -> None:
+def test_opening_a_link_again_renews_the_cookie(dashboard: Dashboard) -> None:
     old = f"{NAME}={dashboard.access.cookie()}"
     dashboard.clock.time += 1000
     answer = dashboard.answer("/runs", f"token={RIGHT}&a=1", cookies=(old,))
@@ -409,7 +409,7 @@ def test_no_request_passes_without_a_cookie(dashboard: Dashboard, path: str, met
     assert (answer.status, answer.passed) == (401, [])
 
 
-def test_no_web_socket_passes_without_a_cookie(dashboard: Dashboard) -> None:
+def test_no_websocket_passes_without_a_cookie(dashboard: Dashboard) -> None:
     for query in ("", f"token={RIGHT}"):
         answer = dashboard.answer("/_stcore/stream", query, kind="websocket")
         assert answer.sent == [{"type": "websocket.close", "code": 1008}]
@@ -418,7 +418,7 @@ def test_no_web_socket_passes_without_a_cookie(dashboard: Dashboard) -> None:
     assert dashboard.answer("/_stcore/stream", kind="websocket", cookies=(cookie,)).passed
 
 
-def test_the_page_of_a_refusal(dashboard: Dashboard) -> None:
+def test_a_refused_browser_gets_the_token_form(dashboard: Dashboard) -> None:
     answer = dashboard.answer("/watch", "run=abc&prompt=%22%3E%3Cscript%3Ealert(1)%3C/script%3E")
     assert answer.status == 401
     assert answer.headers["content-type"].startswith("text/html")
@@ -429,18 +429,18 @@ def test_the_page_of_a_refusal(dashboard: Dashboard) -> None:
     assert '<form method="get">' in text
     assert '<input type="hidden" name="run" value="abc">' in text
     assert "<script" not in text
-    assert "//" not in re.sub(r"^<!doctype html>", "", text)  # nothing comes from outside
+    assert "//" not in re.sub(r"^<!doctype html>", "", text)  # loads nothing from other hosts
     assert "prefers-color-scheme: dark" in text
 
 
 @pytest.mark.parametrize("accept", [b"*/*", b"application/json", b""])
-def test_a_refusal_of_another_kind_is_plain_text(dashboard: Dashboard, accept: bytes) -> None:
+def test_other_clients_get_plain_text(dashboard: Dashboard, accept: bytes) -> None:
     answer = dashboard.answer("/_stcore/health", headers=[(b"accept", accept)])
     assert answer.headers["content-type"].startswith("text/plain")
     assert answer.text.count("\n") == 1
 
 
-def test_the_log_of_requests_has_no_token(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_request_log_contains_no_token(caplog: pytest.LogCaptureFixture) -> None:
     access = Access(token=RIGHT, chosen=True, announced=True)
     app = Starlette(middleware=[Middleware(TokenGate, access=access)])
     with socket.socket() as listening:
@@ -467,7 +467,7 @@ def test_the_log_of_requests_has_no_token(caplog: pytest.LogCaptureFixture) -> N
 # Wrong tokens
 
 
-def test_wrong_tokens_are_slowed_down(dashboard: Dashboard) -> None:
+def test_wrong_tokens_are_delayed(dashboard: Dashboard) -> None:
     for seconds in (0.5, 1, 2, 4, 8, 8, 8):
         assert dashboard.answer(query="token=wrong").status == 401
         dashboard.clock.time += seconds - 0.01
@@ -480,7 +480,7 @@ def test_wrong_tokens_are_slowed_down(dashboard: Dashboard) -> None:
     assert dashboard.answer(query=f"token={RIGHT}").status == 303
 
 
-def test_others_are_not_slowed_down(dashboard: Dashboard) -> None:
+def test_other_clients_are_not_delayed(dashboard: Dashboard) -> None:
     cookie = f"{NAME}={dashboard.access.cookie()}"
     dashboard.answer(query="token=wrong")
     assert dashboard.answer(query="token=wrong").status == 429
@@ -492,7 +492,7 @@ def test_others_are_not_slowed_down(dashboard: Dashboard) -> None:
     assert "set-cookie" not in answer.headers
 
 
-def test_a_cookie_does_not_make_guesses_faster(dashboard: Dashboard) -> None:
+def test_a_cookie_does_not_bypass_the_delay(dashboard: Dashboard) -> None:
     cookie = f"{NAME}={dashboard.access.cookie()}"
     dashboard.answer(query="token=wrong", cookies=(cookie,))
     answer = dashboard.answer(query=f"token={RIGHT}", cookies=(cookie,))
@@ -505,18 +505,18 @@ def test_a_cookie_does_not_make_guesses_faster(dashboard: Dashboard) -> None:
     [("2001:db8::1", "2001:db8::ffff:1"), ("::ffff:198.51.100.9", "198.51.100.9"),
      ("fe80::1%eth0", "fe80::2%eth1")],
 )  # fmt: skip
-def test_addresses_of_one_client(dashboard: Dashboard, first: str, second: str) -> None:
+def test_addresses_that_count_as_one_client(dashboard: Dashboard, first: str, second: str) -> None:
     dashboard.answer(query="token=wrong", client=(first, 1))
     assert dashboard.answer(query=f"token={RIGHT}", client=(second, 1)).status == 429
     assert dashboard.answer(query=f"token={RIGHT}", client=("2001:db8:1::1", 1)).status == 303
 
 
-def test_a_client_without_an_address_is_one_client(dashboard: Dashboard) -> None:
+def test_clients_without_an_address_count_as_one(dashboard: Dashboard) -> None:
     dashboard.answer(query="token=wrong", client=None)
     assert dashboard.answer(query=f"token={RIGHT}", client=None).status == 429
 
 
-def test_penalties_are_forgotten() -> None:
+def test_penalties_expire() -> None:
     clock = Clock()
     penalties = Penalties(clock)
     for _ in range(4):
@@ -551,7 +551,7 @@ def test_the_link_is_printed_once(
     environment.setattr(config, "is_manually_set", lambda _: False)
     config.set_option("server.port", 8765)
     announce_link()
-    assert capsys.readouterr().err == ""  # only this machine reaches it
+    assert capsys.readouterr().err == ""  # only this machine can reach it
     environment.setenv(TOKEN, RIGHT)
     the_access.cache_clear()
     announce_link()
@@ -566,7 +566,7 @@ def test_the_link_is_printed_once(
     [("0.0.0.0", "192.0.2.9"), ("", "192.0.2.9"), ("::", "192.0.2.9"), ("192.0.2.7", "192.0.2.7"),
      ("2001:db8::1", "[2001:db8::1]"), ("a-host", "a-host")],
 )  # fmt: skip
-def test_the_host_of_the_link(
+def test_the_host_in_the_link(
     environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str, shown: str
 ) -> None:
     environment.setattr(config, "_server_mode", "starlette-app")
@@ -581,7 +581,7 @@ def test_the_host_of_the_link(
     assert link == f"https://{shown}:8765/a/b/?token={the_access().token}"
 
 
-def test_under_another_server_the_first_refusal_prints_it(
+def test_under_another_asgi_server_the_first_refusal_prints_the_link(
     environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     environment.setenv(TOKEN, RIGHT)

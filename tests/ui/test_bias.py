@@ -1,4 +1,4 @@
-"""The page on bias without a browser: its numbers, its extremes, its simulation, a run's tokens."""
+"""The Bias or speed page without a browser: numbers, extremes, simulation, tokens of a run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from specviz.theory.examples import EXAMPLES, REF5, WORKED_EXAMPLE
 from specviz.ui.theory.bias.bars import MOST_TOKENS
 from specviz.ui.theory.bias.charts import ExactPoint
 from specviz.ui.theory.bias.sections import (
-    blocks_in_words,
-    drafts_in_words,
-    plane_in_words,
+    blocks_sentence,
+    drafts_sentence,
+    plane_sentence,
     run_dots,
 )
 from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
@@ -33,17 +33,17 @@ def drawn(app: AppTest, chart: str, name: str) -> dict[str, list[float]]:
     return next(each for each in charts(app)[chart]["data"] if each["name"] == name)
 
 
-def test_it_opens_on_the_guide() -> None:
+def test_opens_with_the_worked_example_of_the_guide() -> None:
     app = page_of("bias", bias_pause="true")
     assert sent(app)["labels"] == list(WORKED_EXAMPLE.labels)
     assert sent(app)["now"]["draft"] == pytest.approx(WORKED_EXAMPLE.draft)
-    assert "“breakthrough” is accepted with chance 0.50" in words(app)
+    assert "“breakthrough” is accepted with probability 0.50" in words(app)
     assert ", ε 0.05)" in words(app)  # without it the three numbers do not agree
     assert "The distance between the models is 0.350" in words(app)
     assert "paused before it began" in words(app)
 
 
-def test_the_plane_holds_the_points_of_the_library() -> None:
+def test_plane_shows_the_exact_points() -> None:
     app = page_of("bias", bias_example="five tokens", bias_t="0.15", bias_pause="true")
     exact = drawn(app, "bias_plane", "exact")
     # OPT, UNO, the draft again, lenience 0.8, threshold 0.15
@@ -54,7 +54,7 @@ def test_the_plane_holds_the_points_of_the_library() -> None:
     assert "**0.200**" in words(app)
 
 
-def test_simulated_points_land_on_the_exact_ones() -> None:
+def test_simulated_points_match_the_exact_ones() -> None:
     simulation = Simulation(SETTINGS)
     while not simulation.done:
         simulation.step()
@@ -66,19 +66,19 @@ def test_simulated_points_land_on_the_exact_ones() -> None:
         assert abs(landing.bias - mark.bias) < 2 * landing.bias_width
 
 
-def test_each_rerun_adds_a_batch_until_paused_or_another_setting() -> None:
+def test_each_rerun_adds_a_batch_until_paused_or_settings_change() -> None:
     app = page_of("bias")
-    assert "10,000 positions simulated for each rule" in words(app)
-    assert "20,000 positions simulated for each rule" in words(sound(app.run()))
+    assert "10,000 positions simulated" in words(app)
+    assert "20,000 positions simulated" in words(sound(app.run()))
     sound(app.toggle(key="bias_pause").set_value(True).run())
-    assert "20,000 positions simulated for each rule" in words(app)
+    assert "20,000 positions simulated" in words(app)
     sound(app.slider(key="bias_epsilon").set_value(0.1).run())
     assert "paused before it began" in words(app)
 
 
 @pytest.mark.parametrize("example", [each.name for each in EXAMPLES])
 @pytest.mark.parametrize("end", [0, 1])
-def test_sliders_at_their_ends(example: str, end: int) -> None:
+def test_survives_sliders_at_their_ends(example: str, end: int) -> None:
     app = page_of("bias", bias_example=example)
     for each in app.slider:
         each.set_value((each.min, each.max)[end])
@@ -91,7 +91,7 @@ def test_sliders_at_their_ends(example: str, end: int) -> None:
         assert not unexplained(app)
 
 
-def test_values_out_of_range_in_the_link() -> None:
+def test_ignores_link_values_out_of_range() -> None:
     app = page_of(
         "bias",
         bias_epsilon="7", bias_lenience="-1", bias_t="x", bias_example="none", bias_section="?",
@@ -100,7 +100,7 @@ def test_values_out_of_range_in_the_link() -> None:
     assert values == {"bias_epsilon": 0.05, "bias_lenience": 0.8, "bias_t": 0.12}
 
 
-def test_blocks_and_drafts_are_the_library_s() -> None:
+def test_block_and_drafts_curves_match_the_library() -> None:
     link = {"bias_example": "five tokens", "bias_pause": "true"}
     app = page_of("bias", bias_section="Whole blocks", bias_gamma="4", **link)
     counts = blocks.accepted_curves(REF5.draft, REF5.target, 4)
@@ -112,21 +112,21 @@ def test_blocks_and_drafts_are_the_library_s() -> None:
     assert "**0.873**" in words(app)
 
 
-def test_the_ends_have_words_of_their_own() -> None:
-    assert "would add 0.070 to the bias" in plane_in_words(SETTINGS)
-    never = plane_in_words(replace(SETTINGS, epsilon=1.0))
-    assert "the chance of a rejection is **0.000**" in never
-    assert "Recovering" not in never
+def test_sentences_at_the_ends_of_the_sliders() -> None:
+    assert "would add 0.070 to the bias" in plane_sentence(SETTINGS)
+    never = plane_sentence(replace(SETTINGS, epsilon=1.0))
+    assert "a rejection is **0.000**" in never
+    assert "would add" not in never
     one_block = blocks.accepted_curves(REF5.draft, REF5.target, 1)
     assert one_block.block == pytest.approx(one_block.token)
     assert one_block.block == pytest.approx(one_block.bound)
-    assert "accepted with chance **0.700** either way" in blocks_in_words(one_block)
+    assert "both methods accept with probability **0.700**" in blocks_sentence(one_block)
     one_draft = multidraft.acceptance_curves(REF5.draft, REF5.target, 1)
     assert one_draft.recursive == pytest.approx(one_draft.optimal)
-    assert "With one draft for one position" in drafts_in_words(one_draft)
+    assert "With one draft for one position" in drafts_sentence(one_draft)
 
 
-def test_dragged_bars_are_believed_only_if_they_are_laws() -> None:
+def test_rejects_dragged_bars_that_are_no_distributions() -> None:
     app = page_of("bias", bias_pause="true")
     mark = sent(app)["id"]
     equal = [0.2] * 5
@@ -140,7 +140,7 @@ def test_dragged_bars_are_believed_only_if_they_are_laws() -> None:
 
 
 def lossy_trace() -> Trace:
-    """Three tested tokens: one on the front, one above it, one on which the models agree."""
+    """Return three tested tokens: one on the front, one above it, one where the models agree."""
     config = RunConfig(gamma=3, rule="over-accept", epsilon=0.1)
     fields = ((0.8, 0.6, 0.2), (0.75, 0.5, 0.4), (1.0, 1.0, 0.0))
     candidates = tuple(
@@ -158,26 +158,26 @@ def lossy_trace() -> Trace:
     return make_trace([round_], config=config)
 
 
-def test_a_run_s_tokens_are_dots_in_units_of_their_own_distance() -> None:
+def test_dots_of_a_run_are_scaled_by_their_distance() -> None:
     dots = run_dots(lossy_trace())
     assert list(dots.reject) == pytest.approx([0.5, 0.5])
     assert list(dots.bias) == pytest.approx([0.5, 0.8])
-    assert "&lt;b&gt;\\u202e" in dots.words[0]
+    assert "&lt;b&gt;\\u202e" in dots.tooltips[0]
 
 
-def test_runs_of_the_session_are_shown() -> None:
+def test_shows_over_accepting_runs_of_the_session() -> None:
     app = page_of("bias", bias_section="Your runs", bias_pause="true")
     assert [each.value[:26] for each in app.info] == ["No run of this session use"]
     shown = SimpleNamespace(trace=lossy_trace())
     app.session_state["history"] = SimpleNamespace(shown_runs=lambda: [shown])
     sound(app.run())
     assert drawn(app, "bias_run", "tokens of the run")["x"] == pytest.approx([0.5, 0.5])
-    assert "3 tested tokens with ε 0.1, recovered from the leftover" in words(app)
+    assert "3 tested tokens with ε 0.1; recovered tokens are drawn from the leftover" in words(app)
     assert "2 dots for the 3 tested tokens of the newest over-accepting run" in words(app)
     assert "The models agree on the other 1" in words(app)
 
 
-def test_a_change_is_answered_at_once() -> None:
+def test_rerun_after_a_change_is_fast() -> None:
     app = page_of("bias")
 
     def move(app: AppTest, turn: int) -> None:
@@ -188,7 +188,7 @@ def test_a_change_is_answered_at_once() -> None:
     assert spent < LIMIT_MS
 
 
-def test_a_tick_counts_every_position() -> None:
+def test_each_step_counts_all_its_positions() -> None:
     simulation = Simulation(SETTINGS)
     for _ in range(2):
         simulation.step()

@@ -1,4 +1,4 @@
-"""Bodies on Watch and Compare: sliders, what they say, and the body that Watch begins with."""
+"""Bodies on Watch and Compare: sliders, their captions, and the default body of Watch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.engine import load_pair
 from specviz.errors import DeviceError
-from specviz.figures.body_words import EARLY_RUN, UNTIL_GROWN, body_sentences
+from specviz.figures.body_words import EARLY_RUN, RUN_WITHOUT_BODY_HINT, body_sentences
 from specviz.figures.metrics import metrics
 from specviz.record.bodies import NO_BODY
 from specviz.record.body_costs import BodyRoom
@@ -28,8 +28,8 @@ GROWN = PairSpec(target_body="10M")
 
 
 def words(app: AppTest) -> str:
-    said = [*app.caption, *app.warning, *app.error, *app.info]
-    return " ".join(str(each.value) for each in said)
+    elements = [*app.caption, *app.warning, *app.error, *app.info]
+    return " ".join(str(each.value) for each in elements)
 
 
 def label(app: AppTest) -> str:
@@ -47,29 +47,29 @@ def until(app: AppTest, holds: Callable[[], bool], seconds: float = 60) -> None:
 # The sliders
 
 
-def test_a_slider_makes_another_pair_that_is_loaded_by_a_click() -> None:
+def test_a_slider_selects_a_pair_that_a_click_loads() -> None:
     app = opened()
     assert label(app) == "Run"
     sound(app.select_slider(key="target_body").set_value("10M").run())
-    assert label(app) == "Load the grown pair and run"
+    assert label(app) == "Load the enlarged pair and run"
     assert app.query_params["target_body"] == "10M"
     assert "draft_body" not in app.query_params
-    assert "MB read in a step" in words(app)
+    assert "MB read per step" in words(app)
     sound(app.select_slider(key="draft_body").set_value("90M").run())
     assert app.query_params["draft_body"] == "90M"
     sound(app.button(key="load_pair").click().run())
     assert app.session_state["pair asked for"] == replace(GROWN, draft_body="90M")
 
 
-def test_a_link_chooses_bodies_and_loads_none() -> None:
+def test_a_link_chooses_bodies_without_loading() -> None:
     app = opened(target_body="1200m", draft_body="what?")
     assert app.select_slider(key="target_body").value == "1.2B"
     assert app.select_slider(key="draft_body").value == NO_BODY
-    assert label(app) == "Load the grown pair and run"
+    assert label(app) == "Load the enlarged pair and run"
     assert "pair asked for" not in app.session_state
 
 
-def test_without_a_body_is_one_click_away() -> None:
+def test_one_click_removes_the_body() -> None:
     app = opened(target_body="90M", draft_body="10M")
     sound(app.button(key="without_body").click().run())
     assert label(app) == "Run"
@@ -78,19 +78,19 @@ def test_without_a_body_is_one_click_away() -> None:
     assert "without_body" not in [each.key for each in app.button]
 
 
-def test_what_does_not_fit_is_not_offered_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_that_do_not_fit_are_listed_but_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     answer_with(monkeypatch, CRAMPED)
     app = opened()
     slider = app.select_slider(key="target_body")
     assert "90M" in slider.options
     assert "Llama-3.2-1B" not in slider.options
-    assert "Not offered, for want of memory: " in slider.help
-    assert "needs 2.13 GB to run, 2 GB are free." in slider.help
+    assert "Not enough memory for " in slider.help
+    assert "needs 2.13 GB to run, 2 GB is free." in slider.help
     linked = opened(target_body="llama-3.2-1b")
-    assert "It does not fit: needs 6.7 GB to run, 2 GB are free." in words(linked)
+    assert "It does not fit: needs 6.7 GB to run, 2 GB is free." in words(linked)
 
 
-def test_another_pair_is_as_it_is() -> None:
+def test_another_pair_starts_without_bodies() -> None:
     app = opened(target_body="90M")
     sound(app.segmented_control(key="pair").set_value("Local").run())
     sound(app.segmented_control(key="pair").set_value("Embedded").run())
@@ -98,7 +98,7 @@ def test_another_pair_is_as_it_is() -> None:
     assert label(app) == "Run"
 
 
-def test_bodies_go_along_to_compare_and_a_lane_has_its_own() -> None:
+def test_compare_takes_over_bodies_and_a_lane_can_have_its_own() -> None:
     app = opened(target_body="90M")
     app.switch_page("pages/compare.py")
     app.query_params.clear()
@@ -124,7 +124,7 @@ def costs_of_the_grown(data_folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("costs_of_the_grown")
-def test_a_run_says_what_its_body_is_and_what_the_pair_does_without(
+def test_a_run_shows_its_body_and_the_speedup_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     app = opened(target_body="10M", length="24", temperature="0")
@@ -136,22 +136,22 @@ def test_a_run_says_what_its_body_is_and_what_the_pair_does_without(
     until(app, lambda: app.session_state["history"].own.get(run.id) is not None)
     figures, own = metrics(run.trace), app.session_state["history"].own[run.id]
     shown = sent(sound(app.run()))
-    told = body_sentences(run.trace, figures, own)
-    assert shown["summary"]["bodies"] == " ".join(told)
-    assert "Without a body: " in " ".join(told)
+    sentences = body_sentences(run.trace, figures, own)
+    assert shown["summary"]["bodies"] == " ".join(sentences)
+    assert "Without a body: " in " ".join(sentences)
     assert own.low is not None
     card = next(each for each in shown["summary"]["figures"] if each["id"] == "speedup-observed")
     assert "without a body " in card["note"]
     assert "target of " in shown["run"]["label"]
     assert label(app) == "Run"
-    # The run beside it is kept, so it is not made again.
+    # The run without a body is saved, so it is not repeated.
     sound(app.button(key="run").click().run())
     until_over(app)
     again = app.session_state["history"].current
     assert app.session_state["history"].own[again.id] == own
 
 
-# The body that Watch begins with
+# The default body of Watch
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def by_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     [(LAPTOP, "smollm2-135m"), (SLOW, "30M"), (STONE_AGE, NO_BODY)],
     ids=["fast", "slow", "too slow for any"],
 )
-def test_the_machine_chooses_the_first_body(
+def test_the_default_body_depends_on_the_machine(
     monkeypatch: pytest.MonkeyPatch, machine: BodyRoom, body: str
 ) -> None:
     answer_with(monkeypatch, machine)
@@ -177,18 +177,18 @@ def test_the_machine_chooses_the_first_body(
 
 
 @pytest.mark.usefixtures("by_the_machine")
-def test_a_link_without_a_body_stays_without() -> None:
+def test_a_link_without_a_body_gets_no_default() -> None:
     app = opened(target_body=NO_BODY)
     assert app.select_slider(key="target_body").value == NO_BODY
-    assert app.session_state["first body"].growing is None
+    assert app.session_state["first body"].loading is None
 
 
 @pytest.mark.usefixtures("by_the_machine")
-def test_until_the_machine_has_answered_there_is_no_body(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_no_body_until_the_machine_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = answer_with(monkeypatch, None)
     app = opened()
     assert "target_body" not in app.query_params
-    assert UNTIL_GROWN in sent(app)["run"]["detail"]
+    assert RUN_WITHOUT_BODY_HINT in sent(app)["run"]["detail"]
     assert "target_body=none" in app.code[0].value
     asked[0].end(LAPTOP, None)
     sound(app.run())
@@ -196,19 +196,19 @@ def test_until_the_machine_has_answered_there_is_no_body(monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("costs_of_the_grown", "real_start")  # the click comes in time
-def test_run_before_the_target_has_grown_goes_without_a_body(
+def test_a_run_started_before_the_body_is_ready_has_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(FIRST_BODY, "10M")
     app = opened(length="24")
     assert app.query_params["target_body"] == "10M"
-    assert UNTIL_GROWN in sent(app)["run"]["detail"]
+    assert RUN_WITHOUT_BODY_HINT in sent(app)["run"]["detail"]
     sound(app.button(key="run").click().run())
     until_over(app)
     run: Run = app.session_state["history"].current
     assert run.spec == PairSpec()
     assert EARLY_RUN in words(app)
-    until(app, lambda: app.session_state["first body"].growing is None)
+    until(app, lambda: app.session_state["first body"].loading is None)
     sound(app.button(key="run").click().run())
     until_over(app)
     assert app.session_state["history"].current.spec == GROWN
@@ -216,7 +216,7 @@ def test_run_before_the_target_has_grown_goes_without_a_body(
 
 
 @pytest.mark.usefixtures("by_the_machine")
-def test_a_first_body_that_cannot_be_grown_is_left_out_and_told(
+def test_a_default_body_that_fails_is_dropped_with_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     problem = DeviceError("A body of 90 M does not fit.", remedy="Choose a smaller body.")
@@ -233,7 +233,7 @@ def test_a_first_body_that_cannot_be_grown_is_left_out_and_told(
 
 
 @pytest.mark.usefixtures("by_the_machine")
-def test_another_choice_ends_the_growing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_choice_cancels_the_loading(monkeypatch: pytest.MonkeyPatch) -> None:
     cancelled: list[object] = []
     growing = PairStatus(state="loading", spec=PairSpec(target_body="90M"), preparing=True)
     worker = "specviz.worker.parent.client.Worker"
@@ -245,8 +245,8 @@ def test_another_choice_ends_the_growing(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(f"{worker}.cancel_preparing", cancel)
     monkeypatch.setenv(FIRST_BODY, "90M")
     app = opened()
-    assert app.session_state["first body"].growing == growing.spec
+    assert app.session_state["first body"].loading == growing.spec
     sound(app.button(key="without_body").click().run())
-    assert app.session_state["first body"].growing is None
+    assert app.session_state["first body"].loading is None
     assert len(cancelled) == 1
     assert label(app) == "Run"

@@ -1,4 +1,4 @@
-"""The Claims page in bare mode: cards, filters, links into the charts, runs of the real worker."""
+"""The Claims page in bare mode: cards, filters, links to charts, runs of the real worker."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import save_value
 from specviz.theory.claims import Claim, RunName, claims
-from specviz.ui.theory.claims.evidence import evidence_of, method_in_words
+from specviz.ui.theory.claims.evidence import evidence_of, trend_sentence
 from specviz.ui.theory.claims.runs import EPSILONS, plans, the_claim_runs
-from specviz.ui.theory.claims.theorems import dots_in_words, plane_of
+from specviz.ui.theory.claims.theorems import dots_sentence, plane_of
 from tests.traces import make_costs
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
@@ -41,14 +41,14 @@ def quotes(app: AppTest) -> list[str]:
 def test_the_page_shows_every_claim_with_its_verdict() -> None:
     app = claims_page()
     assert len(quotes(app)) == len(CLAIMS)
-    told = " ".join(each.value for each in app.markdown)
+    text = " ".join(each.value for each in app.markdown)
     for claim in CLAIMS:
-        assert all(f"**{figure.text}**" in told for figure in claim.figures)
+        assert all(f"**{figure.text}**" in text for figure in claim.figures)
     for mark in ("✓ Holds", "◐ Holds within limits", "✕ Does not hold"):
-        assert mark in told
+        assert mark in text
 
 
-def test_filters_leave_what_was_asked_for() -> None:
+def test_filters_by_source_and_verdict() -> None:
     app = claims_page()
     sound(app.pills(key="claims_source").set_value(["sd_optimization"]).run())
     wanted = [each for each in CLAIMS if each.source == "sd_optimization"]
@@ -58,45 +58,45 @@ def test_filters_leave_what_was_asked_for() -> None:
     assert "No claim has this source" in app.info[0].value
 
 
-def test_a_link_filters() -> None:
+def test_link_sets_a_filter() -> None:
     app = claims_page(claims_verdict="Does not hold")
     wanted = [each for each in CLAIMS if each.verdict == "Does not hold"]
     assert len(quotes(app)) == len(wanted)
 
 
 def opened_by(claim: Claim) -> AppTest:
-    """The chart that the card's link opens."""
+    """Open the chart that the card links to."""
     return page_of(claim.chart.page, **claim.chart.query)
 
 
 @pytest.mark.parametrize(
     "claim", [each for each in CLAIMS if each.chart.settings], ids=lambda each: each.id
 )
-def test_a_chart_opens_where_the_claim_flips(claim: Claim) -> None:
+def test_link_opens_the_chart_at_the_claim_s_flip(claim: Claim) -> None:
     app = opened_by(claim)
     for key, value in claim.chart.settings:
         found: Any = app.session_state[key]
         assert (found[0] if isinstance(found, list) else found) == pytest.approx(value), key
 
 
-def test_a_rerun_is_quick() -> None:
+def test_rerun_is_fast() -> None:
     assert median_ms(claims_page(), lambda app, turn: None) < LIMIT_MS
 
 
-def test_formulas_are_typeset_with_their_letters() -> None:
+def test_formulas_explain_their_letters() -> None:
     app = claims_page()
     typeset = [each.latex for each in CLAIMS if each.latex]
     assert len(app.latex) == len(typeset) + 2  # those of the theorems
     assert not unexplained(app)
     for claim in CLAIMS:
-        told = claim.finding + claim.flip
-        assert "^" not in told and "max(" not in told and "/ draft" not in told  # noqa: PT018
+        text = claim.finding + claim.flip
+        assert "^" not in text and "max(" not in text and "/ draft" not in text  # noqa: PT018
 
 
-# Where a link leads is what the card speaks of
+# Linked charts show the numbers of the card
 
 
-def test_the_chart_of_batches_is_of_the_chain_of_the_card() -> None:
+def test_drafts_chart_uses_the_chain_of_the_card() -> None:
     card = next(each for each in CLAIMS if each.id == "batch-scaling")
     app = opened_by(card)
     one, four, limit = (each.text for each in card.figures)
@@ -106,7 +106,7 @@ def test_the_chart_of_batches_is_of_the_chain_of_the_card() -> None:
     assert "The distribution of the first 3 tokens differs from the target's by" in words(app)
 
 
-def test_the_chart_of_memory_is_of_the_models_of_the_card() -> None:
+def test_memory_chart_uses_the_models_of_the_card() -> None:
     app = opened_by(next(each for each in CLAIMS if each.id == "terabytes-a-token"))
     assert "A pass of the target reads **1 TB** of weights" in words(app)
     assert "does not fit" in app.warning[0].value
@@ -120,11 +120,11 @@ def test_the_chart_of_memory_is_of_the_models_of_the_card() -> None:
     assert "does not fit the 80 GB" in app.warning[0].value
 
 
-def test_the_charts_of_counts_are_at_the_flip() -> None:
+def test_token_charts_show_the_flip() -> None:
     app = opened_by(next(each for each in CLAIMS if each.id == "rejections-and-time"))
-    assert "At γ 28 a round yields" in words(app)
+    assert "At γ 28, a round yields" in words(app)
     app = opened_by(next(each for each in CLAIMS if each.id == "counted-acceptance"))
-    assert "At γ 1 a round yields 1.60 tokens" in words(app)
+    assert "At γ 1, a round yields 1.60 tokens" in words(app)
     app = opened_by(next(each for each in CLAIMS if each.id == "grounded-tasks"))
     bars = charts(app)["speed_tasks"]["data"]
     shown = {(each["name"], task): y for each in bars for task, y in zip(each["x"], each["y"])}  # noqa: B905
@@ -136,7 +136,7 @@ def test_the_charts_of_counts_are_at_the_flip() -> None:
 
 
 def until(app: AppTest, holds: Callable[[], object], seconds: float = 180) -> None:
-    """What the ticks of the page would do."""
+    """Rerun the page, as its timer would, until the condition holds."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
@@ -144,7 +144,7 @@ def until(app: AppTest, holds: Callable[[], object], seconds: float = 180) -> No
         sound(app.run())
 
 
-def test_a_button_starts_runs_on_the_real_pair_that_every_tab_sees() -> None:
+def test_button_starts_runs_that_every_tab_sees() -> None:
     app = claims_page(claims_verdict="Holds within limits")
     sound(app.button(key="claims_run_grounded-tasks").click().run())
     runs = the_claim_runs()
@@ -153,7 +153,7 @@ def test_a_button_starts_runs_on_the_real_pair_that_every_tab_sees() -> None:
     other = claims_page(claims_verdict="Holds within limits")
     assert other.button(key="claims_run_grounded-tasks").disabled
     assert any(each.value.startswith("Working: ") for each in other.caption)
-    until(app, lambda: not runs.asking)
+    until(app, lambda: not runs.busy_cards)
     assert runs.failure("kinds") is None
     found = runs.evidence("kinds")
     assert found is not None
@@ -164,24 +164,24 @@ def test_a_button_starts_runs_on_the_real_pair_that_every_tab_sees() -> None:
         assert not any(each.value.startswith("Working: ") for each in page.caption)
 
 
-def test_a_run_that_a_clock_decides_shows_on_watch_too() -> None:
+def test_timed_runs_also_appear_on_watch() -> None:
     app = claims_page()
     sound(app.button(key="claims_run_small-targets").click().run())
     runs = the_claim_runs()
-    until(app, lambda: not runs.asking)
-    sound(app.run())  # the cards are drawn as the runs left them
+    until(app, lambda: not runs.busy_cards)
+    sound(app.run())
     run = app.session_state["history"].current
     assert run.trace.baseline is not None
     found = runs.evidence("speed")
     assert found is not None
-    assert "the textbook’s formula" in found.sentence
+    assert "the textbook formula" in found.sentence
     assert "target alone" in found.sentence
     others = [each for each in CLAIMS if each.run == "speed" and each.id != "small-targets"]
     folded = [each for each in app.expander if "in runs that another card started" in each.label]
     assert len(folded) == len(others) > 0
 
 
-def test_runs_can_be_stopped_on_their_card_and_from_another_page() -> None:
+def test_runs_can_be_stopped_on_their_card_and_on_another_page() -> None:
     app = claims_page()
     sound(app.button(key="claims_run_theorem-1").click().run())
     runs = the_claim_runs()
@@ -198,12 +198,12 @@ def test_runs_can_be_stopped_on_their_card_and_from_another_page() -> None:
     assert work.wait(60)
     assert work.state == "stopped"
     assert runs.evidence("rejections") is None
-    assert "stopped before they had finished" in str(runs.failure("rejections"))
+    assert "stopped before they finished" in str(runs.failure("rejections"))
     sound(app.run())
     assert not app.button(key="claims_run_theorem-1").disabled
 
 
-# What runs say, on short ones
+# Evidence of short runs
 
 
 @pytest.fixture(scope="module")
@@ -223,35 +223,35 @@ def short_traces(pair: Pair, run: RunName, tokens: int = 24) -> list[Trace]:
     return made
 
 
-def test_where_acceptance_falls_with_the_temperature() -> None:
+def test_trend_sentence_names_falls_and_rises() -> None:
     turning = {0.0: 0.7, 0.3: 0.744, 0.7: 0.7, 1.0: 0.65, 1.5: 0.5}
-    assert method_in_words(turning).startswith(
+    assert trend_sentence(turning).startswith(
         "It falls from T 0.3 to 1.5, as claimed; it rises from T 0 to 0.3 by 0.044."
     )
-    assert method_in_words(turning | {0.0: 0.8}).startswith("It falls from T 0 to 1.5, as claimed.")
-    twice = method_in_words(turning | {0.0: 0.8, 1.0: 0.75})
+    assert trend_sentence(turning | {0.0: 0.8}).startswith("It falls from T 0 to 1.5, as claimed.")
+    twice = trend_sentence(turning | {0.0: 0.8, 1.0: 0.75})
     assert "from T 0 to 0.7 and from T 1 to 1.5, as claimed; it rises from T 0.7 to 1" in twice
-    assert method_in_words({0.0: 0.5, 1.0: 0.6}).startswith(
+    assert trend_sentence({0.0: 0.5, 1.0: 0.6}).startswith(
         "It falls nowhere; it rises from T 0 to 1"
     )
 
 
-# What only the run can say of the claims that ask for it.
-SAYS: dict[RunName, tuple[str, ...]] = {
+# Phrases that only the evidence of these runs contains.
+PHRASES: dict[RunName, tuple[str, ...]] = {
     "speed": ("best γ would be",),
     "estimates": ("gave all 6", "% full rounds"),
     "drafts": ("M 1:", "M 2:", "M 4:", "rejections in 100 tokens"),
-    "blocks": ("candidates stood", "of the same drafts would"),
+    "blocks": ("candidates were accepted", "of the same drafts would"),
     "residual": ("drawn from the leftover, the bias is", "Drawn from the target itself"),
     "benchmark": (
         "the greedy target alone by that of sampled speculation",
-        "The very first call took",
+        "The first call took",
     ),
 }
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_every_run_has_something_to_say(
+def test_every_run_yields_evidence(
     pair: Pair, run: RunName, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
@@ -259,12 +259,12 @@ def test_every_run_has_something_to_say(
     assert found.pair == "tinystories"
     assert any(sign.isdigit() for sign in found.sentence)
     assert "nan" not in found.sentence
-    assert all(word in found.sentence for word in SAYS.get(run, ()))
+    assert all(phrase in found.sentence for phrase in PHRASES.get(run, ()))
     assert bool(found.figures) == (run == "rejections")
     assert len(found.lossy) == (2 * len(EPSILONS) if run == "pareto" else 0)
 
 
-def test_the_plane_has_a_dot_a_token(
+def test_plane_draws_a_dot_per_token(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
@@ -275,12 +275,12 @@ def test_the_plane_has_a_dot_a_token(
     dots = next(each for each in drawn.data if each.name == "tokens of the run")
     apart = leftover.plane.distance > 1e-4
     assert len(dots.x) == apart.sum()
-    assert dots_in_words(leftover).startswith(f"{apart.sum():,} dots")
-    assert f"for {leftover.plane.num_tested:,} tested tokens" in dots_in_words(leftover)
+    assert dots_sentence(leftover).startswith(f"{apart.sum():,} dots")
+    assert f"for {leftover.plane.num_tested:,} tested tokens" in dots_sentence(leftover)
     many = replace(leftover.plane, distance=np.append(np.full(700, 0.5), np.zeros(50)),
                    reject=np.zeros(750), bias=np.full(750, 0.5))  # fmt: skip
     cut = replace(leftover, plane=many)
-    assert dots_in_words(cut) == (
+    assert dots_sentence(cut) == (
         "the first 600 dots, of the 700 on which the models differ, for 750 tested tokens; on 50 "
         "they differ by less than 0.0001"
     )
@@ -293,10 +293,10 @@ def test_the_plane_has_a_dot_a_token(
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_no_two_runs_throw_the_same_coins(run: RunName) -> None:
+def test_runs_of_a_claim_have_different_seeds(run: RunName) -> None:
     seeds = [plan.config.seed for plan in plans(run, PairSpec())]
     assert len(set(seeds)) == len(seeds) > 0
 
 
-def test_claims_ask_for_runs_that_there_are() -> None:
+def test_claims_use_exactly_the_planned_runs() -> None:
     assert {each.run for each in CLAIMS if each.run is not None} == set(RUNS)

@@ -1,4 +1,4 @@
-"""The Compare page without a browser: its lanes, its link, and what it refuses."""
+"""The Compare page without a browser: lanes, links and refused input."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tests.ui.theory_pages import LIMIT_MS, median_ms, words
 DEFAULT = Lane(spec=PairSpec(), config=RunConfig())
 
 
-def test_it_opens_with_gamma_2_against_gamma_8_and_runs_nothing() -> None:
+def test_opens_with_gamma_2_and_8_and_starts_no_run() -> None:
     app = compare_page()
     assert [(lane.config.gamma, lane.spec.embedded) for lane in lanes_of(app)] == [
         (2, True),
         (8, True),
     ]
     assert linked(app) == ["gamma=2", "gamma=8"]
-    assert the_job_queue().works == ()
+    assert the_job_queue().jobs == ()
     assert not app.get("bidi_component")
 
 
-def test_the_link_sets_the_lanes_and_what_they_share() -> None:
-    asked = ["gamma=3,temperature=0.3,name=cool", "drafter=prompt-lookup", "gamma=4,top_k=40"]
-    app = compare_page(*asked, compare_length="32", compare_repeats="2")
+def test_link_sets_lanes_and_shared_settings() -> None:
+    texts = ["gamma=3,temperature=0.3,name=cool", "drafter=prompt-lookup", "gamma=4,top_k=40"]
+    app = compare_page(*texts, compare_length="32", compare_repeats="2")
     found = lanes_of(app)
     assert [lane.config.gamma for lane in found] == [3, 5, 4]
     assert (found[0].config.temperature, found[0].name) == (0.3, "cool")
@@ -54,27 +54,27 @@ def test_the_link_sets_the_lanes_and_what_they_share() -> None:
         ),
     ],
 )
-def test_a_lane_survives_its_text(lane: Lane) -> None:
+def test_lane_text_round_trips(lane: Lane) -> None:
     assert parse_lane(lane_text(lane), DEFAULT) == lane
 
 
-def test_a_shared_vocabulary_comes_back_from_the_link() -> None:
+def test_lane_text_round_trips_a_shared_vocabulary() -> None:
     spec = PairSpec(target="t", draft="d", shared_vocabulary=True)
     lane = Lane(spec=spec, config=RunConfig(gamma=2))
     assert parse_lane(lane_text(lane), DEFAULT) == lane
 
 
-def test_a_folder_with_commas_comes_back_from_the_link() -> None:
+def test_lane_text_escapes_folders_with_commas() -> None:
     spec = PairSpec(target="/models/a,gamma=9", draft="/models/50%2C,b=c")
     lane = Lane(spec=spec, config=RunConfig(gamma=2), name="a, b = 100%")
     assert parse_lane(lane_text(lane), DEFAULT) == lane
 
 
-def test_bad_lanes_of_the_link_are_said_and_left_out() -> None:
+def test_leaves_out_invalid_lanes_of_the_link_with_a_warning() -> None:
     app = compare_page("gamma=6", "![x](//evil.example/x.png)=1", "colour=red", "gamma=0")
     assert len(app.warning) == 3
     assert all("left out" in each.value for each in app.warning)
-    assert "![" not in app.warning[0].value  # what a link says is no markup
+    assert "![" not in app.warning[0].value  # escaped
     assert [lane.config.gamma for lane in lanes_of(app)] == [6, 2]
 
 
@@ -83,7 +83,7 @@ def test_bad_lanes_of_the_link_are_said_and_left_out() -> None:
     ["gamma=two", "nonsense", "temperature=-1", "temperature=nan", "", "gamma=1,gamma=2",
      "target=only", "epsilon=0.5", "pair=a,target=b", "seed=-1", "name=\u202e", "=" * 10_000],
 )  # fmt: skip
-def test_what_is_no_lane_is_refused_in_a_line(bad: str) -> None:
+def test_refuses_an_invalid_lane_with_a_short_error(bad: str) -> None:
     cards = Cards()
     cards.take(["gamma=6", bad], PairSpec())
     assert len(cards.refused) == 1
@@ -91,26 +91,26 @@ def test_what_is_no_lane_is_refused_in_a_line(bad: str) -> None:
     assert [lane.config.gamma for lane in cards.lanes] == [6, 2]
 
 
-def test_a_fifth_lane_of_the_link_is_left_out() -> None:
+def test_leaves_out_the_fifth_lane_of_the_link() -> None:
     cards = Cards()
     cards.take([f"gamma={gamma}" for gamma in range(1, 7)], PairSpec())
     assert [lane.config.gamma for lane in cards.lanes] == [1, 2, 3, 4]
     assert cards.refused == ["At most 4 lanes: the others are left out."]
 
 
-def test_values_that_the_sliders_do_not_reach_are_brought_to_their_ends() -> None:
+def test_clips_link_values_to_the_sliders() -> None:
     app = compare_page("gamma=64,temperature=50,top_p=0.01", "gamma=1,top_k=10000000")
     first, second = lanes_of(app)
     assert (first.config.gamma, first.config.temperature) == (64, 2.0)
     assert (first.config.top_p, second.config.top_k) == (0.05, 10_000_000)
     assert [unescaped(each.value) for each in app.info] == [
-        "Lane 1: temperature 50 is out of range here, so it was set to 2.",
-        "Lane 1: top-p 0.01 is out of range here, so it was set to 0.05.",
+        "Lane 1: temperature 50 is out of range and was set to 2.",
+        "Lane 1: top-p 0.01 is out of range and was set to 0.05.",
     ]
     assert lanes_of(compare_page("temperature=0.333,top_p=0.999"))[0].config.top_p == 0.999
 
 
-def test_lanes_are_added_changed_and_removed() -> None:
+def test_adds_changes_and_removes_lanes() -> None:
     app = compare_page()
     sound(app.button(key="compare_add").click().run())
     sound(app.button(key="compare_add").click().run())
@@ -125,7 +125,7 @@ def test_lanes_are_added_changed_and_removed() -> None:
     assert len(linked(app)) == 3
 
 
-def test_another_page_and_back_leaves_all_as_it_was() -> None:
+def test_restores_settings_after_visiting_another_page() -> None:
     app = compare_page("gamma=3", "gamma=4,top_k=7,name=mine")
     first = app.session_state["compare cards"].cards[0].number
     app.slider(key=f"compare_{first}_gamma").set_value(12)
@@ -138,11 +138,11 @@ def test_another_page_and_back_leaves_all_as_it_was() -> None:
     assert app.slider(key=f"compare_{first}_gamma").value == 12
     assert app.slider(key="compare_length").value == 40
     assert app.text_area(key="compare_prompt").value == "My own words"
-    assert app.selectbox(key="compare_preset").value == "my own words"
+    assert app.selectbox(key="compare_preset").value == "custom prompt"
     assert linked(app) == ["gamma=12", "gamma=4,top_k=7,name=mine"]
 
 
-def test_lanes_of_another_page_are_taken_over() -> None:
+def test_takes_lanes_from_another_page() -> None:
     app = compare_page("gamma=3", "gamma=4")
     app.session_state["compare_lanes"] = ["gamma=9,temperature=1.0"]
     sound(app.run())
@@ -150,16 +150,15 @@ def test_lanes_of_another_page_are_taken_over() -> None:
     assert "compare_lanes" not in app.session_state
 
 
-def test_two_lanes_alike_and_an_empty_prompt_are_refused_in_a_line() -> None:
+def test_refuses_identical_lanes_and_an_empty_prompt() -> None:
     app = compare_page("gamma=3", "gamma=3")
     sound(app.button(key="compare_start_prompt").click().run())
-    assert [each.value for each in app.error] == [
-        "Two lanes are the same. Change one of them, or remove it."
-    ]
+    (error,) = app.error
+    assert "Two lanes are identical" in error.value
     app.text_area(key="compare_prompt").set_value("  ")
     sound(app.button(key="compare_start_prompt").click().run())
-    assert app.error[0].value == "The prompt is empty. Write a few words, or choose a preset."
-    assert the_job_queue().works == ()
+    assert "The prompt is empty" in app.error[0].value
+    assert the_job_queue().jobs == ()
 
 
 HOSTILE = {
@@ -175,7 +174,7 @@ HOSTILE = {
 }
 
 
-def test_hostile_suites_are_refused_in_words() -> None:
+def test_refuses_invalid_suites() -> None:
     app = compare_page()
     sound(app.segmented_control(key="compare_suite_source").set_value("A file of mine").run())
     for name, content in HOSTILE.items():
@@ -186,11 +185,11 @@ def test_hostile_suites_are_refused_in_words() -> None:
         assert len(app.error) == 1, name
         assert "![" not in app.error[0].value
     sound(app.button(key="compare_start_suite").click().run())
-    assert app.error[-1].value == "There are no prompts. Choose a file, or the presets."
-    assert the_job_queue().works == ()
+    assert "There are no prompts" in app.error[-1].value
+    assert the_job_queue().jobs == ()
 
 
-def test_a_suite_of_ones_own_is_planned() -> None:
+def test_plans_an_uploaded_suite() -> None:
     app = compare_page()
     sound(app.segmented_control(key="compare_suite_source").set_value("A file of mine").run())
     lines = b'{"prompt": "One day", "kind": "<script>alert(1)</script>"}\n{"prompt": "Tom"}\n'
@@ -200,7 +199,7 @@ def test_a_suite_of_ones_own_is_planned() -> None:
     assert "4 runs of 64 tokens: 2 lanes × 2 prompts × 1 repeat" in words(app)
 
 
-def test_a_slider_is_answered_in_time() -> None:
+def test_rerun_after_a_change_is_fast() -> None:
     app = compare_page()
     number = app.session_state["compare cards"].cards[0].number
 
@@ -208,5 +207,5 @@ def test_a_slider_is_answered_in_time() -> None:
         page.slider(key=f"compare_{number}_gamma").set_value(3 + turn)
 
     spent = median_ms(app, change)
-    print(f"a rerun takes {spent:.0f} ms (bound {LIMIT_MS})")
+    print(f"a rerun takes {spent:.0f} ms (limit {LIMIT_MS})")
     assert spent < LIMIT_MS

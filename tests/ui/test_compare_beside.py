@@ -1,4 +1,4 @@
-"""Kept runs side by side on Compare: chosen on Runs, opened by a link, and what is said of them."""
+"""Kept runs side by side on Compare: chosen on Runs or opened by a link."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from specviz.store import Library
 from specviz.store.saving import save_run
 from specviz.ui.runs.actions import _race
 from tests.player.races import thrifty, wasteful
-from tests.record.server_traces import server_trace, timed, untold
+from tests.record.server_traces import server_trace, timed, without_rounds
 from tests.ui.compare_page import compare_page, lanes_of, unescaped
 from tests.ui.paging import sent, sound
 from tests.ui.test_runs import choose, runs_page
 
-NOT_ONE = "Times of different machines and engines are not one measurement"
-NO_CLAIM = "no speedup and no interval is claimed between them"
+NO_SPEEDUP = "no speedup between them is computed"
 
 
 @pytest.fixture(autouse=True)
@@ -52,12 +51,12 @@ def kept(library: Library, **traces: AnyTrace) -> list[str]:
     return [save_run(library, trace, name=name) for name, trace in traces.items()]
 
 
-def test_runs_of_both_kinds_go_from_runs_to_compare(library: Library) -> None:
+def test_hands_runs_of_both_kinds_from_runs_to_compare(library: Library) -> None:
     theirs, ours = kept(library, theirs=server_trace(), ours=thrifty())
     app = choose(runs_page(), 0, 1)
     sound(app.button(key="runs_compare").click().run())
     links = {each.proto.label: each for each in app.get("page_link")}
-    assert "Compare 1 lane" in links  # an answer of another engine cannot be measured anew here
+    assert "Compare 1 lane" in links  # another engine's run cannot be measured again here
     query = links["See 2 runs side by side"].proto.query_string
     assert set(query.split("&")) == {
         "compare_tab=Side+by+side", f"beside={theirs}", f"beside={ours}"
@@ -70,70 +69,74 @@ def test_runs_of_both_kinds_go_from_runs_to_compare(library: Library) -> None:
     assert "runs for compare" not in app.session_state
 
 
-def test_one_answer_alone_waits_for_another(library: Library) -> None:
-    kept(library, first=server_trace(), second=untold(server_trace()))
+def test_asks_for_a_second_server_run(library: Library) -> None:
+    kept(library, first=server_trace(), second=without_rounds(server_trace()))
     app = choose(runs_page(), 0)
     sound(app.button(key="runs_compare").click().run())
     assert not app.error
-    assert "add a second, to see them side by side" in said(app)
+    assert "Add a second one" in said(app)
     sound(choose(app, 1).button(key="runs_compare").click().run())
     assert any(each.proto.label == "See 2 runs side by side" for each in app.get("page_link"))
 
 
-def test_at_most_four_are_handed_over(library: Library) -> None:
+def test_hands_over_at_most_four_runs(library: Library) -> None:
     for number in range(6):
         save_run(library, server_trace(), name=f"answer {number}")
     app = choose(runs_page(), *range(6))
     sound(app.button(key="runs_compare").click().run())
-    assert "Left out: 2 beyond the 4 that stand side by side." in said(app)
+    assert "Left out: 2 over the limit of 4 side by side." in said(app)
 
 
-def test_a_link_opens_them_on_one_clock_with_what_each_tells(library: Library) -> None:
-    ids = kept(library, ours=thrifty(), theirs=timed(server_trace()), silent=untold(server_trace()))
+def test_link_opens_runs_with_race_and_figures(library: Library) -> None:
+    ids = kept(
+        library, ours=thrifty(), theirs=timed(server_trace()), silent=without_rounds(server_trace())
+    )
     app = beside(*ids)
     assert [each.value for each in app.title] == ["Side by side"]
     race = sent(app)["race"]
     labels = ["ours · specviz", "theirs · vLLM 0.32.0", "silent · OpenAI-compatible server"]
     assert [lane["label"] for lane in race["lanes"]] == labels
-    assert "No lane is called the fastest" in race["unlike"]
+    assert "No winner" in race["unlike"]
     table = figures(app)
     assert list(table.loc["Engine"]) == ["specviz", "vLLM 0.32.0", "OpenAI-compatible server"]
     assert table.loc["Where"].iloc[1] == "http://127.0.0.1:8765"
     assert list(table.loc["Draft acceptance rate"]) == ["1.000", "0.500", "–"]
-    assert list(table.loc["τ, tokens a round"]) == ["4.00", "3.50", "–"]
+    assert list(table.loc["τ, tokens per round"]) == ["4.00", "3.50", "–"]
     assert list(table.loc["Rounds"]) == ["4", "4", "–"]
     assert list(table.loc["α observed"])[1:] == ["–", "–"]
     assert table.loc["Speedup over its own target alone"].iloc[1] == "2.00×"
-    assert NOT_ONE in said(app)
-    assert NO_CLAIM in said(app)
+    assert NO_SPEEDUP in said(app)
+    assert NO_SPEEDUP in said(app)
 
 
-def test_a_figure_that_nobody_tells_is_left_out(library: Library) -> None:
-    first, second = kept(library, a=untold(server_trace()), b=untold(server_trace()))
+def test_leaves_out_figures_that_no_run_has(library: Library) -> None:
+    first, second = kept(
+        library, a=without_rounds(server_trace()), b=without_rounds(server_trace())
+    )
     table = figures(beside(first, second))
-    assert "τ, tokens a round" not in table.index
+    assert "τ, tokens per round" not in table.index
     assert "Speedup over its own target alone" not in table.index
     assert "Tokens/s" in table.index
 
 
-def test_our_own_runs_have_no_winner_either_for_they_did_not_take_turns(library: Library) -> None:
+def test_own_runs_have_no_winner_unless_they_took_turns(library: Library) -> None:
     ids = kept(library, a=thrifty(), b=wasteful())
     app = beside(*ids)
-    assert "they did not take turns" in sent(app)["race"]["unlike"]
+    assert "not in turn" in sent(app)["race"]["unlike"]
     assert not sent(app)["race"]["open"]
-    assert "were not asked the same prompt" not in said(app)
+    assert "The prompts differ" not in said(app)
 
 
-def test_other_prompts_and_equal_names_are_told(library: Library) -> None:
+def test_notes_different_prompts_and_numbers_equal_names(library: Library) -> None:
     other = replace(server_trace(), prompt="Another tale")
     first, second = (save_run(library, each, name="same") for each in (server_trace(), other))
     app = beside(first, second)
-    assert "were not asked the same prompt" in said(app)
+    assert "The prompts differ" in said(app)
     labels = [lane["label"] for lane in sent(app)["race"]["lanes"]]
     assert labels == ["same · vLLM 0.32.0 (1)", "same · vLLM 0.32.0 (2)"]
 
 
-def test_a_link_may_name_anything(library: Library) -> None:
+def test_warns_about_unknown_runs_in_the_link(library: Library) -> None:
     (run,) = kept(library, ours=thrifty())
     app = beside(run, "1e999", "![x](http://203.0.113.9/x)")
     assert said(app).count("A run is left out.") == 2
@@ -143,14 +146,14 @@ def test_a_link_may_name_anything(library: Library) -> None:
     sound(beside().run())
 
 
-def test_five_in_a_link_are_four(library: Library) -> None:
+def test_shows_only_four_runs_of_the_link(library: Library) -> None:
     ids = [save_run(library, server_trace()) for _ in range(5)]
     app = beside(*ids)
     assert len(sent(app)["race"]["lanes"]) == 4
-    assert "At most 4 runs stand side by side" in said(app)
+    assert "Only the first 4 runs are shown" in said(app)
 
 
-def test_a_name_that_is_markup_is_text(library: Library) -> None:
+def test_escapes_names_with_markup(library: Library) -> None:
     evil = "![x](http://203.0.113.9/x)"
     ids = [save_run(library, each, name=evil) for each in (server_trace(), thrifty())]
     app = beside(*ids)
@@ -158,9 +161,9 @@ def test_a_name_that_is_markup_is_text(library: Library) -> None:
     assert not any("![" in each for each in drawn)
 
 
-def test_the_file_says_the_same(library: Library) -> None:
+def test_replay_file_has_the_same_facts(library: Library) -> None:
     kept(library, ours=thrifty(), theirs=server_trace())
     html = _race(library, library.find())
-    assert NOT_ONE in html
+    assert NO_SPEEDUP in html
     assert "Draft acceptance rate" in html
-    assert "No lane is called the fastest" in html
+    assert "No winner" in html

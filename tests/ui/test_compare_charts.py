@@ -1,4 +1,4 @@
-"""What the overlaid figures draw is what the runs say."""
+"""The charts of Compare match the runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def named(made: Any, name: str) -> Any:
     return found
 
 
-def test_acceptance_by_place_pools_the_runs_of_a_lane() -> None:
+def test_acceptance_by_position_pools_the_runs_of_a_lane() -> None:
     made: Any = alpha_by_position([ONE, TWO])
     line = named(made, "γ 3")
     assert list(line.x) == [1, 2, 3]
@@ -73,7 +73,7 @@ def test_acceptance_by_place_pools_the_runs_of_a_lane() -> None:
     assert list(alone.data[0].y) == pytest.approx(known)
 
 
-def test_tokens_a_round_are_shares_of_whole_rounds_with_tau() -> None:
+def test_tokens_per_round_are_shares_of_whole_rounds_with_tau() -> None:
     made: Any = tokens_per_round([ONE, TWO])
     bars = named(made, "γ 3: τ of all rounds 2.67")
     assert list(bars.y) == pytest.approx([1 / 3, 0.0, 1 / 3, 1 / 3])
@@ -83,7 +83,7 @@ def test_tokens_a_round_are_shares_of_whole_rounds_with_tau() -> None:
     assert not drawn.data
 
 
-def test_time_a_token_is_stacked_from_the_phases() -> None:
+def test_time_per_token_stacks_the_phases() -> None:
     made: Any = time_per_token([ONE, TWO])
     per_round = {"draft": 2.0, "verify": 4.0, "other": 1.0}  # milliseconds, as rounds are made
     for phase, spent in per_round.items():
@@ -91,7 +91,7 @@ def test_time_a_token_is_stacked_from_the_phases() -> None:
     assert list(named(made, "target alone").x) == pytest.approx([11.0])
 
 
-def test_theory_over_gamma_with_a_point_a_lane() -> None:
+def test_expected_curve_over_gamma_with_a_point_per_lane() -> None:
     made: Any = speedup_over_gamma([ONE, TWO])
     curves = extrapolated_curves(make_costs(), 4 + 64, 0.5)
     curve = named(made, "γ 3, expected")
@@ -103,7 +103,7 @@ def test_theory_over_gamma_with_a_point_a_lane() -> None:
     assert {each.name for each in made.data} == {"γ 3, expected", "γ 3", "prompt lookup"}
 
 
-def test_kinds_keep_their_order_and_their_gaps() -> None:
+def test_kinds_keep_their_order_and_gaps() -> None:
     kinds = [
         KindReadings(kind="story", readings=(Reading(value=1.5, low=1.4, high=1.6), None)),
         KindReadings(kind="list", readings=(Reading(value=1.2), Reading(value=2.0))),
@@ -114,7 +114,7 @@ def test_kinds_keep_their_order_and_their_gaps() -> None:
     assert list(made.layout.xaxis.categoryarray) == ["story", "list"]
 
 
-def test_one_endless_interval_does_not_hide_the_other_kinds() -> None:
+def test_long_interval_does_not_flatten_the_other_kinds() -> None:
     wide = KindReadings(kind="list", readings=(Reading(value=2.0, low=0.0, high=5000.0),))
     near = KindReadings(kind="story", readings=(Reading(value=1.0, low=0.5, high=3.0),))
     both: Any = by_kind(["one"], [wide, near], CATALOGUE["speedup_observed"])
@@ -123,7 +123,7 @@ def test_one_endless_interval_does_not_hide_the_other_kinds() -> None:
     assert alone.layout.yaxis.range[1] == pytest.approx(3.15)
 
 
-def test_an_endless_interval_does_not_hide_the_curves_over_gamma() -> None:
+def test_long_interval_does_not_flatten_the_curves_over_gamma() -> None:
     made: Any = speedup_over_gamma([ONE])
     curve = named(made, "γ 3, expected")
     highest = max(*curve.y, 1.3)
@@ -133,13 +133,13 @@ def test_an_endless_interval_does_not_hide_the_curves_over_gamma() -> None:
     assert made.layout.yaxis.range == pytest.approx((0, 1.05 * max(*curve.y, 1.5)))
 
 
-def test_lanes_without_a_round_draw_nothing_and_break_nothing() -> None:
+def test_lanes_without_rounds_draw_nothing() -> None:
     for draw in (alpha_by_position, tokens_per_round, time_per_token, speedup_over_gamma):
         made: Any = draw([NONE])
         assert not [x for each in made.data for x in (each.x or ())]
 
 
-def test_a_lane_keeps_colour_and_symbol_and_shows_them_in_every_figure() -> None:
+def test_lane_has_the_same_colour_and_symbol_in_every_chart() -> None:
     position: Any = alpha_by_position([ONE, TWO])
     gamma: Any = speedup_over_gamma([ONE, TWO])
     for label in ("γ 3", "prompt lookup"):

@@ -1,4 +1,4 @@
-"""The Compare page without a browser: comparisons that are made, left, gone on with and kept."""
+"""The Compare page without a browser: comparisons made, left, resumed and kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.ui.theory_pages import charts, words
 
 @pytest.fixture(scope="module")
 def costs_known(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder that has step costs, whatever the number of threads: none are measured."""
+    """Return a data folder with step costs for 1 and 2 threads, so that none are measured."""
     folder = tmp_path_factory.mktemp("compare")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECVIZ_HOME", str(folder))
@@ -50,7 +50,7 @@ def prepared(costs_known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(costs_known))
 
 
-def test_from_click_to_verdict_then_from_what_is_kept_then_by_kind(prepared: None) -> None:
+def test_compares_then_reuses_kept_runs_then_compares_by_kind(prepared: None) -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
     app = compare_page("gamma=2", "gamma=8", **link)
     sound(app.button(key="compare_start_prompt").click().run())
@@ -66,23 +66,23 @@ def test_from_click_to_verdict_then_from_what_is_kept_then_by_kind(prepared: Non
     for lane in comparison.lanes:
         assert lane.speedup_ratio is not None
         assert list(points[lane.label]["y"]) == [pytest.approx(lane.speedup_ratio.value)]
-    told = json.loads(app.session_state["compare findings"]["prompt"].json())
-    assert told["verdict"]["text"] == comparison.verdict.text
-    assert [lane["label"] for lane in told["lanes"]] == ["γ 2", "γ 8"]
+    data = json.loads(app.session_state["compare findings"]["prompt"].json())
+    assert data["verdict"]["text"] == comparison.verdict.text
+    assert [lane["label"] for lane in data["lanes"]] == ["γ 2", "γ 8"]
     sound(app.slider(key="compare_length").set_value(32).run())
-    assert "The settings have changed since" in words(app)
+    assert "The settings have changed" in words(app)
     kept = compare_page("gamma=2", "gamma=8", **link)  # another session
     sound(kept.button(key="compare_start_prompt").click().run())
     again = until_over(kept, "prompt")
     assert (again.state, again.found) == ("done", 4)
     assert again.comparison.verdict == comparison.verdict
-    assert "4 of the runs were kept from before" in words(kept)
+    assert "4 of the runs were already kept" in words(kept)
     by_kind = compare_by_kind({"compare_length": "16", "compare_tab": "By kind"})
     found_again(by_kind, comparison)
 
 
 @pytest.mark.usefixtures("prepared")
-def test_it_goes_on_when_its_page_is_left_and_every_tab_sees_it() -> None:
+def test_continues_after_leaving_the_page_and_is_visible_in_every_tab() -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
     app = compare_page("gamma=3", "gamma=7", **link)
     sound(app.button(key="compare_start_prompt").click().run())
@@ -92,9 +92,10 @@ def test_it_goes_on_when_its_page_is_left_and_every_tab_sees_it() -> None:
     other = compare_page()  # another tab, or the same one after a reload
     assert other.button(key="work_stop")
     assert any(
-        "The comparison goes on when this page is left" in each.value for each in other.caption
+        "The comparison continues when you leave or close this page" in each.value
+        for each in other.caption
     )
-    assert work.wait(120)  # no page looks meanwhile
+    assert work.wait(120)  # no page polls meanwhile
     assert work.state == "done"
     for page in (sound(other.run()), sound(app.switch_page("pages/compare.py").run())):
         assert work.comparison.verdict.text.split(". ")[0].strip(".") in unescaped(words(page))
@@ -102,7 +103,7 @@ def test_it_goes_on_when_its_page_is_left_and_every_tab_sees_it() -> None:
 
 
 @pytest.mark.usefixtures("prepared")
-def test_what_was_under_way_when_the_server_ended_can_be_gone_on_with() -> None:
+def test_resumes_a_comparison_interrupted_by_the_end_of_the_server() -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
     app = compare_page("gamma=1", "gamma=6", **link)
     sound(app.button(key="compare_start_prompt").click().run())
@@ -117,7 +118,7 @@ def test_what_was_under_way_when_the_server_ended_can_be_gone_on_with() -> None:
     st.cache_resource.clear()
     app = compare_page()
     key = first.plan.key
-    assert any("was under way when the dashboard ended" in each.value for each in app.markdown)
+    assert any("was running when the dashboard ended" in each.value for each in app.markdown)
     sound(app.button(key=f"go_on_{key}").click().run())
     again = until_over(app, "prompt")
     assert (again.state, again.found >= 1, again.progress) == ("done", True, (4, 4))
@@ -152,7 +153,7 @@ def compare_by_kind(link: dict[str, str]) -> Comparison:
 
 
 def found_again(*made: Comparison) -> None:
-    """Those of the library, newest first, in a session that made none of them."""
+    """Check the library's comparisons, newest first, in a session that made none of them."""
     rows = Library().comparisons()
     assert [plan_from_json(row.plan_json).lanes for row in rows] == [c.plan.lanes for c in made]
     app = compare_page(compare_tab="Kept")
@@ -165,7 +166,7 @@ def found_again(*made: Comparison) -> None:
         assert first_sentence(comparison.verdict.text) in unescaped(words(app))
     linked = compare_page(compare_tab="Kept", kept=rows[1].key)
     assert linked.session_state["compare kept"][1].comparison == made[1]
-    gone_on_from(linked, rows[1].key, made[1])
+    check_missing_run(linked, rows[1].key, made[1])
     sound(app.selectbox(key="compare_kept").set_value(rows[0].key).run())
     assert "Its prompts came from a file" in app.button(key="compare_kept_use").help
     sound(app.button(key="compare_kept_use").click().run())
@@ -174,8 +175,8 @@ def found_again(*made: Comparison) -> None:
     assert [lane.config.drafter for lane in lanes_of(app)] == ["model", "prompt-lookup"]
 
 
-def gone_on_from(app: AppTest, key: str, comparison: Comparison) -> None:
-    """An open one without one of its runs; then its settings, in the controls."""
+def check_missing_run(app: AppTest, key: str, comparison: Comparison) -> None:
+    """Check a comparison with a deleted run, then copy its settings to the controls."""
     plan = comparison.plan
     assert not app.info
     assert "T 0.7 · seeds 0–1 · 24 tokens · 2 repeats" in unescaped(words(app))
@@ -196,7 +197,7 @@ def gone_on_from(app: AppTest, key: str, comparison: Comparison) -> None:
 
 
 def until_over(app: AppTest, name: str, seconds: float = 120) -> Any:
-    """What the ticks of the page would do."""
+    """Rerun the page, as its timer would, until the job ends."""
     deadline = time.monotonic() + seconds
     work: Any = the_job_queue().newest(name)
     while work.going:

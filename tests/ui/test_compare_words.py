@@ -1,4 +1,4 @@
-"""What the words beside a comparison say of its intervals."""
+"""Sentences about the intervals of a comparison."""
 
 from __future__ import annotations
 
@@ -26,20 +26,18 @@ def kind(name: str | None, found: Ratio) -> KindResult:
     [
         ([ratio("seeds"), None], "with its 95 % interval over seeds"),
         ([ratio("prompts"), ratio("seeds", count=1)], "with its 95 % interval over prompts"),
-        ([ratio("seeds", count=1)], "of too few runs for an interval"),
+        ([ratio("seeds", count=1)], "without an interval, of too few runs"),
         (
             [ratio("prompts"), ratio("seeds")],
             "with its 95 % interval over prompts, or over seeds for a lane with one prompt",
         ),
     ],
 )
-def test_the_interval_of_the_figures_names_its_units(
-    ratios: list[Ratio | None], words: str
-) -> None:
+def test_interval_sentence_names_its_units(ratios: list[Ratio | None], words: str) -> None:
     assert interval_words(ratios) == words
 
 
-def test_kinds_whose_intervals_are_of_another_sort_are_named() -> None:
+def test_kinds_with_different_interval_units_are_named() -> None:
     story, poem = kind("story", ratio("prompts")), kind("poem", ratio("seeds"))
     alone = kind(None, ratio("seeds", count=1))
     assert kinds_with_intervals([story]) == "95 % intervals over prompts."

@@ -1,4 +1,4 @@
-"""The pace of the simulations, by a clock of the test's own."""
+"""Batch sizes of growing simulations, with a fake clock."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def texts(simulation: GrowingSimulation, seconds: float) -> int:
     return simulation.result.texts
 
 
-def test_batches_too_short_for_the_clock_double_what_there_is(
+def test_batches_too_short_to_time_double_the_total(
     simulation: GrowingSimulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(growing_simulations, "time", SimpleNamespace(thread_time=lambda: 7.0))
     assert [texts(simulation, seconds=0.0) for _ in range(5)] == [32, 64, 128, 256, 512]
 
 
-def test_a_batch_takes_no_longer_than_it_may(
+def test_batch_size_respects_the_time_budget(
     simulation: GrowingSimulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = itertools.count()  # a second a batch
+    clock = itertools.count()  # one second per batch
     monkeypatch.setattr(
         growing_simulations, "time", SimpleNamespace(thread_time=lambda: next(clock))
     )

@@ -1,4 +1,4 @@
-"""A run that ends while the page is drawn: nothing half-way is told as whole, or kept."""
+"""A run that ends while the page is drawn: partial data is never shown or cached as final."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from specviz.worker.parent.client import PairStatus, Run
 from tests.traces import full_trace
 
 
-class EndsUnderTheEye(Run):
-    """Its last message comes just after it was looked at."""
+class EndsWhileRead(Run):
+    """A run whose last message arrives just after it was read."""
 
     def so_far(self) -> Trace | None:
         seen = super().so_far()
@@ -34,7 +34,7 @@ class EndsUnderTheEye(Run):
 @pytest.fixture
 def history() -> History:
     trace = full_trace()
-    run = EndsUnderTheEye(
+    run = EndsWhileRead(
         session="a",
         spec=PairSpec(),
         config=trace.config,
@@ -48,13 +48,13 @@ def history() -> History:
     return history
 
 
-def test_its_figures_are_those_of_the_whole_run(history: History) -> None:
+def test_cached_figures_are_of_the_whole_run(history: History) -> None:
     first, second = history.shown(), history.shown()
     assert (first.growing, first.figures.speedup_observed) == (True, None)
     assert (second.growing, second.figures) == (False, metrics(full_trace()))
 
 
-def test_the_stage_never_says_done_before_it_has_all(history: History) -> None:
+def test_the_player_is_not_done_before_it_has_all_rounds(history: History) -> None:
     config = full_trace().config
     chosen = RunChoice(config=config, prompt="", kind=None)
     first, second = (_player_data(PairStatus(), history, chosen, "never") for _ in range(2))
@@ -63,7 +63,7 @@ def test_the_stage_never_says_done_before_it_has_all(history: History) -> None:
     assert second["lanes"] is not None
 
 
-def test_what_is_taken_away_is_whole(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_contain_the_whole_run(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     offered: list[tuple[str, bool]] = []
 
     def button(label: str, data: str, *, disabled: bool, **others: Any) -> None:

@@ -1,4 +1,4 @@
-"""The lesson's checks: each step and challenge is done once by runs, and once not, and says why."""
+"""The lesson's checks: runs solve each step and challenge, and others fail it with a reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from specviz import ASSETS
 from specviz.ui.learn import checks
 from specviz.ui.learn.challenges import CHALLENGES
-from specviz.ui.learn.checks import Told, Work, text_of
+from specviz.ui.learn.checks import Attempt, CheckResult, text_of
 from specviz.ui.learn.drawn_tokens import drawn_tokens
 from specviz.ui.learn.guess import Game, Question, questions_of
 from specviz.ui.learn.steps import STEPS
@@ -27,20 +27,20 @@ TASKS = {f"{folder}/{task.name}": task for folder, tasks in
          (("steps", STEPS), ("challenges", CHALLENGES)) for task in tasks}  # fmt: skip
 
 
-def said(name: str, *runs: ShownRun, answer: object = None, draws: int = 0) -> Told:
-    told = TASKS[name].check(Work(runs=runs, answer=answer, draws=draws))
-    text_of(name)["said"][told.name].format(**told.numbers)  # there are such words
-    return told
+def result_of(name: str, *runs: ShownRun, answer: object = None, draws: int = 0) -> CheckResult:
+    result = TASKS[name].check(Attempt(runs=runs, answer=answer, draws=draws))
+    text_of(name)["said"][result.name].format(**result.numbers)  # the text exists
+    return result
 
 
 def is_done(name: str, *runs: ShownRun, answer: object = None, draws: int = 0) -> bool:
-    return said(name, *runs, answer=answer, draws=draws).done
+    return result_of(name, *runs, answer=answer, draws=draws).done
 
 
-def misses(name: str, *runs: ShownRun, answer: object = None, draws: int = 0) -> str:
-    told = said(name, *runs, answer=answer, draws=draws)
-    assert not told.done
-    return told.name
+def failure(name: str, *runs: ShownRun, answer: object = None, draws: int = 0) -> str:
+    result = result_of(name, *runs, answer=answer, draws=draws)
+    assert not result.done
+    return result.name
 
 
 def slow() -> ShownRun:
@@ -56,59 +56,59 @@ def quick() -> ShownRun:
 
 def test_memory() -> None:
     small, large = written(parameters=6_000_000, alone=0.001), written(parameters=90_000_000)
-    told = said("steps/memory", small, large)
-    assert told.done
-    assert told.numbers["bigger_times"] == "15.00×"
-    assert told.numbers["slower_times"] == "10.00×"
-    assert misses("steps/memory") == "none"
-    assert misses("steps/memory", small) == "one"
-    assert misses("steps/memory", small, written(parameters=7_000_000)) == "alike"
+    result = result_of("steps/memory", small, large)
+    assert result.done
+    assert result.numbers["bigger_times"] == "15.00×"
+    assert result.numbers["slower_times"] == "10.00×"
+    assert failure("steps/memory") == "none"
+    assert failure("steps/memory", small) == "one"
+    assert failure("steps/memory", small, written(parameters=7_000_000)) == "alike"
 
 
 def test_drafting() -> None:
     run = real(gamma=3)
-    stood = run.trace.rounds[1].num_accepted
-    assert is_done("steps/drafting", run, answer=float(stood))
-    assert misses("steps/drafting", run, answer=float(stood + 1)) == "wrong"
-    assert misses("steps/drafting", run) == "count"
-    assert misses("steps/drafting", real(gamma=5)) == "none"
+    accepted_count = run.trace.rounds[1].num_accepted
+    assert is_done("steps/drafting", run, answer=float(accepted_count))
+    assert failure("steps/drafting", run, answer=float(accepted_count + 1)) == "wrong"
+    assert failure("steps/drafting", run) == "count"
+    assert failure("steps/drafting", real(gamma=5)) == "none"
 
 
 def test_one_pass() -> None:
     short, long = written(["a"] * 4, gamma=1, verify=0.002), written(["a" * 8] * 4, gamma=8)
-    told = said("steps/one_pass", short, long)
-    assert told.done
-    assert told.numbers["ratio_times"] == "2.00×"
-    assert told.numbers["more_times"] == "4.50×"
-    assert misses("steps/one_pass", short) == "long"
-    assert misses("steps/one_pass", long) == "short"
-    assert misses("steps/one_pass", short, written(["a" * 8], gamma=8, parameters=9)) == "bodies"
+    result = result_of("steps/one_pass", short, long)
+    assert result.done
+    assert result.numbers["ratio_times"] == "2.00×"
+    assert result.numbers["more_times"] == "4.50×"
+    assert failure("steps/one_pass", short) == "long"
+    assert failure("steps/one_pass", long) == "short"
+    assert failure("steps/one_pass", short, written(["a" * 8], gamma=8, parameters=9)) == "bodies"
 
 
 def test_rejection() -> None:
     run = real(temperature=1.0)
-    fell = next(c for e in run.trace.rounds for c in e.candidates if c.verdict == "rejected")
-    assert is_done("steps/rejection", run, answer=round(fell.odds, 2))
-    assert misses("steps/rejection", run, answer=fell.odds + 0.05) == "wrong"
-    assert misses("steps/rejection", run) == "odds"
-    assert misses("steps/rejection", real(temperature=0.0), answer=0.5) == "none"
+    rejected = next(c for e in run.trace.rounds for c in e.candidates if c.verdict == "rejected")
+    assert is_done("steps/rejection", run, answer=round(rejected.odds, 2))
+    assert failure("steps/rejection", run, answer=rejected.odds + 0.05) == "wrong"
+    assert failure("steps/rejection", run) == "odds"
+    assert failure("steps/rejection", real(temperature=0.0), answer=0.5) == "none"
 
 
 def test_residual() -> None:
-    assert misses("steps/residual", draws=500, answer="leftover") == "draw"
-    assert misses("steps/residual", draws=2_000) == "choose"
-    assert misses("steps/residual", draws=2_000, answer="target") == "wrong"
+    assert failure("steps/residual", draws=500, answer="leftover") == "draw"
+    assert failure("steps/residual", draws=2_000) == "choose"
+    assert failure("steps/residual", draws=2_000, answer="target") == "wrong"
     assert is_done("steps/residual", draws=2_000, answer="leftover")
 
 
-def test_the_leftover_closes_on_the_law_and_the_target_does_not() -> None:
-    """The law of the broken rule is known: it is off by what the draft says too often."""
+def test_only_the_residual_rule_converges_to_the_target() -> None:
+    """The broken rule's distribution is known: it has too much of the draft's excess tokens."""
     found = drawn_tokens("run", real(temperature=1.0).trace)
     assert found is not None
     rng = np.random.default_rng(1)
     for _ in range(200):
         found.draw(rng)
-    accepted, target = found.laws.min(0), found.laws[1]
+    accepted, target = found.probs.min(0), found.probs[1]
     broken = accepted + (1.0 - accepted.sum()) * target
     shares, noise = found.counts / found.draws, 5.0 / np.sqrt(found.draws)
     assert np.abs(shares[0] - target).max() < noise
@@ -120,24 +120,24 @@ def test_gamma() -> None:
     runs = [written(["a" * g] * 4, gamma=g, round_seconds=s) for g, s in
             ((1, 0.02), (4, 0.03), (9, 0.09))]  # fmt: skip
     assert is_done("steps/gamma", *runs, answer=4.0)
-    assert misses("steps/gamma", *runs, answer=9.0) == "wrong"
-    assert misses("steps/gamma", *runs) == "which"
-    assert misses("steps/gamma", *runs[:2], answer=4.0) == "few"
+    assert failure("steps/gamma", *runs, answer=9.0) == "wrong"
+    assert failure("steps/gamma", *runs) == "which"
+    assert failure("steps/gamma", *runs[:2], answer=4.0) == "few"
 
 
 def test_costs() -> None:
     run = written(["aaaaa", "ard", "aaaaa", "rdddd"], costs=make_costs())
-    assert misses("steps/costs", run, answer=0.0) == "faster"
-    assert misses("steps/costs", run, answer=1.0) == "slower"
-    assert misses("steps/costs", answer=0.5) == "none"
-    tries = [said("steps/costs", run, answer=c / 1000).done for c in range(1000)]
+    assert failure("steps/costs", run, answer=0.0) == "faster"
+    assert failure("steps/costs", run, answer=1.0) == "slower"
+    assert failure("steps/costs", answer=0.5) == "none"
+    tries = [result_of("steps/costs", run, answer=c / 1000).done for c in range(1000)]
     assert 0 < sum(tries) < 50
 
 
 def test_loses() -> None:
     assert is_done("steps/loses", slow())
-    assert misses("steps/loses", quick()) == "faster"
-    assert misses("steps/loses") == "none"
+    assert failure("steps/loses", quick()) == "faster"
+    assert failure("steps/loses") == "none"
 
 
 # Challenges: solved once, and once wrongly
@@ -145,78 +145,78 @@ def test_loses() -> None:
 
 def test_slower() -> None:
     assert is_done("challenges/slower", slow())
-    assert misses("challenges/slower", quick()) == "faster"
+    assert failure("challenges/slower", quick()) == "faster"
 
 
-def test_six_of_six() -> None:
+def test_six_accepted_of_six() -> None:
     assert is_done("challenges/all_stand", real(gamma=8, temperature=0.0, max_new_tokens=96))
-    assert misses("challenges/all_stand", real(gamma=5)) == "few"
+    assert failure("challenges/all_stand", real(gamma=5)) == "few"
 
 
-def test_three_falls() -> None:
+def test_three_rejections_in_a_row() -> None:
     assert is_done("challenges/fall", real(gamma=2, temperature=2.0, max_new_tokens=96))
-    assert misses("challenges/fall", real(temperature=0.0)) == "few"
+    assert failure("challenges/fall", real(temperature=0.0)) == "few"
 
 
-def test_the_same_words_at_temperature_0() -> None:
+def test_same_text_at_temperature_0() -> None:
     two, five = (real(gamma=gamma, temperature=0.0) for gamma in (2, 5))
     assert is_done("challenges/same_greedy", two, five)
-    assert misses("challenges/same_greedy", two, real(gamma=2)) == "none"
+    assert failure("challenges/same_greedy", two, real(gamma=2)) == "none"
     short = real(gamma=5, temperature=0.0, max_new_tokens=16)
-    assert misses("challenges/same_greedy", two, short) == "parted"
+    assert failure("challenges/same_greedy", two, short) == "parted"
 
 
-def test_five_a_round() -> None:
+def test_five_tokens_per_round() -> None:
     sure = real(preset("Can I play"), gamma=16, temperature=1.0, top_k=1, max_new_tokens=128)
     assert is_done("challenges/tau", sure)
-    assert misses("challenges/tau", real(temperature=1.0)) == "few"
-    assert misses("challenges/tau", real(gamma=5, temperature=0.0)) == "none"
+    assert failure("challenges/tau", real(temperature=1.0)) == "few"
+    assert failure("challenges/tau", real(gamma=5, temperature=0.0)) == "none"
 
 
-def test_half_of_c() -> None:
+def test_half_c() -> None:
     dear, cheap = written(costs=make_costs(draft=0.004)), written(costs=make_costs(draft=0.001))
     assert is_done("challenges/half_c", dear, cheap, answer="rises")
-    assert misses("challenges/half_c", dear, cheap, answer="falls") == "wrong"
-    assert misses("challenges/half_c", dear, cheap) == "say"
-    assert misses("challenges/half_c", cheap, dear, answer="rises") == "none"
+    assert failure("challenges/half_c", dear, cheap, answer="falls") == "wrong"
+    assert failure("challenges/half_c", dear, cheap) == "say"
+    assert failure("challenges/half_c", cheap, dear, answer="rises") == "none"
 
 
 def test_without_a_draft_model() -> None:
     lookup = real(preset("On Monday"), drafter="prompt-lookup", gamma=8, temperature=0.0,
                   max_new_tokens=96)  # fmt: skip
     assert is_done("challenges/no_draft", lookup)
-    assert misses("challenges/no_draft", real(gamma=5)) == "none"
+    assert failure("challenges/no_draft", real(gamma=5)) == "none"
     poor = real(drafter="prompt-lookup", temperature=1.5)
-    assert misses("challenges/no_draft", poor) == "few"
+    assert failure("challenges/no_draft", poor) == "few"
 
 
-def test_the_draft_leaves_its_mark() -> None:
+def test_a_lossy_rule_has_a_bias() -> None:
     assert is_done("challenges/depends", real(rule="over-accept", epsilon=0.4, temperature=1.0))
-    assert misses("challenges/depends", real(rule="over-accept", epsilon=0.001)) == "few"
-    assert misses("challenges/depends", real(rule="block", temperature=1.0)) == "exact"
+    assert failure("challenges/depends", real(rule="over-accept", epsilon=0.001)) == "few"
+    assert failure("challenges/depends", real(rule="block", temperature=1.0)) == "exact"
 
 
-def test_better_in_the_mean_and_worse_at_the_tail() -> None:
+def test_better_mean_and_worse_tail() -> None:
     one = written(["a"] * 6, gamma=1, round_seconds=0.02)
     five = written(["aaaaa"] * 6, gamma=5, round_seconds=0.04)
     assert is_done("challenges/tail", one, five)
     better = written(["aaaaa"] * 6, gamma=5, round_seconds=0.015)
-    assert misses("challenges/tail", one, better) == "both"
-    assert misses("challenges/tail", one) == "none"
+    assert failure("challenges/tail", one, better) == "both"
+    assert failure("challenges/tail", one) == "none"
 
 
-def test_the_same_words_though_they_are_drawn() -> None:
+def test_same_text_with_shared_noise() -> None:
     two, five = (real(gamma=g, temperature=1.0, rule="coupled") for g in (2, 5))
     assert is_done("challenges/same_warm", two, five)
     others = (real(gamma=gamma, temperature=1.0) for gamma in (2, 5))
-    assert misses("challenges/same_warm", *others) == "parted"
-    assert misses("challenges/same_warm", two) == "none"
+    assert failure("challenges/same_warm", *others) == "parted"
+    assert failure("challenges/same_warm", two) == "none"
 
 
 # Guesses
 
 
-def test_nobody_scores_better_than_by_the_true_odds() -> None:
+def test_the_true_probability_scores_best() -> None:
     for question in questions_of(real(temperature=1.0).trace):
         most = len(question.entry.candidates) if question.place is None else 1
         scores = [question.score(most * g / 100) for g in range(101)]
@@ -225,8 +225,8 @@ def test_nobody_scores_better_than_by_the_true_odds() -> None:
         assert abs(most * scores.index(max(scores)) / 100 - question.truth) <= most / 200 + 1e-9
 
 
-def test_a_score_against_the_odds_is_brier_s_in_the_mean() -> None:
-    """What is lost by saying g where the odds are r, over both outcomes."""
+def test_the_score_is_the_expected_brier_score() -> None:
+    """The expected loss of guessing g where the probability is r, over both outcomes."""
     question = next(q for q in questions_of(real(temperature=1.0).trace) if q.place is not None)
     r = question.truth
 
@@ -239,15 +239,17 @@ def test_a_score_against_the_odds_is_brier_s_in_the_mean() -> None:
 
 def test_a_streak_ends_with_a_wrong_guess() -> None:
     game = Game(1, None)
-    asked = [each for each in questions_of(real(temperature=1.0).trace) if each.place is not None]
-    for question in asked[:3]:
+    questions = [
+        each for each in questions_of(real(temperature=1.0).trace) if each.place is not None
+    ]
+    for question in questions[:3]:
         game.answer(question, 0.95 if question.outcome else 0.05)
     assert (game.streak, game.top_streak, game.answered) == (3, 3, 3)
-    game.answer(asked[3], 0.05 if asked[3].outcome else 0.95)
+    game.answer(questions[3], 0.05 if questions[3].outcome else 0.95)
     assert (game.streak, game.top_streak) == (0, 3)
 
 
-def test_the_expected_count_is_that_of_the_odds() -> None:
+def test_the_expected_count_follows_from_the_odds() -> None:
     question = next(iter(questions_of(written(["ar"]).trace)))
     one, other = (each.odds for each in question.entry.candidates)
     assert Question(question.entry, None).truth == pytest.approx(one + one * other)
@@ -256,13 +258,13 @@ def test_the_expected_count_is_that_of_the_odds() -> None:
 # Texts
 
 
-def test_every_step_has_a_file_and_every_file_a_step() -> None:
+def test_steps_and_files_match() -> None:
     files = {f"{each.parent.name}/{each.stem}" for each in (ASSETS / "learn/en").glob("*/*.toml")}
     assert files == set(TASKS)
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_text_has_what_its_task_needs(name: str) -> None:
+def test_texts_have_what_their_tasks_need(name: str) -> None:
     task, text = TASKS[name], text_of(name)
     assert {"title", "do", "hint", "said"} <= set(text)
     assert "done" in text["said"]
@@ -311,7 +313,7 @@ def test_a_step_sets_its_controls() -> None:
     assert app.slider(key="gamma").value == 3
 
 
-def test_units_are_those_of_the_catalogue() -> None:
-    told = said("steps/memory", written(parameters=6_000_000, alone=0.001),
+def test_numbers_have_units_of_the_catalogue() -> None:
+    result = result_of("steps/memory", written(parameters=6_000_000, alone=0.001),
                 written(parameters=90_000_000))  # fmt: skip
-    assert told.numbers["fast_ms"].endswith("ms")
+    assert result.numbers["fast_ms"].endswith("ms")

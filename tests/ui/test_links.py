@@ -1,4 +1,4 @@
-"""A link may say anything: every page opens, whatever stands for a number in it."""
+"""Invalid links: every page opens with any value in place of a number."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import itertools
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.ui.session.link_values import WORDS
+from specviz.ui.session.link_values import TEXT_PARAMETERS
 from specviz.ui.shell import PAGES
 from tests.ui.paging import ROOT, sound
 from tests.ui.syntax import Module, calls, read_modules
 
 SENSELESS = ("inf", "-inf", "nan", "1e400", "-1e400", "1e308", "99999999999999999999")
 WRONG = ("-1", "words", "", "1e9", "0x10", "1_0", "0.1")
-# What a page can show beside what it opens with, by what its links say beside numbers.
+# Further views of a page, by parameters of its link that are not numbers.
 PLACES: dict[str, tuple[dict[str, str], ...]] = {
     "watch": ({"rule": "over-accept"},),
     "compare": ({}, {"compare_tab": "By kind"}),
@@ -32,7 +32,7 @@ PLACES: dict[str, tuple[dict[str, str], ...]] = {
 
 
 def keys_of(boxes: set[str]) -> set[str]:
-    """Of the widgets of these kinds that stand in the link, by the code of the pages."""
+    """Return the keys of linked widgets of these kinds, from the pages' code."""
     found: set[str] = set()
     for module in drawing():
         for call, _ in calls(module):
@@ -60,7 +60,7 @@ NUMBERS = keys_of({"slider", "whole_slider", "number_input"})
 
 
 def read_by_name() -> set[str]:
-    """What the pages' code takes from the link by itself."""
+    """Return the parameters that the pages' code reads from the link."""
     return {
         str(part.value)
         for module in drawing()
@@ -82,18 +82,18 @@ def opened_at(place: str, link: dict[str, str | list[str]]) -> AppTest:
     return sound(app.run())
 
 
-def test_the_code_tells_the_keys() -> None:
+def test_every_linked_parameter_is_known() -> None:
     assert {"gamma", "seed", "top_k", "compare_seed", "speed_alpha", "bias_epsilon"} <= NUMBERS
-    assert not NUMBERS & WORDS
-    assert keys_of({"text_input", "text_area"}) <= WORDS
-    assert read_by_name() - {"tour"} <= WORDS
+    assert not NUMBERS & TEXT_PARAMETERS
+    assert keys_of({"text_input", "text_area"}) <= TEXT_PARAMETERS
+    assert read_by_name() - {"tour"} <= TEXT_PARAMETERS
 
 
 @pytest.mark.parametrize(
     ("place", "beside"),
     [(page.name, each) for page in PAGES for each in PLACES.get(page.name, ({},))],
 )
-def test_numbers_that_cannot_be(place: str, beside: dict[str, str]) -> None:
+def test_impossible_numbers_are_dropped(place: str, beside: dict[str, str]) -> None:
     values = itertools.cycle(SENSELESS)
     app = opened_at(place, {**dict(zip(sorted(NUMBERS), values, strict=False)), **beside})
     assert not NUMBERS & set(app.query_params)
@@ -101,12 +101,12 @@ def test_numbers_that_cannot_be(place: str, beside: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("value", [*SENSELESS, *WRONG, ["1", "inf"], ["2", "3"]])
 @pytest.mark.parametrize("place", ["watch", "compare"])
-def test_each_of_them_everywhere(place: str, value: str | list[str]) -> None:
+def test_each_invalid_value_on_every_page(place: str, value: str | list[str]) -> None:
     opened_at(place, dict.fromkeys(NUMBERS, value))
 
 
-def test_the_way_back_to_such_a_link() -> None:
-    """Its widgets are there already."""
+def test_navigating_back_to_an_invalid_link() -> None:
+    """The page's widgets exist already."""
     app = opened_at("watch", {"gamma": "7"})
     app.query_params["seed"] = "1e400"
     sound(app.run())
@@ -114,6 +114,6 @@ def test_the_way_back_to_such_a_link() -> None:
     assert app.slider(key="gamma").value == 7
 
 
-def test_words_that_look_like_numbers_stay() -> None:
+def test_text_that_looks_like_a_number_is_kept() -> None:
     app = opened_at("watch", {"prompt": "inf"})
     assert app.text_area(key="prompt").value == "inf"

@@ -1,4 +1,4 @@
-"""The page Lossless without a browser: audits that are started, watched and stopped."""
+"""The Lossless page without a browser: starting, following and stopping audits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from specviz.tune.greedy import GreedyCheck, GreedyDivergence
 from specviz.ui.session.background_jobs import the_job_queue
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts
-from tests.ui.tune_jobs import AuditingMaker, put_maker, told
+from tests.ui.tune_jobs import AuditingMaker, page_text, put_maker
 
 GREEDY = GreedyCheck(prompts=5, tokens=240, divergence=None)
 REPORT = AuditReport(
@@ -49,7 +49,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AuditingMaker]:
 
 
 def audited(app: AppTest, button: str = "audit_start") -> Any:
-    """Press the button, and wait for the end of the audit."""
+    """Press the button and wait until the audit ends."""
     sound(app.button(key=button).click().run())
     work: Any = the_job_queue().newest("audit")
     assert work.wait(30)
@@ -57,9 +57,9 @@ def audited(app: AppTest, button: str = "audit_start") -> Any:
     return work
 
 
-def test_before_an_audit_the_page_says_what_it_does() -> None:
+def test_explains_the_audit_before_the_first_one() -> None:
     app = page_of("lossless")
-    assert "Press *Audit*" in told(app)
+    assert "Press *Audit*" in page_text(app)
     assert not charts(app)
     assert [each.key for each in app.button if str(each.key).startswith("break_")]
     cards = {each.value.replace("\\", "") for each in app.markdown}
@@ -67,10 +67,10 @@ def test_before_an_audit_the_page_says_what_it_does() -> None:
         colour = "orange" if each.symptom == "acceptance" else "red"
         assert f"**{each.name}** :{colour}-badge[costs {each.costs}]" in cards
     assert "**match** :orange-badge[costs acceptance only]" in cards
-    assert "**untrimmed-target-cache** :red-badge[costs the law and acceptance]" in cards
+    assert "**untrimmed-target-cache** :red-badge[costs exactness and acceptance]" in cards
 
 
-def test_the_controls_are_the_audit(use: Callable[..., AuditingMaker]) -> None:
+def test_controls_set_the_audit(use: Callable[..., AuditingMaker]) -> None:
     maker = use(LAST)
     app = page_of("lossless", audit_temperature="0.6", audit_gamma="3", audit_runs="70")
     audited(app)
@@ -79,73 +79,73 @@ def test_the_controls_are_the_audit(use: Callable[..., AuditingMaker]) -> None:
     assert (audit.runs, audit.broken) == (70, None)
 
 
-def test_an_audit_without_an_alarm(use: Callable[..., AuditingMaker]) -> None:
+def test_shows_an_audit_without_an_alarm(use: Callable[..., AuditingMaker]) -> None:
     use(REPORT, LAST)
     app = page_of("lossless")
     audited(app)
-    said = told(app)
-    assert ":green-badge[✓] No deviation found in 200 tokens (p = 0.4)." in said
-    assert "50 of 50 runs" in said
-    assert "At temperature 0 all 240 tokens of 5 texts" in said
-    assert "It ended before the check" not in said
+    shown = page_text(app)
+    assert ":green-badge[✓] No deviation found in 200 tokens (p = 0.4)." in shown
+    assert "50 of 50 runs" in shown
+    assert "At temperature 0 all 240 tokens of 5 texts" in shown
+    assert "ended before the check" not in shown
     (line,) = charts(app)["audit_evidence"]["data"]
     assert line["x"] == [0, 25, 50]
     assert line["name"] == "the true rule"
 
 
-def test_a_bug_that_was_put_in_is_said_before_the_alarm_is_explained(
+def test_names_the_injected_bug_before_explaining_the_alarm(
     use: Callable[..., AuditingMaker],
 ) -> None:
     maker = use(ALARM)
     app = page_of("lossless")
     audited(app, "break_recovered-from-target")
     assert maker.audits[0].broken == "recovered-from-target"
-    said = told(app)
-    head = said.index("Alarm at run 43")
-    purpose = said.index("The loop is broken on purpose (recovered-from-target)")
-    assert head < purpose < said.index("at most one of 20,000 audits")
-    assert ":orange-badge[broken on purpose] Alarm" in said
-    assert ":red-badge[found] at run 43." in said
+    shown = page_text(app)
+    head = shown.index("Alarm at run 43")
+    purpose = shown.index("The loop is broken on purpose (recovered-from-target)")
+    assert head < purpose < shown.index("one in 20,000")
+    assert ":orange-badge[broken on purpose] Alarm" in shown
+    assert ":red-badge[found] at run 43." in shown
 
 
-def test_an_alarm_of_the_true_rule_is_red(use: Callable[..., AuditingMaker]) -> None:
+def test_alarm_of_the_true_rule_is_red(use: Callable[..., AuditingMaker]) -> None:
     use(replace(ALARM, broken=None))
     app = page_of("lossless")
     audited(app)
-    assert ":red-badge[✕] Alarm at run 43" in told(app)
-    assert "on purpose" not in told(app)
+    assert ":red-badge[✕] Alarm at run 43" in page_text(app)
+    assert "on purpose" not in page_text(app)
 
 
-def test_certainty_is_drawn_and_told(use: Callable[..., AuditingMaker]) -> None:
+def test_shows_infinite_evidence(use: Callable[..., AuditingMaker]) -> None:
     use(CERTAIN)
     app = page_of("lossless")
     audited(app, "break_recovered-from-target")
-    assert "The target cannot have written one of the tokens." in told(app)
+    assert "The target cannot write one of the tokens." in page_text(app)
     assert charts(app)["audit_evidence"]["data"][0]["y"][-1] == 12.0
 
 
-def test_cards_say_what_their_audit_found(use: Callable[..., AuditingMaker]) -> None:
+def test_cards_show_the_result_of_their_audit(use: Callable[..., AuditingMaker]) -> None:
     app = page_of("lossless")
     use(replace(LAST, broken="match"))
     audited(app, "break_match")
-    assert ":green-badge[no alarm] in 200 tokens, as it must be" in told(app)
+    assert ":green-badge[no alarm] in 200 tokens, as expected" in page_text(app)
     use(replace(LAST, broken="reused-uniform"))
     audited(app, "break_reused-uniform")
-    assert ":gray-badge[not found yet] in 200 tokens." in told(app)
+    assert ":gray-badge[not found yet] in 200 tokens." in page_text(app)
     use(LAST)
     audited(app)
     names = [each["name"] for each in charts(app)["audit_evidence"]["data"]]
     assert names == ["match", "reused-uniform", "the true rule"]
-    use(replace(LAST, broken="match", first_tokens=999))  # again: the newer one stands
+    use(replace(LAST, broken="match", first_tokens=999))  # replaces the older one
     audited(app, "break_match")
-    assert "in 999 tokens, as it must be" in told(app)
+    assert "in 999 tokens, as expected" in page_text(app)
     assert len(charts(app)["audit_evidence"]["data"]) == 3
 
 
 @pytest.mark.parametrize(
-    ("shortfall", "words"), [(1.0, "that is a bug"), (0.0, "that is a near tie")]
+    ("shortfall", "words"), [(1.0, "there: a bug"), (0.0, "there: a near tie")]
 )
-def test_a_divergence_at_temperature_0(
+def test_shows_a_divergence_at_temperature_0(
     use: Callable[..., AuditingMaker], shortfall: float, words: str
 ) -> None:
     found = GreedyDivergence(
@@ -155,15 +155,15 @@ def test_a_divergence_at_temperature_0(
     use(replace(LAST, greedy=replace(GREEDY, divergence=found)))
     app = page_of("lossless")
     audited(app)
-    said = told(app)
-    assert words in said
-    assert "At temperature 0 token 7 is ' *x*<b>'" in said
+    shown = page_text(app)
+    assert words in shown
+    assert "At temperature 0 token 7 is ' *x*<b>'" in shown
     drawn = next(each.value for each in app.markdown if "token 7" in each.value)
     assert "<b>" not in drawn  # escaped, as every token
-    assert (":red-badge[✕] A bug: at temperature 0" in said) == (words == "that is a bug")
+    assert (":red-badge[✕] A bug: at temperature 0" in shown) == (words == "there: a bug")
 
 
-def test_it_can_be_stopped_and_the_bugs_wait_meanwhile(
+def test_audit_can_be_stopped_and_disables_the_bugs_meanwhile(
     use: Callable[..., AuditingMaker],
 ) -> None:
     maker = use(REPORT, held=True)
@@ -175,19 +175,19 @@ def test_it_can_be_stopped_and_the_bugs_wait_meanwhile(
         assert time.monotonic() < deadline
         time.sleep(0.01)
     sound(app.run())
-    assert "No deviation found in 200 tokens" in told(app)
-    assert "It ended before the check" not in told(app)  # it has not ended
+    assert "No deviation found in 200 tokens" in page_text(app)
+    assert "ended before the check" not in page_text(app)  # still running
     assert all(app.button(key=f"break_{each}").disabled for each in BREAKS)
     sound(app.button(key="stop_audit").click().run())
     assert work.wait(10)
     assert maker.stopped
     sound(app.run())
-    assert "It was stopped." in told(app)
-    assert "It ended before the check at temperature 0." in told(app)
+    assert "Stopped. Partial results are shown." in page_text(app)
+    assert "The audit ended before the check at temperature 0." in page_text(app)
     assert not any(app.button(key=f"break_{each}").disabled for each in BREAKS)
 
 
-def test_an_error_is_told(
+def test_shows_an_error_of_the_audit(
     use: Callable[..., AuditingMaker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maker = use()
@@ -198,19 +198,19 @@ def test_an_error_is_told(
     monkeypatch.setattr(maker, "find", broken)
     app = page_of("lossless")
     audited(app)
-    assert "The worker *ended*. Start again." in told(app)
+    assert "The worker *ended*. Start again." in page_text(app)
     assert not charts(app)
 
 
-def test_another_pair_has_its_own_audits(use: Callable[..., AuditingMaker]) -> None:
+def test_audits_belong_to_their_pair(use: Callable[..., AuditingMaker]) -> None:
     use(LAST)
     audited(page_of("lossless"))
     other = page_of("lossless", pair="Local", target_folder="one", draft_folder="two")
-    assert "Press *Audit*" in told(other)
+    assert "Press *Audit*" in page_text(other)
     assert not charts(other)
 
 
-def test_the_line_of_work_leads_here(use: Callable[..., AuditingMaker]) -> None:
+def test_work_line_links_to_the_page(use: Callable[..., AuditingMaker]) -> None:
     maker = use(REPORT, held=True)
     app = page_of("lossless")
     sound(app.button(key="audit_start").click().run())

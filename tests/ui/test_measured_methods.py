@@ -1,4 +1,4 @@
-"""The sections about ways to speculate on the real pair: recorded figures, and kept runs."""
+"""The sections about methods on the real pair: recorded figures and kept runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def marks(figure: Any) -> dict[str, Any]:
     return {each["name"]: each for each in figure["data"]}
 
 
-def test_what_is_recorded_lies_within_the_joint_band() -> None:
+def test_recorded_drafts_lie_within_the_joint_band() -> None:
     points = recorded_methods().drafts.found
     of_five = [each for each in points if not each.branching and each.gamma == 5]
     assert [each.num_drafts for each in of_five] == [1, 2, 4, 8]
@@ -76,7 +76,7 @@ ALONE = timed(2.0, 1.9, 2.1)
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "expected"),
     [
         (timed(2.4, 2.3, 2.5, num_drafts=2), "same γ: faster with γ 3 × M 2."),
         (timed(0.8, 0.7, 0.9, num_drafts=4), "same γ: slower with γ 3 × M 4."),
@@ -85,12 +85,12 @@ ALONE = timed(2.0, 1.9, 2.1)
         (timed(1.5, 1.4, 1.6, gamma=2, num_drafts=2), "2.00 times as fast as the target alone."),
     ],
 )  # fmt: skip
-def test_where_several_drafts_pay_is_told(other: DraftsPoint, told: str) -> None:
-    assert told in speed_sentence([ALONE, other])
+def test_speed_sentence_compares_several_drafts_with_one(other: DraftsPoint, expected: str) -> None:
+    assert expected in speed_sentence([ALONE, other])
     assert "not timed" in speed_sentence([timed()])
 
 
-def test_no_recorded_round_does_worse_as_a_block() -> None:
+def test_no_recorded_round_is_worse_with_block_verification() -> None:
     check = recorded_methods().blocks.found
     assert len(check.rounds) > 500
     assert all(each.by_block >= each.by_token - 1e-9 for each in check.rounds)
@@ -99,7 +99,7 @@ def test_no_recorded_round_does_worse_as_a_block() -> None:
     assert abs(check.z) < 4
 
 
-def test_nothing_recorded_reaches_the_oracle() -> None:
+def test_no_recorded_criterion_reaches_the_oracle() -> None:
     found = recorded_methods().stops.found
     assert found.oracle.share == 1.0
     assert all(each.share < 1.0 for each in (*found.counts, *found.unsure, *found.own))
@@ -107,7 +107,7 @@ def test_nothing_recorded_reaches_the_oracle() -> None:
 
 
 @pytest.mark.parametrize("section", PAGES)
-def test_without_kept_runs_a_section_shows_the_recorded_ones(
+def test_shows_recorded_runs_without_kept_ones(
     section: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
@@ -121,7 +121,7 @@ def test_without_kept_runs_a_section_shows_the_recorded_ones(
         parse_lane(lane.split('"')[1], Lane(spec=PairSpec(), config=RunConfig()))
 
 
-def test_the_drawn_figures_are_the_recorded_ones() -> None:
+def test_charts_draw_the_recorded_figures() -> None:
     points = recorded_methods().drafts.found
     drawn = charts(page("drafts"))
     shown = marks(drawn["rejections_tau"])
@@ -138,7 +138,7 @@ def test_the_drawn_figures_are_the_recorded_ones() -> None:
     assert len(reach["fixed counts"]["y"]) == 12
 
 
-def test_lanes_are_handed_to_compare() -> None:
+def test_button_hands_the_lanes_to_compare() -> None:
     app = page("drafts")
     sound(app.button(key="rejections_measured_make").click().run())
     assert [each["num_drafts"] for each in _settings(app)] == [1, 2, 4, 8]
@@ -151,7 +151,7 @@ def _settings(app: AppTest) -> list[dict[str, Any]]:
 
 
 def keep(library: Library, configs: Sequence[RunConfig]) -> Plan:
-    """A comparison of these lanes, made here and kept."""
+    """Make a comparison of these lanes and add it to the library."""
     plan = Plan(
         lanes=tuple(Lane(spec=SPEC, config=each) for each in configs),
         items=(SuiteItem(prompt="Once upon a time", kind="story"),),
@@ -182,7 +182,7 @@ def _keep_run(library: Library, plan: Plan, run: LaneRun) -> None:
 
 
 @pytest.mark.parametrize("section", PAGES)
-def test_kept_runs_are_shown_with_a_link_to_each(section: str, data_folder: Any) -> None:
+def test_shows_kept_runs_with_a_link_to_each(section: str, data_folder: Any) -> None:
     plan = keep(Library(), LANES[section])
     app = page(section)
     box = app.selectbox(key=f"{SECTIONS[section]}_runs")

@@ -1,4 +1,4 @@
-"""When the formula misleads: each case says what the library says, and survives its ends."""
+"""The page When the formula misleads: numbers match the library, and extremes do not break it."""
 
 from __future__ import annotations
 
@@ -38,36 +38,37 @@ def test_clusters() -> None:
     app = page_of("misleading")
     text = StickyText(easy=0.95, hard=0.45, easy_share=0.6, stickiness=0.8)
     exact = tokens_per_round(text, 5)
-    assert f"promises **{expected_tokens(0.75, 5):.2f}** tokens" in words(app)
-    assert f"a round really gives **{exact:.2f}**" in words(app)
+    assert f"predicts **{expected_tokens(0.75, 5):.2f}** tokens" in words(app)
+    assert f"the exact number is **{exact:.2f}**" in words(app)
     assert curve(app, "misleading_clusters", "chosen") == [pytest.approx(exact)]
     sound(app.slider(key="misleading_stickiness").set_value(0.0).run())
-    assert f"a round really gives **{expected_tokens(0.75, 5):.2f}**" in words(app)
+    assert f"the exact number is **{expected_tokens(0.75, 5):.2f}**" in words(app)
 
 
-def test_mixed_text_is_as_the_formula_says_and_not_below() -> None:
+def test_mixed_text_matches_the_formula() -> None:
     app = page_of("misleading", misleading_stickiness="0")
     for gamma in range(1, 25, 3):
         sound(app.slider(key="misleading_gamma").set_value(gamma).run())
         assert "**, as many." in words(app)
 
 
-def test_certain_acceptance_has_no_end() -> None:
+def test_certain_acceptance_has_no_limit() -> None:
     app = page_of("misleading", misleading_easy="1", misleading_hard="1")
     assert "both numbers grow without limit" in words(app)
-    assert "it would give 6.00 tokens, as many as the formula says" in words(app)
+    assert "it would give 6.00 tokens, as many as the formula predicts" in words(app)
     sound(app.slider(key="misleading_hard").set_value(0.5).run())
-    assert "more than the formula says (Jensen's inequality)" in words(app)
+    assert "more than the formula predicts (Jensen's inequality)" in words(app)
     assert re.search(r"\*\*, \d+\.\d % fewer\.", words(app))
 
 
 def test_mean_and_tail() -> None:
     app = page_of("misleading", misleading_tab="Mean and tail", misleading_alpha="0.7",
                misleading_tail_gamma="4")  # fmt: skip
-    law = rounds_distribution(0.7, 4, 128)
+    rounds = rounds_distribution(0.7, 4, 128)
     assert "the mean speedup is **1.96**" in words(app)
     assert "gets at most **1.63**" in words(app)
-    assert curve(app, "misleading_tail", "mean")[3] == pytest.approx(law.speedup(law.mean, 0.1))
+    expected = rounds.speedup(rounds.mean, 0.1)
+    assert curve(app, "misleading_tail", "mean")[3] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -75,20 +76,20 @@ def test_mean_and_tail() -> None:
     [
         (0.7, 0.1, 1.0, ("the mean speedup is", "for the mean and")),
         (0.3, 0.9, 2.0, ("the mean speedup is", "No γ pays.")),
-        (0.0, 0.0, 1.0, ("At γ 8 every text gets **1.00**", "No γ pays.")),
-        (1.0, 0.1, 1.0, ("At γ 8 every text gets **", "The best γ is 15 for both.")),
+        (0.0, 0.0, 1.0, ("At γ 8, every text gets **1.00**", "No γ pays.")),
+        (1.0, 0.1, 1.0, ("At γ 8, every text gets **", "The best γ is 15 for both.")),
         (0.85, 0.0, 1.0, ("the mean speedup is", "γ up to 16, where this search ends, is 16 for")),
     ],
 )
-def test_the_words_of_the_tail(alpha: float, c: float, v: float, says: tuple[str, str]) -> None:
-    laws = rounds_distributions(alpha, 16, 128)
-    assert says[0] in tail_sentence(laws[7], c, v)
-    assert says[1] in best_gammas_sentence(laws, c, v)
+def test_tail_sentences(alpha: float, c: float, v: float, says: tuple[str, str]) -> None:
+    distributions = rounds_distributions(alpha, 16, 128)
+    assert says[0] in tail_sentence(distributions[7], c, v)
+    assert says[1] in best_gammas_sentence(distributions, c, v)
 
 
-def test_only_the_mean_may_gain() -> None:
-    said = best_gammas_sentence(rounds_distributions(0.5, 16, 16), 0.3, 1.0)
-    assert "for the slowest in a hundred no γ pays" in said
+def test_best_gamma_can_exist_for_the_mean_only() -> None:
+    text = best_gammas_sentence(rounds_distributions(0.5, 16, 16), 0.3, 1.0)
+    assert "for the slowest in a hundred no γ pays" in text
 
 
 def test_batch_and_context() -> None:
@@ -97,7 +98,7 @@ def test_batch_and_context() -> None:
     assert curve(app, "misleading_batch_speed", "1,024")[0] == pytest.approx(2.503, abs=5e-4)
 
 
-def test_what_does_not_fit_is_refused_in_words() -> None:
+def test_warns_if_the_caches_or_weights_do_not_fit() -> None:
     app = page_of("misleading", misleading_tab="Batch and context", misleading_batch="512",
                misleading_context="65536", misleading_gpu="A100")  # fmt: skip
     (warning,) = app.warning
@@ -112,7 +113,7 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
 def test_temperature() -> None:
     app = page_of("misleading", misleading_tab="Temperature")
     assert "for both, α is **0.800**" in words(app)
-    assert "the draft at 0.44 it would be **0.840**" in words(app)
+    assert "the draft at 0.44 instead, it would be **0.840**" in words(app)
     sound(app.selectbox(key="misleading_pair").select("Two favourites").run())
     assert "for both, α is **0.700**" in words(app)
     sound(app.slider(key="misleading_temperature").set_value(0.0).run())
@@ -120,17 +121,17 @@ def test_temperature() -> None:
 
 
 @pytest.mark.parametrize("pair", _PAIRS)
-def test_both_numbers_of_the_draft_s_own_temperature_belong_together(pair: str) -> None:
-    draft, target = (np.log(law) for law in _PAIRS[pair])
+def test_best_draft_temperature_matches_its_acceptance(pair: str) -> None:
+    draft, target = (np.log(probs) for probs in _PAIRS[pair])
     app = page_of("misleading", misleading_tab="Temperature", misleading_pair=pair)
     for heat in (0.0, 0.05, 0.3, 1.0, 2.0, 3.2, 4.0, 5.0):
         sound(app.slider(key="misleading_temperature").set_value(heat).run())
-        said = re.search(r"the draft at ([\d.]+) it would be \*\*([\d.]+)\*\*", words(app))
-        if said is None:
-            assert "No other temperature of the draft would give more" in words(app)
+        found = re.search(r"draft at ([\d.]+) instead, it would be \*\*([\d.]+)\*\*", words(app))
+        if found is None:
+            assert "No other draft temperature gives more" in words(app)
         else:
-            alpha = overlap(draft, target, heat, float(said[1]))
-            assert float(said[2]) == pytest.approx(alpha, abs=5.1e-4)
+            alpha = overlap(draft, target, heat, float(found[1]))
+            assert float(found[2]) == pytest.approx(alpha, abs=5.1e-4)
             assert alpha > overlap(draft, target, heat)
 
 
@@ -151,21 +152,21 @@ def test_estimates_of_the_recorded_run() -> None:
 
 
 def with_run(trace: Trace) -> AppTest:
-    """The estimates of one run of the session."""
+    """Open the estimates with one run in the session."""
     app = page_of("misleading", misleading_tab="Estimating α")
     run = SimpleNamespace(id="a run", trace=trace, figures=metrics(trace))
     app.session_state["history"] = SimpleNamespace(shown_runs=lambda: [run])
     return sound(app.run())
 
 
-def test_copying_has_no_formula_for_one_gamma() -> None:
+def test_no_formula_for_prompt_lookup() -> None:
     app = with_run(make_trace(["ar", "a"], config=RunConfig(gamma=3, drafter="prompt-lookup")))
     assert "so a formula with a fixed γ does not apply" in words(app)
-    assert "the formula promises" not in words(app)
+    assert "the formula predicts" not in words(app)
     assert "Conversely" not in words(app)
 
 
-def test_odds_with_epsilon_are_not_called_overlap() -> None:
+def test_over_accepting_run_shows_odds_instead_of_overlap() -> None:
     lossy = RunConfig(gamma=2, rule="over-accept", epsilon=0.1)
     app = with_run(make_trace(["ar"], config=lossy))
     (dots,) = charts(app)["misleading_estimates"]["data"]
@@ -175,7 +176,7 @@ def test_odds_with_epsilon_are_not_called_overlap() -> None:
 
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("end", ["min", "max"])
-def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
+def test_survives_sliders_at_their_ends(tab: str, end: str) -> None:
     app = page_of("misleading", misleading_tab=tab)
     assert not unexplained(app)
     for widget in app.slider:
@@ -184,7 +185,7 @@ def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
     assert charts(sound(app.run()))
 
 
-def test_values_out_of_range_in_the_link() -> None:
+def test_ignores_link_values_out_of_range() -> None:
     app = page_of("misleading", misleading_tab="Batch and context", misleading_gpu="Abacus",
                misleading_batch="99999", misleading_batch_alpha="nan")  # fmt: skip
     batch: Any = app.slider(key="misleading_batch").value
@@ -203,7 +204,7 @@ def test_values_out_of_range_in_the_link() -> None:
         ("Temperature", "misleading_temperature"),
     ],
 )
-def test_a_change_is_answered_at_once(tab: str, key: str) -> None:
+def test_rerun_after_a_change_is_fast(tab: str, key: str) -> None:
     app = page_of("misleading", misleading_tab=tab)
 
     def change(app: AppTest, turn: int) -> None:

@@ -1,4 +1,4 @@
-"""What the figures of misleading cases draw is what the library says."""
+"""The charts of the page When the formula misleads match the library."""
 
 from __future__ import annotations
 
@@ -45,22 +45,21 @@ def test_clustering() -> None:
 
 
 def test_mean_and_tail() -> None:
-    laws = rounds_distributions(0.7, 8, 128)
-    made: Any = mean_and_tail(laws, 0.1, 1.0, 4)
+    made: Any = mean_and_tail(rounds_distributions(0.7, 8, 128), 0.1, 1.0, 4)
     assert trace(made, "mean").y[3] == pytest.approx(1.961, abs=5e-4)
     assert trace(made, "1 text in 100").y[3] == pytest.approx(1.633, abs=5e-4)
     assert trace(made, "1 text in 10 ").y[3] == pytest.approx(128 / (52 * 1.4))
     assert list(trace(made, "mean").x) == list(range(1, 9))
 
 
-def test_the_spread_of_rounds() -> None:
-    law = rounds_distribution(0.7, 4, 128)
-    made: Any = rounds_spread(law)
+def test_rounds_spread() -> None:
+    rounds = rounds_distribution(0.7, 4, 128)
+    made: Any = rounds_spread(rounds)
     bars = made.data[0]
     assert sum(bars.y) == pytest.approx(1.0, abs=0.02)
     for x, y in zip(bars.x, bars.y, strict=True):
-        assert y == law.chances[x]
-    assert [shape.x0 for shape in made.layout.shapes] == [law.mean, 56.0]
+        assert y == rounds.chances[x]
+    assert [shape.x0 for shape in made.layout.shapes] == [rounds.mean, 56.0]
     sure: Any = rounds_spread(rounds_distribution(1.0, 4, 10))
     assert list(sure.data[0].y) == [1.0]
 
@@ -71,22 +70,22 @@ def test_batch_and_context() -> None:
     costs, speeds = over_batch(GPUS[2], TARGET_8B, DRAFT_HALF_B, (1024, 16384), 0.75, 5)
     assert trace(speeds, "1,024").y[BATCHES.index(128)] == pytest.approx(1.501, abs=5e-4)
     assert list(trace(speeds, "16,384").x) == [batch for batch in BATCHES if batch <= 52]
-    place = Serving(gpu=GPUS[2], target=TARGET_8B, draft=DRAFT_HALF_B, batch=128, context=1024)
-    assert trace(costs, "1,024").y[BATCHES.index(128)] == place.verify_cost(5)
+    serving = Serving(gpu=GPUS[2], target=TARGET_8B, draft=DRAFT_HALF_B, batch=128, context=1024)
+    assert trace(costs, "1,024").y[BATCHES.index(128)] == serving.verify_cost(5)
     assert expected_tokens(0.75, 5) in [shape.y0 for shape in speeds.layout.shapes]
 
 
-def test_a_context_that_fits_nowhere_draws_an_empty_line() -> None:
+def test_context_that_does_not_fit_draws_an_empty_line() -> None:
     costs: Any
     costs, _ = over_batch(GPUS[0], TARGET_8B, DRAFT_HALF_B, (10_000_000,), 0.75, 5)
     assert list(costs.data[0].x) == []
 
 
-def test_the_terabyte_is_named_on_its_line() -> None:
+def test_terabyte_line_is_labelled() -> None:
     made: Any = bytes_a_pass(TARGET_8B, (1024,), 64)
     (name,) = made.layout.annotations
-    places = {shape.y0 for shape in made.layout.shapes if shape.y0 == shape.y1}
-    assert (name.text, {10**name.y}) == ("1 TB", places)
+    heights = {shape.y0 for shape in made.layout.shapes if shape.y0 == shape.y1}
+    assert (name.text, {10**name.y}) == ("1 TB", heights)
     assert (made.layout.yaxis.type, made.layout.yaxis.dtick) == ("log", 1)
 
 

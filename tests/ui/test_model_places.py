@@ -1,4 +1,4 @@
-"""Paths of visitors, on a dashboard that others can reach and on one that they cannot."""
+"""Paths from visitors, on a dashboard that others can reach and on a local one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(place: str) -> bool:
-    """The answer must be the same for the target and for the draft."""
+    """The result must be the same for the target and for the draft."""
     answers = {
         str(refusal_of(spec))
         for spec in (PairSpec(target=place), PairSpec(target="owner/name", draft=place))
@@ -66,7 +66,7 @@ def refused(place: str) -> bool:
 
 
 def kinds_of_path(folder: Path) -> list[str]:
-    """A model, a folder, a file and nothing, each named in several ways."""
+    """A model, a folder, a file and a missing path, each spelt in several forms."""
     write_pair(folder / "pair")
     (folder / "empty").mkdir()
     (folder / "file").write_text("x")
@@ -86,14 +86,14 @@ OTHERS = ["/", "/etc", "/etc/passwd", "/root/.ssh/id_rsa", "/no/such/place", "~"
 
 
 @pytest.mark.parametrize("place", OTHERS)
-def test_paths_are_refused_where_others_come(
+def test_paths_are_refused_on_a_shared_dashboard(
     shared: None, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     assert refused(place)
 
 
-def test_the_answer_is_the_same_whatever_is_there(shared: None, tmp_path: Path) -> None:
+def test_the_error_does_not_depend_on_the_disk(shared: None, tmp_path: Path) -> None:
     assert all(map(refused, kinds_of_path(tmp_path)))
 
 
@@ -116,7 +116,7 @@ def test_a_path_outside_is_refused_before_the_disk_is_touched(
 
 
 @pytest.mark.parametrize("place", ["gpt2", "owner/name", "Qwen/Qwen2.5-0.5B", "a_b/c-d.e", "_a/b"])
-def test_hub_ids_are_open(
+def test_hub_ids_are_allowed(
     shared: None, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -125,7 +125,7 @@ def test_hub_ids_are_open(
     assert refused(place)
 
 
-def test_a_link_with_the_name_of_a_hub_id_is_no_way_round(
+def test_a_symlink_named_like_a_hub_id_is_refused(
     shared: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -136,7 +136,7 @@ def test_a_link_with_the_name_of_a_hub_id_is_no_way_round(
     assert refused("etc")
 
 
-def test_the_cache_and_the_listed_folders_are_open(
+def test_the_cache_and_the_listed_folders_are_allowed(
     shared: None, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second models"
@@ -157,7 +157,7 @@ def test_the_cache_and_the_listed_folders_are_open(
     assert refused("first-other")
 
 
-def test_a_listed_folder_may_be_a_link(
+def test_a_listed_folder_may_be_a_symlink(
     shared: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "real").mkdir()
@@ -167,31 +167,31 @@ def test_a_listed_folder_may_be_a_link(
     assert not refused(f"{tmp_path}/real/model")
 
 
-def test_an_unset_list_opens_nothing(shared: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unset_list_allows_nothing(shared: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MODELS, "")
     assert refused("/etc")
     assert refused(str(ROOT / "pages"))
 
 
-def test_the_embedded_pairs_are_open(shared: None) -> None:
+def test_the_embedded_pairs_are_allowed(shared: None) -> None:
     assert refusal_of(PairSpec()) is None
     assert not refused(PairSpec().target_place)
     assert not refused(str(pairs_folder() / "tinystories" / "draft"))
     assert refused(PairSpec(name="../..").target_place)
 
 
-def test_files_of_texts_are_closed(shared: None, tmp_path: Path) -> None:
+def test_text_files_outside_are_refused(shared: None, tmp_path: Path) -> None:
     assert refusal_of(PairSpec(suffix_texts=LIBRARY)) is None
     assert str(refusal_of(PairSpec(suffix_texts="/etc/passwd"))) == MESSAGE
 
 
 @pytest.mark.parametrize("place", OTHERS)
-def test_nothing_is_refused_where_only_this_machine_comes(place: str) -> None:
+def test_nothing_is_refused_on_a_local_dashboard(place: str) -> None:
     assert not reachable_by_others()
     assert not refused(place)
 
 
-# Every way to work
+# The worker and the cluster
 
 
 CLOSED = PairSpec(target="/etc", draft="/etc/passwd")
@@ -205,7 +205,7 @@ class Untouched(PageWorker):
         raise AssertionError("the process was asked")
 
 
-def test_the_worker_refuses_all_that_is_asked_of_it(shared: None) -> None:
+def test_the_worker_refuses_every_request(shared: None) -> None:
     worker = Untouched()
     worker.prepare(CLOSED)
     answers = [worker.check(CLOSED, ["a"], chat=True), worker.room(CLOSED)]
@@ -219,7 +219,7 @@ def test_the_worker_refuses_all_that_is_asked_of_it(shared: None) -> None:
     assert not worker.busy
 
 
-def test_work_on_the_worker_fails_with_the_message(shared: None) -> None:
+def test_jobs_on_the_worker_fail_with_the_message(shared: None) -> None:
     maker = WorkerMaker(Untouched(), "work")
     order = RunOrder(label="run", spec=CLOSED, prompt="a", config=CONFIG)
     for ask in (
@@ -251,7 +251,7 @@ def test_a_cluster_refuses_them_too(shared: None) -> None:
             ask()
 
 
-def test_the_pages_work_with_the_worker_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages_use_the_refusing_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PageWorker, "start", lambda _self: None)
     assert isinstance(the_worker(), PageWorker)
 
@@ -264,7 +264,7 @@ def errors(app: AppTest) -> list[str]:
 
 
 @pytest.mark.parametrize("key", ["check_pair", "load_pair", "run"])
-def test_the_pair_panel_gives_one_answer(shared: None, tmp_path: Path, key: str) -> None:
+def test_the_pair_panel_gives_the_same_error(shared: None, tmp_path: Path, key: str) -> None:
     answers = set()
     for place in kinds_of_path(tmp_path)[:6]:
         app = opened(pair="Local", target_folder=place, draft_folder=place)

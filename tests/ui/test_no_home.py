@@ -1,4 +1,4 @@
-"""On a machine with no home folder the library's absence is told, and no page breaks."""
+"""Without a home folder the pages report that there is no library, and do not crash."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from streamlit.testing.v1 import AppTest
 
 OPENED = """
 from specviz.ui.session.history import History
-from specviz.ui.watch.library_run import open_linked
+from specviz.ui.watch.library_run import open_linked_run
 from specviz.ui.widgets.plain_text import show_error
-show_error(open_linked(History()))
+show_error(open_linked_run(History()))
 """
 KEPT = """
 from specviz.ui.compare.kept import show_kept
@@ -24,9 +24,7 @@ current._start("prompt", lambda: None, fresh=False)
 
 
 @pytest.mark.parametrize("script", [OPENED, KEPT, STARTED], ids=["opened", "kept", "started"])
-def test_without_a_home_folder_the_page_says_so(
-    script: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_report_a_missing_home_folder(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> Path:
         raise RuntimeError("Could not determine home directory.")
 

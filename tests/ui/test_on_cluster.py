@@ -1,4 +1,4 @@
-"""Work on a cluster: offered only where Ray is installed, and then it is done there."""
+"""Jobs on a cluster: offered only if Ray is installed, and executed there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.ui.paging import page_of, sound
 
 
 class FakeCluster:
-    """Notes how it was asked for and that it was let go of; it makes nothing."""
+    """Records its arguments and its release; runs nothing."""
 
     made: list[FakeCluster]
     doing = ""
@@ -39,13 +39,13 @@ class FakeCluster:
         raise DeviceError("There is no device.", remedy="Start one.")
 
 
-def test_without_ray_there_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_there_is_no_toggle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_box, "has_ray", lambda: False)
     for page in (compare_page(), page_of("tune")):
         assert not [each for each in page.toggle if (each.key or "").endswith("on_cluster")]
 
 
-def test_with_ray_the_work_goes_to_a_cluster_and_lets_go_of_it(
+def test_with_ray_the_job_uses_and_releases_a_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     FakeCluster.made = []
@@ -54,13 +54,13 @@ def test_with_ray_the_work_goes_to_a_cluster_and_lets_go_of_it(
     app = compare_page()
     sound(app.toggle(key="compare_on_cluster").set_value(True).run())
     sound(app.button(key="compare_start_prompt").click().run())
-    (work,) = the_job_queue().works
+    (work,) = the_job_queue().jobs
     assert work.wait(20)
     (cluster,) = FakeCluster.made
     assert cluster.asked == {"timed": True, "threads": None, "device": "auto"}
 
 
-def test_texts_are_scored_on_a_cluster_where_nothing_is_timed(
+def test_texts_are_scored_on_a_cluster_without_timing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     FakeCluster.made = []
@@ -78,7 +78,7 @@ def test_texts_are_scored_on_a_cluster_where_nothing_is_timed(
     assert "There is no device." in str(work.error)
 
 
-def test_however_the_work_ends_its_cluster_is_let_go_of(
+def test_the_cluster_is_released_however_the_job_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     FakeCluster.made = []
@@ -86,6 +86,6 @@ def test_however_the_work_ends_its_cluster_is_let_go_of(
     lanes = tuple(Lane(spec=PairSpec(), config=RunConfig(gamma=each)) for each in (2, 4))
     plan = Plan(lanes=lanes, items=(SuiteItem(prompt="Once"),))
     work = cluster_jobs.ClusterComparison(plan, cluster_jobs.Library(), name="prompt", reuse="any")
-    work.carry_out()  # it can check nothing
+    work.carry_out()  # its check fails
     assert work.state == "failed"
     assert not FakeCluster.made[0].open

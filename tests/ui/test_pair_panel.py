@@ -1,4 +1,4 @@
-"""Pairs of one's own: nothing is opened without a click; then checked, loaded and run."""
+"""Custom pairs: nothing is opened without a click; then they are checked, loaded and run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def until(app: AppTest, holds: Callable[[], bool], seconds: float = 120) -> None
 
 
 def words(app: AppTest) -> str:
-    said = [*app.success, *app.warning, *app.error, *app.caption]
-    return " ".join(str(each.value) for each in said)
+    elements = [*app.success, *app.warning, *app.error, *app.caption]
+    return " ".join(str(each.value) for each in elements)
 
 
 def own_pair(folder: Path) -> tuple[Path, Path]:
@@ -72,7 +72,7 @@ def test_a_link_opens_no_folder(tmp_path: Path) -> None:
     assert "is not loaded yet" in app.info[0].value
 
 
-def test_run_is_of_the_pair_that_is_shown(tmp_path: Path) -> None:
+def test_run_uses_the_shown_pair(tmp_path: Path) -> None:
     target, draft = own_pair(tmp_path)
     app = with_folders(target, draft)
     assert app.button(key="run").label == "Load this pair and run"
@@ -88,7 +88,7 @@ def test_run_is_of_the_pair_that_is_shown(tmp_path: Path) -> None:
     assert app.session_state["history"].current.trace.pair.name == "tinystories"
 
 
-def test_boxes_that_are_not_filled_run_nothing() -> None:
+def test_empty_boxes_run_nothing() -> None:
     app = opened(pair="Local", target_folder="somewhere")
     sound(app.button(key="run").click().run())
     assert "Name a target and a draft" in words(app)
@@ -111,14 +111,14 @@ def test_the_boxes_are_the_same_on_another_page(tmp_path: Path) -> None:
     assert [each.value for each in app.selectbox if each.label == "Pair"] == [PairSpec()] * 2
 
 
-def test_a_pair_that_cannot_work_is_told_with_its_remedy(tmp_path: Path) -> None:
+def test_an_impossible_pair_is_reported_with_its_remedy(tmp_path: Path) -> None:
     app = with_folders(tmp_path / "nowhere", tmp_path / "nothing")
     sound(app.button(key="check_pair").click().run())
     until(app, lambda: "does not exist" in words(app))
     assert "Give a model folder or a Hub id." in words(app)
 
 
-def test_a_check_is_of_the_pair_that_is_named(tmp_path: Path) -> None:
+def test_a_check_belongs_to_the_named_pair(tmp_path: Path) -> None:
     target, draft = own_pair(tmp_path)
     app = with_folders(target, draft)
     sound(app.button(key="check_pair").click().run())
@@ -136,7 +136,7 @@ def test_unloading_and_loading_again() -> None:
     until(app, lambda: "is loaded" in words(app))
 
 
-def test_a_pair_that_cannot_be_loaded_gives_way_to_the_one_before(tmp_path: Path) -> None:
+def test_a_pair_that_fails_to_load_is_replaced_by_the_previous_one(tmp_path: Path) -> None:
     app = with_folders(tmp_path / "nowhere", tmp_path / "nothing")
     until(app, lambda: "is loaded" in words(app))
     sound(app.button(key="load_pair").click().run())
@@ -152,7 +152,7 @@ def test_a_pair_that_cannot_be_loaded_gives_way_to_the_one_before(tmp_path: Path
     assert app.session_state["history"].current.trace.pair.name == "tinystories"
 
 
-def test_the_failure_of_another_tab_is_not_told(tmp_path: Path) -> None:
+def test_the_failure_of_another_tab_is_not_shown(tmp_path: Path) -> None:
     app = with_folders(tmp_path / "nowhere", tmp_path / "nothing")
     sound(app.button(key="load_pair").click().run())
     until(app, lambda: "does not exist" in words(app))
@@ -161,7 +161,7 @@ def test_the_failure_of_another_tab_is_not_told(tmp_path: Path) -> None:
     assert "nowhere" not in str(sent(other))
 
 
-def test_measuring_again_is_seen_and_ended_on_another_page_of_another_tab() -> None:
+def test_another_tab_shows_and_stops_a_new_measurement() -> None:
     app = opened()
     until(app, lambda: any(each.key == "measure_again" for each in app.button))
     sound(app.button(key="measure_again").click().run())
@@ -171,14 +171,14 @@ def test_measuring_again_is_seen_and_ended_on_another_page_of_another_tab() -> N
     until(elsewhere, lambda: "Measuring the step costs again" not in words(elsewhere))
 
 
-def test_sizes_are_compared_in_words() -> None:
+def test_size_ratios_are_described() -> None:
     assert size_words(5.0).startswith("The target is 5")
     assert size_words(1.0).startswith("The draft is as large as the target")
     assert size_words(0.5).startswith("The draft is larger than the target")
 
 
-def test_two_tokenizers_share_what_they_have_in_common(tmp_path: Path) -> None:
-    """Refused until the toggle says so; a run of such a pair tells how many tokens are shared."""
+def test_two_tokenizers_use_their_common_tokens(tmp_path: Path) -> None:
+    """Refused without the toggle; with it, a run reports the number of shared tokens."""
     two_models(tmp_path, "words", "other words")
     app = with_folders(tmp_path / "target", tmp_path / "draft")
     sound(app.button(key="check_pair").click().run())
@@ -193,7 +193,7 @@ def test_two_tokenizers_share_what_they_have_in_common(tmp_path: Path) -> None:
     assert app.session_state["history"].current.trace.pair.shared_tokens == 390
 
 
-def test_a_link_may_ask_for_a_shared_vocabulary(tmp_path: Path) -> None:
+def test_a_link_can_set_the_shared_vocabulary(tmp_path: Path) -> None:
     places = {"target_folder": str(tmp_path), "draft_folder": str(tmp_path)}
     app = opened(pair="Local", shared_vocabulary="true", **places)
     assert app.toggle(key="shared_vocabulary").value

@@ -1,4 +1,4 @@
-"""Foreign text reads as itself in Markdown."""
+"""Untrusted text is rendered literally in Markdown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from specviz.ui.widgets.plain_text import as_text
 
-# By name, so that a failure tells what is obeyed. Each is shown in a browser too.
+# Named, so that a failure shows which mark-up was rendered. A browser test draws each one, too.
 HOSTILE = {
     "picture": "![x](http://127.0.0.1:9/pic.png)",
     "link": "[x](http://127.0.0.1:9/) and [y][1]",
@@ -33,26 +33,26 @@ HOSTILE = {
 
 
 def shown(markdown: str) -> str:
-    """What a reader sees who knows nothing of Markdown but its escapes."""
+    """Resolve only the escapes of Markdown."""
     return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", markdown).replace("\u2060", "")
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_nothing_is_lost(text: str) -> None:
+def test_escaping_keeps_the_text(text: str) -> None:
     assert shown(as_text(text)) == text
 
 
-def test_plain_words_stay_as_they_are() -> None:
+def test_plain_text_is_unchanged() -> None:
     words = "The folder a/b-c.d does not exist. Give: a model folder, or a Hub id; 95 % of 1.5"
     assert as_text(words) == words
 
 
-def test_what_is_hidden_is_shown_on_one_line() -> None:
+def test_invisible_characters_are_shown_on_one_line() -> None:
     assert (
         shown(as_text("a\n\n# b\u202ec\x1b\u200b\u2028 d\u2060"))
         == r"a # b\u202ec\x1b\u200b d\u2060"
     )
 
 
-def test_an_error_is_its_words() -> None:
+def test_an_error_is_shown_as_its_text() -> None:
     assert as_text(ValueError("no *such* thing")) == r"no \*such\* thing"

@@ -1,4 +1,4 @@
-"""What the player asks for: heard once, only of the run that is shown, whatever a browser says."""
+"""Events of the player: handled once, only for the shown run, and validated."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from specviz.store import Library
 from specviz.store.saving import save_run, summary_of
 from specviz.ui.runs import table
 from specviz.ui.session.history import RECORDED, History
-from specviz.ui.session.moments import sensible_moment
+from specviz.ui.session.moments import valid_moment
 from specviz.ui.watch import player_wishes
 from specviz.worker.parent.client import Run, Worker
 from tests.traces import full_trace
 from tests.ui.paging import opened, sent
 
 
-class Asked:
-    """A worker that only notes what it was asked for."""
+class FakeWorker:
+    """A worker that only records requests."""
 
     def __init__(self) -> None:
         self.runs: list[tuple[PairSpec, str, RunConfig]] = []
@@ -46,18 +46,20 @@ def sampled() -> Trace:
     return replace(trace, config=replace(trace.config, temperature=0.7))
 
 
-def heed(history: History, said: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[bool, Asked]:
-    worker = Asked()
-    patch.setattr(player_wishes, "player_state", lambda _key, name: said.get(name))
+def handle(
+    history: History, state: dict[str, Any], patch: pytest.MonkeyPatch
+) -> tuple[bool, FakeWorker]:
+    worker = FakeWorker()
+    patch.setattr(player_wishes, "player_state", lambda _key, name: state.get(name))
     drawn = player_wishes.handle_player_events(cast("Worker", worker), history, "tab", "player")
     return drawn, worker
 
 
-WISH: dict[str, Any] = {"run": "kept", "round": 0, "place": 0, "number": 5, "draw": 0.25}
+REQUEST: dict[str, Any] = {"run": "kept", "round": 0, "place": 0, "number": 5, "draw": 0.25}
 
 
-def test_a_fork_is_asked_for_once(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn, worker = heed(history, {"fork": {**WISH, "rank": None}}, monkeypatch)
+def test_a_fork_request_is_handled_once(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, worker = handle(history, {"fork": {**REQUEST, "rank": None}}, monkeypatch)
     trace = sampled()
     token = trace.rounds[0].candidates[0].token_id
     fork = Fork(round=0, place=0, token_id=token, uniform=0.25, of="kept")
@@ -66,44 +68,44 @@ def test_a_fork_is_asked_for_once(history: History, monkeypatch: pytest.MonkeyPa
     assert prompt == trace.prompt.text
     assert config == replace(trace.config, forks=(fork,))
     assert history.opened is None
-    again, worker = heed(history, {"fork": {**WISH, "rank": None}}, monkeypatch)
+    again, worker = handle(history, {"fork": {**REQUEST, "rank": None}}, monkeypatch)
     assert (again, worker.runs) == (False, [])
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "event",
     [
-        None, "fork", {}, {**WISH, "run": "another"}, {**WISH, "round": 10**9},
-        {**WISH, "round": -1}, {**WISH, "place": -1}, {**WISH, "place": 60},
-        {**WISH, "draw": "0.5"}, {**WISH, "draw": None}, {**WISH, "round": 0.5},
-        {**WISH, "rank": 10**6, "draw": None}, {**WISH, "rank": 1}, {**WISH, "more": 1},
+        None, "fork", {}, {**REQUEST, "run": "another"}, {**REQUEST, "round": 10**9},
+        {**REQUEST, "round": -1}, {**REQUEST, "place": -1}, {**REQUEST, "place": 60},
+        {**REQUEST, "draw": "0.5"}, {**REQUEST, "draw": None}, {**REQUEST, "round": 0.5},
+        {**REQUEST, "rank": 10**6, "draw": None}, {**REQUEST, "rank": 1}, {**REQUEST, "more": 1},
     ],
 )  # fmt: skip
-def test_what_is_no_fork_is_not_heeded(
-    wish: object, history: History, monkeypatch: pytest.MonkeyPatch
+def test_invalid_forks_are_ignored(
+    event: object, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn, worker = heed(history, {"fork": wish}, monkeypatch)
+    drawn, worker = handle(history, {"fork": event}, monkeypatch)
     assert (drawn, worker.runs) == (False, [])
 
 
 def test_the_recorded_run_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn, worker = heed(History(), {"fork": {**WISH, "run": RECORDED}}, monkeypatch)
+    drawn, worker = handle(History(), {"fork": {**REQUEST, "run": RECORDED}}, monkeypatch)
     assert (drawn, worker.runs) == (False, [])
 
 
-def test_a_replay_opens_at_the_moment_that_was_asked_for(
+def test_a_replay_opens_at_the_requested_moment(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = history.file(history.shown(), "replay.html")
     at = {"round": "2", "token": "2.1", "strange": "x" * 9, "speed": "9" * 99}
-    drawn, _ = heed(history, {"moment": {"run": "kept", "at": at, "number": 1}}, monkeypatch)
+    drawn, _ = handle(history, {"moment": {"run": "kept", "at": at, "number": 1}}, monkeypatch)
     after = history.file(history.shown(), "replay.html")
     assert drawn
     assert '"moment":null' in before
     assert '"moment":{"round":"2","token":"2.1"}' in after
 
 
-def test_a_moment_of_a_link_goes_to_the_player() -> None:
+def test_a_moment_in_a_link_reaches_the_player() -> None:
     run = save_run(Library(), sampled())
     moment = {"round": "2", "step": "3", "token": "2.1", "speed": "2", "draw": "0.25"}
     app = opened(run=run, **moment)
@@ -112,10 +114,10 @@ def test_a_moment_of_a_link_goes_to_the_player() -> None:
     assert sent(app)["run"]["forkable"]
     app.button(key="close_opened").click().run()
     assert sent(app)["moment"] is None
-    assert sensible_moment({"round": "", "speed": "x" * 25}) == {}
+    assert valid_moment({"round": "", "speed": "x" * 25}) == {}
 
 
-def test_a_kept_fork_stands_beside_the_run_that_was_forked() -> None:
+def test_a_saved_fork_is_shown_beside_the_original() -> None:
     trace = sampled()
     library = Library()
     other = save_run(library, trace)

@@ -1,4 +1,4 @@
-"""A press outlives the script that was told of it."""
+"""A button press survives the script run that received it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ def _page() -> None:
 
     if st.session_state.get("go") and "ended" not in st.session_state:
         st.session_state["ended"] = True
-        st.rerun()  # as a part of the page does that is due in the same round
+        st.rerun()  # as a fragment's timer may do at the same time
     taken = take_press("go")
     st.text(f"taken {taken}, of this script {st.session_state.get('go', False)}")
     press_button("Go", key="go")
 
 
-def test_a_press_outlives_a_script_that_ends_before_it_is_taken() -> None:
+def test_a_press_survives_a_script_that_ends_before_handling_it() -> None:
     page = AppTest.from_function(_page).run()
     page.button(key="go").click().run()
     assert "ended" in page.session_state

@@ -1,4 +1,4 @@
-"""A part that is drawn again and again: one look at a time."""
+"""Periodic redraws read the state once per drawing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 
 def page() -> None:
-    """Its looks alternate, as a worker's state may while a page is drawn."""
+    """The state alternates between reads, as a worker's may while a page is drawn."""
     import itertools
 
     import streamlit as st
@@ -27,7 +27,7 @@ def page() -> None:
 
 @pytest.fixture
 def ticks(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
-    """The intervals that fragments were made with."""
+    """Record the intervals of created fragments."""
     intervals: list[float | None] = []
     make = st.fragment
 
@@ -40,7 +40,7 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
 
 
 @pytest.mark.parametrize(("first", "interval"), [(True, 60), (False, None)])
-def test_what_stands_on_the_page_decides_whether_it_ticks(
+def test_the_drawn_state_decides_whether_to_redraw(
     ticks: list[float | None], first: bool, interval: float | None
 ) -> None:
     app = AppTest.from_function(page)

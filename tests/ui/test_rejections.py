@@ -1,4 +1,4 @@
-"""The Rejections page in bare mode: its numbers are the library's, its simulations end."""
+"""The Rejections page in bare mode: numbers match the library, and simulations end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from specviz.ui.theory.growing_simulations import (
     NARROW,
     GrowingSimulation,
     SimulationGroup,
-    progress_in_words,
+    progress_sentence,
 )
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
@@ -36,14 +36,14 @@ def lines(figure: Any) -> dict[str, Any]:
 
 
 def values(numbers: Any) -> Any:
-    """Plotly writes arrays as text in base 64."""
+    """Decode Plotly's base64 arrays."""
     if not isinstance(numbers, dict):
         return numbers
     return np.frombuffer(base64.b64decode(numbers["bdata"]), numbers["dtype"])
 
 
-def settled(app: AppTest, key: str) -> AppTest:
-    """What the ticks of the page would do."""
+def simulated(app: AppTest, key: str) -> AppTest:
+    """Rerun the page, as its timer would, until the simulation ends."""
     for _ in range(80):
         if app.session_state["simulations"][key].done:
             return sound(app.run())
@@ -51,16 +51,15 @@ def settled(app: AppTest, key: str) -> AppTest:
     raise AssertionError("the simulation does not end")
 
 
-def test_the_mean_closes_on_the_exact_line() -> None:
-    app = settled(page_of("rejections"), "one draft")
+def test_simulated_mean_approaches_the_exact_one() -> None:
+    app = simulated(page_of("rejections"), "one draft")
     exact = total_rejections(random_chains(10, 7, 50))
     assert f"**{exact:.3f}**" in words(app)
     assert "16.405" in words(app)
     shown = lines(charts(app)["rejections_mean"])
     assert shown[f"one draft, exact {exact:.3f}"]["y"] == [exact, exact]
-    simulated = shown["one draft, simulated"]
     found = app.session_state["simulations"]["one draft"].simulations["one draft"].estimates
-    assert simulated["y"] == [each.mean for each in found]
+    assert shown["one draft, simulated"]["y"] == [each.mean for each in found]
     assert abs(found[-1].mean - exact) < 4 * found[-1].standard_error
     assert 1.96 * found[-1].standard_error <= NARROW * found[-1].mean
     assert "stopped" in words(app)
@@ -68,7 +67,7 @@ def test_the_mean_closes_on_the_exact_line() -> None:
     assert values(steps["y"]) == pytest.approx(rejections_by_step(random_chains(10, 7, 50)))
 
 
-def test_the_curve_over_drafts() -> None:
+def test_curve_over_drafts() -> None:
     app = page_of("rejections", rejections_tab="Several drafts", rejections_horizon="20")
     sound(app.run())
     chains = random_chains(10, 7, 20)
@@ -81,7 +80,7 @@ def test_the_curve_over_drafts() -> None:
     assert f"**{total_rejections(chains, 4):.3f}** remain with 4 drafts" in words(app)
 
 
-def test_no_drafts_chosen() -> None:
+def test_asks_for_a_number_of_drafts_if_none_is_chosen() -> None:
     app = page_of("rejections", rejections_tab="Several drafts")
     app.button_group(key="rejections_drafts").set_value([])
     sound(app.run())
@@ -89,7 +88,7 @@ def test_no_drafts_chosen() -> None:
     assert "rejections_curve" in charts(app)
 
 
-def test_the_two_coins() -> None:
+def test_coins_curve_matches_the_closed_form() -> None:
     app = page_of("rejections", rejections_tab="At one place", rejections_u="0.8")
     line = charts(app)["rejections_coins"]["data"][0]
     assert line["y"] == pytest.approx([bernoulli_improvement(0.8, 0.5, num) for num in line["x"]])
@@ -97,7 +96,7 @@ def test_the_two_coins() -> None:
 
 def test_block_verification_is_below_the_bound() -> None:
     app = page_of("rejections", rejections_tab="The bound", rejections_horizon="12")
-    app = settled(app, "bound")
+    app = simulated(app, "bound")
     bound = total_rejections(random_chains(10, 7, 12))
     found = app.session_state["simulations"]["bound"].estimates()
     assert found["block verification"].interval[1] < bound
@@ -115,9 +114,9 @@ def test_block_verification_is_below_the_bound() -> None:
         {"seed": "-7", "horizon": "10000", "stickiness": "nan", "u": "x", "drafts": "999"},
     ],
 )
-def test_ends_and_nonsense_from_the_link(tab: str, link: dict[str, str]) -> None:
-    asked = {f"rejections_{name}": value for name, value in link.items()}
-    app = page_of("rejections", rejections_tab=tab, **asked)
+def test_survives_extreme_and_invalid_link_values(tab: str, link: dict[str, str]) -> None:
+    settings = {f"rejections_{name}": value for name, value in link.items()}
+    app = page_of("rejections", rejections_tab=tab, **settings)
     assert charts(app)
     assert not app.error
     for wrong in ("Of 1 tokens", "the first 1 tokens", "over 1 times", "class: and"):
@@ -126,7 +125,7 @@ def test_ends_and_nonsense_from_the_link(tab: str, link: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_a_changed_setting_is_quick(tab: str) -> None:
+def test_rerun_after_a_change_is_fast(tab: str) -> None:
     app = page_of("rejections", rejections_tab=tab)
 
     def change(app: AppTest, turn: int) -> None:
@@ -137,10 +136,10 @@ def test_a_changed_setting_is_quick(tab: str) -> None:
     assert spent < LIMIT_MS
 
 
-def test_pausing_stops_the_work() -> None:
+def test_pausing_stops_the_simulation() -> None:
     app = page_of("rejections", rejections_pause="true")
     assert not app.session_state["simulations"]["one draft"].estimates()
-    assert "nothing is simulated yet" in words(app)
+    assert "nothing simulated yet" in words(app)
     sound(app.toggle(key="rejections_pause").set_value(False).run())
     sound(app.run())
     texts = app.session_state["simulations"]["one draft"].texts
@@ -150,10 +149,10 @@ def test_pausing_stops_the_work() -> None:
     assert app.session_state["simulations"]["one draft"].texts == texts
     assert f"Paused after {texts:,} texts" in words(app)
     app = page_of("rejections", rejections_tab="The bound", rejections_pause="true")
-    assert "so the bound does not hold for it. It is lossless" in words(app)
+    assert "so the bound does not apply to it. It is lossless" in words(app)
 
 
-def test_a_setting_begins_anew() -> None:
+def test_changed_settings_restart_the_simulation() -> None:
     app = page_of("rejections")
     first = app.session_state["simulations"]["one draft"]
     sound(app.run())
@@ -172,11 +171,11 @@ def test_batches_double_within_their_time() -> None:
     assert simulation.estimates[-1].count == 256 + 32
 
 
-def test_nothing_to_gather_is_done() -> None:
+def test_group_without_uncertainty_is_done() -> None:
     assert SimulationGroup(1, {}).done
     chains = random_chains(1, 1, 5)  # one token: never a rejection
-    work = SimulationGroup(2, {"alike": Simulator(chains, lossless_rule(chains))})
+    group = SimulationGroup(2, {"identical": Simulator(chains, lossless_rule(chains))})
     for _ in range(8):
-        work.advance()
-    assert work.done
-    assert "stopped" in progress_in_words(work, paused=False)
+        group.advance()
+    assert group.done
+    assert "stopped" in progress_sentence(group, paused=False)

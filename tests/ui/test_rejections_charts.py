@@ -1,4 +1,4 @@
-"""What the figures of rejections draw is what the library says."""
+"""The charts of rejections match the library."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from specviz.theory.rejections import (
 from specviz.theory.simulation import Estimate, Simulator, lossless_rule
 from specviz.ui.theory.rejections.charts import (
     MeanCurve,
-    beside_the_bound,
     coin_improvements,
     drafts_curve,
     rejection_by_step,
+    rejections_and_bound,
     running_means,
     uniform_improvements,
 )
@@ -44,7 +44,7 @@ def grown(num_drafts: int) -> list[Estimate]:
     return known
 
 
-def test_a_running_mean_with_its_band() -> None:
+def test_running_mean_with_its_band() -> None:
     exact, estimates = total_rejections(CHAINS), grown(1)
     made: Any = running_means([MeanCurve(name="M 1", exact=exact, estimates=estimates)])
     mean = trace(made, "M 1, simulated")
@@ -56,7 +56,7 @@ def test_a_running_mean_with_its_band() -> None:
     assert set(trace(made, f"M 1, exact {exact:.3f}").y) == {exact}
 
 
-def test_several_means_have_a_colour_each() -> None:
+def test_several_means_have_different_colours() -> None:
     curves = [
         MeanCurve(name=f"M {num}", exact=total_rejections(CHAINS, num), estimates=grown(num))
         for num in (2, 4)
@@ -66,7 +66,7 @@ def test_several_means_have_a_colour_each() -> None:
     assert len(set(colours)) == 2
 
 
-def test_nothing_simulated_yet() -> None:
+def test_draws_the_exact_mean_before_the_simulation() -> None:
     made: Any = running_means([MeanCurve(name="M 1", exact=3.0, estimates=[])])
     assert list(trace(made, "M 1, exact 3.000").y) == [3.0, 3.0]
     once = Estimate(count=1, total=4, squares=16)
@@ -74,7 +74,7 @@ def test_nothing_simulated_yet() -> None:
     assert not trace(lone, "M 1, 95 % interval").x
 
 
-def test_the_curve_over_drafts() -> None:
+def test_curve_over_drafts() -> None:
     nums = [1, 2, 4, 8]
     counts = scaling(CHAINS, [*nums, math.inf]).tolist()
     floor, four = batch_floor(counts[0]), grown(4)[-1]
@@ -86,7 +86,7 @@ def test_the_curve_over_drafts() -> None:
     assert [each.y0 for each in made.layout.shapes] == [counts[-1], floor]
 
 
-def test_improvements_by_the_closed_forms() -> None:
+def test_improvements_match_the_closed_forms() -> None:
     coins: Any = coin_improvements([(0.9, 0.5), (0.2, 0.5)])
     for line, (draft, target) in zip(coins.data, [(0.9, 0.5), (0.2, 0.5)], strict=True):
         values = [bernoulli_improvement(draft, target, num) for num in line.x]
@@ -96,7 +96,7 @@ def test_improvements_by_the_closed_forms() -> None:
         assert list(line.y) == [uniform_improvement(ratio, num) for num in line.x]
 
 
-def test_chances_by_step() -> None:
+def test_rejection_probabilities_by_step() -> None:
     chances = rejections_by_step(CHAINS, 4)
     made: Any = rejection_by_step({"M 4": chances}, {"M 4": chances + 0.01})
     assert list(trace(made, "M 4, exact").y) == list(chances)
@@ -104,9 +104,9 @@ def test_chances_by_step() -> None:
     assert list(trace(made, "M 4, exact").x) == list(range(1, 21))
 
 
-def test_rules_beside_the_bound() -> None:
+def test_rules_rejections_and_bound() -> None:
     estimate = grown(1)[-1]
-    made: Any = beside_the_bound(6.5, {"token by token": estimate})
+    made: Any = rejections_and_bound(6.5, {"token by token": estimate})
     assert list(made.data[0].x) == [estimate.mean]
     assert made.data[0].error_x.array[0] == pytest.approx(1.96 * estimate.standard_error)
     assert {each.x1 for each in made.layout.shapes} == {6.5}

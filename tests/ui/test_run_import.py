@@ -1,4 +1,4 @@
-"""Strange files on the Runs page: none gets in by half, breaks the page, or speaks mark-up."""
+"""Strange files on the Runs page: none is imported partially, breaks the page or adds markup."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def content(name: str) -> bytes:
     return trace_to_json(STRANGE[name]).encode()
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_enough_strange_files() -> None:
     assert len(REFUSED) >= 50
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_is_no_trace_leaves_nothing(library: Library, name: str) -> None:
+def test_a_file_that_is_not_a_trace_changes_nothing(library: Library, name: str) -> None:
     done = import_files(library, [(f"{name}.json", REFUSED[name])])
     assert (done.run_ids, len(done.refused)) == ((), 1)
     assert done.refused[0].startswith(f"{name}.json: ")
@@ -49,14 +49,14 @@ def test_a_file_that_is_no_trace_leaves_nothing(library: Library, name: str) -> 
     assert library.count() == 0
 
 
-def test_a_file_of_another_kind_is_told_as_what_it_is(library: Library) -> None:
+def test_names_the_kind_of_another_file(library: Library) -> None:
     plan = make_plan(2, 8, repeats=1)
     made = comparison_to_json(compare(plan, runs_of(plan, lambda job: {})))
     files = [("a.json", json.dumps(made).encode()), ("b.json", b"{}"), ("c.json", b'{"kind": ')]
     assert import_files(library, files).refused == (
         "a.json: It is a comparison of runs. Import the trace of one run.",
         "b.json: It is not a specviz trace. Choose a file written by specviz.",
-        "c.json: It is damaged: it ends in the middle. Save the run again, or take another copy.",
+        "c.json: It is damaged: it is cut off. Save the run again, or use another copy.",
     )
 
 
@@ -65,7 +65,7 @@ def test_a_file_of_another_kind_is_told_as_what_it_is(library: Library) -> None:
     [b"[" * 800_000, b"[" + b"[]," * 800_000 + b"1]", b"[" + b"1," * 5_000_000 + b"1]"],
     ids=["nested", "lists", "numbers"],
 )
-def test_a_file_of_too_many_parts_is_refused_before_it_is_parsed(
+def test_refuses_a_file_of_too_many_parts_before_parsing(
     library: Library, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("specviz.ui.runs.importing.parsed", None)
@@ -75,7 +75,7 @@ def test_a_file_of_too_many_parts_is_refused_before_it_is_parsed(
     )
 
 
-def test_a_file_of_another_kind_is_parsed_once(
+def test_parses_a_file_of_another_kind_once(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsings: list[str] = []
@@ -90,7 +90,7 @@ def test_a_file_of_another_kind_is_parsed_once(
     assert len(parsings) == 1
 
 
-def test_a_bad_file_does_not_keep_a_good_one_out(library: Library) -> None:
+def test_imports_a_good_file_beside_bad_ones(library: Library) -> None:
     good = trace_to_json(full_trace()).encode()
     done = import_files(library, [("a.json", b"{"), ("b.json", good), ("c.json", b"[]")])
     assert [line.split(":")[0] for line in done.refused] == ["a.json", "c.json"]
@@ -109,7 +109,7 @@ def test_the_same_file_twice_is_one_run(library: Library) -> None:
     assert [row.name for row in library.find()] == ["my best"]
 
 
-def test_an_exported_run_that_comes_back_is_the_run_it_was(library: Library) -> None:
+def test_importing_an_exported_run_keeps_its_id(library: Library) -> None:
     mine = save_run(library, full_trace())
     other = trace_to_json(make_trace()).encode()
     exported = trace_to_json(library.open(mine)).encode()
@@ -121,12 +121,12 @@ def test_an_exported_run_that_comes_back_is_the_run_it_was(library: Library) -> 
     assert [each.value for each in app.success] == ["1 run imported. 1 was in the library already."]
 
 
-def test_a_file_too_many_is_refused(library: Library) -> None:
+def test_refuses_too_many_files(library: Library) -> None:
     files = [(f"{n}.json", b"{") for n in range(MOST_FILES + 2)]
     assert "More than" in import_files(library, files).refused[-1]
 
 
-def test_a_name_is_one_line_of_bearable_length(library: Library) -> None:
+def test_shortens_a_name_to_one_line(library: Library) -> None:
     name = "../../etc/\u202e\n" + "n" * 500 + ".json"
     good = trace_to_json(full_trace()).encode()
     import_files(library, [(name, good)])
@@ -135,7 +135,7 @@ def test_a_name_is_one_line_of_bearable_length(library: Library) -> None:
     assert len(row.name) <= 80
 
 
-def test_words_of_a_refusal_are_text(library: Library) -> None:
+def test_shows_refusals_as_plain_text(library: Library) -> None:
     name = f"{SCRIPT}{MARKUP}.json"
     app = page_of("runs")
     refused = import_files(library, [(name, REFUSED["html"])])
@@ -146,7 +146,7 @@ def test_words_of_a_refusal_are_text(library: Library) -> None:
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_what_is_taken_can_be_listed_opened_and_watched(library: Library, name: str) -> None:
+def test_an_imported_file_can_be_listed_opened_and_watched(library: Library, name: str) -> None:
     done = import_files(library, [("strange.json", content(name))])
     assert isinstance(done, Imported)
     if done.refused:
@@ -158,17 +158,18 @@ def test_what_is_taken_can_be_listed_opened_and_watched(library: Library, name: 
     sound(app.button(key="runs_compare").click().run())
     data = sent(opened(run=done.run_ids[0]))
     assert data["run"]["id"] == done.run_ids[0]
-    assert script_json(data)  # no number that a browser cannot read
+    assert script_json(data)  # raises for numbers that a browser cannot read
     assert replay_html(library.open(done.run_ids[0]))
 
 
-def test_mark_up_in_a_name_is_shown_as_it_is(library: Library) -> None:
+def test_escapes_markup_in_a_name(library: Library) -> None:
     good = trace_to_json(make_trace()).encode()
     (run_id,) = import_files(library, [("x.json", good)]).run_ids
     library.annotate(run_id, name=MARKUP)
     app = page_of("runs")
     choose(app, 0)
-    said = " ".join(each.value for each in (*app.markdown, *app.caption))
-    assert "example" in said
-    assert re.search(r"(?<!\\)[\[$]", said) is None  # every sign that could begin a link
+    shown = " ".join(each.value for each in (*app.markdown, *app.caption))
+    assert "example" in shown
+    others = shown.replace("[Guide](docs?chapter=runs)", "")
+    assert re.search(r"(?<!\\)[\[$]", others) is None  # characters that could start a link
     assert app.dataframe[0].value["Run"].iloc[0] == MARKUP

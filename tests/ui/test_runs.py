@@ -1,8 +1,9 @@
-"""The Runs page in bare mode: find, open, compare, write, delete and undo, import, export."""
+"""The Runs page in bare mode: find, open, compare, annotate, delete and undo, import, export."""
 
 from __future__ import annotations
 
 import io
+import re
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from specviz.store import Library, Query, load_trace
 from specviz.store.saving import save_run
 from specviz.store.tables import parquet, rounds_of_runs, runs_frame
 from specviz.ui.runs.actions import lane_of
-from specviz.ui.runs.table import PAGE_ROWS, _cells, called, head_of
+from specviz.ui.runs.table import PAGE_ROWS, _cells, head_of, row_label
 from specviz.ui.session.run_saving import RunSaver, the_run_saver
 from specviz.worker.parent.client import Run
 from tests.traces import full_trace, make_trace, with_bodies
@@ -35,7 +36,7 @@ FIRST = ROOT / "assets" / "first_trace.json"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A library of its own for each test."""
+    """A separate library for each test."""
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -50,7 +51,7 @@ def runs_page(**link: str) -> AppTest:
 
 
 def choose(app: AppTest, *rows: int) -> AppTest:
-    """Rows of the table, as the browser would choose them."""
+    """Choose rows of the table, as the browser does."""
     key = app.dataframe[0].key
     assert key is not None
     app.session_state[key] = {"selection": {"rows": list(rows)}}
@@ -65,7 +66,7 @@ def words(app: AppTest) -> str:
     return " ".join(each.value for each in (*app.markdown, *app.caption, *app.info, *app.text))
 
 
-def test_an_empty_library_says_what_to_do() -> None:
+def test_an_empty_library_shows_what_to_do() -> None:
     app = runs_page()
     assert "No runs yet" in words(app)
     assert not app.dataframe
@@ -87,28 +88,28 @@ def test_the_table_has_the_figures_of_the_runs(library: Library) -> None:
 
 
 def keep_older(library: Library, count: int) -> None:
-    """Runs as an older schema kept them, each with half of its tested candidates accepted."""
+    """Save runs in an older schema, each with half of its tested candidates accepted."""
     for _ in range(count):
         save_run(library, make_trace(["ar"]))
     with sqlite3.connect(library.path) as db:
         db.execute("UPDATE runs SET alpha_observed = NULL, unread = 1")
 
 
-def test_the_observed_alpha_of_older_runs_is_read(
+def test_reads_the_observed_alpha_of_older_runs(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("specviz.ui.runs.older_runs._SLICE", 0.0)  # one run at a time
     keep_older(library, 3)
     app = runs_page()
-    assert "The observed α of 2 older runs is still being read" in words(app)
+    assert "reading the observed α of 2 older runs" in words(app)
     assert list(table(app)["α observed"].dropna()) == [0.5]
-    assert "of one older run is" in words(sound(app.run()))
+    assert "observed α of one older run" in words(sound(app.run()))
     sound(app.run())
     assert "older run" not in words(app)
     assert list(table(app)["α observed"]) == [0.5] * 3
 
 
-def test_a_library_that_cannot_be_written_is_listed(
+def test_lists_a_library_that_cannot_be_written(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_library: Library, _seconds: float) -> int:
@@ -121,9 +122,9 @@ def test_a_library_that_cannot_be_written_is_listed(
     assert len(table(app)) == 2
 
 
-def test_runs_of_one_name_are_told_apart_by_their_prompts(library: Library) -> None:
+def test_prompts_distinguish_runs_of_one_name(library: Library) -> None:
     trace = make_trace()
-    for text in ("The red\nfox", "x" * 70):  # as the runs of one lane are named
+    for text in ("The red\nfox", "x" * 70):  # runs of one lane share a name
         save_run(library, replace(trace, prompt=replace(trace.prompt, text=text)), name="γ 2")
     app = runs_page()
     assert list(table(app)["Run"]) == ["γ 2", "γ 2"]
@@ -148,23 +149,23 @@ def test_search_filter_order_and_pages(library: Library) -> None:
     sound(app.run())
     sound(app.multiselect(key="runs_finishes").set_value(["stopped"]).run())
     assert list(table(app)["Run"]) == ["broken off"]
-    assert "Filtered by how it ended" in words(app)
+    assert "Filtered by finish reason" in words(app)
     sound(app.text_input(key="runs_search").set_value("nothing such").run())
     assert "No run matches" in words(app)
 
 
-def test_a_search_stands_in_the_link(library: Library) -> None:
+def test_the_link_contains_the_search(library: Library) -> None:
     for name in ("pears", "plums"):
         save_run(library, make_trace(), name=name)
     assert list(table(runs_page(runs_search="plum"))["Run"]) == ["plums"]
 
 
-def test_an_order_that_is_none_is_the_first(library: Library) -> None:
+def test_an_unknown_order_is_the_default(library: Library) -> None:
     save_run(library, make_trace(), name="mine")
     assert len(table(runs_page(runs_order="; DROP TABLE runs", runs_page="-3"))) == 1
 
 
-def test_name_tags_and_note_are_written(library: Library) -> None:
+def test_saves_name_tags_and_note(library: Library) -> None:
     run_id = save_run(library, make_trace())
     app = choose(runs_page(), 0)
     app.text_input[1].set_value("A name")
@@ -175,12 +176,12 @@ def test_name_tags_and_note_are_written(library: Library) -> None:
     assert (row.name, row.tags, row.note) == ("A name", ("one", "two"), "A note")
 
 
-def test_too_many_tags_are_refused_in_words(library: Library) -> None:
+def test_refuses_too_many_tags(library: Library) -> None:
     save_run(library, make_trace())
     app = choose(runs_page(), 0)
     app.text_input[2].set_value(",".join(map(str, range(30))))
     sound(next(each for each in app.button if each.label == "Save").click().run())
-    assert "too many tags" in app.error[0].value
+    assert "Too many tags" in app.error[0].value
 
 
 def test_delete_and_undo(library: Library) -> None:
@@ -194,7 +195,7 @@ def test_delete_and_undo(library: Library) -> None:
     assert list(table(app)["Run"]) == ["c", "b", "a"]
 
 
-def test_the_last_run_can_be_deleted_and_brought_back(library: Library) -> None:
+def test_deletes_and_restores_the_last_run(library: Library) -> None:
     save_run(library, make_trace(), name="only")
     app = choose(runs_page(), 0)
     sound(app.button(key="runs_delete").click().run())
@@ -203,7 +204,7 @@ def test_the_last_run_can_be_deleted_and_brought_back(library: Library) -> None:
     assert list(table(app)["Run"]) == ["only"]
 
 
-def test_what_is_added_to_compare_is_the_lane_of_the_run(library: Library) -> None:
+def test_adds_the_lanes_of_runs_to_compare(library: Library) -> None:
     gammas = (2, 8, 2, 3, 4, 5)
     for gamma in gammas:
         save_run(library, make_trace(config=RunConfig(gamma=gamma, temperature=0.5)))
@@ -214,18 +215,18 @@ def test_what_is_added_to_compare_is_the_lane_of_the_run(library: Library) -> No
     assert [parse_lane(each, default).config.gamma for each in lanes] == [5, 4, 3, 2]
     assert {parse_lane(each, default).config.temperature for each in lanes} == {0.5}
     assert (
-        "Left out: 1 with the same settings as a lane; 1 beyond the 4 lanes of Compare; 2 beyond "
-        "the 4 that stand side by side." in words(app)
+        "Left out: 1 with the same settings as a lane; 1 over the limit of 4 lanes of Compare; 2 "
+        "over the limit of 4 side by side." in words(app)
     )
 
 
-def test_the_runs_of_one_comparison_are_found_by_its_link(library: Library) -> None:
+def test_a_link_selects_the_runs_of_a_comparison(library: Library) -> None:
     library.begin_comparison("key", "{}", "one")
     save_run(library, make_trace(), name="of it", comparison="key", job=(0, 0, 0))
     save_run(library, make_trace(), name="another")
     app = runs_page(comparison="key")
     assert list(table(app)["Run"]) == ["of it"]
-    assert "The runs of one comparison." in words(app)
+    assert "Runs of one comparison." in words(app)
     sound(app.button(key="runs_all").click().run())
     assert len(table(app)) == 2
 
@@ -259,7 +260,7 @@ def test_a_link_opens_a_kept_run_on_the_stage(library: Library) -> None:
     assert "run" not in app.query_params
 
 
-def test_the_controls_take_over_what_an_opened_run_was_asked_for(library: Library) -> None:
+def test_the_controls_take_the_settings_of_an_opened_run(library: Library) -> None:
     config = RunConfig(
         gamma=3, temperature=0.25, top_k=7, top_p=0.9, max_new_tokens=41, seed=11,
         drafter="prompt-lookup", rule="over-accept", epsilon=0.2, residual="draft",
@@ -273,43 +274,43 @@ def test_the_controls_take_over_what_an_opened_run_was_asked_for(library: Librar
     asked: dict[str, Any] = {name: app.session_state[name] for name in names}
     assert RunConfig(max_new_tokens=app.session_state["length"], **asked) == config
     assert app.text_area(key="prompt").value == "The red fox"
-    assert app.selectbox(key="preset").value == "my own words"
+    assert app.selectbox(key="preset").value == "custom prompt"
     assert sent(sound(app.run()))["run"]["state"] == "done"  # none was started
     assert app.slider(key="gamma").value == 3
 
 
-def test_what_the_controls_cannot_show_is_not_taken_over(library: Library) -> None:
+def test_the_controls_ignore_settings_they_cannot_show(library: Library) -> None:
     app = opened(run=save_run(library, make_trace(config=RunConfig(gamma=20, stop=("x",)))))
     button = app.button(key="use_opened")
     assert button.disabled
     assert "gamma, stop strings" in button.help
 
 
-def test_a_link_to_no_run_says_so(library: Library) -> None:
+def test_a_link_to_an_unknown_run_shows_an_error(library: Library) -> None:
     app = opened(run="<script>alert(1)</script>")
-    said = app.error[0].value
-    assert "There is no run" in said
-    assert "script" in said
-    assert str(library.path.parent) not in said
+    message = app.error[0].value
+    assert "There is no run" in message
+    assert "script" in message
+    assert str(library.path.parent) not in message
     assert sent(app)["run"]["id"] == "recorded"
     assert not sound(app.run()).error
 
 
 @pytest.mark.parametrize("page", ["runs", "watch"])
-def test_a_damaged_library_is_reported_without_its_place(home: Path, page: str) -> None:
+def test_a_damaged_library_is_reported_without_its_path(home: Path, page: str) -> None:
     home.mkdir()
     (home / "runs.db").write_text("no database")
     app = page_of("runs") if page == "runs" else opened(run="nonsense")
-    said = " ".join(each.value for each in app.error)
-    assert "The run library is damaged" in said
-    assert str(home.parent) not in said
+    message = " ".join(each.value for each in app.error)
+    assert "The run library is damaged" in message
+    assert str(home.parent) not in message
 
 
 def test_a_stopped_run_has_no_verdict_on_the_stage(library: Library) -> None:
     run_id = save_run(library, replace(make_trace(), finish="stopped"))
     data = sent(opened(run=run_id))
     assert data["run"]["state"] == "stopped"
-    assert "no verdict" in data["summary"]["sentence"]
+    assert re.match(r"Stopped after \d+ rounds?\.", data["summary"]["sentence"])
 
 
 # Failures
@@ -329,28 +330,28 @@ def finished_run(trace: Trace) -> Run:
     return run
 
 
-def test_a_run_of_the_worker_is_kept_under_its_id(library: Library) -> None:
+def test_saves_a_run_of_the_worker_under_its_id(library: Library) -> None:
     run = finished_run(full_trace())
     RunSaver().save(run)
     assert library.open(run.id) == run.trace == full_trace()
 
 
-def test_a_run_that_cannot_be_kept_is_told_and_not_lost(home: Path, library: Library) -> None:
+def test_reports_and_keeps_a_run_that_cannot_be_saved(home: Path, library: Library) -> None:
     home.mkdir()
     (home / "runs.db").write_bytes(b"no database at all")
     app = opened()
     the_run_saver().save(finished_run(full_trace()))
     sound(app.run())
-    assert "not in the library" in app.warning[0].value
+    assert "not saved" in app.warning[0].value
     assert "Move it away" in app.warning[0].value
     assert sent(app)["rounds"]["total"]
-    assert "not in the library" in sound(app.switch_page("pages/runs.py").run()).warning[0].value
+    assert "not saved" in sound(app.switch_page("pages/runs.py").run()).warning[0].value
     (home / "runs.db").unlink()
     the_run_saver().save(finished_run(full_trace()))
     assert not sound(app.run()).warning
 
 
-def test_a_library_that_is_none_is_told_on_the_page(home: Path) -> None:
+def test_reports_a_file_that_is_not_a_library(home: Path) -> None:
     home.mkdir()
     (home / "runs.db").write_bytes(b"no database at all")
     assert "damaged" in runs_page().error[0].value
@@ -361,7 +362,7 @@ def test_a_library_that_is_none_is_told_on_the_page(home: Path) -> None:
 # Tables
 
 
-def test_tables_come_back_from_parquet(library: Library) -> None:
+def test_tables_round_trip_through_parquet(library: Library) -> None:
     traces = {save_run(library, each): each for each in (full_trace(), make_trace())}
     rows = library.find()
     runs = pd.read_parquet(io.BytesIO(parquet(runs_frame(rows))))
@@ -407,7 +408,7 @@ def test_a_rerun_over_ten_thousand_takes_less_than_twice_the_stated_time(
         ((None, None), "1.43× ?"),
     ],
 )
-def test_a_speedup_is_listed_with_its_interval(
+def test_lists_a_speedup_with_its_interval(
     library: Library, ends: tuple[float | None, float | None], shown: str
 ) -> None:
     save_run(library, full_trace())
@@ -418,25 +419,27 @@ def test_a_speedup_is_listed_with_its_interval(
     assert row.summary.speedup_low is not None
 
 
-def test_a_run_is_called_by_what_differs_from_the_others(library: Library) -> None:
+def test_labels_a_run_by_what_distinguishes_it(library: Library) -> None:
     save_run(library, full_trace())
     row = library.find(Query())[0]
     gamma, temperature = row.summary.gamma, row.summary.temperature
     settings, seed = f"γ {gamma}, T {temperature:g}", f"seed {row.summary.seed}"
     plain = f"{settings}, {seed}"
     assert _cells(replace(row, name="mine"))["Run"] == "mine"
-    assert _cells(replace(row, name=head_of(row)))["Run"] == plain  # the prompt stands beside it
+    assert (
+        _cells(replace(row, name=head_of(row)))["Run"] == plain
+    )  # the prompt is in the next column
     lookup = replace(row.summary, drafter="prompt-lookup", rule="over-accept")
     cells = _cells(replace(row, name="", summary=lookup))
     assert cells["Run"] == f"{settings}, prompt lookup, over-accept, {seed}"
     forked = replace(row.summary, fork="round 7, token 2")
     forks = [_cells(replace(row, name=name, summary=forked))["Run"] for name in ("mine", "")]
     assert forks == [f"forked at round 7, token 2, {each}" for each in ("mine", plain)]
-    names = [called(replace(row, name=name, summary=forked)) for name in ("mine", "")]
+    names = [row_label(replace(row, name=name, summary=forked)) for name in ("mine", "")]
     assert names == [f"{forks[0]} · specviz", f"specviz, {forks[1]}"]  # side by side in Compare
 
 
-def test_runs_with_bodies_are_told_apart_and_found(library: Library) -> None:
+def test_distinguishes_and_finds_runs_with_bodies(library: Library) -> None:
     body = BodyInfo(
         name="90M", shape=Shape(width=768, feed_forward=2048, layers=12), parameters=88_099_584,
         own_parameters=6_099_648, step_bytes=352_398_336,
@@ -450,7 +453,7 @@ def test_runs_with_bodies_are_told_apart_and_found(library: Library) -> None:
     assert str(cells["Run"]).startswith("target body 88 M, ")
 
 
-def test_a_run_without_a_speedup_says_why(library: Library) -> None:
+def test_a_run_without_a_speedup_shows_the_reason(library: Library) -> None:
     save_run(library, full_trace())
     row = library.find(Query())[0]
     stopped = replace(row.summary, speedup=None, finish="stopped")

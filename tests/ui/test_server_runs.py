@@ -1,4 +1,4 @@
-"""Answers of other engines on the pages: imported, listed, filtered, opened and handed out."""
+"""Answers of other engines on the pages: imported, listed, filtered, opened and exported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def library(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Libr
     return Library()
 
 
-def test_a_file_is_imported_like_any_trace(library: Library) -> None:
+def test_imports_an_answer_like_any_trace(library: Library) -> None:
     content = trace_to_json(server_trace()).encode()
     done = import_files(library, [("theirs.json", content), ("again.json", content)])
     assert (len(set(done.run_ids)), done.known, done.refused) == (1, 1, ())
@@ -33,7 +33,7 @@ def test_a_file_is_imported_like_any_trace(library: Library) -> None:
     assert "It has 0 rounds" in import_files(library, [("empty.json", empty)]).refused[0]
 
 
-def test_the_list_has_what_is_known_and_filters_by_engine(library: Library) -> None:
+def test_lists_known_values_and_filters_by_engine(library: Library) -> None:
     save_run(library, full_trace(), name="ours")
     save_run(library, server_trace(), name="theirs")
     app = runs_page()
@@ -45,7 +45,7 @@ def test_the_list_has_what_is_known_and_filters_by_engine(library: Library) -> N
     assert list(table(app)["Run"]) == ["theirs"]
 
 
-def test_it_opens_in_the_player_of_watch(library: Library) -> None:
+def test_opens_in_the_player_of_watch(library: Library) -> None:
     answer = save_run(library, server_trace(), name="theirs")
     app = opened(run=answer)
     data = sent(app)
@@ -56,30 +56,30 @@ def test_it_opens_in_the_player_of_watch(library: Library) -> None:
     assert sent(app)["run"]["engine"] is None
 
 
-def test_kept_runs_of_both_kinds_race_in_one_file(library: Library) -> None:
+def test_a_race_of_both_kinds_has_no_winner(library: Library) -> None:
     save_run(library, full_trace(), name="ours")
     save_run(library, server_trace(), name="theirs")
     html = _race(library, library.find())
-    assert "No lane is called the fastest" in html
+    assert "No winner" in html
     app = choose(runs_page(), 0, 1)
     assert "2 chosen" in words(app)
 
 
-def test_its_replay_opens_at_the_moment_that_was_asked_for(
+def test_its_replay_opens_at_the_linked_moment(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = save_run(library, server_trace(), name="theirs")
     app = opened(run=run)
-    wish = {"run": run, "at": {"round": "2", "token": "2.1"}, "number": 7}
+    request = {"run": run, "at": {"round": "2", "token": "2.1"}, "number": 7}
     monkeypatch.setattr(
-        player_wishes, "player_state", lambda _, name: wish if name == "moment" else None
+        player_wishes, "player_state", lambda _, name: request if name == "moment" else None
     )
     sound(app.run())
     assert sent(app)["link"]["heard"] == 7
     history = app.session_state["history"]
     assert history.moment_of(run) == {"round": "2", "token": "2.1"}
     assert history.moment_of("another") is None
-    wish["run"] = "another"
-    wish["number"] = 8
+    request["run"] = "another"
+    request["number"] = 8
     sound(app.run())
     assert history.moment_of(run) == {"round": "2", "token": "2.1"}

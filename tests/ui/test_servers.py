@@ -1,4 +1,4 @@
-"""The page Servers against replayed engines: asked, timed, followed; and engines that misbehave."""
+"""The Servers page with replayed engines: asked, timed, followed; and engines that misbehave."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.measure.run_makers import InProcessMaker
 from specviz.record.server_run import ServerTrace
-from specviz.servers.baseline_job import AGAINST
+from specviz.servers.baseline_job import BASELINE_JOB
 from specviz.store import Library
 from specviz.ui.servers import draft_section, places
 from specviz.ui.session import tabs
@@ -26,7 +26,7 @@ from tests.ui.paging import ROOT, sound
 from tests.ui.theory_pages import charts
 from tests.ui.tune_jobs import ScoringMaker
 
-LOOK = "See what answers there"
+CONNECT = "Connect"
 
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -39,7 +39,7 @@ def vllm() -> Iterator[Served]:
 
 
 def page_of(**link: str) -> AppTest:
-    """Opened by a link, and all of its addresses looked at."""
+    """Open the page by a link and connect to all of its addresses."""
     app = linked(**link)
     for key in [each.key for each in app.button if each.key and each.key.endswith("_look_at")]:
         sound(app.button(key=key).click().run())
@@ -54,7 +54,7 @@ def linked(**link: str) -> AppTest:
     return sound(app.run())
 
 
-def said(app: AppTest) -> str:
+def texts(app: AppTest) -> str:
     parts = (*app.title, *app.caption, *app.markdown, *app.info, *app.error)
     return " ".join(each.value for each in parts).replace("\\", "").replace("\u2060", "")
 
@@ -64,7 +64,7 @@ def boards(app: AppTest) -> list[dict[str, Any]]:
 
 
 def ask(app: AppTest) -> dict[str, Any]:
-    """Press Ask; what the player is given when the answer is over."""
+    """Press Ask; return the player's data when the answer is finished."""
     sound(app.button(key="server_ask").click().run())
     return until(app, "done", "failed", "stopped")
 
@@ -74,7 +74,7 @@ def until(app: AppTest, *states: str) -> dict[str, Any]:
     while not (found := [each for each in boards(app) if "run" in each]) or (
         found[0]["run"]["state"] not in states
     ):
-        assert time.monotonic() < deadline, said(app)
+        assert time.monotonic() < deadline, texts(app)
         time.sleep(0.1)
         sound(app.run())
     return found[0]
@@ -82,16 +82,16 @@ def until(app: AppTest, *states: str) -> dict[str, Any]:
 
 def test_without_an_address_nothing_is_sent() -> None:
     app = page_of()
-    assert "Give the address of a serving engine" in said(app)
+    assert "Give the address of a serving engine" in texts(app)
     assert app.button(key="server_ask").disabled
 
 
-def test_an_answer_lands_in_the_player_and_in_the_library(vllm: Served) -> None:
+def test_an_answer_appears_in_the_player_and_the_library(vllm: Served) -> None:
     app = page_of(server=vllm.address, server_length="40")
-    assert "vLLM 0.32.0" in said(app)
-    assert f"for an answer of at most 40 tokens, to {vllm.address}." in said(app)
-    assert "Keeps to itself rejected tokens" in said(app)
-    assert vllm.bodies == []  # a look is all that was sent
+    assert "vLLM 0.32.0" in texts(app)
+    assert f"for an answer of at most 40 tokens, to {vllm.address}." in texts(app)
+    assert "Does not report rejected tokens" in texts(app)
+    assert vllm.bodies == []  # only the engine was identified
     data = ask(app)
     assert data["run"]["state"] == "done"
     assert data["rounds"]["total"] == len(data["rounds"]["items"]) > 5
@@ -103,7 +103,7 @@ def test_an_answer_lands_in_the_player_and_in_the_library(vllm: Served) -> None:
     assert app.get("download_button")
 
 
-def test_it_is_still_there_when_the_page_is_left_and_opened_again(vllm: Served) -> None:
+def test_the_answer_survives_leaving_the_page(vllm: Served) -> None:
     app = page_of(server=vllm.address)
     data = ask(app)
     sound(app.switch_page("pages/runs.py").run())
@@ -114,30 +114,30 @@ def test_it_is_still_there_when_the_page_is_left_and_opened_again(vllm: Served) 
     assert len(vllm.bodies) == 1
 
 
-def test_another_machine_is_not_even_looked_at_before_a_word(
+def test_another_machine_is_not_contacted_before_confirmation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looked: list[str] = []
+    probed: list[str] = []
 
-    def look(address: str, *_: object) -> places.Place:
-        looked.append(address)
+    def probe(address: str, *_: object) -> places.Place:
+        probed.append(address)
         return places.Place(address=address, granted=True)
 
-    monkeypatch.setattr(places, "_look", look)
+    monkeypatch.setattr(places, "_probe", probe)
     app = page_of(server="http://203.0.113.5:8000")
-    assert looked == []
-    assert "Nothing is sent to this address before you confirm it beside it" in said(app)
+    assert probed == []
+    assert "Nothing is sent to this address until you confirm it" in texts(app)
     assert app.button(key="server_ask").disabled
     (box,) = app.checkbox
     assert box.label.replace("\\", "") == "Prompts go to 203.0.113.5:8000, another machine"
     sound(box.check().run())
-    assert looked == ["http://203.0.113.5:8000"]
+    assert probed == ["http://203.0.113.5:8000"]
     assert not any("granted" in name for name in app.query_params)
     sound(app.text_input(key="server").input("http://203.0.113.6:8000").run())
-    assert len(looked) == 1  # for another one it is asked anew
+    assert len(probed) == 1  # another machine needs its own confirmation
 
 
-def test_a_link_sends_nothing_anywhere_before_a_press() -> None:
+def test_a_link_sends_nothing_before_a_press() -> None:
     with replayed("vllm", "short") as first, replayed("vllm-plain", "short") as second:
         app = linked(
             server=first.address, baseline=second.address, server_draft=second.address,
@@ -146,29 +146,29 @@ def test_a_link_sends_nothing_anywhere_before_a_press() -> None:
         sound(app.run())
         assert first.asked == second.asked == []
         assert app.button(key="server_ask").disabled
-        assert said(app).count("came with a link: nothing is sent") == 2
+        assert texts(app).count("is from a link") == 2
         sound(app.button(key="server_look_at").click().run())
         assert first.asked
         assert second.asked == []
-        assert "vLLM 0.32.0" in said(app)
+        assert "vLLM 0.32.0" in texts(app)
         sound(app.button(key="baseline_look_at").click().run())
         assert second.asked
         count = len(second.asked)
-        assert LOOK not in [each.label for each in app.button]
+        assert CONNECT not in [each.label for each in app.button]
         sound(app.text_input(key="server").input(second.address).run())
-        assert len(second.asked) > count  # what a person types is looked at
+        assert len(second.asked) > count  # a typed address is probed
 
 
-def test_an_engine_that_was_never_run_here_says_so() -> None:
+def test_marks_an_engine_that_was_not_run_here() -> None:
     statistics = {"id": "tiny", "compatibility_type": "gguf"}
     studio = {"/v1/models": MODELS, "/api/v0/models": paged({"data": [statistics]})}
-    told = {"not run here: the sources of 0.5.23": sglang([]),
+    shown = {"not run here: the sources of 0.5.23": sglang([]),
             "not run here: the documentation of its REST API v0": studio}  # fmt: skip
-    for badge, pages in told.items():
+    for badge, pages in shown.items():
         with served(pages) as server:
-            assert f":orange-badge[{badge}]" in said(page_of(server=server.address))
+            assert f":orange-badge[{badge}]" in texts(page_of(server=server.address))
     with replayed("vllm") as server:
-        assert "not run here" not in said(page_of(server=server.address))
+        assert "not run here" not in texts(page_of(server=server.address))
 
 
 def paged(value: object) -> Page:
@@ -181,14 +181,14 @@ def test_one_of_several_models_is_chosen() -> None:
         app = page_of(server=server.address)
         box = app.selectbox(key="server_model")
         assert (box.value, box.options) == (None, ["first", "second", r"\*\*third\*\*"])
-        assert "· first" in said(app)
+        assert "· first" in texts(app)
         sound(box.select_index(1).run())
-        assert "· second" in said(app)
-        for link in ("second", "**third**", r"\*\*third\*\*"):  # as it is, and as the box shows it
+        assert "· second" in texts(app)
+        for link in ("second", "**third**", r"\*\*third\*\*"):  # raw, and as the box shows it
             again = page_of(server=server.address, server_model=link)
-            assert f"· {link}".replace("\\", "") in said(again)
+            assert f"· {link}".replace("\\", "") in texts(again)
         unknown = page_of(server=server.address, server_model="another")
-        assert "· first" in said(unknown)
+        assert "· first" in texts(unknown)
 
 
 def test_a_key_is_sent_and_shown_nowhere(vllm: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,8 +197,8 @@ def test_a_key_is_sent_and_shown_nowhere(vllm: Served, monkeypatch: pytest.Monke
     app = page_of(server=vllm.address)
     ask(app)
     assert all(head["Authorization"] == "Bearer very-secret" for _, head in vllm.asked)
-    told = said(app) + json.dumps(boards(app)) + json.dumps(app.query_params)
-    assert "very-secret" not in told
+    shown = texts(app) + json.dumps(boards(app)) + json.dumps(app.query_params)
+    assert "very-secret" not in shown
 
 
 def behaving(how: str) -> dict[str, Page]:
@@ -221,7 +221,7 @@ def behaving(how: str) -> dict[str, Page]:
 
 
 @pytest.mark.parametrize("how", ["no models", "elsewhere", "a key"])
-def test_a_server_that_is_none_is_told_in_one_line(how: str) -> None:
+def test_reports_an_invalid_server_in_one_line(how: str) -> None:
     with served(behaving(how)) as engine:
         app = page_of(server=engine.address)
     assert len(app.error) == 1
@@ -229,7 +229,7 @@ def test_a_server_that_is_none_is_told_in_one_line(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["broken", "failing"])
-def test_an_answer_that_breaks_off_is_told_in_one_line(how: str) -> None:
+def test_reports_a_broken_answer_in_one_line(how: str) -> None:
     with served(behaving(how)) as engine:
         app = page_of(server=engine.address)
         assert app.error == []
@@ -243,7 +243,7 @@ def test_an_answer_that_breaks_off_is_told_in_one_line(how: str) -> None:
     assert not app.button(key="server_ask").disabled
 
 
-def test_an_answer_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_the_tab_stops_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabs, "_GRACE", 0.05)
     with served({"/v1/models": MODELS, "/v1/completions": slow(0.05, pieces=1000)}) as engine:
         app = page_of(server=engine.address)
@@ -255,40 +255,40 @@ def test_an_answer_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run.trace.finish == "stopped"
         assert 0 < len(run.trace.rounds) < 1000
     (row,) = Library().find()
-    assert row.id == run.kept_as
+    assert row.id == run.saved_id
 
 
-def test_addresses_that_cannot_be() -> None:
+def test_refuses_invalid_addresses() -> None:
     for address in ("http://me:secret@127.0.0.1:1", "http://127.0.0.1:1", "::::", "ftp://x"):
         app = page_of(server=address)
         assert len(app.error) == 1, address
         assert "secret" not in app.error[0].value
 
 
-def test_the_same_model_without_speculation_makes_a_speedup() -> None:
+def test_a_baseline_gives_a_speedup() -> None:
     fast = {"/v1/models": MODELS, "/v1/completions": slow(0.004)}
     alone = {"/v1/models": MODELS, "/v1/completions": slow(0.012)}
     with served(fast) as first, served(alone) as second:
         app = page_of(server=first.address)
-        assert "No speedup is claimed" in said(app)
+        assert "No speedup" in texts(app)
         sound(app.text_input(key="baseline").input(second.address).run())
-        assert app.button(key="server_time").disabled  # nothing was asked yet
+        assert app.button(key="server_time").disabled  # no answer yet
         ask(app)
-        assert f"to {first.address} and {second.address} by turns" in said(app)
+        assert f"to {first.address} and {second.address} in turn" in texts(app)
         sound(app.button(key="server_time").click().run())
-        work: Any = the_job_queue().newest(AGAINST)
-        assert work.wait(30)
+        job: Any = the_job_queue().newest(BASELINE_JOB)
+        assert job.wait(30)
         sound(app.run())
-    assert "times" in said(app)
-    assert f"With speculation at {first.address}, the target alone at {second.address}" in said(app)
-    (row,) = Library().find()  # with its blocks, instead of without
+    assert "times" in texts(app)
+    assert f"Speculation at {first.address}, target alone at {second.address}" in texts(app)
+    (row,) = Library().find()  # saved again with its blocks
     kept = Library().open_any(row.id)
     assert isinstance(kept, ServerTrace)
-    assert kept.baseline == work.blocks
+    assert kept.baseline == job.blocks
     assert kept.baseline_address == second.address
 
 
-def test_its_counters_are_followed(vllm: Served) -> None:
+def test_follows_the_counters(vllm: Served) -> None:
     app = page_of(server=vllm.address, server_follow="true")
     (board,) = boards(app)
     assert board["live"]
@@ -301,10 +301,10 @@ def test_its_counters_are_followed(vllm: Served) -> None:
     assert [path for path, _ in vllm.asked].count("/metrics") <= asked + 2
 
 
-def test_an_engine_that_counts_nothing_says_so() -> None:
+def test_reports_an_engine_without_metrics() -> None:
     with served({"/v1/models": MODELS}) as engine:
         app = page_of(server=engine.address, server_follow="true")
-        assert "counts nothing that could be read here" in said(app)
+        assert "exposes no metrics" in texts(app)
         assert not app.toggle or all(each.key != "server_follow" for each in app.toggle)
 
 
@@ -331,7 +331,7 @@ def test_counters_from_a_file(name: str, body: str, points: int) -> None:
     assert (board["live"], board["points"]["total"]) == (False, points)
 
 
-def test_a_file_without_any_is_told() -> None:
+def test_refuses_a_file_without_counters() -> None:
     app = page_of()
     sound(
         app.file_uploader(key="server_file")
@@ -350,47 +350,45 @@ def scoring(monkeypatch: pytest.MonkeyPatch) -> ScoringMaker:
 
 def scored(app: AppTest) -> None:
     sound(app.button(key="server_score").click().run())
-    work = the_job_queue().newest("servers-draft")
-    assert work is not None
-    assert work.wait(20)
+    job = the_job_queue().newest("servers-draft")
+    assert job is not None
+    assert job.wait(20)
     sound(app.run())
 
 
-def test_a_draft_that_it_does_not_run(vllm: Served, scoring: ScoringMaker) -> None:
+def test_scores_a_draft_that_the_engine_does_not_run(vllm: Served, scoring: ScoringMaker) -> None:
     app = page_of(server=vllm.address, server_draft="some/folder", server_length="32")
     scored(app)
     (study,) = {id(each): each for each in scoring.studies}.values()
-    assert (study.config.max_new_tokens, len(study.laws), study.costs) == (32, 4, False)
-    assert "tokens a round, τ" in json.dumps(charts(app), ensure_ascii=False)
-    assert "Without costs nothing is said of speed" in said(app)
+    assert (study.config.max_new_tokens, len(study.samplings), study.costs) == (32, 4, False)
+    assert "tokens per round, τ" in json.dumps(charts(app), ensure_ascii=False)
+    assert "Give costs to see speedups" in texts(app)
 
 
-def test_with_costs_it_is_tune_s_map(vllm: Served, scoring: ScoringMaker) -> None:
+def test_given_costs_show_speedups_as_on_tune(vllm: Served, scoring: ScoringMaker) -> None:
     app = page_of(server=vllm.address, server_draft="some/folder", server_costs="true")
     scored(app)
-    assert "times the target's speed" in said(app)
+    assert "times the target's speed" in texts(app)
     assert "times the target alone" in json.dumps(charts(app))
-    assert all(each.key != "tune_watch" for each in app.button)  # no run of ours is of it
+    assert all(each.key != "tune_watch" for each in app.button)  # Watch cannot run it
     assert scoring.studies
 
 
-def test_a_draft_on_another_machine_is_asked_after_a_word(
-    vllm: Served, scoring: ScoringMaker
-) -> None:
+def test_a_draft_on_another_machine_needs_confirmation(vllm: Served, scoring: ScoringMaker) -> None:
     app = page_of(server=vllm.address, server_draft="http://203.0.113.5:8000")
     sound(app.button(key="server_score").click().run())
-    assert "Confirm beside it" in app.error[0].value
+    assert "Confirm next to it" in app.error[0].value
     assert scoring.studies == []
     sound(app.checkbox[0].check().run())
     scored(app)
     assert scoring.studies
 
 
-def test_a_draft_behind_another_address_is_scored_by_recorded_answers(
+def test_scores_a_draft_at_another_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Both addresses give what vLLM answered for one model, so every word would be accepted."""
-    monkeypatch.setattr(draft_section, "TEMPERATURES", (0.0,))  # that of the recording
+    """Both addresses replay vLLM's answers of one model, so every token would be accepted."""
+    monkeypatch.setattr(draft_section, "TEMPERATURES", (0.0,))  # the recording's
     monkeypatch.setattr(draft_section, "run_maker", lambda: InProcessMaker(lambda _: None))
     with replayed_tape("greedy-words") as target, replayed_tape("greedy-words") as draft:
         app = page_of(
@@ -400,19 +398,19 @@ def test_a_draft_behind_another_address_is_scored_by_recorded_answers(
         sound(app.text_area(key="server_prompt").input("Once upon a time").run())
         assert draft.asked == []
         scored(app)
-        work: Any = the_job_queue().newest("servers-draft")
-        assert work.error is None
-        (text,) = work.answer.candidates[0].texts
+        job: Any = the_job_queue().newest("servers-draft")
+        assert job.error is None
+        (text,) = job.answer.candidates[0].texts
         assert set(text.scores.odds) == {1.0}
         assert {path for path, _ in draft.asked} <= {path for path, _ in target.asked}
         assert draft.bodies
-    assert "Without costs nothing is said of speed" in said(app)
+    assert "Give costs to see speedups" in texts(app)
     drawn = charts(app)["server_taus"]["data"][0]
     taus = {gamma: round(tau, 6) for gamma, tau in zip(drawn["x"], drawn["y"], strict=True)}
     assert taus[1] == 2.0
 
 
-def test_a_draft_with_another_tokenizer_is_told_on_the_page(
+def test_reports_a_draft_with_another_tokenizer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(draft_section, "TEMPERATURES", (0.0,))
@@ -424,12 +422,12 @@ def test_a_draft_with_another_tokenizer_is_told_on_the_page(
         )  # fmt: skip
         sound(app.text_area(key="server_prompt").input("Once upon a time").run())
         scored(app)
-    assert "divide the text into other tokens" in said(app)
+    assert "tokenize the text differently" in texts(app)
 
 
-def test_an_engine_without_laws_scores_nothing() -> None:
+def test_an_engine_without_logprobs_scores_nothing() -> None:
     with replayed("llamacpp", "short") as engine:
         app = page_of(server=engine.address)
-        assert "which this engine does not give" in said(app)
+        assert "which this engine does not report" in texts(app)
         data = ask(app)
         assert data["run"]["engine"]["name"].startswith("llama.cpp")

@@ -1,4 +1,4 @@
-"""The document that the server sends first, as a browser gets it."""
+"""The first document of a page, as a browser receives it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STAGE = '<div id="first-stage">'
 
 
 def answer_of(path: str, query: str = "", **headers: str) -> tuple[int, dict[str, str], bytes]:
-    """Streamlit's own document, as it comes through what we put before it."""
+    """Return Streamlit's document after our middleware."""
     seen: list[Message] = []
 
     async def streamlits(scope: Scope, _receive: Receive, send: Send) -> None:
@@ -49,17 +49,17 @@ def answer_of(path: str, query: str = "", **headers: str) -> tuple[int, dict[str
         "headers": raw,
     }  # fmt: skip
     asyncio.run(FirstDocument(streamlits)(scope, receive, send))
-    told = {name.decode(): each.decode() for name, each in seen[0]["headers"]}
-    return seen[0]["status"], told, b"".join(each.get("body", b"") for each in seen[1:])
+    received = {name.decode(): each.decode() for name, each in seen[0]["headers"]}
+    return seen[0]["status"], received, b"".join(each.get("body", b"") for each in seen[1:])
 
 
 @pytest.mark.parametrize("path", ["/", "/watch"])
-def test_watch_comes_with_the_recorded_run(path: str) -> None:
-    status, told, body = answer_of(path, "gamma=9", if_none_match="old")
+def test_watch_includes_the_recorded_run(path: str) -> None:
+    status, received, body = answer_of(path, "gamma=9", if_none_match="old")
     text = body.decode()
-    assert (status, told["cache-control"]) == (200, "no-cache")
-    assert "etag" not in told
-    assert int(told["content-length"]) == len(body)
+    assert (status, received["cache-control"]) == (200, "no-cache")
+    assert "etag" not in received
+    assert int(received["content-length"]) == len(body)
     assert text.index(STAGE) < text.index('<div id="root">')
     (data,) = re.findall(r'<script type="application/json" id="first-run">(.*?)</script>', text)
     recorded: Trace = load_trace("assets/first_trace.json")
@@ -70,21 +70,21 @@ def test_watch_comes_with_the_recorded_run(path: str) -> None:
     ("path", "query"),
     [("/compare", ""), ("/speed", ""), ("/", "run=abc"), ("/watch", "gamma=5&tab=0f")],
 )
-def test_no_other_page_and_no_other_run_begins_with_it(path: str, query: str) -> None:
+def test_other_pages_and_runs_do_not_include_it(path: str, query: str) -> None:
     text = answer_of(path, query)[2].decode()
     assert STAGE not in text
     assert "<title>specviz</title>" in text
 
 
 @pytest.mark.parametrize("path", ["/_stcore/health", "/media/x.js", "/nothing", "/runs/nothing"])
-def test_all_else_passes_as_it_is(path: str) -> None:
+def test_other_paths_are_unchanged(path: str) -> None:
     assert answer_of(path)[2].decode() == DOCUMENT
 
 
-def test_it_is_packed_for_who_can_unpack_it() -> None:
+def test_it_is_gzipped_if_the_client_accepts_it() -> None:
     plain = answer_of("/")[2]
-    told, packed = answer_of("/", accept_encoding="gzip, br")[1:]
-    assert told["content-encoding"] == "gzip"
+    received, packed = answer_of("/", accept_encoding="gzip, br")[1:]
+    assert received["content-encoding"] == "gzip"
     assert gzip.decompress(packed) == plain
     assert len(packed) < len(plain) / 3
 
@@ -93,7 +93,7 @@ DRAWN = [page for page in PAGES if page.drawn_by]
 
 
 @pytest.mark.parametrize("page", DRAWN, ids=lambda page: page.name)
-def test_what_draws_the_page_is_asked_for_at_once(page: Page) -> None:
+def test_the_scripts_of_a_page_are_preloaded(page: Page) -> None:
     asked = re.compile(r'href="\./(static/js/[\w.-]+)"')
     ours = set(asked.findall(answer_of(f"/{page.name}")[2].decode()))
     ours -= set(asked.findall(DOCUMENT))

@@ -1,4 +1,4 @@
-"""The frame: one list of pages, and each of them by a link to a cold server."""
+"""The shell: the list of pages, and each page opened by a direct link."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_page_is_in_the_list_once() -> None:
     assert set(get_args(PageName)) <= {each.name for each in PAGES}
 
 
-def test_the_navigation_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_navigation_follows_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     def made(file: Path, *, visibility: str = "visible", **rest: Any) -> SimpleNamespace:
         return SimpleNamespace(file=file, visibility=visibility, **rest)
 
@@ -41,16 +41,16 @@ def test_the_navigation_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_file_by_itself_opens_the_frame(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cold server may run a page without the app: then the frame opens, and the page in it."""
+def test_a_page_run_directly_opens_the_shell(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit may run a page without app.py: then the shell opens, with the page in it."""
     monkeypatch.setattr("specviz.worker.parent.client.Worker.prepare", lambda *_, **__: None)
     alone, framed = opened(f"pages/{page.name}.py"), opened()
     assert alone.title
     assert contents(alone) == contents(framed)
 
 
-def test_no_message_is_replaced_by_its_hash() -> None:
-    """The browser may have forgotten what was replaced, and then breaks off for ever."""
+def test_messages_are_never_replaced_by_their_hash() -> None:
+    """The browser may have dropped the cached message, and then fails permanently."""
     message = ForwardMsg()
     message.metadata.delta_path.extend([0, 0])
     message.delta.new_element.html.body = "x" * 5_000_000

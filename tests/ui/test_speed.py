@@ -1,4 +1,4 @@
-"""The Speed page: what it says equals the library, at the ends as in the middle."""
+"""The Speed page: numbers match the library, also at the ends of the sliders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shown(app: AppTest) -> dict[str, str]:
     return {each.label: each.value for each in app.metric}
 
 
-def test_the_page_opens_with_its_curves() -> None:
+def test_opens_with_the_curves_over_gamma() -> None:
     app = page_of("speed")
     curve = next(
         each
@@ -44,10 +44,10 @@ def test_the_page_opens_with_its_curves() -> None:
     assert "p is the draft and q the target" in words(app)
 
 
-def test_the_figures_beside_the_chart() -> None:
+def test_key_figures() -> None:
     app = page_of("speed", speed_alpha="0.8", speed_c="0.1", speed_v="1.5", speed_gamma="12")
     assert shown(app) == {
-        "Tokens a round, τ": f"{expected_tokens(0.8, 12):.2f}",
+        "Tokens per round, τ": f"{expected_tokens(0.8, 12):.2f}",
         "Breaks even at α": f"{break_even_alpha(0.1, 1.5, max_gamma=24):.3f}",
         "With an oracle": f"{oracle_speedup(0.8, 0.1, 1.5):.2f}×",
         "Arithmetic": f"{operations_factor(0.8, 12, 0.1):.2f}×",
@@ -71,7 +71,7 @@ def test_the_figures_beside_the_chart() -> None:
         ("0", "0", "1", "no γ pays"),
     ],
 )
-def test_the_sentence_at_the_ends(alpha: str, c: str, v: str, says: str) -> None:
+def test_speed_sentence_at_the_ends(alpha: str, c: str, v: str, says: str) -> None:
     app = page_of("speed", speed_alpha=alpha, speed_c=c, speed_v=v)
     assert says in words(app)
     assert "inf" not in shown(app)["With an oracle"]
@@ -84,7 +84,7 @@ def test_the_sentence_at_the_ends(alpha: str, c: str, v: str, says: str) -> None
     )
 
 
-def test_a_link_s_third_decimal_is_shown_and_a_tie_is_no_loss() -> None:
+def test_shows_three_decimals_and_calls_a_tie_as_fast() -> None:
     app = page_of("speed", speed_alpha="0.759", speed_c="0.294", speed_v="1", speed_gamma="10")
     assert app.slider(key="speed_c").proto.format == "%.3f"
     assert app.slider(key="speed_alpha").proto.format == "%.3f"
@@ -96,7 +96,7 @@ def test_a_link_s_third_decimal_is_shown_and_a_tie_is_no_loss() -> None:
 
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("end", ["min", "max"])
-def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
+def test_survives_sliders_at_their_ends(tab: str, end: str) -> None:
     app = page_of("speed", speed_tab=tab)
     assert not unexplained(app)
     for name in ("alpha", "c", "v", "gamma"):
@@ -105,7 +105,7 @@ def test_no_setting_breaks_a_tab(tab: str, end: str) -> None:
     assert charts(sound(app.run()))
 
 
-def test_values_out_of_range_in_the_link() -> None:
+def test_ignores_link_values_out_of_range() -> None:
     app = page_of("speed", speed_alpha="7", speed_gamma="-3", speed_c="x", speed_tab="Nothing")
     alpha: Any = app.slider(key="speed_alpha").value
     gamma: Any = app.slider(key="speed_gamma").value
@@ -114,7 +114,7 @@ def test_values_out_of_range_in_the_link() -> None:
     assert "speed_over_gamma" in charts(app)
 
 
-def test_points_open_a_paper_s_row_and_a_run() -> None:
+def test_points_open_rows_of_papers_and_runs() -> None:
     app = page_of("speed", speed_tab="Over α and c")
     data = {each["name"]: each for each in charts(app)["speed_map"]["data"] if "name" in each}
     assert len(data["papers (reported)"]["customdata"]) == len(LEVIATHAN) + 3
@@ -129,10 +129,10 @@ def test_points_open_a_paper_s_row_and_a_run() -> None:
     assert shown(app)["v, a verification"] == f"{figures.v:.2f}"
 
 
-def test_points_beyond_the_map_stand_at_its_edge() -> None:
+def test_points_out_of_range_are_drawn_at_the_edge() -> None:
     points = [
         SpeedupPoint(label=name, alpha=0.6, c=c, speedup=1.2, run_id=name)
-        for name, c in (("copying", 0.0), ("dear draft", 1.7))
+        for name, c in (("copying", 0.0), ("costly draft", 1.7))
     ]
     made: Any = speedup_map(1.0, (0.7, 0.1), runs=points)
     drawn = next(each for each in made.data if each.name == "runs (measured)")
@@ -141,15 +141,15 @@ def test_points_beyond_the_map_stand_at_its_edge() -> None:
     assert "%{customdata[2]" in drawn.hovertemplate
 
 
-def test_a_point_that_is_gone_is_forgotten() -> None:
+def test_forgets_a_point_whose_run_is_gone() -> None:
     app = opened()
-    app.session_state["speed_point"] = "a run let go"
+    app.session_state["speed_point"] = "a deleted run"
     app.switch_page("pages/speed.py")
     app.query_params["speed_tab"] = "Over α and c"
     assert sound(app.run()).selectbox(key="speed_point").value is None
 
 
-def test_a_run_of_this_session_is_a_point() -> None:
+def test_draws_a_run_of_the_session_as_a_point() -> None:
     app = opened(gamma="3", length="24")
     sound(app.button(key="run").click().run())
     until_over(app)
@@ -167,26 +167,26 @@ def test_a_run_of_this_session_is_a_point() -> None:
     assert shown(app)["Speedup, observed"] == f"{figures.speedup_observed:.2f}×"
 
 
-def test_the_recursion_beside_its_closed_form() -> None:
+def test_recursion_matches_the_closed_form() -> None:
     app = page_of("speed", speed_tab="Tokens a round", speed_gamma="3")
     table = app.dataframe[0].value
     assert list(table["recursion"]) == pytest.approx(list(accepted_from(0.7, 3)))
     assert list(table["closed form"]) == pytest.approx(list(table["recursion"]))
 
 
-def test_the_papers_rows_are_all_there() -> None:
+def test_shows_all_rows_of_the_papers() -> None:
     app = page_of("speed", speed_tab="What papers measured")
     leviathan, chinchilla = (each.value for each in app.dataframe)
     assert list(leviathan["measured"]) == [row.measured for row in LEVIATHAN]
     assert list(chinchilla["α, implied"].round(3)) == [0.724, 0.748, 0.851]
     assert app.dataframe[0].proto.columns.count("%.2f") == 3
-    assert "Copying is not reported for conversation." in words(app)
+    assert "For conversation, no result for copying is reported." in words(app)
     axis = charts(app)["speed_papers"]["layout"]["yaxis"]
     assert axis["automargin"]
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_a_change_is_answered_at_once(tab: str) -> None:
+def test_rerun_after_a_change_is_fast(tab: str) -> None:
     app = page_of("speed", speed_tab=tab)
 
     def change(app: AppTest, turn: int) -> None:

@@ -1,4 +1,4 @@
-"""What the figures of speed draw is what the library says."""
+"""The charts of the Speed page match the library."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_both_curves_over_gamma() -> None:
 
 
 @pytest.mark.parametrize("verify_cost", [1.0, 1.7])
-def test_the_map_holds_the_best_speedup(verify_cost: float) -> None:
+def test_map_shows_the_best_speedup(verify_cost: float) -> None:
     made: Any = speedup_map(verify_cost, (0.7, 0.1), POINTS[:1], POINTS[1:])
     heat = made.data[0]
     for row, column in ((0, 0), (20, 30), (45, 10), (59, 59)):
@@ -53,7 +53,7 @@ def test_the_map_holds_the_best_speedup(verify_cost: float) -> None:
     assert heat.z.shape == (60, 60)
 
 
-def test_lines_stand_where_the_best_gamma_changes() -> None:
+def test_boundaries_are_where_the_best_gamma_changes() -> None:
     made: Any = speedup_map(1.0, (0.7, 0.1))
     for name, level in (("break-even", 1), ("best γ reaches", 2)):
         line = next(each for each in made.data if (each.name or "").startswith(name))
@@ -65,7 +65,7 @@ def test_lines_stand_where_the_best_gamma_changes() -> None:
     assert list(equal.x) == list(equal.y)
 
 
-def test_points_open_what_they_are() -> None:
+def test_points_carry_their_ids() -> None:
     made: Any = speedup_map(1.0, (0.7, 0.0), POINTS[:1], POINTS[1:])
     assert trace(made, "papers").customdata[0][0] == "a"
     runs = trace(made, "runs (measured")
@@ -77,7 +77,7 @@ def test_points_open_what_they_are() -> None:
     ]
 
 
-def test_the_map_is_quick() -> None:
+def test_map_is_fast() -> None:
     spent = []
     for _ in range(5):
         began = time.process_time()
@@ -86,7 +86,7 @@ def test_the_map_is_quick() -> None:
     assert min(spent) < 0.15
 
 
-def test_tokens_over_gamma_with_their_ceiling() -> None:
+def test_tokens_over_gamma_with_their_limit() -> None:
     made: Any = tokens_over_gamma(0.75, 5)
     assert made.data[0].y == pytest.approx([expected_tokens(0.75, gamma) for gamma in range(25)])
     assert made.layout.shapes[0].y0 == 4.0
@@ -94,7 +94,7 @@ def test_tokens_over_gamma_with_their_ceiling() -> None:
     assert not endless.layout.shapes
 
 
-def test_expected_beside_measured() -> None:
+def test_measured_over_expected() -> None:
     made: Any = expected_and_measured(POINTS)
     points = trace(made, "papers")
     assert (list(points.x), list(points.y)) == ([2.0], [1.8])  # the second has no expectation
@@ -103,7 +103,7 @@ def test_expected_beside_measured() -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 @pytest.mark.parametrize("cost", [0.0, 1.0])
-def test_the_ends_are_drawn(alpha: float, cost: float) -> None:
+def test_draws_extreme_values(alpha: float, cost: float) -> None:
     for made in (
         speedup_over_gamma(alpha, cost, 1.0, 0),
         speedup_map(3.0, (alpha, cost)),

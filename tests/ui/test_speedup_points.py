@@ -1,4 +1,4 @@
-"""Runs and rows as points on the map."""
+"""Runs and rows of papers as points on the map."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from specviz.ui.theory.speed.speedup_points import (
 )
 
 
-def test_a_run_stands_where_it_was_measured() -> None:
+def test_point_of_a_run_has_its_measured_values() -> None:
     shown = dataclasses.replace(recorded_run(), id="abcdef12")
     (point,) = run_points([shown])
     figures = shown.figures
@@ -29,23 +29,23 @@ def test_a_run_stands_where_it_was_measured() -> None:
 
 
 @pytest.mark.parametrize("missing", ["c", "speedup_observed"])
-def test_a_run_that_was_not_timed_has_no_point(missing: str) -> None:
+def test_untimed_run_has_no_point(missing: str) -> None:
     known = recorded_run()
     figures = dataclasses.replace(known.figures, **{missing: None})
     assert run_points([dataclasses.replace(known, figures=figures)]) == []
 
 
-def test_without_odds_alpha_is_what_was_observed() -> None:
+def test_known_alpha_falls_back_to_the_observed_one() -> None:
     known = recorded_run()
     figures = dataclasses.replace(known.figures, alpha_expected=None)
     assert known_alpha(dataclasses.replace(known, figures=figures)) == figures.alpha_observed
 
 
-def test_without_runs_the_recorded_one_stands_in() -> None:
+def test_session_runs_fall_back_to_the_recorded_run() -> None:
     assert [each.id for each in session_runs(History())] == ["recorded"]
 
 
-def test_rows_of_papers() -> None:
+def test_points_of_papers_match_their_rows() -> None:
     assert [point.speedup for point in leviathan_points()] == [row.measured for row in LEVIATHAN]
     for point, row in zip(chinchilla_points(), CHINCHILLA, strict=True):
         assert speedup(point.alpha, CHINCHILLA_GAMMA, point.c) == pytest.approx(row.speedup)

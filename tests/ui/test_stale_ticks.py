@@ -1,4 +1,4 @@
-"""A timer of a page that was left reaches the server no more; all else does."""
+"""Timers of a page that was left are dropped; everything else passes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from specviz.ui.stale_ticks import StaleTicks
 
 
 def asked(page: str, *, timer: bool = False) -> bytes:
-    said = BackMsg()
-    said.rerun_script.page_script_hash = page
-    said.rerun_script.is_auto_rerun = timer
-    return said.SerializeToString()
+    message = BackMsg()
+    message.rerun_script.page_script_hash = page
+    message.rerun_script.is_auto_rerun = timer
+    return message.SerializeToString()
 
 
-def passed_on(*said: bytes | None, kind: str = "websocket") -> list[bytes | None]:
-    """What Streamlit hears of what a browser said."""
-    waiting: list[Message] = [{"type": "websocket.receive", "bytes": each} for each in said]
+def passed_on(*messages: bytes | None, kind: str = "websocket") -> list[bytes | None]:
+    """Return the messages that reach Streamlit."""
+    waiting: list[Message] = [{"type": "websocket.receive", "bytes": each} for each in messages]
     waiting.append({"type": "websocket.disconnect"})
-    heard: list[bytes | None] = []
+    received: list[bytes | None] = []
 
     async def streamlits(_scope: Scope, receive: Receive, _send: Send) -> None:
         while (message := await receive())["type"] != "websocket.disconnect":
-            heard.append(message["bytes"])
+            received.append(message["bytes"])
 
     async def receive() -> Message:
         return waiting.pop(0)
@@ -35,22 +35,22 @@ def passed_on(*said: bytes | None, kind: str = "websocket") -> list[bytes | None
     async def send(_message: Message) -> None: ...
 
     asyncio.run(StaleTicks(streamlits)({"type": kind}, receive, send))
-    return heard
+    return received
 
 
 def test_a_timer_of_the_page_that_was_left_is_dropped() -> None:
     first, timer, second = asked("a"), asked("a", timer=True), asked("b")
     of_second = asked("b", timer=True)
-    heard = passed_on(first, timer, second, timer, of_second, timer)
-    assert heard == [first, timer, second, of_second]
+    received = passed_on(first, timer, second, timer, of_second, timer)
+    assert received == [first, timer, second, of_second]
 
 
-def test_who_goes_back_is_followed_again() -> None:
+def test_timers_pass_after_going_back() -> None:
     there, back, timer = asked("b"), asked("a"), asked("a", timer=True)
     assert passed_on(asked("a"), there, back, timer)[-1] == timer
 
 
-def test_a_page_that_the_server_opens_by_itself_is_followed_after_a_moment(
+def test_timers_of_a_page_opened_by_the_server_pass_after_a_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     timer = asked("a", timer=True)
@@ -59,10 +59,10 @@ def test_a_page_that_the_server_opens_by_itself_is_followed_after_a_moment(
 
 
 @pytest.mark.parametrize("odd", [None, b"", b"\xff\xff\xff", asked("", timer=True)])
-def test_what_is_no_timer_of_a_page_passes(odd: bytes | None) -> None:
+def test_other_messages_pass(odd: bytes | None) -> None:
     assert passed_on(odd, asked("a"), odd) == [odd, asked("a"), odd]
 
 
-def test_other_requests_pass_as_they_are() -> None:
+def test_other_requests_pass_unchanged() -> None:
     timer = asked("a", timer=True)
     assert passed_on(asked("a"), asked("b"), timer, kind="http")[-1] == timer

@@ -1,4 +1,4 @@
-"""A tab of the browser: it keeps its place in the worker's queue while it lives."""
+"""A browser tab is kept by the worker while it is open, and released afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.worker.parent.client import Worker
 
 
 class Onlooker(Worker):
-    """It notes what is kept and released."""
+    """A worker that records releases."""
 
     released: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
@@ -42,11 +42,11 @@ def test_the_tab_is_kept_and_released(onlooker: Onlooker, monkeypatch: pytest.Mo
 def page_of_a_tab() -> None:
     from specviz.ui.session import worker as session_worker
 
-    session_worker._the_tab.clear()  # as Streamlit does when a session's connection breaks off
+    session_worker._the_tab.clear()  # as Streamlit does when a session's connection breaks
     session_worker.this_tab()
 
 
-def test_a_tab_whose_connection_broke_off_is_the_same_when_it_comes_back(
+def test_a_tab_keeps_its_id_after_its_connection_broke(
     onlooker: Onlooker,
 ) -> None:
     assert not AppTest.from_function(page_of_a_tab).run().run().exception

@@ -1,4 +1,4 @@
-"""What a tab shows is there again after a reload, and for no other tab."""
+"""A tab's state is restored after a reload, and not for another tab."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabs, "_CLOSING_SECONDS", 0.05)
 
 
-def test_only_a_tab_that_is_gone_is_taken_up() -> None:
+def test_only_a_closed_tab_is_restored() -> None:
     held = Tabs()
     held.keep("key", "tab", "shown")
     assert held.take("key") is None
@@ -27,7 +27,7 @@ def test_only_a_tab_that_is_gone_is_taken_up() -> None:
     assert held.take("key") is None  # it is open again
 
 
-def test_a_broken_connection_that_comes_back_keeps_its_place() -> None:
+def test_a_reconnected_tab_is_not_restored_elsewhere() -> None:
     held = Tabs()
     held.keep("key", "tab", "shown")
     held.leave("tab")
@@ -35,7 +35,9 @@ def test_a_broken_connection_that_comes_back_keeps_its_place() -> None:
     assert held.take("key") is None
 
 
-def test_the_new_page_waits_for_the_old_one_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reloaded_page_waits_for_the_old_connection_to_close(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tabs, "_CLOSING_SECONDS", 10.0)
     held = Tabs()
     held.keep("key", "tab", "shown")
@@ -45,7 +47,7 @@ def test_the_new_page_waits_for_the_old_one_to_be_gone(monkeypatch: pytest.Monke
     leaving.join()
 
 
-def test_it_is_kept_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     held = Tabs()
     held.keep("key", "tab", "shown")
     held.leave("tab")
@@ -55,7 +57,7 @@ def test_it_is_kept_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert held.take("key") is None
 
 
-def test_what_is_under_way_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_end_with_their_tab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabs, "_GRACE", 0.05)
     held, ended = Tabs(), threading.Event()
     held.end_with("tab", ended.set)

@@ -1,4 +1,4 @@
-"""Settings that go from one page into the controls of another: no warning from Streamlit."""
+"""Settings that one page puts into another page's controls cause no Streamlit warning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_A_PLAN = {"compare_length": 32, "compare_seed": 4, "compare_ignore_eos": Fals
              "compare_prompt": "x", "compare_repeats": 2}  # fmt: skip
 
 
-class Heard(logging.Handler):
+class LogCollector(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.words: list[str] = []
@@ -29,10 +29,10 @@ class Heard(logging.Handler):
 
 
 @pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What Streamlit says of widgets; it says the like once a process, so that is forgotten."""
+def warnings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Collect Streamlit's widget warnings, including those it logs once per process."""
     monkeypatch.setattr(policies, "_shown_default_value_warning", False)
-    handler = Heard()
+    handler = LogCollector()
     policies._LOGGER.addHandler(handler)
     yield handler.words
     policies._LOGGER.removeHandler(handler)
@@ -43,7 +43,7 @@ def at_page(app: AppTest, name: str) -> AppTest:
     return sound(app.run())
 
 
-def test_settings_that_go_from_page_to_page(heard: list[str]) -> None:
+def test_settings_move_between_pages_without_warnings(warnings: list[str]) -> None:
     kept = save_run(Library(), make_trace(config=RunConfig(gamma=3, max_new_tokens=40)))
     app = opened(run=kept)
     sound(app.button(key="use_opened").click().run())  # Runs to Watch
@@ -51,12 +51,12 @@ def test_settings_that_go_from_page_to_page(heard: list[str]) -> None:
     at_page(app, "compare")
     app.slider(key="compare_length").set_value(24)
     sound(app.slider(key="compare_repeats").set_value(3).run())
-    app.session_state["compare_lanes"] = ["gamma=3", "gamma=4"]  # as Runs puts them there
+    app.session_state["compare_lanes"] = ["gamma=3", "gamma=4"]  # as Runs does
     at_page(app, "runs")
     at_page(app, "compare")
     assert app.slider(key="compare_length").value == 24
-    for name, value in OF_A_PLAN.items():  # as a kept comparison puts them into the controls
+    for name, value in OF_A_PLAN.items():  # as a saved comparison does
         app.session_state[name] = value
     sound(app.run())
     assert app.slider(key="compare_repeats").value == 2
-    assert heard == []
+    assert warnings == []

@@ -1,4 +1,4 @@
-"""The charts on bias draw the library's numbers."""
+"""The charts of the Bias or speed page match the library."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_areas_split_the_distance(epsilon: float) -> None:
     )
 
 
-def test_the_plane_has_its_line_and_its_points() -> None:
+def test_plane_has_its_front_and_points() -> None:
     marks = [
         ExactPoint(name="one", reject=0.1, bias=0.2),
         ExactPoint(name="two", reject=0.3, bias=0.25),
@@ -49,14 +49,14 @@ def test_the_plane_has_its_line_and_its_points() -> None:
     plane: Any = pareto_plane(0.3, marks, [landing])
     drawn = traces(plane)
     assert (drawn["Pareto front"].x, drawn["Pareto front"].y) == ((0.3, 0.0), (0.0, 0.3))
-    assert drawn["no rule gets here"].fill == "toself"
+    assert drawn["impossible for any rule"].fill == "toself"
     assert (drawn["exact"].x, drawn["exact"].y) == ((0.1, 0.3), (0.2, 0.25))
     assert drawn["exact"].textposition == ("middle right", "middle left")  # room at the edge
     assert drawn["simulated, 95 %"].error_y.array == (0.01,)
     assert plane.layout.xaxis.range[1] > 0.3
 
 
-def test_marks_that_lie_together_share_a_label_and_the_corner() -> None:
+def test_overlapping_points_share_a_label_and_hide_corner_labels() -> None:
     ends = (("ε 1, OPT", 0.0), ("ε 1, UNO", 0.003), ("lenience 0.8", 0.0), ("threshold 1", 0.2))
     marks = [ExactPoint(name=name, reject=reject, bias=0.3 - reject) for name, reject in ends]
     plane: Any = pareto_plane(0.3, marks)
@@ -70,27 +70,27 @@ def test_marks_that_lie_together_share_a_label_and_the_corner() -> None:
     assert "lossless" not in {each.text for each in plane.layout.annotations}
 
 
-def test_equal_models_have_a_plane_without_a_triangle() -> None:
+def test_identical_models_have_no_triangle() -> None:
     plane: Any = pareto_plane(0.0, [ExactPoint(name="all", reject=0.0, bias=0.0)])
     assert plane.layout.annotations == ()
-    assert not traces(plane)["no rule gets here"].showlegend
+    assert not traces(plane)["impossible for any rule"].showlegend
     assert plane.layout.xaxis.range[1] > 0.01
 
 
-def test_real_tokens_are_dots() -> None:
-    dots = Dots(reject=[0.5, 1.0], bias=[0.5, 0.1], words=["a", "b"])
+def test_draws_real_tokens_as_dots() -> None:
+    dots = Dots(reject=[0.5, 1.0], bias=[0.5, 0.1], tooltips=["a", "b"])
     drawn = traces(pareto_plane(1.0, dots=dots, unit=", relative"))
     assert drawn["tokens of the run"].x == (0.5, 1.0)
     assert drawn["tokens of the run"].text == ("a", "b")
 
 
-def test_laws_stand_beside_the_target() -> None:
+def test_draws_emitted_distributions_beside_the_target() -> None:
     drawn = traces(distribution_chart(REF5.labels, REF5.target, {"UNO": (0.2,) * 5}))
     assert drawn["target"].y == REF5.target
     assert drawn["UNO"].y == (0.2,) * 5
 
 
-def test_blocks_and_drafts_draw_their_curves() -> None:
+def test_block_and_drafts_charts_draw_their_curves() -> None:
     counts = blocks.accepted_curves(*PAIR, 4)
     drawn = traces(blocks_chart(counts))
     assert drawn["block verification"].y == counts.block
@@ -99,7 +99,7 @@ def test_blocks_and_drafts_draw_their_curves() -> None:
     curves = multidraft.acceptance_curves(*PAIR, 5)
     lines = traces(drafts_chart(curves))
     assert lines["K-SEQ"].y == curves.k_sequential
-    assert lines["the most possible"].y == curves.optimal
+    assert lines["upper bound"].y == curves.optimal
     assert lines["recursive rejection"].y == curves.recursive
     assert lines["without replacement"].y == curves.without_replacement
     assert lines["draft's top k"].y == curves.top

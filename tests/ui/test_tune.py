@@ -1,4 +1,4 @@
-"""The page Tune without a browser: what is asked, and what is made of the answer."""
+"""The Tune page without a browser: questions, answers and kept runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from specviz.ui.session.background_jobs import the_job_queue
 from tests.traces import full_trace, make_trace
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts
-from tests.ui.tune_jobs import ScoringMaker, put_maker, told
+from tests.ui.tune_jobs import ScoringMaker, page_text, put_maker
 
 TABS = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
 
@@ -43,10 +43,10 @@ def tune_page(**link: str) -> AppTest:
 
 
 def ask(app: AppTest) -> Any:
-    """Press the button, and wait for the end of the work."""
+    """Press the button and wait until the job ends."""
     sound(app.button(key="tune_ask").click().run())
     work: Any = the_job_queue().newest("tune")
-    assert work is not None, told(app)
+    assert work is not None, page_text(app)
     assert work.wait(60)
     sound(app.run())
     return work
@@ -65,14 +65,14 @@ def at(app: AppTest, tab: str) -> AppTest:
 
 
 @pytest.mark.usefixtures("use")
-def test_before_anything_is_asked_every_tab_says_what_to_do() -> None:
+def test_every_tab_explains_itself_before_the_first_question() -> None:
     for tab in TABS:
         app = tune_page(tune_tab=tab)
-        assert any(word in told(app) for word in ("Press *Work it out*", "No kept run", "No run"))
+        assert any(phrase in page_text(app) for phrase in ("Press *Compute*", "No kept run"))
         assert not charts(app)
 
 
-def test_the_controls_are_the_question(use: Callable[..., ScoringMaker]) -> None:
+def test_controls_set_the_question(use: Callable[..., ScoringMaker]) -> None:
     maker = use(ScoringMaker())
     app = tune_page(tune_length="64", tune_top_k="20", tune_top_p="0.9", tune_seed="7")
     question = asked(app)
@@ -89,28 +89,28 @@ def test_the_controls_are_the_question(use: Callable[..., ScoringMaker]) -> None
     assert question.text is None
 
 
-def test_a_temperature_that_is_asked_about_joins_the_map(use: Callable[..., ScoringMaker]) -> None:
+def test_chosen_temperature_is_added_to_the_map(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker())
     app = tune_page(tune_temperature="1.3")
     assert asked(app).temperatures == (0.0, 0.4, 0.7, 1.0, 1.3)
     assert "1.3" in charts(app)["tune_map"]["layout"]["yaxis"]["ticktext"]
-    assert "At temperature 1.3" in told(app)
+    assert "At temperature 1.3" in page_text(app)
 
 
 def refused(app: AppTest, words: str) -> None:
     sound(app.button(key="tune_ask").click().run())
-    assert words in told(app)
+    assert words in page_text(app)
     assert the_job_queue().newest("tune") is None
 
 
-def test_an_empty_prompt_is_refused(use: Callable[..., ScoringMaker]) -> None:
+def test_refuses_an_empty_prompt(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker())
     app = tune_page()
     sound(app.text_area(key="tune_prompt").set_value("  ").run())
     refused(app, "The prompt is empty.")
 
 
-def test_pasted_text_is_scored_as_it_is(use: Callable[..., ScoringMaker]) -> None:
+def test_scores_pasted_text_unchanged(use: Callable[..., ScoringMaker]) -> None:
     maker = use(ScoringMaker())
     app = tune_page(tune_source="Pasted text")
     refused(app, "There is no text.")
@@ -119,11 +119,11 @@ def test_pasted_text_is_scored_as_it_is(use: Callable[..., ScoringMaker]) -> Non
     assert question.text == "One day a cat sat down."
     assert [each.text for each in maker.studies] == [question.text]
     assert question.labels == ("draft model",) or len(question.lanes) == 1  # nothing to copy from
-    assert "not the target's words under this law" in told(app)
+    assert "The target did not write this text" in page_text(app)
     keys = {each.key for each in app.button}
     assert not keys & {"tune_watch", "tune_measure"}
     beside = [each.value for each in at(app, "Along the text").caption if "min(1," in each.value]
-    assert beside[0].endswith("odds are of this text, not of a run.")
+    assert beside[0].endswith("apply to this text, not to a run.")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_pasted_text_is_scored_as_it_is(use: Callable[..., ScoringMaker]) -> Non
         (b"no json", "line 1"),
     ],
 )
-def test_a_file_that_is_no_suite_is_refused(
+def test_refuses_an_invalid_suite_file(
     use: Callable[..., ScoringMaker], content: bytes, words: str
 ) -> None:
     use(ScoringMaker())
@@ -145,7 +145,7 @@ def test_a_file_that_is_no_suite_is_refused(
     refused(app, words)
 
 
-def test_a_file_of_prompts_is_asked_about_by_kind(use: Callable[..., ScoringMaker]) -> None:
+def test_scores_a_file_of_prompts_by_kind(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker())
     app = tune_page(tune_source="A file of mine", tune_lookup="false")
     lines = '{"prompt": "One day", "kind": "<b>x</b>"}\n{"prompt": "Tom", "kind": "list"}\n'
@@ -159,12 +159,12 @@ def test_a_file_of_prompts_is_asked_about_by_kind(use: Callable[..., ScoringMake
     ]  # fmt: skip
 
 
-def test_the_presets_are_a_source(use: Callable[..., ScoringMaker]) -> None:
+def test_scores_the_presets(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker())
     assert len(asked(tune_page(tune_source="The presets")).items) > 5
 
 
-def test_further_drafts_are_candidates_of_the_same_target(
+def test_further_drafts_become_candidates_for_the_same_target(
     use: Callable[..., ScoringMaker],
 ) -> None:
     use(ScoringMaker())
@@ -176,7 +176,7 @@ def test_further_drafts_are_candidates_of_the_same_target(
     assert [each.config.drafter for each in lanes] == ["model", "model", "model", "prompt-lookup"]
 
 
-def test_costs_of_another_machine_are_taken(use: Callable[..., ScoringMaker]) -> None:
+def test_uses_costs_of_another_machine(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker(has_costs=False))
     app = tune_page(tune_given="true", tune_c="0.01", tune_v="1.0", tune_lookup="false")
     work = ask(app)
@@ -184,13 +184,13 @@ def test_costs_of_another_machine_are_taken(use: Callable[..., ScoringMaker]) ->
     ratio = work.answer.best[1].speedup / work.answer.best[1].tau
     assert ratio == pytest.approx(1 / (1 + 0.01 * work.answer.best[1].gamma), rel=0.01)
     sound(app.number_input(key="tune_c").set_value(0.02).run())
-    assert "The settings have changed since" in told(app)
+    assert "The settings have changed" in page_text(app)
 
 
 # -- the answer
 
 
-def test_the_answer_is_drawn_in_every_tab(use: Callable[..., ScoringMaker]) -> None:
+def test_draws_the_answer_in_every_tab(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker())
     app = tune_page(tune_lookup="false")
     work = ask(app)
@@ -199,7 +199,7 @@ def test_the_answer_is_drawn_in_every_tab(use: Callable[..., ScoringMaker]) -> N
     numbers = drawn["tune_map"]["data"][1]
     assert len(numbers["text"]) == 16 * 4
     assert f"{best.speedup:.2f}" in numbers["text"]
-    assert f"with γ {best.gamma}:" in told(app)
+    assert f"with γ {best.gamma}:" in page_text(app)
     assert set(drawn) == {"tune_map", "tune_gammas"}
     drafts = at(app, "Which draft?")
     assert "tune_candidates" in charts(drafts)
@@ -211,50 +211,50 @@ def test_the_answer_is_drawn_in_every_tab(use: Callable[..., ScoringMaker]) -> N
     engine = at(app, "Your engine")
     for wanted in settings_for(*work.answer.best):
         sound(engine.segmented_control(key="tune_engine").set_value(wanted.engine).run())
-        assert f"Names as in the sources of {wanted.engine}" in told(engine)
+        assert f"from the source code of {wanted.engine}" in page_text(engine)
         assert [each.value for each in engine.code] == [each.text for each in wanted.snippets]
 
 
 def odds_text(app: AppTest) -> dict[str, Any]:
-    """What was sent to the browser."""
+    """Return the data sent to the browser."""
     return json.loads(app.get("bidi_component")[0].proto.json)
 
 
-def test_changed_settings_are_told(use: Callable[..., ScoringMaker]) -> None:
+def test_marks_results_of_previous_settings(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker())
     app = tune_page()
     ask(app)
-    assert "have changed since" not in told(app)
+    assert "settings have changed" not in page_text(app)
     sound(app.slider(key="tune_length").set_value(64).run())
-    assert "The settings have changed since" in told(app)
-    assert charts(app)  # what stands there stays
+    assert "settings have changed" in page_text(app)
+    assert charts(app)  # the previous results are still shown
     sound(app.slider(key="tune_length").set_value(128).run())
-    assert "have changed since" not in told(app)
+    assert "settings have changed" not in page_text(app)
 
 
 def choose(app: AppTest, *cells: tuple[int, float]) -> AppTest:
-    """Press cells, as the browser would."""
+    """Select cells, as the browser would."""
     points = [{"customdata": [gamma, temperature]} for gamma, temperature in cells]
     app.session_state["tune_map"] = {"selection": {"points": points}}
     return sound(app.run())
 
 
-def test_a_cell_is_chosen(use: Callable[..., ScoringMaker]) -> None:
+def test_selects_cells(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker())
     app = tune_page()
     best = ask(app).answer.best[1]
-    assert f"**γ {best.gamma}, temperature {best.temperature:g}:**" in told(app)
-    assert app.button(key="tune_measure").label == "Measure the best of each temperature"
+    assert f"**γ {best.gamma}, temperature {best.temperature:g}:**" in page_text(app)
+    assert app.button(key="tune_measure").label == "Measure the best cell of each temperature"
     choose(app, (9, 0.4))
-    assert "**γ 9, temperature 0.4:**" in told(app)
+    assert "**γ 9, temperature 0.4:**" in page_text(app)
     assert app.button(key="tune_measure").label == "Measure it"
     choose(app, (9, 0.4), (3, 1.0))
     assert app.button(key="tune_measure").label == "Measure these 2"
-    choose(app, (99, 0.4))  # of a map that is gone
-    assert f"**γ {best.gamma}," in told(app)
+    choose(app, (99, 0.4))  # a cell of an older map
+    assert f"**γ {best.gamma}," in page_text(app)
 
 
-def test_a_chosen_cell_is_taken_to_watch(use: Callable[..., ScoringMaker]) -> None:
+def test_opens_the_chosen_cell_on_watch(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker())
     app = tune_page(tune_length="64", tune_top_k="11")
     sound(app.text_area(key="tune_prompt").set_value("One *day*").run())
@@ -270,7 +270,7 @@ def test_a_chosen_cell_is_taken_to_watch(use: Callable[..., ScoringMaker]) -> No
     assert app.text_area(key="prompt").value == "One *day*"
 
 
-def test_chosen_cells_are_measured(use: Callable[..., ScoringMaker]) -> None:
+def test_measures_the_chosen_cells(use: Callable[..., ScoringMaker]) -> None:
     maker = use(ScoringMaker())
     app = tune_page()
     ask(app)
@@ -290,7 +290,7 @@ def test_chosen_cells_are_measured(use: Callable[..., ScoringMaker]) -> None:
     assert [each["x"] for each in marked] == [[1, 2]]
 
 
-def test_candidates_race(use: Callable[..., ScoringMaker]) -> None:
+def test_races_the_first_candidates(use: Callable[..., ScoringMaker]) -> None:
     def speed(order: Any) -> float:
         return 1.2 if order.config.drafter == "model" else 1.8
 
@@ -302,40 +302,39 @@ def test_candidates_race(use: Callable[..., ScoringMaker]) -> None:
     assert work.wait(60)
     sound(app.run())
     assert work.error is None
-    assert "Fastest when measured: prompt lookup with γ" in told(app)
+    assert "Fastest when measured: prompt lookup with γ" in page_text(app)
     assert app.table[-1].value["candidate"].iloc[0] == "prompt lookup"
 
 
-def test_an_impossible_text_is_told(use: Callable[..., ScoringMaker]) -> None:
+def test_warns_about_an_impossible_text(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker(impossible=2))
     app = tune_page(tune_source="Pasted text")
     sound(app.text_area(key="tune_text").set_value("One day").run())
     ask(app)
-    assert "This text is impossible under this law" in told(app)
+    assert "The target cannot write this text" in page_text(app)
     assert not charts(app)
-    assert "the target never writes its token 3" in told(at(app, "Along the text"))
-    assert "no speedup" in told(at(app, "Which draft?")) or "No candidate" in told(app)
-    assert "As soon as there is advice" in told(at(app, "Your engine"))
+    assert "token 3 has probability 0" in page_text(at(app, "Along the text"))
+    assert "no speedup" in page_text(at(app, "Which draft?")) or "No candidate" in page_text(app)
+    assert "No advice yet" in page_text(at(app, "Your engine"))
 
 
-def test_without_step_costs_there_is_no_speedup(use: Callable[..., ScoringMaker]) -> None:
+def test_no_speedup_without_step_costs(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker(has_costs=False))
     app = tune_page()
     ask(app)
-    assert "the step costs, and so the speedups, are still missing" in told(app)
+    assert "step costs, which are still missing" in page_text(app)
     for tab in TABS:
         at(app, tab)
 
 
-def test_tokens_that_look_like_markup_stay_text(use: Callable[..., ScoringMaker]) -> None:
+def test_tokens_with_markup_stay_text(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker(words="<b>*x*</b>"))
     app = tune_page(tune_tab="Along the text")
     ask(app)
     assert odds_text(app)["texts"][0] == "<b>*x*</b>0"
 
 
-def test_another_question_has_other_candidates(use: Callable[..., ScoringMaker]) -> None:
-    """The one that was chosen may be gone."""
+def test_replaces_a_chosen_candidate_that_is_gone(use: Callable[..., ScoringMaker]) -> None:
     use(ScoringMaker())
     app = tune_page()
     ask(app)
@@ -349,23 +348,25 @@ def test_another_question_has_other_candidates(use: Callable[..., ScoringMaker])
     assert charts(app)["tune_map"]
 
 
-# -- works that end otherwise
+# -- jobs that fail or are stopped
 
 
-def test_an_error_is_told_and_asking_again_works(use: Callable[..., ScoringMaker]) -> None:
+def test_shows_an_error_and_recovers_with_the_next_question(
+    use: Callable[..., ScoringMaker],
+) -> None:
     use(ScoringMaker(error=SpecvizError("The worker *ended*.", remedy="Start again.")))
     app = tune_page()
     ask(app)
-    assert "The worker *ended*. Start again." in told(app)
-    assert "too short" not in told(app)
-    assert "No text is long enough" not in told(app)
+    assert "The worker *ended*. Start again." in page_text(app)
+    assert "too short" not in page_text(app)
+    assert "No text is long enough" not in page_text(app)
     use(ScoringMaker())
     ask(app)
-    assert "ended" not in told(app)
+    assert "ended" not in page_text(app)
     assert charts(app)
 
 
-def test_it_can_be_stopped_from_its_page(use: Callable[..., ScoringMaker]) -> None:
+def test_job_can_be_stopped_on_its_page(use: Callable[..., ScoringMaker]) -> None:
     maker = use(ScoringMaker(held=True))
     app = tune_page()
     sound(app.button(key="tune_ask").click().run())
@@ -373,12 +374,12 @@ def test_it_can_be_stopped_from_its_page(use: Callable[..., ScoringMaker]) -> No
     wait_until(lambda: bool(maker.studies))
     sound(app.run())
     assert "0 of 8" in str([each.proto.text for each in app.get("progress")])
-    assert "It is being worked out." in told(app)
+    assert "In progress." in page_text(app)
     sound(app.button(key="stop_tune").click().run())
     assert work.wait(10)
     sound(app.run())
-    assert "It was stopped." in told(app)
-    assert "No text is long enough" not in told(app)
+    assert "Stopped. Partial results are shown." in page_text(app)
+    assert "No text is long enough" not in page_text(app)
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
@@ -388,7 +389,7 @@ def wait_until(true: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.01)
 
 
-def test_it_goes_on_when_its_page_is_left_and_the_line_leads_back(
+def test_continues_after_leaving_the_page_and_the_link_opens_it(
     use: Callable[..., ScoringMaker],
 ) -> None:
     maker = use(ScoringMaker(held=True))
@@ -409,7 +410,7 @@ def keep(trace: Trace, **fields: Any) -> str:
     return save_run(Library(), trace, **fields)
 
 
-def test_a_run_is_chosen_and_looked_into() -> None:
+def test_analyses_a_chosen_run() -> None:
     keep(full_trace(), name="first")
     keep(replace(full_trace(), config=replace(full_trace().config, gamma=7)), name="*second*")
     app = tune_page(tune_tab="A run")
@@ -418,18 +419,18 @@ def test_a_run_is_chosen_and_looked_into() -> None:
     assert "γ 7" in box.options[0]
     sound(box.select_index(1).run())
     assert "tune_waterfall" in charts(app)
-    said = told(app)
-    assert "**Textbook**" in said
-    assert "**Observed**" in said
-    assert "Acceptance along its text" in said
+    shown = page_text(app)
+    assert "**Textbook**" in shown
+    assert "**Observed**" in shown
+    assert "Acceptance along the text" in shown
     names = list(app.table[0].value["figure"])
     assert "mean\\_acceptance\\_length" in names
     sound(app.segmented_control(key="tune_figures_of").set_value("TensorRT-LLM").run())
     assert list(app.table[0].value["figure"]) == ["avg\\_decoded\\_tokens\\_per\\_iter"]
 
 
-def test_figures_of_an_engine_that_a_run_lacks() -> None:
-    """SGLang has none of a drafter that does not fill its rounds."""
+def test_falls_back_to_another_engine_without_figures() -> None:
+    """SGLang has no figures for a drafter that does not fill its rounds."""
     lookup = replace(full_trace().config, drafter="prompt-lookup")
     keep(replace(full_trace(), config=lookup), name="copied")
     keep(full_trace(), name="drafted")
@@ -438,68 +439,68 @@ def test_figures_of_an_engine_that_a_run_lacks() -> None:
     sound(app.selectbox(key="tune_run").select_index(1).run())
     assert app.segmented_control(key="tune_figures_of").value != "SGLang"
     assert len(app.table[0].value) > 3
-    assert "does not fill its rounds" in told(app)
-    assert "Its words were not scored, as no draft model proposed" in told(app)
+    assert "rounds vary in length" in page_text(app)
+    assert "Not scored, since the run used no draft model" in page_text(app)
 
 
-def test_a_lossy_run_is_not_offered() -> None:
+def test_does_not_offer_a_lossy_run() -> None:
     lossy = replace(full_trace().config, rule="over-accept", epsilon=0.1)
     keep(replace(full_trace(), config=lossy))
-    assert "No run with a measured speedup is kept yet" in told(tune_page(tune_tab="A run"))
-    assert "No kept run has both yet" in told(tune_page(tune_tab="Ledger"))
+    assert "No kept run has a measured speedup" in page_text(tune_page(tune_tab="A run"))
+    assert "No kept run has both" in page_text(tune_page(tune_tab="Ledger"))
 
 
-def test_a_run_that_was_not_timed_is_not_offered() -> None:
+def test_does_not_offer_an_untimed_run() -> None:
     keep(make_trace(["ar", "aa"], config=RunConfig(gamma=2)))
-    assert "No run with a measured speedup" in told(tune_page(tune_tab="A run"))
+    assert "No kept run has a measured speedup" in page_text(tune_page(tune_tab="A run"))
 
 
-def test_a_run_without_odds_shows_its_rounds() -> None:
+def test_run_without_odds_shows_its_rounds() -> None:
     trace = replace(full_trace(), odds=())
     keep(trace)
     app = tune_page(tune_tab="A run")
-    assert "was kept before its words were scored" in told(app)
+    assert "Not scored when this run was kept" in page_text(app)
     sent = odds_text(app)
     assert set(sent["odds"]) == {None}
     assert sent["ends"] == {"2": "recovered", "6": "bonus"}  # aar, aaa, and a round that is cut
 
 
-def test_a_run_with_odds_shows_them() -> None:
+def test_run_with_odds_shows_them() -> None:
     trace = full_trace()
     odds = tuple(0.25 for _ in trace.token_ids)
     keep(replace(trace, odds=odds))
     app = tune_page(tune_tab="A run")
-    assert "kept before its words were scored" not in told(app)
+    assert "Not scored" not in page_text(app)
     assert set(odds_text(app)["odds"]) == {0.25}
 
 
-def test_a_run_that_is_gone_is_told() -> None:
+def test_a_deleted_run_is_no_longer_offered() -> None:
     run_id = keep(full_trace())
     app = tune_page(tune_tab="A run")
     Library().delete([run_id])
     sound(app.run())
-    assert "No run with a measured speedup" in told(app)
+    assert "No kept run has a measured speedup" in page_text(app)
 
 
-@pytest.mark.parametrize(("count", "words"), [(1, "One run,"), (3, "Of 3 runs"), (6, "Of 6 runs")])
-def test_the_ledger_of_kept_runs(count: int, words: str) -> None:
+@pytest.mark.parametrize(("count", "words"), [(1, "One run,"), (3, "of 3 runs"), (6, "of 6 runs")])
+def test_ledger_of_kept_runs(count: int, words: str) -> None:
     trace = replace(full_trace(), odds=tuple(0.8 for _ in full_trace().token_ids))
     for number in range(count):
         keep(trace, name=f"<b>{number}</b>")
     rows = Library().find(Query())
     assert all(each.summary.speedup_expected for each in rows)
     app = tune_page(tune_tab="Ledger")
-    assert words in told(app)
+    assert words in page_text(app)
     runs = charts(app)["tune_ledger"]["data"][1]
     assert len(runs["x"]) == count
     assert "<b>" not in str(runs["text"])
 
 
-def test_an_error_of_the_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shows_an_error_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     keep(full_trace())
 
     def broken(*_: object) -> None:
         raise SpecvizError("The library is *broken*.", remedy="Mend it.")
 
     monkeypatch.setattr(Library, "open", broken)
-    assert "The library is *broken*." in told(tune_page(tune_tab="A run"))
+    assert "The library is *broken*." in page_text(tune_page(tune_tab="A run"))

@@ -1,4 +1,4 @@
-"""The charts of Tune as functions: what is drawn is what was worked out."""
+"""The charts of Tune match their data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specviz.ui.tune import charts
 from specviz.ui.tune.charts import LedgerPoint, RunPoint
 
 INK = "#123456"
-DRAW: Any = charts  # plotly tells little of what its figures hold
+DRAW: Any = charts  # plotly's types are incomplete
 
 
 def cell(gamma: int, temperature: float, speedup: float | None, **changes: Any) -> Cell:
@@ -49,7 +49,7 @@ def point(**changes: Any) -> RunPoint:
 MAP = surface_of({0.0: [1.4, 0.9, 0.5], 0.7: [1.2, 1.3, 0.8]})
 
 
-def test_every_cell_has_its_number_and_can_be_told_apart() -> None:
+def test_every_cell_has_its_number_and_setting() -> None:
     numbers = DRAW.surface_map(MAP, [], ink=INK).data[1]
     assert list(numbers.text) == ["1.40", "0.90", "0.50", "1.20", "1.30", "0.80"]
     assert [tuple(each) for each in numbers.customdata] == [
@@ -57,19 +57,19 @@ def test_every_cell_has_its_number_and_can_be_told_apart() -> None:
     ]  # fmt: skip
     assert list(zip(numbers.x, numbers.y, strict=True))[3:5] == [(0, 1), (1, 1)]
     assert numbers.textfont.color == INK
-    assert numbers.hovertext[0] == "γ 1, temperature 0: 1.40×<br>2.50 tokens a round"
+    assert numbers.hovertext[0] == "γ 1, temperature 0: 1.40×<br>2.50 tokens per round"
 
 
-def test_a_cell_without_a_speedup_stays_empty() -> None:
+def test_cell_without_a_speedup_stays_empty() -> None:
     found = surface_of({0.0: [1.4, None], 0.7: [1.2, 1.1]})
     drawn = DRAW.surface_map(found, [], ink=INK)
     assert drawn.data[0].z[0][1] is None
     assert len(drawn.data[1].text) == 3
-    alone = Surface(cells=found.cells[:1] + found.cells[2:])  # not there at all
+    alone = Surface(cells=found.cells[:1] + found.cells[2:])  # without that cell
     assert DRAW.surface_map(alone, [], ink=INK).data[0].z[0][1] is None
 
 
-def test_twice_as_fast_and_half_as_fast_are_equally_deep() -> None:
+def test_twice_and_half_as_fast_have_opposite_shades() -> None:
     shades = DRAW.surface_map(surface_of({0.0: [2.0, 1.0, 0.5]}), [], ink=INK).data[0]
     first, none, last = shades.z[0]
     assert (first, none) == (pytest.approx(-last), 0.0)
@@ -77,7 +77,7 @@ def test_twice_as_fast_and_half_as_fast_are_equally_deep() -> None:
 
 
 def test_break_even_runs_along_the_edges() -> None:
-    """By hand: at temperature 0 it parts γ 1 from 2, at 0.7 γ 2 from 3, between the rows γ 2."""
+    """By hand: separates γ 1 from 2 at temperature 0, γ 2 from 3 at 0.7, and the rows at γ 2."""
     edge = named(DRAW.surface_map(MAP, [], ink=INK), "break-even")
     parts = list(zip(edge.x, edge.y, strict=True))
     assert parts == [
@@ -87,12 +87,12 @@ def test_break_even_runs_along_the_edges() -> None:
     ]  # fmt: skip
 
 
-def test_there_is_no_break_even_where_all_is_faster() -> None:
+def test_no_break_even_line_if_all_cells_are_faster() -> None:
     edge = named(DRAW.surface_map(surface_of({0.0: [1.4, 1.2]}), [], ink=INK), "break-even")
     assert not edge.x
 
 
-def test_the_best_and_the_measured_are_marked_and_a_press_shows() -> None:
+def test_marks_the_best_the_measured_and_the_selected_cells() -> None:
     elsewhere = point(gamma=9)  # no cell of this map
     drawn = DRAW.surface_map(MAP, [point(), elsewhere], ink=INK)
     assert [tuple(each) for each in (named(drawn, "best of all").x,)] == [(0,)]
@@ -102,7 +102,7 @@ def test_the_best_and_the_measured_are_marked_and_a_press_shows() -> None:
     assert "measured" not in names
 
 
-def test_an_unknown_surface_has_no_best() -> None:
+def test_unknown_surface_has_no_best_cell() -> None:
     drawn = DRAW.surface_map(surface_of({0.0: [None, None]}), [], ink=INK)
     assert "best of all" not in {each.name for each in drawn.data}
 
@@ -110,7 +110,7 @@ def test_an_unknown_surface_has_no_best() -> None:
 # -- over gamma
 
 
-def test_one_temperature_with_its_band_and_its_runs() -> None:
+def test_one_temperature_with_band_and_runs() -> None:
     cells = [cell(gamma, 0.7, 1.0 + gamma / 10, low=1.0, high=2.0) for gamma in (1, 2, 3)]
     found = Surface(cells=(*cells, cell(1, 0.0, 9.0)))
     drawn = DRAW.speedup_over_gamma(found, 0.7, [point(), point(temperature=0.0)])
@@ -125,17 +125,17 @@ def test_one_temperature_with_its_band_and_its_runs() -> None:
     assert drawn.layout.xaxis.range == (0.5, 3.5)
 
 
-def test_without_intervals_there_is_no_band() -> None:
+def test_no_band_without_intervals() -> None:
     drawn = DRAW.speedup_over_gamma(MAP, 0.7, [point(low=None, high=None)])
     assert "95 % interval" not in {each.name for each in drawn.data}
     assert list(named(drawn, "measured").error_y.array) == [0.0]
 
 
-def test_a_temperature_without_cells_draws() -> None:
+def test_draws_a_temperature_without_cells() -> None:
     assert not DRAW.speedup_over_gamma(MAP, 1.9, []).data[-1].x
 
 
-def test_names_of_candidates_are_no_markup() -> None:
+def test_escapes_names_of_candidates() -> None:
     drawn = DRAW.candidates_chart(["<b>one</b>", "two"], [MAP, MAP], 0.7)
     assert [each.name for each in drawn.data] == ["‹b>one‹/b>", "two"]
     assert list(drawn.data[0].y) == [1.2, 1.3, 0.8]
@@ -161,7 +161,7 @@ def steps(*levels: float) -> Waterfall:
     return Waterfall(steps=(*made, end))
 
 
-def test_the_waterfall_adds_up() -> None:
+def test_waterfall_adds_up() -> None:
     drawn = DRAW.waterfall_chart(steps(2.3, 2.05, 2.35, 1.92, 0.89, 1.36)).data[0]
     assert list(drawn.measure) == ["absolute", *["relative"] * 5, "total"]
     assert sum(drawn.x[:-1]) == pytest.approx(drawn.x[-1]) == pytest.approx(1.36)
@@ -169,15 +169,15 @@ def test_the_waterfall_adds_up() -> None:
     assert drawn.customdata[0] == "4.35 ms"
 
 
-def test_names_of_causes_stand_beside_the_bars() -> None:
-    """Below seven bars they would collide on a phone."""
+def test_names_of_causes_are_beside_the_bars() -> None:
+    """Below seven bars they would overlap on a phone."""
     drawn = DRAW.waterfall_chart(steps(2.3, 2.05, 2.35, 1.92, 0.89, 1.36))
     assert drawn.data[0].orientation == "h"
     assert drawn.data[0].y[2] == "clustering along<br>the text"
     assert drawn.layout.yaxis.autorange == "reversed"
 
 
-def test_kinds_of_tokens_with_what_is_known_of_them() -> None:
+def test_kinds_of_tokens_with_their_intervals() -> None:
     kinds = [
         KindShare(kind="word start", count=1200, odds=0.7, low=0.6, high=0.9),
         KindShare(kind="blank", count=2, odds=0.5, low=None, high=None),
@@ -196,7 +196,7 @@ def kept(**changes: Any) -> LedgerPoint:
     return replace(made, **changes)
 
 
-def test_the_ledger_has_a_line_of_what_was_expected() -> None:
+def test_ledger_has_a_line_of_equality() -> None:
     drawn = DRAW.ledger_chart([kept(), kept(expected=2.0, observed=2.1, low=None, high=None)])
     line, runs = drawn.data
     assert list(line.x) == list(line.y) == [0, pytest.approx(2.31)]
@@ -206,7 +206,7 @@ def test_the_ledger_has_a_line_of_what_was_expected() -> None:
     assert drawn.layout.yaxis.scaleanchor == "x"  # so that the line rises by 45 degrees
 
 
-def test_intervals_are_drawn_whole_unless_they_reach_far_beyond() -> None:
+def test_cuts_off_very_long_intervals() -> None:
     assert DRAW.ledger_chart([kept(high=2.0)]).layout.yaxis.range[1] == pytest.approx(2.2)
     assert DRAW.ledger_chart([kept(high=99.0)]).layout.yaxis.range[1] == pytest.approx(3.3)
     assert DRAW.ledger_chart([]).layout.yaxis.range[1] == pytest.approx(1.1)

@@ -1,4 +1,4 @@
-"""A theory page in bare mode, and what it shows."""
+"""Helpers for tests of the theory pages in bare mode."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from streamlit.testing.v1 import AppTest
 
 from tests.ui.paging import sound
 
-STATED_MS = 150  # of server time, for the answer to a moved slider
-LIMIT_MS = 2 * STATED_MS  # at twice the stated bound a test fails: machines differ, and load
+STATED_MS = 150  # server time for a rerun after a moved slider
+LIMIT_MS = 2 * STATED_MS  # tests allow twice as much, since machines and load differ
 
 
 def charts(app: AppTest) -> dict[str, Any]:
-    """The plotly figures of the page by their key."""
+    """Return the page's plotly figures by their key."""
     return {
         each.proto.id.rsplit("-", 1)[-1]: json.loads(each.proto.spec)
         for each in app.get("plotly_chart")
@@ -39,7 +39,7 @@ _SIGNS = {
 
 
 def letters(latex: str) -> set[str]:
-    """What of a formula needs a meaning: its letters, and words set upright."""
+    """Return what a formula must explain: its letters and upright words."""
     upright = set(re.findall(r"\\mathrm\{(\w+)\}", latex))
     rest = re.sub(r"\\mathrm\{\w+\}", " ", latex)
     rest = re.sub(_STYLES, " ", rest)
@@ -48,7 +48,7 @@ def letters(latex: str) -> set[str]:
 
 
 def unexplained(app: AppTest) -> dict[str, set[str]]:
-    """Each formula of the page with the letters that the line under it gives no meaning."""
+    """Return the page's formulas with the letters that the line below does not explain."""
     found: dict[str, set[str]] = {}
     shown: list[Any] = [each for each in app.main if each.type in ("latex", "caption")]
     for each, after in itertools.pairwise(shown):
@@ -62,10 +62,9 @@ def unexplained(app: AppTest) -> dict[str, set[str]]:
 
 
 def median_ms(app: AppTest, change: Callable[[AppTest, int], None], times: int = 5) -> float:
-    """Server time of a rerun after a change, the median of some.
+    """Return the median server time of reruns after a change, in milliseconds.
 
-    Of the processor: these pages wait for nothing, and a clock would time a busy machine's
-    other work.
+    Uses processor time: these pages do not wait, and wall time would include other processes.
     """
     spent = []
     for turn in range(times):

@@ -1,4 +1,4 @@
-"""Works of Tune and of Lossless with a maker whose findings are written by hand."""
+"""Fake makers for the jobs of Tune and Lossless, with findings given by the test."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.measure.run_makers import RunOrder, StoppedError, Study
 from specviz.record.pairs import PairSpec
-from specviz.record.scores import CopiedRounds, Law, ScoredText
+from specviz.record.scores import CopiedRounds, SamplingParams, ScoredText
 from specviz.tune.audit import Audit, AuditReport
-from specviz.tune.method_runs import WayRuns
-from specviz.tune.methods import WayRun
+from specviz.tune.method_runs import ShortRunStudy
+from specviz.tune.methods import ShortRun
 from specviz.tune.text_study import CostsFound, Found, PairFound, TextStudy
 from tests.traces import make_pair
 from tests.tune.fakes import FakeMaker
@@ -24,7 +24,7 @@ ODDS = tuple(0.9 if place % 4 else 0.5 for place in range(48))
 
 
 class ScoringMaker(FakeMaker):
-    """Scores every text with the same odds; ``held`` keeps it before its first text."""
+    """Scores every text with the same odds; ``held`` makes it wait before its first text."""
 
     def __init__(
         self,
@@ -39,13 +39,13 @@ class ScoringMaker(FakeMaker):
     ) -> None:
         super().__init__(speed)
         self.studies = list[TextStudy]()
-        self.run_studies = list[WayRuns]()
+        self.run_studies = list[ShortRunStudy]()
         self.go_on = Event()
         self._odds, self._words, self._impossible = odds, words, impossible
         self._has_costs, self._error, self._held = has_costs, error, held
 
-    def find(self, spec: PairSpec, study: Study) -> Iterator[Found | WayRun]:
-        if isinstance(study, WayRuns):
+    def find(self, spec: PairSpec, study: Study) -> Iterator[Found | ShortRun]:
+        if isinstance(study, ShortRunStudy):
             yield from self._runs(study)
             return
         assert isinstance(study, TextStudy)
@@ -57,31 +57,31 @@ class ScoringMaker(FakeMaker):
             raise StoppedError
         if self._error is not None:
             raise self._error
-        temperatures = tuple(law.temperature for law in study.laws)
+        temperatures = tuple(sampling.temperature for sampling in study.samplings)
         yield CostsFound(temperatures=temperatures, costs=costs() if self._has_costs else None)
-        for law in study.laws:
+        for sampling in study.samplings:
             for item in study.items:
-                yield self._text(study, law, item.kind)
+                yield self._text(study, sampling, item.kind)
 
     def stop(self) -> None:
         super().stop()
         self.go_on.set()
 
-    def _runs(self, study: WayRuns) -> Iterator[WayRun]:
-        """Two of every γ, of five times the target's speed and a little less."""
+    def _runs(self, study: ShortRunStudy) -> Iterator[ShortRun]:
+        """Yield two runs per γ, at about five times the target's speed."""
         self.run_studies.append(study)
         for speedup in (5.0, 4.9):
             for gamma in study.gammas:
-                yield WayRun(
+                yield ShortRun(
                     gamma=gamma, temperature=study.config.temperature, rounds=10, tokens=25,
                     speedup=speedup - gamma / 100,
                 )  # fmt: skip
 
-    def _text(self, study: TextStudy, law: Law, kind: str | None) -> ScoredText:
+    def _text(self, study: TextStudy, sampling: SamplingParams, kind: str | None) -> ScoredText:
         many = len(self._odds)
         words = tuple(f"{self._words}{place}" for place in range(many))
         found = text_of(
-            self._odds, temperature=law.temperature, token_texts=words, own=study.text is None
+            self._odds, temperature=sampling.temperature, token_texts=words, own=study.text is None
         )
         found = replace(found, prompt=replace(found.prompt, kind=kind))
         if not study.config.draft_method.has_steps:
@@ -93,7 +93,7 @@ class ScoringMaker(FakeMaker):
 
 
 def _copied(gamma: int, length: int) -> CopiedRounds:
-    """Every other round copies one word that stands."""
+    """Return rounds of which every other one copies one accepted token."""
     starts = tuple(range(0, length - 3, 3))
     return CopiedRounds(
         gamma=gamma,
@@ -104,7 +104,7 @@ def _copied(gamma: int, length: int) -> CopiedRounds:
 
 
 class AuditingMaker(FakeMaker):
-    """Tells the reports it was given, one after the other."""
+    """Yields the given reports."""
 
     def __init__(self, *reports: AuditReport, held: bool = False) -> None:
         super().__init__(lambda _: None)
@@ -127,12 +127,12 @@ class AuditingMaker(FakeMaker):
 
 
 def put_maker(patch: pytest.MonkeyPatch, maker: FakeMaker) -> None:
-    """In place of the worker, for whatever the two pages start."""
+    """Replace the worker for the jobs that the two pages start."""
     for page in ("tune", "lossless"):
         patch.setattr(f"specviz.ui.{page}.current.run_maker", lambda: maker)
 
 
-def told(app: AppTest) -> str:
-    """All that the page says in words."""
+def page_text(app: AppTest) -> str:
+    """Return all text of the page."""
     parts = (*app.markdown, *app.caption, *app.info, *app.error, *app.warning)
     return " ".join(each.value for each in parts).replace("\\", "")

@@ -1,7 +1,7 @@
-"""One worker process for all tests that leave it alive, on the embedded pair.
+"""One worker process, on the embedded pair, for all tests that leave it alive.
 
-It is forked, so that it is there at once; tests of its start and its end ask for a real one.
-Step costs are put in place beforehand: measuring them is tested where they belong.
+It is forked, so it starts at once; tests of its start and end use a real one. Step costs are stored
+beforehand; measuring them is tested elsewhere.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def spec() -> PairSpec:
 
 @pytest.fixture(autouse=True, scope="package")
 def pair(home: Path) -> Pair:
-    """The embedded pair in this process, to compare the worker's runs with."""
+    """The embedded pair in this process, for comparison with the worker's runs."""
     loaded = load_pair(PairSpec(name="tinystories", threads=1))
     place_step_costs(loaded)
     return loaded
@@ -68,7 +68,7 @@ def shared_worker(home: Path) -> Iterator[Worker]:
 
 @pytest.fixture
 def worker(shared_worker: Worker) -> Iterator[Worker]:
-    """The shared worker; after the test it has no requests left."""
+    """The shared worker, without requests after the test."""
     yield shared_worker
     for session in ("a", "b", "c"):
         shared_worker.release(session, grace=0.0)

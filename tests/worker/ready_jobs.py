@@ -1,4 +1,4 @@
-"""The dashboard's comparison on a worker that answers at once, for ``tests.nursery``."""
+"""The dashboard's comparison with a worker that answers at once, for ``tests.nursery``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAN = Plan(
 
 
 class ReadyWorker:
-    """Its runs are over when submitted, and are kept as the dashboard keeps them."""
+    """A worker whose runs end when submitted, and are stored as by the dashboard."""
 
     def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
         trace, check = make_trace(), Check(spec)
@@ -67,16 +67,16 @@ def prepare() -> Called:
 
 
 def compare_all(words: list[str]) -> int:
-    """Reports as the command does; ``again`` is the button that measures all of it anew."""
+    """Report like the command; ``again`` is the button that measures everything again."""
     maker = WorkerMaker(cast("Worker", ReadyWorker()), "work")
     reuse: Reuse = "none" if "again" in words else "any"
-    work = ComparisonJob(PLAN, maker, Library(), reuse=reuse, must_keep=True)
-    work.prepare()
-    done, planned = work.progress
+    job = ComparisonJob(PLAN, maker, Library(), reuse=reuse, must_keep=True)
+    job.prepare()
+    done, planned = job.progress
     print(f"{done} of {planned} runs are kept from before", file=sys.stderr, flush=True)
     try:
-        for _ in work.make_missing():
-            print(f"kept {work.progress[0]} of {planned}", file=sys.stderr, flush=True)
+        for _ in job.make_missing():
+            print(f"kept {job.progress[0]} of {planned}", file=sys.stderr, flush=True)
     except SpecvizError as error:
         print(error, file=sys.stderr)
         return 2

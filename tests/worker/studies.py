@@ -1,4 +1,4 @@
-"""Studies of no use: they cross to the worker process and do there what a test wants."""
+"""Dummy studies that run in the worker process and behave as a test needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counting:
-    """Counts; after so many it goes on for a while without a word, or goes wrong."""
+    """Counts; after some values it pauses, or fails."""
 
     count: int
     seconds: float = 0.0  # of silence after each

@@ -1,4 +1,4 @@
-"""Work on the real worker: a comparison run to its end, interrupted, continued, and queued."""
+"""Comparison jobs on the real worker: completed, interrupted, continued, and queued."""
 
 from __future__ import annotations
 
@@ -56,70 +56,66 @@ def work_of(
     return ComparisonJob(asked, WorkerMaker(worker, "work"), library, reuse=reuse)
 
 
-def carried_out(work: ComparisonJob) -> ComparisonJob:
-    work.carry_out()
-    assert not work.going
-    return work
+def carried_out(job: ComparisonJob) -> ComparisonJob:
+    job.carry_out()
+    assert not job.going
+    return job
 
 
 @contextmanager
-def in_a_thread(work: ComparisonJob) -> Iterator[ComparisonJob]:
-    """Carries work out in a thread, and stops it when the test ends."""
-    thread = Thread(target=work.carry_out)
+def in_a_thread(job: ComparisonJob) -> Iterator[ComparisonJob]:
+    """Runs jobs in a thread, and stops them when the test ends."""
+    thread = Thread(target=job.carry_out)
     thread.start()
     try:
-        yield work
+        yield job
     finally:
-        work.stop()
+        job.stop()
         thread.join(60)
         assert not thread.is_alive()
 
 
-def test_two_lanes_come_to_a_verdict_and_are_kept(
+def test_compares_two_lanes_and_stores_their_runs(
     worker: Worker, spec: PairSpec, library: Library
 ) -> None:
-    work = carried_out(work_of(plan(spec, spec), worker, library))
-    assert (work.state, work.progress, work.found) == ("done", (4, 4), 0)
-    assert [each.job for each in work.measured] == list(work.plan.jobs())
-    for each in work.measured:
-        assert each.trace.config == each.job.config(work.plan)
+    job = carried_out(work_of(plan(spec, spec), worker, library))
+    assert (job.state, job.progress, job.found) == ("done", (4, 4), 0)
+    assert [each.job for each in job.measured] == list(job.plan.jobs())
+    for each in job.measured:
+        assert each.trace.config == each.job.config(job.plan)
         assert each.trace.baseline is not None
         assert each.memory_bytes == 4 * (6_099_648 + 1_229_376)
-    found = work.comparison
+    found = job.comparison
     assert found is not None
     assert found.complete
     assert found.verdict.ranking in {(0, 1), (1, 0)}
     assert found.verdict.ratios[0, 1].count == 2
-    assert work.comparison is found
-    kept = library.comparison_jobs(work.plan.key)
-    assert set(kept) == {job.key for job in work.plan.jobs()}
+    assert job.comparison is found
+    kept = library.comparison_jobs(job.plan.key)
+    assert set(kept) == {each.key for each in job.plan.jobs()}
     assert {row.name for row in library.find(Query())} == {"γ 2", "γ 8"}
 
 
-def test_who_looks_never_waits_and_a_stop_ends_the_run_under_way(
-    worker: Worker, spec: PairSpec
-) -> None:
+def test_reading_never_blocks_and_stop_ends_the_current_run(worker: Worker, spec: PairSpec) -> None:
     short = plan(spec, spec, repeats=1)
     lanes = [
         replace(each, config=replace(each.config, max_new_tokens=1000)) for each in short.lanes
     ]
-    told: list[Run] = []
-    maker = WorkerMaker(worker, "work", told.append)
-    with in_a_thread(ComparisonJob(replace(short, lanes=tuple(lanes)), maker, None)) as work:
-        wait_until(lambda: told and told[0].rounds)
+    reported: list[Run] = []
+    maker = WorkerMaker(worker, "work", reported.append)
+    with in_a_thread(ComparisonJob(replace(short, lanes=tuple(lanes)), maker, None)) as job:
+        wait_until(lambda: reported and reported[0].rounds)
         began = time.monotonic()
-        assert (work.state, work.progress, work.comparison) == ("running", (0, 2), None)
-        assert work.doing.endswith("repeat 1 of 1")
+        assert (job.state, job.progress, job.comparison) == ("running", (0, 2), None)
+        assert job.doing.endswith("repeat 1 of 1")
         assert time.monotonic() - began < 0.5
-        work.stop()
-        assert work.wait(60)
-        assert (work.state, work.was_stopped, work.error) == ("stopped", True, None)
-        assert told[0].state == "stopped"
+        job.stop()
+        assert job.wait(60)
+        assert (job.state, job.was_stopped, job.error) == ("stopped", True, None)
+        assert reported[0].state == "stopped"
 
 
-def test_what_was_broken_off_goes_on_where_it_was(
-    worker: Worker, spec: PairSpec, library: Library
-) -> None:
+def test_interrupted_comparison_continues(worker: Worker, spec: PairSpec, library: Library) -> None:
     asked = plan(spec, spec)
     first = work_of(asked, worker, library)
     first.prepare()
@@ -141,7 +137,7 @@ def test_what_was_broken_off_goes_on_where_it_was(
     assert [each.trace for each in again.measured] == [each.trace for each in fresh.measured]
 
 
-def test_a_kind_of_ones_own_and_the_memory_are_kept_with_the_run(
+def test_stores_the_kind_and_memory_with_the_run(
     worker: Worker, spec: PairSpec, pair: Pair, library: Library
 ) -> None:
     place_step_costs(pair, "prompt-lookup")
@@ -149,60 +145,60 @@ def test_a_kind_of_ones_own_and_the_memory_are_kept_with_the_run(
     lookup = replace(asked.lanes[1], config=replace(CONFIG, drafter="prompt-lookup"))
     own = SuiteItem(prompt="Tom had a big red ball. He", kind="recipes")
     asked = replace(asked, items=(own,), lanes=(asked.lanes[0], lookup))
-    told: list[Run] = []
-    worker._on_over = told.append
-    work = carried_out(work_of(asked, worker, library))
+    reported: list[Run] = []
+    worker._on_over = reported.append
+    job = carried_out(work_of(asked, worker, library))
     worker._on_over = None
-    assert work.state == "done"
+    assert job.state == "done"
     rows = library.find(Query(kinds=("recipes",)))
     memories = {row.summary.drafter: row.memory_bytes for row in rows}
     assert memories == {"model": 4 * (6_099_648 + 1_229_376), "prompt-lookup": 4 * 6_099_648}
-    kinds = {run.trace.prompt.kind for run in told if run.trace}
-    assert kinds == {"recipes"}  # whoever keeps the run first
+    kinds = {run.trace.prompt.kind for run in reported if run.trace}
+    assert kinds == {"recipes"}  # whichever stores the run first
 
 
-def test_a_library_that_takes_nothing_ends_no_comparison_of_the_dashboard(
+def test_unwritable_library_does_not_end_a_comparison(
     worker: Worker, spec: PairSpec, tmp_path: Path
 ) -> None:
     (tmp_path / "runs.db").mkdir()
-    work = work_of(plan(spec, spec, repeats=1), worker, Library(tmp_path / "runs.db"))
-    carried_out(work)
-    assert (work.state, len(work.measured)) == ("done", 2)
-    assert isinstance(work.unkept, SpecvizError)
+    job = work_of(plan(spec, spec, repeats=1), worker, Library(tmp_path / "runs.db"))
+    carried_out(job)
+    assert (job.state, len(job.measured)) == ("done", 2)
+    assert isinstance(job.unkept, SpecvizError)
 
 
-def test_a_prompt_that_does_not_fit_is_named_before_any_run(
+def test_names_a_prompt_that_does_not_fit_before_any_run(
     worker: Worker, spec: PairSpec, library: Library
 ) -> None:
     asked = replace(plan(spec, spec, repeats=1), items=(ITEM, SuiteItem(prompt="word " * 3000)))
-    work = carried_out(work_of(asked, worker, library))
-    assert (work.state, work.progress) == ("failed", (0, 4))
-    assert str(work.error).startswith("Prompt 2 of 2: The prompt has ")
-    assert work.comparison is None
+    job = carried_out(work_of(asked, worker, library))
+    assert (job.state, job.progress) == ("failed", (0, 4))
+    assert str(job.error).startswith("Prompt 2 of 2: The prompt has ")
+    assert job.comparison is None
 
 
-def test_a_worker_that_dies_fails_the_work_and_the_next_goes_on(
+def test_dead_worker_fails_its_job_and_the_next_continues(
     new_worker: Worker, spec: PairSpec, library: Library
 ) -> None:
     asked = plan(spec, spec, repeats=1)
     lanes = tuple(
         replace(each, config=replace(each.config, max_new_tokens=1000)) for each in asked.lanes
     )
-    told: list[Run] = []
-    work = ComparisonJob(
-        replace(asked, lanes=lanes), WorkerMaker(new_worker, "work", told.append), library
+    reported: list[Run] = []
+    job = ComparisonJob(
+        replace(asked, lanes=lanes), WorkerMaker(new_worker, "work", reported.append), library
     )
-    with in_a_thread(work):
-        wait_until(lambda: told and told[0].rounds, 120)
+    with in_a_thread(job):
+        wait_until(lambda: reported and reported[0].rounds, 120)
         assert new_worker.pid is not None
         os.kill(new_worker.pid, signal.SIGKILL)
-        assert work.wait(60)
-    assert work.state == "failed"
-    assert work.error is not None
+        assert job.wait(60)
+    assert job.state == "failed"
+    assert job.error is not None
     assert carried_out(work_of(asked, new_worker, library)).state == "done"
 
 
-# Work in line
+# The queue
 
 
 def orders(spec: PairSpec, *seeds: int, **changes: Any) -> list[RunOrder]:
@@ -223,13 +219,13 @@ def runs_work(
     return RunsJob(asked, WorkerMaker(worker, "work"), name="runs", label="x", conclude=conclude)
 
 
-def test_one_work_at_a_time_and_the_others_wait(worker: Worker, spec: PairSpec) -> None:
-    queue, ended = JobQueue(lambda work: ended.append(work.id)), list[str]()
+def test_one_job_at_a_time(worker: Worker, spec: PairSpec) -> None:
+    queue, ended = JobQueue(lambda job: ended.append(job.id)), list[str]()
     first = runs_work(worker, orders(spec, 1, 2))
     stopped = runs_work(worker, orders(spec, 3))
     last = runs_work(worker, orders(spec, 4))
-    for work in (first, stopped, last):
-        queue.start(work)
+    for job in (first, stopped, last):
+        queue.start(job)
     assert queue.going[0] is first
     assert last.doing == "waiting for its turn"
     stopped.stop()
@@ -245,55 +241,51 @@ def test_one_work_at_a_time_and_the_others_wait(worker: Worker, spec: PairSpec) 
     assert queue.find(first.id) is first
 
 
-def test_who_closes_the_queue_does_not_count_as_one_who_stopped_the_work(
-    worker: Worker, spec: PairSpec
-) -> None:
+def test_closing_the_queue_is_not_a_stop_by_the_user(worker: Worker, spec: PairSpec) -> None:
     ended: list[str] = []
-    queue = JobQueue(lambda work: ended.append(work.id))
-    work = runs_work(worker, orders(spec, 1, max_new_tokens=1000))
-    queue.start(work)
-    wait_until(lambda: work.doing.endswith("seed 1"))
+    queue = JobQueue(lambda job: ended.append(job.id))
+    job = runs_work(worker, orders(spec, 1, max_new_tokens=1000))
+    queue.start(job)
+    wait_until(lambda: job.doing.endswith("seed 1"))
     queue.close()
-    assert work.wait(60)
+    assert job.wait(60)
     wait_until(lambda: queue._thread is None)
-    assert (work.state, ended) == ("stopped", [])
+    assert (job.state, ended) == ("stopped", [])
 
 
-def test_a_failure_ends_a_work_and_says_why(worker: Worker, spec: PairSpec) -> None:
+def test_failed_run_fails_the_job(worker: Worker, spec: PairSpec) -> None:
     seen: list[object] = []
     bad = replace(orders(spec, 2)[0], prompt="")
-    work = runs_work(worker, [*orders(spec, 1), bad, *orders(spec, 3)], seen.append)
-    work.carry_out()
-    assert (work.state, work.progress, seen) == ("failed", (1, 3), [])
-    assert isinstance(work.error, PromptError)
+    job = runs_work(worker, [*orders(spec, 1), bad, *orders(spec, 3)], seen.append)
+    job.carry_out()
+    assert (job.state, job.progress, seen) == ("failed", (1, 3), [])
+    assert isinstance(job.error, PromptError)
 
 
-def test_what_its_runs_come_to_may_be_refused(worker: Worker, spec: PairSpec) -> None:
+def test_rejects_results_that_cannot_be_compared(worker: Worker, spec: PairSpec) -> None:
     def refuse(_traces: object) -> None:
         raise SpecvizError("Too few.", remedy="Run more.")
 
-    work = runs_work(worker, orders(spec, 1), refuse)
-    work.carry_out()
-    assert (work.state, str(work.error)) == ("failed", "Too few. Run more.")
+    job = runs_work(worker, orders(spec, 1), refuse)
+    job.carry_out()
+    assert (job.state, str(job.error)) == ("failed", "Too few. Run more.")
 
 
-def test_a_closed_worker_stops_the_work_but_nobody_asked_it_to(
-    new_worker: Worker, spec: PairSpec
-) -> None:
-    work = runs_work(new_worker, orders(spec, 1, max_new_tokens=1000))
+def test_closed_worker_stops_the_job_without_a_request(new_worker: Worker, spec: PairSpec) -> None:
+    job = runs_work(new_worker, orders(spec, 1, max_new_tokens=1000))
     queue = JobQueue()
-    queue.start(work)
-    wait_until(lambda: work.doing.endswith("seed 1") and new_worker.busy)
+    queue.start(job)
+    wait_until(lambda: job.doing.endswith("seed 1") and new_worker.busy)
     new_worker.close()
-    assert work.wait(60)
-    assert (work.state, work.was_stopped) == ("stopped", False)
+    assert job.wait(60)
+    assert (job.state, job.was_stopped) == ("stopped", False)
 
 
 # Pairs that do not fit together
 
 
 class Checker:
-    """A maker that knows what each pair needs, and runs nothing."""
+    """A maker that knows the memory of each pair, and runs nothing."""
 
     doing = ""
 
@@ -326,17 +318,17 @@ ONE, TWO = PairSpec(name="one"), PairSpec(name="two")
 @pytest.mark.parametrize(
     ("free", "order"), [(64 * 10**9, "interleaved"), (8 * 10**9, "blocks"), (None, "blocks")]
 )
-def test_pairs_are_taken_in_turn_where_they_do_not_fit(free: int | None, order: str) -> None:
+def test_alternates_pairs_that_do_not_fit_together(free: int | None, order: str) -> None:
     checker = Checker(free)
-    work = ComparisonJob(plan(ONE, TWO, ONE), checker, None)
-    work.prepare()
-    assert (work.state, work.plan.order) == ("running", order)
-    assert work.blocks == (("one", "two") if order == "blocks" else ())
+    job = ComparisonJob(plan(ONE, TWO, ONE), checker, None)
+    job.prepare()
+    assert (job.state, job.plan.order) == ("running", order)
+    assert job.blocks == (("one", "two") if order == "blocks" else ())
     assert checker.checked == [ONE, TWO]
 
 
-def test_a_pair_that_cannot_be_checked_ends_it() -> None:
+def test_unreadable_pair_fails_the_job() -> None:
     checker = Checker(None, PairError("No such pair.", remedy="Choose another."))
-    work = ComparisonJob(plan(ONE, TWO), checker, None)
-    work.carry_out()
-    assert (work.state, str(work.error)) == ("failed", "No such pair. Choose another.")
+    job = ComparisonJob(plan(ONE, TWO), checker, None)
+    job.carry_out()
+    assert (job.state, str(job.error)) == ("failed", "No such pair. Choose another.")

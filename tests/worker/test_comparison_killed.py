@@ -1,4 +1,4 @@
-"""The dashboard's comparison killed at any moment: no reported run is lost, none is made again."""
+"""Kill the dashboard's comparison at any moment: no reported run is lost or repeated."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery
 
 
 @pytest.mark.parametrize("most", KILLS)
-def test_killed_at_any_moment_it_goes_on_where_it_was(nursery: Nursery, most: int) -> None:
+def test_continues_after_being_killed_at_any_moment(nursery: Nursery, most: int) -> None:
     chance, library = random.Random(4), Library()
     total, kills = len(PLAN.jobs()), 0
     done: dict[tuple[int, int, int], str] = {}
     while kills < most or not done:
-        if 2 * len(done) > total:  # the kills came late, so begin again with an empty library
+        if 2 * len(done) > total:  # the kills came late, so start again with an empty library
             forget_runs(library)
             done = {}
         kills += 1
@@ -44,7 +44,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(nursery: Nursery, most: in
     assert 0 < len(done) < total
     nursery.start()
     assert nursery.end() == 0
-    assert nursery.said()[0] == f"{len(done)} of {total} runs are kept from before\n"
+    assert nursery.error_lines()[0] == f"{len(done)} of {total} runs are kept from before\n"
     assert len(nursery.reports()) == total - len(done)
     jobs = library.comparison_jobs(PLAN.key)
     assert jobs.items() >= done.items()

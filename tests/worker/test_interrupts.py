@@ -1,4 +1,4 @@
-"""Work is broken off only inside ``until``, and only for its reason."""
+"""Tasks are interrupted only inside ``until``, and only if its condition is true."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from specviz.worker.child.interrupts import Interrupted, Interrupts
+from specviz.worker.child.interrupts import Interrupted, TaskInterrupts
 
 
 @pytest.fixture
-def interrupts() -> Iterator[Interrupts]:
+def interrupts() -> Iterator[TaskInterrupts]:
     former = signal.getsignal(signal.SIGINT)
-    yield Interrupts()
+    yield TaskInterrupts()
     signal.signal(signal.SIGINT, former)
 
 
@@ -26,11 +26,11 @@ def work(seconds: float) -> None:
         time.sleep(0.001)
 
 
-def test_a_poke_from_another_thread_breaks_off_the_work(interrupts: Interrupts) -> None:
+def test_poke_from_another_thread_interrupts(interrupts: TaskInterrupts) -> None:
     wanted = threading.Event()
 
     def later() -> None:
-        interrupts.poke()  # without the reason: nothing
+        interrupts.poke()  # the condition is false, so nothing happens
         time.sleep(0.05)
         wanted.set()
         interrupts.poke()
@@ -44,22 +44,22 @@ def test_a_poke_from_another_thread_breaks_off_the_work(interrupts: Interrupts) 
     thread.join()
 
 
-def test_outside_a_poke_does_nothing(interrupts: Interrupts) -> None:
+def test_poke_outside_until_does_nothing(interrupts: TaskInterrupts) -> None:
     with interrupts.until(lambda: False):
         pass
     interrupts.poke()
     work(0.01)
 
 
-def test_a_reason_that_holds_already_lets_nothing_begin(interrupts: Interrupts) -> None:
+def test_true_condition_prevents_the_block(interrupts: TaskInterrupts) -> None:
     begun = False
     with pytest.raises(Interrupted), interrupts.until(lambda: True):
         begun = True
     assert not begun
 
 
-def test_a_timed_block_that_is_left_early_does_not_leave_collection_off(
-    interrupts: Interrupts,
+def test_interrupted_timing_turns_garbage_collection_on_again(
+    interrupts: TaskInterrupts,
 ) -> None:
     wanted = threading.Event()
 
@@ -78,7 +78,7 @@ def test_a_timed_block_that_is_left_early_does_not_leave_collection_off(
 
 
 class Careless:
-    """Its finalizer swallows whatever is raised in it, as Python does for all of them."""
+    """Python swallows exceptions in its finalizer, as in any."""
 
     def __init__(self, begin: threading.Event) -> None:
         self._begin = begin
@@ -89,7 +89,7 @@ class Careless:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_poke_that_falls_into_a_finalizer_is_not_lost(interrupts: Interrupts) -> None:
+def test_poke_during_a_finalizer_is_not_lost(interrupts: TaskInterrupts) -> None:
     wanted = threading.Event()
 
     def poke_in_finalizer() -> None:

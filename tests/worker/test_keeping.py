@@ -18,11 +18,11 @@ CONFIG = RunConfig(gamma=3, max_new_tokens=16)
 
 
 class Listener:
-    """Notes what it is told, in which state, and that nothing was locked meanwhile."""
+    """Records each run, its state, and that no lock was held during the call."""
 
     def __init__(self) -> None:
         self.worker = Worker(on_over=self)
-        self.told: list[tuple[str, str, bool]] = []
+        self.reported: list[tuple[str, str, bool]] = []
         self.fails = False
 
     def __call__(self, run: Run) -> None:
@@ -30,14 +30,14 @@ class Listener:
         other = threading.Thread(target=lambda: free.append(self.worker.busy is not None))
         other.start()
         other.join(30)
-        self.told.append((run.id, run.state, bool(free)))
+        self.reported.append((run.id, run.state, bool(free)))
         if self.fails:
             raise RuntimeError("this listener is broken")
 
 
 @pytest.fixture(scope="module")
 def shared_listener() -> Iterator[Listener]:
-    """One process for all."""
+    """One process for all tests."""
     listener = Listener()
     yield listener
     listener.worker.close()
@@ -45,7 +45,7 @@ def shared_listener() -> Iterator[Listener]:
 
 @pytest.fixture
 def listener(shared_listener: Listener) -> Iterator[Listener]:
-    shared_listener.told.clear()
+    shared_listener.reported.clear()
     shared_listener.fails = False
     yield shared_listener
     shared_listener.worker.release("a", grace=0.0)
@@ -57,29 +57,29 @@ def listened(listener: Listener) -> Worker:
     return listener.worker
 
 
-def test_runs_that_end_are_told_of_once(
+def test_on_over_is_called_once_per_run(
     listened: Worker, listener: Listener, spec: PairSpec
 ) -> None:
     done = listened.submit("a", spec, PROMPT, CONFIG, baseline=False)
-    wait_until(lambda: len(listener.told) == 1)
+    wait_until(lambda: len(listener.reported) == 1)
     stopped = listened.submit("a", spec, PROMPT, replace(CONFIG, max_new_tokens=400))
     wait_until(lambda: len(stopped.rounds) > 2)
     stopped.stop()
-    wait_until(lambda: len(listener.told) == 2)
+    wait_until(lambda: len(listener.reported) == 2)
     warming = listened.submit("b", spec, PROMPT, CONFIG, baseline=False, warm_up=True)
     wait_until(lambda: warming.finished)
     never = listened.submit("a", spec, PROMPT, replace(CONFIG, max_new_tokens=400))
     waiting = listened.submit("b", spec, PROMPT, CONFIG)
-    waiting.stop()  # before its first round: there is nothing to keep
+    waiting.stop()  # before its first round, so it has no trace
     never.stop()
     failed = listened.submit("a", spec, "word " * 3000, CONFIG)
     wait_until(lambda: failed.finished and not listened.busy)
-    told = [each for each in listener.told if each[0] != never.id]
-    assert told == [(done.id, "done", True), (stopped.id, "stopped", True)]
+    reported = [each for each in listener.reported if each[0] != never.id]
+    assert reported == [(done.id, "done", True), (stopped.id, "stopped", True)]
     assert failed.state == "failed"
 
 
-def test_a_listener_that_fails_disturbs_nothing(
+def test_failing_listener_does_not_disturb_the_worker(
     listened: Worker, listener: Listener, spec: PairSpec
 ) -> None:
     listener.fails = True
@@ -87,13 +87,13 @@ def test_a_listener_that_fails_disturbs_nothing(
         run = listened.submit("a", spec, PROMPT, CONFIG, baseline=False)
         wait_until(lambda run=run: run.finished)
         assert run.state == "done"
-    wait_until(lambda: len(listener.told) == 2)
+    wait_until(lambda: len(listener.reported) == 2)
 
 
-def test_a_run_that_the_closing_ends_is_told_of(
+def test_on_over_is_called_for_runs_ended_by_close(
     listened: Worker, listener: Listener, spec: PairSpec
 ) -> None:
     run = listened.submit("a", spec, PROMPT, replace(CONFIG, max_new_tokens=400))
     wait_until(lambda: len(run.rounds) > 2)
     listened.close()
-    assert [each[:2] for each in listener.told] == [(run.id, "stopped")]
+    assert [each[:2] for each in listener.reported] == [(run.id, "stopped")]

@@ -1,4 +1,4 @@
-"""The link alone, with other programs in place of the worker process."""
+"""The link with other programs instead of the worker process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def put_in_its_place(program: Path, text: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "executable", str(program))
 
 
-def test_killed_in_mid_message_it_has_ended_and_nothing_else_is_said(
+def test_killed_during_a_message_reports_only_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_in_its_place(tmp_path / "python", IN_MID_MESSAGE, monkeypatch)
@@ -58,9 +58,7 @@ def test_killed_in_mid_message_it_has_ended_and_nothing_else_is_said(
     assert capsys.readouterr().err == ""
 
 
-def test_sending_does_not_wait_for_a_process_that_reads_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_send_does_not_wait_for_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_in_its_place(tmp_path / "python", NEVER_READS, monkeypatch)
     monkeypatch.setattr("specviz.worker.parent.link._SECONDS_TO_END", 0.5)
     codes: list[int | None] = []

@@ -1,8 +1,7 @@
-"""Three hundred runs of all kinds in one worker process: it does not grow, nor does its parent.
+"""Three hundred runs of all kinds in one worker process: neither it nor its parent grows.
 
-What a leak would leave of a run is small beside what a process keeps for good: allocators hold on
-to their largest size, and settings that are met for the first time take their tables. So the first
-runs are left out. With ``-s`` the sizes are printed.
+A leak per run is small compared with what a process keeps: allocators keep their largest size, and
+new settings allocate tables. So the first runs are left out. With ``-s`` the sizes are printed.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ PROMPTS = ("Once upon a time", "Tom had a big red ball and", "The list: 1. an ap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Of one process."""
+    """Return the memory of one process."""
 
     resident: int
     threads: int
@@ -60,7 +59,7 @@ class Size:
 
 
 def settings() -> Iterator[RunConfig]:
-    """Varied settings, the same ones every time, without end."""
+    """Yield varied settings endlessly, the same sequence every time."""
     chance = random.Random(0)
     while True:
         yield RunConfig(
@@ -78,7 +77,7 @@ def settings() -> Iterator[RunConfig]:
         )
 
 
-def test_three_hundred_runs_leave_both_processes_as_they_were(
+def test_three_hundred_runs_do_not_grow_either_process(
     new_worker: Worker, spec: PairSpec, pair: Pair
 ) -> None:
     sizes: list[tuple[Size, Size]] = []

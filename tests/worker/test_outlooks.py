@@ -1,4 +1,4 @@
-"""The outlook: made after the first run of a kind, while idle; there before the next run."""
+"""The outlook: made while idle after the first run of a kind, available before the next."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from tests.worker.waiting import finish, wait_until
 pytestmark = pytest.mark.timeout(180)
 
 LISTS = [preset.text for preset in read_presets() if preset.kind == "list"]
-CONFIG = RunConfig(gamma=3, temperature=0.35, max_new_tokens=24)  # one that is not shipped
+CONFIG = RunConfig(gamma=3, temperature=0.35, max_new_tokens=24)  # without a shipped profile
 
 
-def test_it_comes_after_the_first_run_and_with_the_next(worker: Worker, spec: PairSpec) -> None:
+def test_outlook_follows_the_first_run_and_comes_with_the_next(
+    worker: Worker, spec: PairSpec
+) -> None:
     first = finish(worker.submit("a", spec, LISTS[0], CONFIG, baseline=False))
     assert first.outlook is None
     wait_until(lambda: worker.status().progress is not None or first.outlook is not None)
-    stopper = worker.submit("b", spec, "My own words", CONFIG, baseline=False)
+    stopper = worker.submit("b", spec, "My own prompt", CONFIG, baseline=False)
     assert wait_until(lambda: stopper.rounds) < 2.0  # idle tasks give way
-    assert finish(stopper).outlook is None  # a prompt of one's own has no kind
+    assert finish(stopper).outlook is None  # a typed prompt has no kind
     wait_until(lambda: first.outlook is not None)
     assert first.trace is not None
     assert first.trace.forecast is None
@@ -46,7 +48,9 @@ def test_it_comes_after_the_first_run_and_with_the_next(worker: Worker, spec: Pa
     assert (second.outlook.kind, second.outlook.num_texts) == ("list", trace.forecast.num_texts)
 
 
-def test_it_is_the_forecast_at_every_gamma(worker: Worker, spec: PairSpec, pair: Pair) -> None:
+def test_outlook_equals_the_forecast_at_every_gamma(
+    worker: Worker, spec: PairSpec, pair: Pair
+) -> None:
     config = replace(CONFIG, temperature=0.7, max_new_tokens=64)
     odds = tuple(0.5 + 0.4 * (place % 2) for place in range(100))
     texts = (TextOdds(prompt="another", odds=odds), TextOdds(prompt=LISTS[1], odds=(0.0,) * 50))
@@ -68,7 +72,7 @@ def test_it_is_the_forecast_at_every_gamma(worker: Worker, spec: PairSpec, pair:
 @pytest.mark.parametrize(
     "changes", [{"drafter": "prompt-lookup"}, {"rule": "over-accept", "epsilon": 0.1}]
 )
-def test_none_where_no_forecast_holds(
+def test_no_outlook_without_a_forecast(
     worker: Worker, spec: PairSpec, pair: Pair, changes: dict[str, object]
 ) -> None:
     config = replace(CONFIG, temperature=0.7, **changes)  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""The pair that is loaded: prepared, evicted, let go, cancelled, refused."""
+"""Loaded pairs: prepared, evicted, unloaded, cancelled, rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHORT = RunConfig(gamma=3, max_new_tokens=16, ignore_eos=True)
 LONG = replace(SHORT, max_new_tokens=400)
 
 
-def test_another_pair_takes_the_place_of_the_first(
+def test_another_pair_replaces_the_first(
     worker: Worker, spec: PairSpec, other_spec: PairSpec
 ) -> None:
     for asked in (spec, other_spec, spec):
@@ -40,7 +40,7 @@ def test_another_pair_takes_the_place_of_the_first(
         assert status.memory_bytes > 10**8
 
 
-def test_a_pair_that_is_not_there_fails_its_run_alone(worker: Worker, spec: PairSpec) -> None:
+def test_missing_pair_fails_only_its_run(worker: Worker, spec: PairSpec) -> None:
     pid_before = finish(worker.submit("a", spec, PROMPT, SHORT)) and worker.pid
     run = finish(worker.submit("a", PairSpec(name="no such pair"), PROMPT, SHORT))
     status = worker.status()
@@ -52,7 +52,7 @@ def test_a_pair_that_is_not_there_fails_its_run_alone(worker: Worker, spec: Pair
     assert worker.pid == pid_before
 
 
-def test_unloading_lets_go_and_the_next_run_loads_again(worker: Worker, spec: PairSpec) -> None:
+def test_unloads_and_loads_again_for_the_next_run(worker: Worker, spec: PairSpec) -> None:
     finish(worker.submit("a", spec, PROMPT, SHORT))
     worker.unload()
     wait_until(lambda: worker.status().state == "none")
@@ -64,7 +64,7 @@ def has_profile(pair: Pair) -> bool:
     return stored_profile(pair, RunConfig(), "story") is not None
 
 
-def test_a_prepared_pair_has_measured_what_its_first_runs_need(
+def test_preparing_measures_what_first_runs_need(
     worker: Worker, other_spec: PairSpec, home: Path
 ) -> None:
     pair = load_pair(PairSpec(draft=other_spec.draft, target=other_spec.target, threads=1))
@@ -80,7 +80,7 @@ def test_a_prepared_pair_has_measured_what_its_first_runs_need(
     assert set(data_folder().glob("step-costs/*")) == kept
 
 
-def test_a_pair_is_prepared_only_when_no_run_waits(
+def test_prepares_a_pair_only_when_no_run_waits(
     worker: Worker, spec: PairSpec, other_spec: PairSpec
 ) -> None:
     run = worker.submit("a", spec, PROMPT, LONG)
@@ -92,7 +92,7 @@ def test_a_pair_is_prepared_only_when_no_run_waits(
     wait_until(lambda: worker.status().spec == other_spec)
 
 
-def test_a_loading_can_be_cancelled(new_worker: Worker, spec: PairSpec) -> None:
+def test_cancels_a_loading(new_worker: Worker, spec: PairSpec) -> None:
     run = new_worker.submit("a", spec, PROMPT, SHORT)
     wait_until(lambda: run.detail == "loading tinystories")
     assert (run.state, new_worker.status().state) == ("loading", "loading")
@@ -103,28 +103,26 @@ def test_a_loading_can_be_cancelled(new_worker: Worker, spec: PairSpec) -> None:
     new_worker.prepare(spec)
     wait_until(lambda: new_worker.status().progress)
     run = new_worker.submit("a", spec, PROMPT, SHORT)
-    assert run.detail == "loading tinystories"  # what it waits for, from the first moment
+    assert run.detail == "loading tinystories"  # shown from the beginning
     assert finish(run).state == "done"
 
 
-def test_step_costs_are_measured_again_on_request(
-    worker: Worker, spec: PairSpec, pair: Pair
-) -> None:
+def test_measures_step_costs_again_on_request(worker: Worker, spec: PairSpec, pair: Pair) -> None:
     key = costs_key(pair, RunConfig())
     worker.prepare(spec, fresh=True)
     wait_until(lambda: worker.status().calibrating)
     run = finish(worker.submit("a", spec, PROMPT, SHORT))
     assert run.state == "done"
-    assert worker.status().calibrating  # a run breaks it off, and it goes on after the run
+    assert worker.status().calibrating  # a run interrupts it, and it continues after the run
     wait_until(lambda: load_value("step-costs", key, StepCosts) != make_costs(), seconds=150)
-    worker.unload()  # what is still to be measured for it is let go
+    worker.unload()  # drops the remaining measurements
     wait_until(lambda: worker.status().state == "none" and worker.status().progress is None)
     for temperature in (0.0, 0.7):  # as the other tests found them
         again = costs_key(pair, RunConfig(temperature=temperature))
         assert save_value("step-costs", again, make_costs())
 
 
-def test_a_calibration_can_be_ended_and_the_stored_costs_stay(
+def test_ending_a_calibration_keeps_stored_costs(
     worker: Worker, spec: PairSpec, pair: Pair
 ) -> None:
     worker.prepare(spec, fresh=True)
@@ -136,8 +134,8 @@ def test_a_calibration_can_be_ended_and_the_stored_costs_stay(
     assert finish(worker.submit("a", spec, PROMPT, SHORT)).state == "done"
 
 
-def test_the_room_for_bodies_is_told(worker: Worker, spec: PairSpec) -> None:
-    """Asked for with a body or without, it is that of the pair as it is."""
+def test_measures_the_room_for_bodies(worker: Worker, spec: PairSpec) -> None:
+    """With a body or without, it is the room for the pair without bodies."""
     asked = worker.room(replace(spec, target_body="90M"))
     assert asked.wait(60)
     assert asked.error is None
@@ -154,12 +152,12 @@ def test_the_room_for_bodies_is_told(worker: Worker, spec: PairSpec) -> None:
     assert isinstance(refused.error, PairError)
 
 
-def test_growing_can_be_cancelled_and_the_pair_as_it_is_loads(
+def test_cancels_enlarging_and_loads_the_pair_without_bodies(
     new_worker: Worker, spec: PairSpec
 ) -> None:
     grown = replace(spec, target_body="300M")
     new_worker.prepare(grown)
-    growing = "growing target tinystories/target to 307 M"
+    growing = "enlarging target tinystories/target to 307 M"
     wait_until(lambda: _doing(new_worker) == growing)
     new_worker.cancel_loading()
     wait_until(lambda: new_worker.status().state == "none")
@@ -167,7 +165,7 @@ def test_growing_can_be_cancelled_and_the_pair_as_it_is_loads(
     assert new_worker.status().spec == spec
     memory = new_worker.status().memory_bytes
     assert memory is not None
-    assert memory < 1.2e9  # of the grown weights nothing is left
+    assert memory < 1.2e9  # the enlarged weights are freed
 
 
 def _doing(worker: Worker) -> str:

@@ -1,4 +1,4 @@
-"""The process dies: the reason is shown, finished rounds are kept, another process starts."""
+"""When the process dies, the reason is shown, rounds are kept and another process starts."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ REPLACED_SECONDS = 6.0
 
 
 def gone(pid: int) -> Callable[[], bool]:
-    """Not even a zombie."""
+    """Return whether the process is gone, even as a zombie."""
     return lambda: not Path(f"/proc/{pid}").exists()
 
 
 @pytest.mark.usefixtures("real_start")
-def test_killed_in_mid_run(worker: Worker, spec: PairSpec, tmp_path: Path) -> None:
+def test_killed_during_a_run(worker: Worker, spec: PairSpec, tmp_path: Path) -> None:
     run = worker.submit("a", spec, PROMPT, LONG)
     waiting = worker.submit("b", spec, PROMPT, SHORT)
     wait_for_rounds(run, 5)
@@ -51,7 +51,7 @@ def test_killed_in_mid_run(worker: Worker, spec: PairSpec, tmp_path: Path) -> No
     assert run.state == "failed"
     assert run.error is not None
     assert run.error.culprit == (
-        "The worker process was killed (signal 9), perhaps because memory ran out."
+        "The worker process was killed (signal 9), possibly because memory ran out."
     )
     assert run.error.remedy.startswith("Its finished rounds are kept.")
     trace = run.trace
@@ -86,7 +86,7 @@ main(int(sys.argv[-1]))
 
 
 @pytest.mark.usefixtures("real_start")
-def test_a_fault_of_the_device_ends_the_process(
+def test_device_fault_ends_the_process(
     new_worker: Worker, spec: PairSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "python"
@@ -100,7 +100,7 @@ def test_a_fault_of_the_device_ends_the_process(
     finish(run)
     assert (run.state, len(run.rounds)) == ("failed", 3)
     assert run.error is not None
-    assert "ended after a fault of the device" in run.error.culprit
+    assert "ended after a device fault" in run.error.culprit
     assert run.trace is not None
     assert finish(waiting).state == "done"
     assert new_worker.pid != pid
@@ -116,7 +116,7 @@ def test_a_fault_of_the_device_ends_the_process(
         (ValueError("CUDA error"), False),
     ],
 )
-def test_what_is_a_fault_of_the_device(error: Exception, fault: bool) -> None:
+def test_is_device_fault(error: Exception, fault: bool) -> None:
     assert is_device_fault(error) is fault
 
 
@@ -139,13 +139,13 @@ def test_killed_while_idle(new_worker: Worker, spec: PairSpec) -> None:
 
 
 def assert_replaced(worker: Worker, pid: int) -> None:
-    """Another process starts although nothing waits."""
+    """Wait until another process has started, although no request waits."""
     wait_until(lambda: worker.pid not in (None, pid), REPLACED_SECONDS)
     wait_until(lambda: worker._listening, REPLACED_SECONDS)
 
 
 @pytest.mark.parametrize("kind", ["run", "study", "work", "comparison", "preparing"])
-def test_killed_at_any_kind_of_request_another_process_starts(
+def test_starts_another_process_after_any_kind_of_request(
     new_worker: Worker, spec: PairSpec, kind: str
 ) -> None:
     error, ended = begin(kind, new_worker, spec)
@@ -179,19 +179,17 @@ def begin(
             return lambda: worker.status().error, lambda: worker.status().error
         case "work":
             audit = Audit(config=RunConfig(temperature=1.0), runs=5000)
-            work = AuditJob(audit, spec, maker)
+            job = AuditJob(audit, spec, maker)
         case _:
             lanes = tuple(Lane(spec=spec, config=replace(LONG, gamma=each)) for each in (2, 4))
             plan = Plan(lanes=lanes, items=(SuiteItem(prompt=PROMPT),), repeats=2)
-            work = ComparisonJob(plan, maker, None)
-    JobQueue().start(work)
-    wait_until(lambda: work.state == "running" and worker.status().state == "ready")
-    return lambda: work.error, lambda: not work.going
+            job = ComparisonJob(plan, maker, None)
+    JobQueue().start(job)
+    wait_until(lambda: job.state == "running" and worker.status().state == "ready")
+    return lambda: job.error, lambda: not job.going
 
 
-def test_a_process_that_dies_without_a_request_is_not_started_for_ever(
-    new_worker: Worker, spec: PairSpec
-) -> None:
+def test_does_not_restart_forever_without_a_request(new_worker: Worker, spec: PairSpec) -> None:
     new_worker.start()
     wait_until(lambda: new_worker._listening)
     assert new_worker.pid is not None
@@ -201,7 +199,7 @@ def test_a_process_that_dies_without_a_request_is_not_started_for_ever(
     assert finish(new_worker.submit("a", spec, PROMPT, SHORT, baseline=False)).state == "done"
 
 
-def test_closing_ends_the_process_and_its_runs(new_worker: Worker, spec: PairSpec) -> None:
+def test_close_ends_the_process_and_its_runs(new_worker: Worker, spec: PairSpec) -> None:
     new_worker.start()
     wait_until(lambda: new_worker.pid is not None)
     pid = new_worker.pid
@@ -216,7 +214,7 @@ def test_closing_ends_the_process_and_its_runs(new_worker: Worker, spec: PairSpe
 
 @pytest.mark.usefixtures("real_start")
 @pytest.mark.parametrize("program", ["/bin/false", "/no/such/program"])
-def test_a_process_that_cannot_start_is_not_tried_for_ever(
+def test_does_not_retry_a_failing_start_forever(
     new_worker: Worker, spec: PairSpec, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     monkeypatch.setattr(sys, "executable", program)
@@ -231,7 +229,7 @@ def test_a_process_that_cannot_start_is_not_tried_for_ever(
     assert (new_worker.pid, new_worker.status().state) == (None, "failed")
 
 
-def test_the_process_goes_with_its_parent(home: Path) -> None:
+def test_process_ends_with_its_parent(home: Path) -> None:
     code = """
 import time
 from specviz.record.pairs import PairSpec
@@ -254,7 +252,7 @@ time.sleep(60)
 
 
 def _runs(pid: int) -> bool:
-    """An orphan may stay in the table until whoever adopted it looks."""
+    """Return whether the process is gone or a zombie; an orphan may remain as one for a while."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -265,10 +263,10 @@ def _runs(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (-9, "was killed (signal 9), perhaps because memory ran out"),
+        (-9, "was killed (signal 9), possibly because memory ran out"),
         (-11, "was ended by signal 11 (Segmentation fault)"),
         (3, "ended by itself (exit code 3)"),
     ],
 )
-def test_the_reason_in_plain_words(code: int, words: str) -> None:
+def test_describes_the_reason(code: int, words: str) -> None:
     assert unexpected_end(code).culprit == f"The worker process {words}."

@@ -1,4 +1,4 @@
-"""Several sessions on one device: first come, first served; a closed tab leaves the queue."""
+"""Several sessions on one device: first come, first served; closed tabs leave the queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = replace(SHORT, max_new_tokens=1000)
 LONGEST = replace(SHORT, max_new_tokens=1900)
 
 
-def test_the_second_session_waits_and_then_has_its_turn(worker: Worker, spec: PairSpec) -> None:
+def test_second_session_waits_for_its_turn(worker: Worker, spec: PairSpec) -> None:
     first = worker.submit("a", spec, PROMPT, LONG)
     wait_for_rounds(first, 1)
     second = worker.submit("b", spec, PROMPT, LONG)
@@ -41,7 +41,7 @@ def test_the_second_session_waits_and_then_has_its_turn(worker: Worker, spec: Pa
     assert third.rounds
 
 
-def test_a_waiting_run_that_is_stopped_never_starts(worker: Worker, spec: PairSpec) -> None:
+def test_stopped_waiting_run_never_starts(worker: Worker, spec: PairSpec) -> None:
     first = worker.submit("a", spec, PROMPT, LONG)
     wait_for_rounds(first, 1)
     second, third = (worker.submit(name, spec, PROMPT, SHORT) for name in ("b", "c"))
@@ -52,7 +52,7 @@ def test_a_waiting_run_that_is_stopped_never_starts(worker: Worker, spec: PairSp
     assert (second.rounds, second.prompt) == ([], None)
 
 
-def test_a_session_has_one_run(worker: Worker, spec: PairSpec) -> None:
+def test_session_has_one_run(worker: Worker, spec: PairSpec) -> None:
     first = worker.submit("a", spec, PROMPT, LONG)
     wait_for_rounds(first, 2)
     second = worker.submit("a", spec, PROMPT, SHORT)
@@ -62,7 +62,7 @@ def test_a_session_has_one_run(worker: Worker, spec: PairSpec) -> None:
     assert len(first.trace.rounds) == len(first.rounds) >= 2
 
 
-def test_of_five_in_a_hurry_the_last_survives_whole(
+def test_only_the_last_of_five_quick_runs_completes(
     worker: Worker, spec: PairSpec, pair: Pair
 ) -> None:
     settings = [replace(LONG, gamma=gamma) for gamma in (2, 8, 3, 1)]
@@ -83,7 +83,7 @@ def test_of_five_in_a_hurry_the_last_survives_whole(
     assert runs[0].rounds
 
 
-def test_a_closed_tab_frees_the_device_after_the_grace(worker: Worker, spec: PairSpec) -> None:
+def test_closed_tab_frees_the_device_after_the_grace(worker: Worker, spec: PairSpec) -> None:
     first = worker.submit("a", spec, PROMPT, LONGEST)
     wait_for_rounds(first, 1)
     second = worker.submit("b", spec, PROMPT, LONG)
@@ -96,7 +96,7 @@ def test_a_closed_tab_frees_the_device_after_the_grace(worker: Worker, spec: Pai
     assert finish(third).state == "done"
 
 
-def test_a_tab_that_comes_back_keeps_its_run(worker: Worker, spec: PairSpec) -> None:
+def test_returning_tab_keeps_its_run(worker: Worker, spec: PairSpec) -> None:
     run = worker.submit("a", spec, PROMPT, LONGEST)
     wait_for_rounds(run, 1)
     worker.release("a", grace=2.0)
@@ -105,7 +105,7 @@ def test_a_tab_that_comes_back_keeps_its_run(worker: Worker, spec: PairSpec) -> 
     assert run.state == "running"
 
 
-def test_a_run_submitted_as_the_grace_ends_is_not_stopped(worker: Worker, spec: PairSpec) -> None:
+def test_run_submitted_as_the_grace_ends_continues(worker: Worker, spec: PairSpec) -> None:
     with worker._lock:
         worker.release("a", grace=0.0)
         timer = worker._releases["a"]
@@ -115,7 +115,7 @@ def test_a_run_submitted_as_the_grace_ends_is_not_stopped(worker: Worker, spec: 
     assert finish(run).state == "done"
 
 
-def test_a_check_waits_its_turn(worker: Worker, spec: PairSpec, pair: Pair) -> None:
+def test_check_waits_its_turn(worker: Worker, spec: PairSpec, pair: Pair) -> None:
     run = worker.submit("a", spec, PROMPT, LONG)
     wait_for_rounds(run, 1)
     check = worker.check(spec)

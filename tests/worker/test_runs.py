@@ -1,4 +1,4 @@
-"""A run in the process: the engine's rounds, none twice; stopped, failed and whole runs."""
+"""Runs in the worker process: their rounds; stopped, failed and complete runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFIG = RunConfig(gamma=4, max_new_tokens=48, ignore_eos=True)
 LONG = replace(CONFIG, max_new_tokens=1000)
 
 
-def test_every_round_comes_once_and_in_order(worker: Worker, spec: PairSpec, pair: Pair) -> None:
+def test_rounds_arrive_once_and_in_order(worker: Worker, spec: PairSpec, pair: Pair) -> None:
     expected = speculate(pair, PROMPT, CONFIG)
     rounds = [untimed(entry) for entry in expected]
     run = finish(worker.submit("a", spec, PROMPT, CONFIG))
@@ -44,7 +44,7 @@ def test_every_round_comes_once_and_in_order(worker: Worker, spec: PairSpec, pai
     assert run.trace.text == expected.text
 
 
-def test_characters_split_over_tokens_reach_the_page_whole(worker: Worker, spec: PairSpec) -> None:
+def test_joins_characters_split_over_tokens(worker: Worker, spec: PairSpec) -> None:
     prompt = "Der Fuchs springt über ’n Bach 🙂"
     run = finish(worker.submit("a", spec, prompt, replace(CONFIG, max_new_tokens=8)))
     trace = run.trace
@@ -52,10 +52,10 @@ def test_characters_split_over_tokens_reach_the_page_whole(worker: Worker, spec:
     assert "\ufffd" in "".join(trace.prompt.token_texts)
     assert "".join(prompt_texts(trace)) == prompt
     assert {"128", "121"} <= set(trace.pieces)
-    assert len(trace.pieces) < 128  # those that the trace names, not all of the vocabulary
+    assert len(trace.pieces) < 128  # only those in the trace, not the whole vocabulary
 
 
-def test_the_trace_is_whole(worker: Worker, spec: PairSpec, pair: Pair, tmp_path: Path) -> None:
+def test_trace_is_complete(worker: Worker, spec: PairSpec, pair: Pair, tmp_path: Path) -> None:
     run = finish(worker.submit("a", spec, PROMPT, CONFIG))
     trace = run.trace
     assert trace is not None
@@ -70,14 +70,14 @@ def test_the_trace_is_whole(worker: Worker, spec: PairSpec, pair: Pair, tmp_path
     assert len(trace.baseline.slices) >= 2
 
 
-def test_the_target_alone_can_be_left_out(worker: Worker, spec: PairSpec) -> None:
+def test_baseline_can_be_left_out(worker: Worker, spec: PairSpec) -> None:
     run = finish(worker.submit("a", spec, PROMPT, CONFIG, baseline=False))
     assert run.state == "done"
     assert run.trace is not None
     assert (run.trace.baseline, run.trace.finish) == (None, "length")
 
 
-def test_what_is_known_before_the_first_round(worker: Worker, spec: PairSpec) -> None:
+def test_state_before_the_first_round(worker: Worker, spec: PairSpec) -> None:
     run = worker.submit("a", spec, PROMPT, LONG)
     wait_for_rounds(run, 1)
     assert (run.state, run.place, run.trace) == ("running", 0, None)
@@ -89,7 +89,7 @@ def test_what_is_known_before_the_first_round(worker: Worker, spec: PairSpec) ->
     assert known.step_costs == make_costs()
 
 
-def test_a_stop_takes_effect_within_a_round(worker: Worker, spec: PairSpec) -> None:
+def test_stop_takes_effect_within_a_round(worker: Worker, spec: PairSpec) -> None:
     run = worker.submit("a", spec, PROMPT, LONG)
     wait_for_rounds(run, 3)
     run.stop()
@@ -100,7 +100,7 @@ def test_a_stop_takes_effect_within_a_round(worker: Worker, spec: PairSpec) -> N
     assert (run.trace.finish, run.trace.baseline) == ("stopped", None)
 
 
-def test_a_run_that_is_stopped_ends_with_its_present_round(spec: PairSpec, pair: Pair) -> None:
+def test_stopped_run_ends_with_its_current_round(spec: PairSpec, pair: Pair) -> None:
     sent: list[Event] = []
     process = SimpleNamespace(
         _send=sent.append, _inbox=SimpleNamespace(stopped=lambda _id: len(sent) >= 3)
@@ -110,10 +110,10 @@ def test_a_run_that_is_stopped_ends_with_its_present_round(spec: PairSpec, pair:
     Process._play(cast("Process", process), request, run)
     trace = run.trace()
     assert sent == [RunRound(run_id="own", entry=entry) for entry in trace.rounds]
-    assert (len(sent), trace.finish) == (4, "stopped")  # the record of one was being written
+    assert (len(sent), trace.finish) == (4, "stopped")  # one round was being recorded
 
 
-def test_the_interval_is_told_while_it_narrows_and_a_stop_keeps_it(
+def test_timing_is_reported_while_it_runs_and_kept_after_a_stop(
     worker: Worker, spec: PairSpec
 ) -> None:
     run = worker.submit("a", spec, PROMPT, CONFIG, budget=60)
@@ -141,10 +141,8 @@ def test_the_interval_is_told_while_it_narrows_and_a_stop_keeps_it(
     assert set(range(1, 4)) <= set(seen)
 
 
-def test_step_costs_are_told_while_they_are_measured_and_a_stop_ends_that(
-    worker: Worker, spec: PairSpec
-) -> None:
-    """They come after the first run; whoever does not wait for them loses nothing else."""
+def test_step_costs_report_progress_and_end_with_a_stop(worker: Worker, spec: PairSpec) -> None:
+    """Step costs come after the first run; a stop loses nothing else."""
     unmeasured = replace(CONFIG, top_k=7)
     run = worker.submit("a", spec, PROMPT, unmeasured)
     wait_until(lambda: run.detail.startswith("measuring step costs: "))
@@ -159,14 +157,14 @@ def test_step_costs_are_told_while_they_are_measured_and_a_stop_ends_that(
     assert finish(other).state == "done"
 
 
-def test_a_finished_run_stays_as_it_is(worker: Worker, spec: PairSpec) -> None:
+def test_finished_run_does_not_change(worker: Worker, spec: PairSpec) -> None:
     run = finish(worker.submit("a", spec, PROMPT, CONFIG, baseline=False))
     trace = run.trace
     run.stop()
     assert (run.state, run.trace) == ("done", trace)
 
 
-def test_an_error_of_the_users_comes_as_it_is(worker: Worker, spec: PairSpec) -> None:
+def test_passes_user_errors_unchanged(worker: Worker, spec: PairSpec) -> None:
     run = finish(worker.submit("a", spec, "", CONFIG))
     assert run.state == "failed"
     assert isinstance(run.error, PromptError)
@@ -174,7 +172,7 @@ def test_an_error_of_the_users_comes_as_it_is(worker: Worker, spec: PairSpec) ->
     assert worker.status().state == "ready"
 
 
-def test_any_other_error_is_named_and_the_process_lives_on(worker: Worker, spec: PairSpec) -> None:
+def test_names_unexpected_errors_and_continues(worker: Worker, spec: PairSpec) -> None:
     finish(worker.submit("a", spec, PROMPT, CONFIG, baseline=False))
     pid = worker.pid
     run = finish(worker.submit("a", spec, cast("str", 7), CONFIG))
@@ -186,7 +184,7 @@ def test_any_other_error_is_named_and_the_process_lives_on(worker: Worker, spec:
     assert worker.pid == pid
 
 
-def test_a_call_returns_at_once(worker: Worker, spec: PairSpec) -> None:
+def test_calls_return_at_once(worker: Worker, spec: PairSpec) -> None:
     run = worker.submit("a", spec, PROMPT, LONG)
     wait_for_rounds(run, 1)
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Studies in the worker process: their values in order, stopped, failed, and lost with it."""
+"""Studies in the worker process: values in order, stopped, failed, and lost with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from specviz.record.trace import RunConfig
 from specviz.tune.question import Question
 from specviz.tune.tune_job import TuneJob
 from specviz.worker.parent.client import Worker
-from specviz.worker.parent.handles import Studying
+from specviz.worker.parent.handles import StudyHandle
 from specviz.worker.parent.worker_maker import WorkerMaker
 from tests.worker.studies import Counting
 from tests.worker.waiting import finish, wait_for_rounds, wait_until
@@ -36,20 +36,20 @@ LONG = replace(CONFIG, max_new_tokens=1000)
 ENDLESS = Counting(count=10**6, seconds=0.01)
 
 
-def numbers(studying: Studying) -> list[int]:
-    """What it counted, to its end."""
+def numbers(studying: StudyHandle) -> list[int]:
+    """Return all its values, to the end."""
     assert studying.wait(60)
     found: list[Any] = list(studying.values())
     return [number for number, _ in found]
 
 
-def some_of(studying: Studying, count: int) -> list[Any]:
-    """As many values as a reader who does not wait for the end takes."""
+def some_of(studying: StudyHandle, count: int) -> list[Any]:
+    """Return the first values, without waiting for the end."""
     values = studying.values()
     return [next(values) for _ in range(count)]
 
 
-def test_every_value_comes_once_and_in_order(worker: Worker, spec: PairSpec, pair: Pair) -> None:
+def test_values_arrive_once_and_in_order(worker: Worker, spec: PairSpec, pair: Pair) -> None:
     studying = worker.study(spec, Counting(count=200))
     values = list(studying.values())
     assert values == [(number, pair.info.name) for number in range(200)]
@@ -58,7 +58,7 @@ def test_every_value_comes_once_and_in_order(worker: Worker, spec: PairSpec, pai
     wait_until(lambda: worker.status().progress is None)  # step costs may be measured first
 
 
-def test_values_come_while_it_goes_on_and_say_what_it_does(worker: Worker, spec: PairSpec) -> None:
+def test_values_arrive_during_the_study(worker: Worker, spec: PairSpec) -> None:
     studying = worker.study(spec, ENDLESS)
     assert [number for number, _ in some_of(studying, 3)] == [0, 1, 2]
     progress = worker.status().progress
@@ -69,9 +69,7 @@ def test_values_come_while_it_goes_on_and_say_what_it_does(worker: Worker, spec:
     wait_until(lambda: worker.status().progress is None)
 
 
-def test_a_study_waits_behind_a_run_and_a_run_behind_a_study(
-    worker: Worker, spec: PairSpec
-) -> None:
+def test_studies_and_runs_wait_for_each_other(worker: Worker, spec: PairSpec) -> None:
     run = worker.submit("a", spec, PROMPT, LONG, baseline=False)
     wait_for_rounds(run, 1)
     studying = worker.study(spec, Counting(count=3))
@@ -83,22 +81,20 @@ def test_a_study_waits_behind_a_run_and_a_run_behind_a_study(
     assert finish(after).state == "done"
 
 
-def test_studies_are_done_one_after_the_other(worker: Worker, spec: PairSpec) -> None:
+def test_studies_run_one_after_the_other(worker: Worker, spec: PairSpec) -> None:
     first, second = (worker.study(spec, Counting(count=5, seconds=0.02)) for _ in range(2))
     assert numbers(first) == [0, 1, 2, 3, 4]
     assert not second.done
     assert numbers(second) == [0, 1, 2, 3, 4]
 
 
-def test_a_stop_breaks_off_what_is_found_out_and_the_worker_lives(
-    worker: Worker, spec: PairSpec
-) -> None:
+def test_stop_interrupts_a_study_and_the_worker_continues(worker: Worker, spec: PairSpec) -> None:
     worker.study(spec, Counting(count=1)).wait(60)
     pid = worker.pid
     studying = worker.study(spec, Counting(count=2, seconds=60.0))
     some_of(studying, 1)
     worker.stop_study(studying)
-    assert wait_until(lambda: studying.done) < 5.0  # of a minute of silence
+    assert wait_until(lambda: studying.done) < 5.0  # of a pause of a minute
     assert (studying.result, studying.error) == (None, None)
     assert list(studying.values()) == []
     assert numbers(worker.study(spec, Counting(count=2))) == [0, 1]
@@ -107,7 +103,7 @@ def test_a_stop_breaks_off_what_is_found_out_and_the_worker_lives(
     assert numbers(worker.study(spec, Counting(count=2))) == [0, 1]
 
 
-def test_one_that_waits_is_stopped_at_once_and_never_begun(worker: Worker, spec: PairSpec) -> None:
+def test_waiting_study_stops_at_once(worker: Worker, spec: PairSpec) -> None:
     first, second = worker.study(spec, ENDLESS), worker.study(spec, Counting(count=1))
     some_of(first, 1)
     worker.stop_study(second)
@@ -117,7 +113,7 @@ def test_one_that_waits_is_stopped_at_once_and_never_begun(worker: Worker, spec:
     assert first.wait(10)
 
 
-def test_its_errors_are_the_studys_own_and_the_process_lives_on(
+def test_study_errors_reach_the_caller_and_the_process_continues(
     worker: Worker, spec: PairSpec
 ) -> None:
     foreseen = worker.study(spec, Counting(count=2, fails="foreseen"))
@@ -139,9 +135,7 @@ def test_its_errors_are_the_studys_own_and_the_process_lives_on(
     assert worker.pid == pid
 
 
-def test_a_pair_that_cannot_be_loaded_is_the_studys_error(
-    worker: Worker, spec: PairSpec, tmp_path: Path
-) -> None:
+def test_missing_pair_is_the_studys_error(worker: Worker, spec: PairSpec, tmp_path: Path) -> None:
     missing = PairSpec(draft=str(tmp_path / "a"), target=str(tmp_path / "b"), threads=1)
     studying = worker.study(missing, Counting(count=1))
     assert numbers(studying) == []
@@ -151,9 +145,7 @@ def test_a_pair_that_cannot_be_loaded_is_the_studys_error(
     assert numbers(worker.study(spec, Counting(count=1))) == [0]
 
 
-def test_a_process_that_dies_takes_only_the_study_under_way_and_a_closed_one_all(
-    new_worker: Worker, spec: PairSpec
-) -> None:
+def test_dead_process_fails_only_the_current_study(new_worker: Worker, spec: PairSpec) -> None:
     first, second = new_worker.study(spec, ENDLESS), new_worker.study(spec, Counting(count=2))
     assert len(some_of(first, 2)) == 2
     assert new_worker.pid is not None
@@ -162,7 +154,7 @@ def test_a_process_that_dies_takes_only_the_study_under_way_and_a_closed_one_all
     assert isinstance(first.error, SpecvizError)
     assert numbers(second) == [0, 1]
     assert second.error is None
-    # A worker that is closed takes all of them.
+    # A closed worker fails all of them.
     third, fourth = new_worker.study(spec, ENDLESS), new_worker.study(spec, ENDLESS)
     some_of(third, 1)
     new_worker.close()
@@ -174,7 +166,7 @@ def test_a_process_that_dies_takes_only_the_study_under_way_and_a_closed_one_all
 # Through the maker
 
 
-def test_a_maker_hands_on_values_and_errors(worker: Worker, spec: PairSpec) -> None:
+def test_maker_passes_values_and_errors(worker: Worker, spec: PairSpec) -> None:
     maker = WorkerMaker(worker, "work")
     assert len(list(maker.find(spec, Counting(count=4)))) == 4
     with pytest.raises(ConfigError, match="Too much was counted"):
@@ -190,7 +182,7 @@ def test_a_maker_hands_on_values_and_errors(worker: Worker, spec: PairSpec) -> N
     assert maker.doing == ""
 
 
-def test_a_reader_who_leaves_ends_the_study(worker: Worker, spec: PairSpec) -> None:
+def test_study_ends_when_its_reader_leaves(worker: Worker, spec: PairSpec) -> None:
     found: Any = WorkerMaker(worker, "work").find(spec, ENDLESS)
     next(found)
     assert worker.busy
@@ -204,7 +196,7 @@ def question(spec: PairSpec) -> Question:
     return Question(lanes=lanes, items=items, temperatures=(0.0, 0.7), gammas=(1, 4))
 
 
-def test_texts_scored_in_the_worker_are_those_scored_here(
+def test_texts_scored_in_the_worker_equal_local_ones(
     worker: Worker, spec: PairSpec, pair: Pair
 ) -> None:
     asked = question(spec)
@@ -212,30 +204,30 @@ def test_texts_scored_in_the_worker_are_those_scored_here(
         TuneJob(asked, maker)
         for maker in (WorkerMaker(worker, "work"), InProcessMaker(lambda _: None))
     )
-    for work in (there, here):
-        work.carry_out()
-        assert (work.state, work.error, work.progress) == ("done", None, (4, 4))
-    one, other = (work.answer.candidates[0] for work in (there, here))
+    for job in (there, here):
+        job.carry_out()
+        assert (job.state, job.error, job.progress) == ("done", None, (4, 4))
+    one, other = (job.answer.candidates[0] for job in (there, here))
     assert one.texts == other.texts
     assert one.costs == other.costs
     assert one.surface == other.surface
     for text in one.texts:
-        config = text.law.put_into(CONFIG)
+        config = text.sampling.put_into(CONFIG)
         (scores,) = score_text(pair, text.prompt.token_ids, text.token_ids, [config])
         assert scores == text.scores
 
 
-def test_a_work_in_the_worker_is_stopped_between_its_texts(worker: Worker, spec: PairSpec) -> None:
+def test_stops_a_job_between_its_texts(worker: Worker, spec: PairSpec) -> None:
     lanes = (Lane(spec=spec, config=replace(CONFIG, max_new_tokens=200)),)
     asked = replace(question(spec), lanes=lanes, temperatures=(0.2, 0.4, 0.6, 0.8))
-    work = TuneJob(asked, WorkerMaker(worker, "work"))
-    thread = Thread(target=work.carry_out)
+    job = TuneJob(asked, WorkerMaker(worker, "work"))
+    thread = Thread(target=job.carry_out)
     thread.start()
-    wait_until(lambda: work.progress[0] >= 1)
-    work.stop()
-    assert work.wait(30)
+    wait_until(lambda: job.progress[0] >= 1)
+    job.stop()
+    assert job.wait(30)
     thread.join(30)
-    assert (work.state, work.error) == ("stopped", None)
-    assert 1 <= work.progress[0] < 8
+    assert (job.state, job.error) == ("stopped", None)
+    assert 1 <= job.progress[0] < 8
     assert wait_until(lambda: not worker.busy) < 10.0
-    assert len(work.answer.candidates[0].texts) == work.progress[0]
+    assert len(job.answer.candidates[0].texts) == job.progress[0]

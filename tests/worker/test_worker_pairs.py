@@ -1,4 +1,4 @@
-"""What the dashboard is told of pairs that stay loaded side by side."""
+"""What the dashboard sees of pairs that are loaded at the same time."""
 
 from __future__ import annotations
 
@@ -20,69 +20,69 @@ from tests.worker.waiting import finish
 A, B = PairSpec(name="a"), PairSpec(name="b")
 
 
-class NobodyCancels:
+class NeverCancels:
     def cancelled(self, _request_id: str) -> bool:
         return False
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> list[Event]:
-    def load(spec: PairSpec, _tell: ProgressCallback) -> Pair:
+def reported(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> list[Event]:
+    def load(spec: PairSpec, _on_progress: ProgressCallback) -> Pair:
         if spec.name == "missing":
             raise PairError("There is no such pair.", remedy="Choose another.")
         return pair
 
     check = type("Check", (), {"memory_needed": 1})
-    monkeypatch.setattr("specviz.engine.check_pair", lambda _spec, _tell: check)
+    monkeypatch.setattr("specviz.engine.check_pair", lambda _spec, _on_progress: check)
     monkeypatch.setattr(loaded_pairs, "load", load)
     monkeypatch.setattr(loaded_pairs, "free_memory", lambda _spec: 10**15)
     monkeypatch.setattr(loaded_pairs, "release_memory", lambda: None)
     return []
 
 
-def pairs_of(told: list[Event]) -> WorkerPairs:
-    return WorkerPairs(told.append, cast("Inbox", NobodyCancels()))
+def pairs_of(reported: list[Event]) -> WorkerPairs:
+    return WorkerPairs(reported.append, cast("Inbox", NeverCancels()))
 
 
-def pair_events(told: list[Event]) -> list[tuple[str, str | None]]:
+def pair_events(reported: list[Event]) -> list[tuple[str, str | None]]:
     """The events about pairs since the last call."""
     found = [
         (type(event).__name__, event.spec.name)
-        for event in told
+        for event in reported
         if isinstance(event, PairLoading | PairReady)
     ]
-    found += [("PairGone", None) for event in told if isinstance(event, PairGone)]
-    told.clear()
+    found += [("PairGone", None) for event in reported if isinstance(event, PairGone)]
+    reported.clear()
     return found
 
 
-def test_going_back_to_a_loaded_pair_tells_that_it_is_ready(told: list[Event]) -> None:
-    pairs = pairs_of(told)
+def test_reports_a_loaded_pair_as_ready_again(reported: list[Event]) -> None:
+    pairs = pairs_of(reported)
     pairs.load(A, "1")
-    assert pair_events(told) == [("PairLoading", "a"), ("PairReady", "a")]
+    assert pair_events(reported) == [("PairLoading", "a"), ("PairReady", "a")]
     pairs.load(A, "2")
-    assert pair_events(told) == []
+    assert pair_events(reported) == []
     pairs.load(B, "3")
-    assert pair_events(told) == [("PairLoading", "b"), ("PairReady", "b")]
+    assert pair_events(reported) == [("PairLoading", "b"), ("PairReady", "b")]
     pairs.load(A, "4")
-    assert pair_events(told) == [("PairReady", "a")]
+    assert pair_events(reported) == [("PairReady", "a")]
     assert pairs.get(B) is not None
     pairs.unload()
-    assert pair_events(told) == [("PairGone", None)]
+    assert pair_events(reported) == [("PairGone", None)]
     assert pairs.get(A) is pairs.get(B) is None
 
 
-def test_after_a_pair_that_failed_the_loaded_one_is_told_again(told: list[Event]) -> None:
-    pairs = pairs_of(told)
+def test_reports_the_loaded_pair_again_after_a_failure(reported: list[Event]) -> None:
+    pairs = pairs_of(reported)
     pairs.load(A, "1")
     with pytest.raises(PairError):
         pairs.load(PairSpec(name="missing"), "2")
-    pair_events(told)
+    pair_events(reported)
     pairs.load(A, "3")
-    assert pair_events(told) == [("PairReady", "a")]
+    assert pair_events(reported) == [("PairReady", "a")]
 
 
-def test_two_pairs_take_turns_in_one_process(
+def test_two_pairs_alternate_in_one_process(
     worker: Worker, spec: PairSpec, other_spec: PairSpec
 ) -> None:
     config = RunConfig(gamma=3, max_new_tokens=16, ignore_eos=True)

@@ -1,4 +1,4 @@
-"""Wait for what another process does, and say what was waited for when it does not come."""
+"""Wait for another process, and report what did not happen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_TIMES = RoundTimes(draft=0.0, verify=0.0, other=0.0)
 
 
 def wait_until(holds: Callable[[], object], seconds: float = 60.0) -> float:
-    """The seconds it took."""
+    """Return the seconds it took."""
     began = time.monotonic()
     while not holds():
         waited = time.monotonic() - began

@@ -1,7 +1,6 @@
-"""The bug zoo of ``record/breaks.py``, each mistake made by the real loop.
+"""The bugs described in ``record/breaks.py``, run through the real decoding loop.
 
-A bug is a rule, a drafter, a source of uniforms, or a step that is handed to the loop in place of
-the right one; the loop itself is the same.
+A bug replaces a rule, a drafter, a source of uniforms or a step; the loop itself is unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import torch
 from specviz.engine.decoding.endings import room_for
 from specviz.engine.decoding.model_drafting import ModelDrafter
 from specviz.engine.decoding.sampling import (
-    Drawing,
+    SampledChooser,
     Sampler,
     Uniforms,
     draft_slot,
@@ -33,15 +32,15 @@ from specviz.record.breaks import break_named
 from specviz.record.trace import RunConfig
 
 Prompt: TypeAlias = str | Sequence[int]
-_MOST_KEPT = 256  # tokens that an untrimmed cache keeps; beyond them it forgets as it should
+_MOST_KEPT = 256  # extra tokens that an untrimmed cache keeps; beyond them it forgets correctly
 
 
 def broken(pair: Pair, prompt: Prompt, config: RunConfig, name: str) -> Speculation:
-    """Speculative decoding of a prompt with the named bug in it."""
+    """Return a speculative run of a prompt with the named bug in it."""
     break_named(name)
     if pair.draft is None:
         raise PairError("This pair has no draft model.", remedy="Load it with a draft.")
-    assert config.drafter == "model", "bugs are put into drafting by the draft model"
+    assert config.drafter == "model", "bugs need drafting by the draft model"
     return _BUGS[name](pair, prompt, config)
 
 
@@ -93,7 +92,7 @@ _MakeStep: TypeAlias = Callable[[int], Step]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _PairOfOtherSteps(Pair):
-    """The same pair, whose steps are made by somebody else."""
+    """A pair whose steps come from the given factories."""
 
     make_target: _MakeStep = field(repr=False)
     make_draft: _MakeStep = field(repr=False)
@@ -116,12 +115,12 @@ def _with_steps(
 
 
 class _Untrimmed:
-    """A step that says it has forgotten, and has not."""
+    """A step whose cache keeps up to ``spare`` tokens it was asked to forget."""
 
     def __init__(self, step: Step, spare: int) -> None:
         self._step = step
         self._spare = spare
-        self._kept = 0  # tokens that should have been forgotten
+        self._kept = 0  # tokens that should be gone
 
     @property
     def length(self) -> int:
@@ -160,7 +159,7 @@ def _untrimmed(make: _MakeStep, pair: Pair, capacity: int) -> Step:
 
 
 class _BonusFromDraft:
-    """The target's step, whose last row after candidates is the draft's."""
+    """The target's step, with the last row after candidates taken from the draft."""
 
     def __init__(self, target: Step, draft: Step) -> None:
         self._target = target
@@ -190,7 +189,7 @@ class _BonusFromDraft:
         self._draft.forget(count)
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """A tree comes in one call; behind its leaves is the bonus."""
+        """Feed a tree, and replace the rows of its leaves, from which a bonus is drawn."""
         rows = self._target.branch(token_ids, parents)
         other = self._draft.branch(token_ids.to(self._draft.device), parents).to(rows)
         leaves = [node for node in range(len(parents)) if node not in parents]
@@ -207,12 +206,12 @@ class _BonusFromDraft:
 
 def _drafting_with(sampler: Sampler, pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:
     capacity, _ = room_for(pair, encode_prompt(pair, prompt, chat=config.chat), config)
-    drafter = ModelDrafter(pair.draft_step(capacity), Drawing(sampler), pair.vocabulary)
+    drafter = ModelDrafter(pair.draft_step(capacity), SampledChooser(sampler), pair.vocabulary)
     return Speculation(pair, prompt, config, drafter=drafter)
 
 
 class _ColderSampler(Sampler):
-    """Draws at half the temperature, and gives the law at the whole one."""
+    """Draws at half the temperature, but returns the distribution at the full one."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
@@ -226,7 +225,7 @@ class _ColderSampler(Sampler):
 
 
 class _LikeliestSampler(Sampler):
-    """Takes the likeliest token, and is certain of it."""
+    """Takes the likeliest token, with a one-hot distribution."""
 
     def choose(
         self, logits: torch.Tensor, uniforms: torch.Tensor

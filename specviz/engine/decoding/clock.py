@@ -1,7 +1,7 @@
-"""Time inside a round, without a host synchronisation for the clock's own sake.
+"""Phase times inside a round, without extra host synchronisations.
 
-On a CPU the marks are the wall clock. On a GPU the wall clock between two synchronisations
-of a round is the authority, and CUDA events apportion it among the phases.
+On a CPU, marks read the wall clock. On a GPU, the wall time between two synchronisations of a
+round is the total, and CUDA events divide it among the phases.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import torch
 
 
 class PhaseClock(Protocol):
-    """Cuts one stretch of work into phases."""
+    """Measures consecutive phases of a computation."""
 
     def start(self) -> None: ...
 
     def mark(self) -> None:
-        """End of a phase, as the device will reach it."""
+        """Mark the end of a phase at this point of the device's queue."""
         ...
 
     def seconds(self) -> list[float]:
-        """Length of each phase up to the last mark; call it when the device is idle."""
+        """Return the length of each phase up to the last mark; call it when the device is idle."""
         ...
 
 
@@ -43,10 +43,10 @@ class WallClock:
 
 
 class EventClock:
-    """CUDA events apportion the wall time between two synchronisations.
+    """Divides the wall time between two synchronisations in proportion to CUDA event times.
 
-    ``share`` is the part of it that the events themselves measured at the last reading; far
-    below 1, the phases are guesses.
+    ``share`` is the fraction of the wall time that the events covered at the last reading; far
+    below 1, the phase times are unreliable.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -1,10 +1,10 @@
-"""Step costs: what each kind of step takes, measured before any run is judged.
+"""Measurement of the step-cost table: how long each kind of step takes at each context length.
 
-The time is limited, and the limit is checked before every step, also while the contexts are read.
-So the table is filled breadth first, every kind of step once and then row by row at every context,
-and all costs rest on about as many samples. A table that was cut short says on how many, and which
-of its verifications are interpolated for want of samples. A context for which a draft phase or an
-end of the column is missing is left out.
+The time is limited, and the limit is checked before every step and while contexts are read. So the
+table is filled breadth first, every kind of step once and then row by row at every context, which
+gives all costs about the same number of samples. A table that was cut short records that number
+and which verifications are interpolated. A context without a draft phase or an end of its column
+is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.engine.decoding.cost_columns import (
     PLAIN_ROW,
     Column,
     OutOfTimeError,
-    Pace,
+    TimeBudget,
 )
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
@@ -27,8 +27,8 @@ from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import ShapeCosts, StepCosts
 
 SECONDS = 10.0  # for a whole table
-_PARTS = 4  # of the plain steps, to see whether the machine held still
-_ROWS = (1, 3, 4)  # how often in a row a number is verified; the last is repeated
+_PARTS = 4  # of the plain steps, compared to measure the machine's drift
+_ROWS = (1, 3, 4)  # counted turns in the first, second and later rows of a length
 
 
 def measure_step_costs(
@@ -38,23 +38,25 @@ def measure_step_costs(
     contexts: Sequence[int],
     repeats: int = 12,
     seconds: float = SECONDS,
-    tell: ProgressCallback | None = None,
+    on_progress: ProgressCallback | None = None,
     stepwise: bool = False,
 ) -> StepCosts | None:
-    """The table for this pair under this sampling, at the given context lengths.
+    """Measure the table of this pair and sampling at the given context lengths.
 
-    ``stepwise``: of rounds that go step by step, on a pair whose usual rounds do not.
+    Args:
+        stepwise: time rounds played step by step, even if the pair can play them on the device.
+        on_progress: called at every tenth of the work or of the time; may raise to stop it.
 
-    ``tell`` hears of every tenth of the work or of the time, and may raise to stop it. None if
-    the time was too short for a single context.
+    Returns:
+        The table; None if the time was too short for a single context.
     """
     order, rows = _order(config.gamma + 1), tuple(_rows(repeats))
     steps = _steps(len(order), rows) + (0 if config.is_chain else _steps_of_trees(rows))
-    pace = Pace(seconds, len(contexts) * steps, tell)
+    budget = TimeBudget(seconds, len(contexts) * steps, on_progress)
     columns: list[Column] = []
     with memory_errors(pair.device), suppress(OutOfTimeError):
         for context in contexts:
-            columns.append(Column(pair, config, context, pace, stepwise=stepwise))
+            columns.append(Column(pair, config, context, budget, stepwise=stepwise))
             columns[-1].begin(order)
         for turns in rows:
             for tokens in order:
@@ -62,11 +64,11 @@ def measure_step_costs(
                     column.row(tokens, turns)
             for column in columns:
                 column.row_of_trees(turns)
-    return _table(config, [each for each in columns if each.usable], cut_short=pace.out_of_time)
+    return _table(config, [each for each in columns if each.usable], cut_short=budget.out_of_time)
 
 
 def _order(wanted: int) -> tuple[int, ...]:
-    """The ends first, then the wanted number, then numbers that halve the gaps."""
+    """Return the lengths to verify: both ends, the wanted one, then those that halve the gaps."""
     halving = (n for stride in (8, 4, 2, 1) for n in range(1 + stride, MAX_TOKENS + 1, stride))
     order = dict.fromkeys((MAX_TOKENS, 2, wanted, *halving))
     return tuple(tokens for tokens in order if tokens <= MAX_TOKENS)
@@ -81,12 +83,12 @@ def _rows(repeats: int) -> Iterator[int]:
 
 
 def _steps(numbers: int, rows: Sequence[int]) -> int:
-    """Steps in a whole column, to tell how much of it is done."""
+    """Return the number of steps in a whole column, for the progress."""
     return 1 + numbers * _steps_of_trees(rows)
 
 
 def _steps_of_trees(rows: Sequence[int]) -> int:
-    """And of each number that is verified: once, and then in rows."""
+    """Return the number of steps for one length, or for a tree: once, and then in rows."""
     return 2 + sum(2 * (turns + 1) + PLAIN_ROW + 1 for turns in rows)
 
 
@@ -110,7 +112,7 @@ def _table(config: RunConfig, columns: Sequence[Column], *, cut_short: bool) -> 
 
 
 def _shape_costs(config: RunConfig, columns: Sequence[Column]) -> ShapeCosts | None:
-    """None for a chain, and where there was no time for a round of it."""
+    """Return the costs of the tree; None for a chain, or if the time was too short for one."""
     known = [(each.tree, each.plain.seconds()) for each in columns if each.tree is not None]
     trees = [(phase, verification, unit) for (phase, verification), unit in known]
     if not trees or len(trees) < len(columns):
@@ -129,7 +131,7 @@ def _worst(columns: Iterable[Sequence[float]]) -> tuple[float, ...]:
 
 
 def _drift(seconds: Sequence[float]) -> float:
-    """The slowest part of a measurement over its fastest, less 1, by their medians."""
+    """Return the slowest part's median over the fastest part's, minus 1."""
     size = max(1, len(seconds) // _PARTS)
     parts = [median(seconds[i : i + size]) for i in range(0, len(seconds), size)][:_PARTS]
     return max(parts) / min(parts) - 1.0 if parts else 0.0

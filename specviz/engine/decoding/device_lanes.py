@@ -1,6 +1,6 @@
-"""Lanes that play on the device by themselves; who makes them stands in ``engine/graphed/``.
+"""Interfaces of lanes that play whole rounds on the device; implemented in ``engine/graphed/``.
 
-The loop, the target alone and the step costs speak to them through these few names.
+The decoding loop, the target alone and the step costs use only these names.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from specviz.record.trace import Prefill, RoundTimes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedRound:
-    """What a round on the device came to, on the host; the text's end is not looked for."""
+    """A round played on the device, as host values; the end of the text is not considered."""
 
     uniforms: np.ndarray  # of the round
-    overruled: dict[int, float]  # the seed's draws where forks put others, by place
+    overruled: dict[int, float]  # the seed's draws that forks replaced, by position
     verdicts: Verdicts
-    records: list[CandidateRecord]  # none with the record off
+    records: list[CandidateRecord]  # empty with the record off
     times: RoundTimes
     catch_up: int
 
 
 class RoundLane(Protocol):
-    """Rounds of one run. The host may be one behind."""
+    """The rounds of one run. The device may be one round ahead of the host."""
 
     prefill: Prefill
 
     def collect(self, room: int) -> PlayedRound:
-        """The oldest round that was not collected; the next one is under way then.
+        """Return the oldest uncollected round, and start the next one.
 
         ``room``: tokens that still fit in the text. Candidates beyond it are left out.
         """
         ...
 
-    def state_at(self, length: int, index: int) -> None:
-        """Go back to the moment before this round, when the text had so many tokens."""
+    def set_position(self, length: int, index: int) -> None:
+        """Return to the state before this round, with so many tokens in the text."""
         ...
 
 
 class TargetLane(Protocol):
-    """The target by itself, with its cache."""
+    """The target alone, with its cache."""
 
     prefill: float  # seconds of reading the prompt
 
@@ -61,60 +61,67 @@ class TargetLane(Protocol):
         ...
 
     def next_token(self, last: int, index: int) -> int:
-        """The token behind the text, whose last one is not in the cache yet. Called for one place
-        after the other, it may be ahead of whoever calls."""
+        """Return the token after the text, whose ``last`` token is not in the cache yet.
+
+        Call it for consecutive positions; the device may run ahead of the caller.
+        """
         ...
 
     def timed(self, token_ids: Sequence[int], index: int) -> tuple[float, ...]:
-        """Feed these tokens in turn, as if the target had said them; the seconds of each step, its
-        draw included."""
+        """Feed these tokens in turn as if the target had emitted them.
+
+        Returns:
+            The seconds of each step, its draw included.
+        """
         ...
 
     def forget(self, count: int) -> None: ...
 
 
 class StepTimer(Protocol):
-    """Both models with caches of one length, whose steps are timed as a run makes them."""
+    """Times the steps of both models at one context length, as a run makes them."""
 
     @property
     def drafts(self) -> bool:
-        """Whether there are draft phases to be timed."""
+        """Whether there are draft phases to time."""
         ...
 
     @property
-    def grows_trees(self) -> bool: ...
+    def drafts_trees(self) -> bool: ...
 
     @property
     def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
-        """What appends tokens to a context; all of them read the same."""
+        """Functions that append tokens to a model's context; feed all of them the same tokens."""
         ...
 
     def plain_step(self) -> float: ...
 
     def draft_phase(self, tokens: int, count: int) -> float:
-        """``tokens`` are fed first; ``count`` are drafted."""
+        """Return the seconds of feeding ``tokens`` and drafting ``count``."""
         ...
 
     def verification(self, tokens: int) -> float: ...
 
     def tree_round(self) -> tuple[float, float]:
-        """Seconds of drafting the run's tree, and of verifying it."""
+        """Return the seconds of drafting the run's tree and of verifying it."""
         ...
 
 
 class DeviceLanes(Protocol):
-    """The lanes of a loaded pair, whose memory and graphs are kept from run to run."""
+    """The lanes of a loaded pair; their memory and graphs are reused from run to run."""
 
-    def why_not(self, config: RunConfig) -> str:
-        """Why rounds of these settings cannot be played here, in words; empty where they can."""
+    def unsupported_reason(self, config: RunConfig) -> str:
+        """Return why rounds of these settings cannot be played here; empty if they can."""
         ...
 
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> RoundLane:
-        """A lane that has read the prompt up to its last token."""
+        """Return a lane that has read the prompt up to its last token."""
         ...
 
-    def alone(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> TargetLane: ...
+    def target_lane(
+        self, prompt_ids: Sequence[int], config: RunConfig, capacity: int
+    ) -> TargetLane: ...
 
     def step_timer(self, token_ids: Sequence[int], config: RunConfig, context: int) -> StepTimer:
-        """For contexts of that length; the tokens behind it are fed."""
+        """Return a timer at that context length; the tokens after it are the ones fed."""
         ...

@@ -1,9 +1,9 @@
-"""Drafters: whatever proposes candidates and rolls its own cache back.
+"""Drafters: objects that propose candidates and roll their own caches back.
 
-The draft model is one, with a chain (``model_drafting.py``) or a tree (``tree_drafting.py``);
-others copy what followed the same words earlier (``lookup.py``, ``suffix.py``) or leave the target
-after its first layers. A drafter is handed the target's last hidden states, so that heads which
-read them (EAGLE, Medusa) can be drafters too.
+The draft model drafts a chain (``model_drafting.py``) or a tree (``tree_drafting.py``); others
+copy what followed the same tokens earlier (``lookup.py``, ``suffix.py``) or exit the target after
+its first layers. Drafters receive the target's last hidden states, so that heads which read them
+(EAGLE, Medusa) can be drafters too.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ class Drafter(Protocol):
         draws: Draws,
         hidden: torch.Tensor | None,
     ) -> Proposal:
-        """Candidates to follow the history, at most ``count`` one behind the other."""
+        """Propose candidates to follow the history, at most ``count`` in a row."""
         ...
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Forget what was fed beyond the first ``valid`` tokens of the text. ``kept``: of a tree,
-        the nodes that are among these."""
+        """Forget what was fed beyond the first ``valid`` tokens of the text.
+
+        ``kept``: the nodes of a tree that are part of the text.
+        """
         ...
 
 
@@ -59,8 +61,10 @@ def make_drafter(
     stopper: Stopper | None,
     target: Step,
 ) -> Drafter:
-    """The drafter that the settings name, with a cache of its own; an early exit shares that of the
-    ``target``'s step. ``stopper`` may end drafting early."""
+    """Return the drafter that the settings name, with a cache of its own.
+
+    An early exit shares the cache of the ``target``'s step. ``stopper`` may end drafting early.
+    """
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:
         case "model":
@@ -75,7 +79,7 @@ def make_drafter(
         case "own":
             return own_drafter(pair, config, capacity)
         case _:
-            raise AssertionError(f"nobody makes the drafter {config.drafter}")
+            raise AssertionError(f"no such drafter: {config.drafter}")
 
 
 def _model_drafter(

@@ -9,12 +9,12 @@ from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 from specviz.record.trace import CutReason, Finish, RunConfig
 
-_STOP_MARGIN = 4  # tokens looked back for each token of a stop string: a byte may be a token
+_STOP_MARGIN = 4  # tokens looked back per character of a stop string: a token may be one byte
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundOutput:
-    """What a round writes, up to the first ending in it."""
+    """What a round emits, up to the first ending in it."""
 
     emitted: tuple[int, ...]
     num_accepted: int  # candidates that stay in the text
@@ -24,7 +24,7 @@ class RoundOutput:
 
 
 class Endings:
-    """Cuts every round of one run at the end of the text."""
+    """Cuts the rounds of one run at the end of the text."""
 
     def __init__(self, pair: Pair, config: RunConfig, prompt_length: int) -> None:
         self._table = pair.token_table
@@ -42,7 +42,7 @@ class Endings:
         extra_id: int,
         room: int,
     ) -> RoundOutput:
-        """Accepted candidates and the extra token, up to the first ending among them."""
+        """Return the accepted candidates and the extra token, up to the first ending."""
         full = (*accepted, extra_id)
         kept = full[:room]
         length, reason = self._first_ending(history, kept)
@@ -58,7 +58,7 @@ class Endings:
         )
 
     def text(self, history: Sequence[int]) -> str:
-        """What was written, without the end-of-text token and from a stop string on."""
+        """Return the emitted text, without end-of-text tokens and cut before a stop string."""
         emitted = [token for token in history[self._prompt_length :] if token not in self._eos]
         text = self._table.join(emitted)
         ends = [text.find(stop) for stop in self._stop]
@@ -82,7 +82,11 @@ class Endings:
 
 
 def room_for(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> tuple[int, int]:
-    """Cache capacity, and the length at which the text must end; refuses what cannot fit."""
+    """Return the cache capacity and the length at which the text must end.
+
+    Raises:
+        PromptError: the prompt leaves no room for a token.
+    """
     context = pair.max_context
     check_room(context, len(prompt_ids))
     limit = len(prompt_ids) + config.max_new_tokens
@@ -92,7 +96,7 @@ def room_for(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> tuple[
 
 
 def check_room(context: int | None, length: int) -> None:
-    """Raise PromptError for a prompt of so many tokens that nothing can follow it."""
+    """Raise PromptError if a prompt of this length leaves no room for a token."""
     if context is not None and length >= context:
         raise PromptError(
             f"The prompt has {length} tokens; the pair's context holds {context}.",

@@ -1,10 +1,8 @@
-"""Judging: what becomes of a round's candidates, given what both models think of them.
+"""Judging: turn a proposal, the target's distributions and random numbers into verdicts.
 
-A judge is handed the proposal, the target's laws behind the text and behind every candidate, and
-the round's random numbers. Each way to judge is one body: candidate by candidate (here), all
-together (``together.py``), by what the target says itself (``equal.py``), one sibling after the
-other down a tree (``siblings.py``). The values come to the host in one transfer where the device
-can decide by itself.
+Judges: candidate by candidate (here), ``block_verification.py``, ``token_matching.py`` and
+``tree_verification.py``; ``judges.py`` selects one. Where the device can decide alone, the values
+reach the host in one transfer.
 """
 
 from __future__ import annotations
@@ -15,14 +13,16 @@ from typing import Protocol
 import torch
 
 from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.sampling import EXTRA_SLOT, Draws, Sampler, on_one_thread, wide
+from specviz.engine.decoding.sampling import EXTRA_SLOT, Draws, Sampler, on_one_thread, widest_float
 from specviz.engine.decoding.verify import Rule, verify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TargetWord:
-    """What the target said in a candidate's place. ``margin``: by how much, as a share, the second
-    token came later than the first."""
+class TargetToken:
+    """The token that the target sampled at a candidate's position.
+
+    ``margin``: arrival time of the runner-up over that of the winner, minus 1 (see ``race``).
+    """
 
     token_id: int
     target_prob: float
@@ -32,31 +32,31 @@ class TargetWord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
-    """What was decided, in host values; probabilities are the recorded ones.
+    """The verdicts of a round as host values; probabilities are the recorded ones.
 
-    ``path``: the candidates that stand, one behind the other; ``fallen``: those that were tested
-    and do not. ``judged_together``: the others were judged, too, and are cut.
+    ``path``: the accepted candidates, in order. ``rejected``: those tested and not accepted.
+    ``judged_jointly``: the others were judged too, and are cut rather than discarded.
     """
 
     token_ids: list[int]
     draft_probs: list[float]
     target_probs: list[float]
-    expected: list[float]  # acceptance at each candidate before it is drawn
+    expected: list[float]  # acceptance probability at each position, before the token is drawn
     path: tuple[int, ...]
-    fallen: tuple[int, ...]
+    rejected: tuple[int, ...]
     extra_id: int
     extra_draft_prob: float
     extra_target_prob: float
     extra_noise: float | None = None
-    judged_together: bool = False
+    judged_jointly: bool = False
     joint: list[float] | None = None
     coins: list[float] | None = None
     noises: list[float] | None = None
-    rivals: list[TargetWord | None] | None = None
-    # Of a tree, the candidates that were tested, and the laws [tested, vocabulary] that the target
-    # still asked for at their turns.
+    rivals: list[TargetToken | None] | None = None
+    # Trees only: the tested candidates, and the target's remaining distributions
+    # [tested, vocabulary] when each was tested.
     tested: tuple[int, ...] = ()
-    laws: torch.Tensor | None = None
+    remaining: torch.Tensor | None = None
 
     @property
     def accepted_ids(self) -> list[int]:
@@ -65,13 +65,13 @@ class Verdicts:
 
 class Judge(Protocol):
     def judge(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Verdicts:
-        """``probs`` [num_candidates + 1, vocabulary]: the target's laws behind the text, and behind
-        each candidate."""
+        """Judge the candidates; ``probs`` `[num_candidates + 1, vocabulary]` are the target's
+        distributions after the text and after each candidate."""
         ...
 
 
-class OneByOne:
-    """A chain, up to the first candidate that does not stand."""
+class ChainJudge:
+    """Judges a chain up to the first rejection."""
 
     def __init__(self, rule: Rule, sampler: Sampler) -> None:
         self._rule = rule
@@ -83,7 +83,7 @@ class OneByOne:
 
     @on_one_thread
     def decide(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Decision:
-        """All on the device, which is asked for no value."""
+        """Judge on the device without a synchronisation."""
         count = proposal.token_ids.shape[0]
         found = verify(
             self._rule,
@@ -96,7 +96,7 @@ class OneByOne:
         )
         at, extra = found.num_accepted, found.extra
         expected = self._rule.expected(proposal.probs, probs[:count])
-        # Places are looked up by tensors: an index in brackets would wait for the device.
+        # Rows are selected by index tensors: indexing with brackets would wait for the device.
         draft_row = row_at(proposal.probs, at.clamp(max=count - 1)) if count else probs[0]
         parts = (
             proposal.token_ids,
@@ -106,12 +106,12 @@ class OneByOne:
             torch.stack((at, extra)),
             torch.stack((row_at(draft_row, extra), row_at(row_at(probs, at), extra))),
         )
-        return Decision(at, extra, torch.cat([part.to(wide(probs)) for part in parts]))
+        return Decision(at, extra, torch.cat([part.to(widest_float(probs)) for part in parts]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """What was decided on a chain, on the device."""
+    """The decision on a chain, on the device."""
 
     num_accepted: torch.Tensor  # []
     extra: torch.Tensor  # []
@@ -119,18 +119,20 @@ class Decision:
 
 
 def verdicts_of(values: list[float], count: int, tested: int | None = None) -> Verdicts:
-    """A decision on ``count`` candidates, read. ``tested``: only so many of them count, since there
-    is no room for more."""
-    kept = count if tested is None else min(count, tested)
-    rows = [values[row * count : row * count + kept] for row in range(4)]
-    stand = min(int(values[-4]), kept)
+    """Convert the host values of a ``Decision`` on ``count`` candidates.
+
+    ``tested``: use only the first so many, since no more fit into the text.
+    """
+    count_tested = count if tested is None else min(count, tested)
+    rows = [values[row * count : row * count + count_tested] for row in range(4)]
+    num_accepted = min(int(values[-4]), count_tested)
     return Verdicts(
         token_ids=[int(value) for value in rows[0]],
         draft_probs=rows[1],
         target_probs=rows[2],
         expected=rows[3],
-        path=tuple(range(stand)),
-        fallen=(stand,) if stand < kept else (),
+        path=tuple(range(num_accepted)),
+        rejected=(num_accepted,) if num_accepted < count_tested else (),
         extra_id=int(values[-3]),
         extra_draft_prob=values[-2],
         extra_target_prob=values[-1],
@@ -138,5 +140,5 @@ def verdicts_of(values: list[float], count: int, tested: int | None = None) -> V
 
 
 def row_at(rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """The row, or the entry, at an index [] that the device knows."""
+    """Return the row or entry at an index `[]` on the device, without a synchronisation."""
     return rows.index_select(0, index[None])[0]

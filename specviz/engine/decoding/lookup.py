@@ -1,4 +1,4 @@
-"""Drafters that copy from what was said before, and need no model."""
+"""Prompt lookup: a drafter that copies from the text so far and needs no model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from specviz.engine.decoding.sampling import Draws, on_one_thread
 
 
 class PromptLookupDrafter:
-    """Copies what followed the latest earlier occurrence of the last words.
+    """Copies what followed the latest earlier occurrence of the last tokens.
 
-    Certain of itself: its distributions are one-hots, so the lossless rule accepts with the
-    target's own probability. Often it finds nothing and proposes nothing. A run may go back and
-    along the same words again: what comes later in them is not looked at.
+    Its distributions are one-hots, so the lossless rule accepts with the target's probability. If
+    it finds nothing, it proposes nothing. A run may go back and repeat the same tokens; occurrences
+    after the current position are ignored.
     """
 
     wants_hidden = False
@@ -25,7 +25,7 @@ class PromptLookupDrafter:
     def __init__(self, vocabulary: int, device: torch.device) -> None:
         self._vocabulary = vocabulary
         self._device = device
-        self._seen: dict[tuple[int, ...], list[int]] = {}  # the places after them, ascending
+        self._seen: dict[tuple[int, ...], list[int]] = {}  # positions after each n-gram, ascending
         self._indexed = 0
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
@@ -44,10 +44,10 @@ class PromptLookupDrafter:
         return certain(self._continuation(history, count), self._vocabulary, self._device)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Nothing is fed, so nothing is forgotten: the history itself only grows."""
+        """Do nothing: there is no cache, and the index may hold later positions."""
 
     def _index(self, history: Sequence[int]) -> None:
-        """Remember where each short run of tokens was last followed by something."""
+        """Index the positions after every n-gram of the history."""
         for end in range(max(1, self._indexed), len(history)):
             for size in range(1, min(self.longest, end) + 1):
                 self._seen.setdefault(tuple(history[end - size : end]), []).append(end)

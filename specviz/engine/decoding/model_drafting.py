@@ -1,4 +1,4 @@
-"""Drafting by a model, token by token: the pair's draft, or the target's own first layers."""
+"""Drafting by a model, token by token: the pair's draft, or the target's first layers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ModelReader:
 
 
 class ModelDrafter(ModelReader):
-    """A small model of the target's family, drafting token by token.
+    """Drafts a chain token by token.
 
     The last candidate of a round is never fed. If all were accepted, the first step of the next
     round is fed two tokens to catch up.
@@ -54,15 +54,15 @@ class ModelDrafter(ModelReader):
         probs: list[torch.Tensor] = []
         tokens: list[torch.Tensor] = []
         for number in range(count):
-            if self._stopper is not None and not self._stopper.goes_on(number):
+            if self._stopper is not None and not self._stopper.should_continue(number):
                 break
             logits = self._step.feed(fed, 1)
-            fed, law = self._choose(logits, draws, number)
+            fed, distribution = self._choose(logits, draws, number)
             rows.append(logits)
-            probs.append(law)
+            probs.append(distribution)
             tokens.append(fed)
             if self._stopper is not None:
-                self._stopper.saw(logits, law, fed)
+                self._stopper.observe(logits, distribution, fed)
         if not tokens:
             return nothing(self._vocabulary, draws.uniforms.device)
         return Proposal(_joined(tokens), _joined(probs), _joined(rows), catch_up)
@@ -73,13 +73,13 @@ class ModelDrafter(ModelReader):
 
 
 class ExitDrafter(ModelDrafter):
-    """The target's first layers, whose step is wherever the whole target is."""
+    """Drafts with the target's first layers, which share the target's cache."""
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
-        """The target has read it."""
+        """Do nothing: the target has read the prompt."""
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """The target's own step is brought back, and this one with it."""
+        """Do nothing: rolling the target back rolls this step back."""
 
 
 @on_one_thread
@@ -88,7 +88,7 @@ def _joined(rows: list[torch.Tensor]) -> torch.Tensor:
 
 
 def nothing(vocabulary: int, device: torch.device) -> Proposal:
-    """No candidates."""
+    """Return a proposal without candidates."""
     return Proposal(
         torch.empty(0, dtype=torch.int64, device=device),
         torch.empty(0, vocabulary, device=device),

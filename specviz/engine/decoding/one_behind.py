@@ -1,7 +1,7 @@
-"""A run whose rounds are played on the device; the host reads one while the next is under way.
+"""A run whose rounds are played on the device; the host reads one while the next one runs.
 
-The device does not know where a text ends. What it played beyond the end is dropped: the seed
-decides the rounds, so nothing is lost or changed by it.
+The device does not know where a text ends, so rounds beyond the end are dropped. That changes
+nothing, since the seed decides the rounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.record.trace import Round, RunConfig
 
 
 class PipelinedRun(SpeculativeRun):
-    """``lanes`` can play rounds of these settings."""
+    """A run on ``lanes`` that support these settings (``unsupported_reason`` is empty)."""
 
     def __init__(
         self, pair: Pair, prompt: str | Sequence[int], config: RunConfig, lanes: DeviceLanes
@@ -37,12 +37,12 @@ class PipelinedRun(SpeculativeRun):
 
     def go_back(self, entry: Round) -> None:
         self._go_back(entry)
-        self._lane.state_at(entry.context_length, entry.index)
+        self._lane.set_position(entry.context_length, entry.index)
 
     def __next__(self) -> Round:
         if self._done:
             raise StopIteration
-        self._done = True  # if the round fails, the device is half-way through it: never go on
+        self._done = True  # if the round fails, the device is in mid-round: never continue
         before = len(self._history)
         room = self._limit - before
         with memory_errors(self.pair.device):
@@ -69,6 +69,6 @@ class PipelinedRun(SpeculativeRun):
             times=played.times,
         )
         self._write(output)
-        self._told = len(self._history)
+        self._num_returned = len(self._history)
         self._index += 1
         return entry

@@ -1,6 +1,6 @@
-"""A drafter class of the user's own, by its name ``module:Class``.
+"""Load a user-defined drafter class by its name ``module:Class``.
 
-It is made with the pair, the settings and the length of the longest text, and has the methods of
+It is constructed with the pair, the settings and the cache capacity, and has the methods of
 ``drafting.Drafter``. Importing it runs its code, so only a command line or a file that the user
 wrote may name one.
 """
@@ -18,14 +18,18 @@ _METHODS = ("prefill", "propose", "settle")
 
 
 def own_drafter(pair: Pair, config: RunConfig, capacity: int) -> Any:
-    """Raises ConfigError where there is no such class, or it is no drafter."""
+    """Return an instance of the class that the settings name.
+
+    Raises:
+        ConfigError: there is no such class, it cannot be constructed, or it is not a drafter.
+    """
     module, _, name = config.drafter.partition(":")
     try:
         made = getattr(import_module(module), name)(pair, config, capacity)
     except Exception as error:
         raise ConfigError(
-            f"The drafter {config.drafter} cannot be made: {error}.",
-            remedy="Name a class MODULE:CLASS that Python finds; it takes pair, config, capacity.",
+            f"Cannot create the drafter {config.drafter}: {error}.",
+            remedy="Name an importable class MODULE:CLASS that takes pair, config, capacity.",
         ) from None
     missing = [each for each in (*_METHODS, "wants_hidden") if not hasattr(made, each)]
     if missing:

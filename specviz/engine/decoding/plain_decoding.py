@@ -1,4 +1,4 @@
-"""Plain decoding by the target."""
+"""Plain decoding by the target alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from specviz.record.trace import RunConfig
 
 
 class PlainRun(Iterator[int]):
-    """Token ids that the target emits by itself; the prompt is read on construction."""
+    """An iterator of the target's token ids; the constructor reads the prompt."""
 
     def __init__(self, pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> None:
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
@@ -39,7 +39,7 @@ class PlainRun(Iterator[int]):
         length = len(self._history)
         if self._done or length >= self._limit:
             raise StopIteration
-        self._done = True  # if the step fails, its cache is half-way: never go on
+        self._done = True  # if the step fails, its cache is inconsistent: never continue
         with memory_errors(self._device):
             token = self._lane.next_token(self._history[-1], length - self._first)
         output = self._endings.judge(self._history, (), token, self._limit - length)
@@ -49,21 +49,21 @@ class PlainRun(Iterator[int]):
 
 
 def decode_plainly(pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> PlainRun:
-    """Plain decoding of a prompt by the target alone: an iterator of token ids."""
+    """Decode a prompt by the target alone; returns an iterator of token ids."""
     return PlainRun(pair, prompt, config)
 
 
 def target_lane(
     pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int
 ) -> TargetLane:
-    """The target by itself, which has read the prompt up to its last token."""
+    """Return the target's lane, which has read the prompt up to its last token."""
     if pair.lanes is not None:
-        return pair.lanes.alone(prompt_ids, config, capacity)
+        return pair.lanes.target_lane(prompt_ids, config, capacity)
     return PlainLane(pair, prompt_ids, config, capacity)
 
 
 class PlainLane:
-    """The target with its cache, step by step from here; see ``device_lanes.TargetLane``."""
+    """The target driven step by step from the host; see ``device_lanes.TargetLane``."""
 
     def __init__(
         self, pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int

@@ -1,4 +1,4 @@
-"""What a drafter proposes: candidates, where each hangs, and the laws they were drawn from."""
+"""A drafter's proposal: candidates, their tree, and the distributions they were drawn from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.engine.decoding.sampling import one_hot
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """``parents`` is None for a chain."""
+    """The shape of a proposal; ``parents`` is None for a chain."""
 
     size: int
     catch_up: int
@@ -20,32 +20,32 @@ class Tree:
 
     @property
     def in_tree(self) -> tuple[int, ...]:
-        """The parents, of a chain too."""
+        """The parents, for a chain too."""
         return chain(self.size) if self.parents is None else self.parents
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proposal:
-    """Candidates and the very distributions they were drawn from.
+    """Candidates and the distributions they were drawn from.
 
-    ``parents``: of each candidate the number of the one before it, -1 for the text; None where
-    they are a chain. Siblings follow each other in the order in which they were drawn.
+    ``parents``: for each candidate the index of the one before it, -1 for the text; None for a
+    chain. Siblings are in the order in which they were drawn.
     """
 
     token_ids: torch.Tensor  # [num_candidates]
     probs: torch.Tensor  # [num_candidates, vocabulary]
-    logits: torch.Tensor | None  # the same before the processors; None without a model
-    catch_up: int  # tokens the first step was fed
+    logits: torch.Tensor | None  # [num_candidates, vocabulary]; None without a model
+    catch_up: int  # tokens fed in the first step
     parents: tuple[int, ...] | None = None
 
     @property
     def tree(self) -> Tree:
-        """Where its candidates hang, without a tensor."""
+        """The shape of the proposal, without its tensors."""
         return Tree(len(self.token_ids), self.catch_up, self.parents)
 
     @property
     def children(self) -> dict[int, list[int]]:
-        """By the number of the node, -1 for the text."""
+        """The children of each node, -1 being the text."""
         found: dict[int, list[int]] = {}
         for number, parent in enumerate(self.in_tree):
             found.setdefault(parent, []).append(number)
@@ -56,13 +56,13 @@ class Proposal:
         return self.tree.in_tree
 
     def part(self, numbers: list[int]) -> Proposal:
-        """These candidates, as if each stood by itself."""
+        """Return the candidates at these indices, without their tree."""
         logits = None if self.logits is None else self.logits[numbers]
         return Proposal(self.token_ids[numbers], self.probs[numbers], logits, self.catch_up)
 
 
 def certain(token_ids: Sequence[int], vocabulary: int, device: torch.device) -> Proposal:
-    """A chain of tokens that are proposed without a law: of each one the law is itself."""
+    """Return a chain of tokens, each with a one-hot distribution."""
     ids = torch.tensor(token_ids, dtype=torch.int64, device=device)
     return Proposal(ids, one_hot(ids[:, None], vocabulary), None, 0)
 
@@ -72,7 +72,7 @@ def chain(count: int) -> tuple[int, ...]:
 
 
 def depths(parents: Sequence[int]) -> list[int]:
-    """Candidates before each one."""
+    """Return the depth of each candidate: 0 for a child of the text."""
     found: list[int] = []
     for parent in parents:
         found.append(0 if parent < 0 else found[parent] + 1)

@@ -1,8 +1,8 @@
-"""The record of a round: what both models thought at every candidate's position.
+"""The record of a round: both models' distributions at every candidate's position, summarised.
 
-A record is begun in its round and ended while the next one is played. On a CPU kernels do all of it
-at the end, and read every distribution once; elsewhere the device is handed all positions at once,
-and the end brings few tensors to the host.
+A record is begun in its round and ended while the next one is played. On a CPU, kernels do all the
+work at the end and read every distribution once; elsewhere the device processes all positions at
+once, and the end transfers a few tensors to the host.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.sampling import on_one_thread, wide
+from specviz.engine.decoding.sampling import on_one_thread, widest_float
 from specviz.engine.decoding.verify import Lossless, Rule
 from specviz.engine.model.text import TokenTable
 from specviz.kernels.readiness import survey_ready
@@ -29,12 +29,12 @@ from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Candidate, Insi
 Done = TypeVar("Done")
 
 _COLUMN = 32  # entries
-_COLUMNS_FROM = 512  # below this many, sorting a row at once is as fast
+_COLUMNS_FROM = 512  # with fewer columns, sorting a whole row is as fast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRecord:
-    """What the record adds to one candidate; nothing with the record off."""
+    """What the record adds to one candidate; empty with the record off."""
 
     insight: Insight | None = None
     overlap: float | None = None
@@ -45,35 +45,35 @@ class CandidateRecord:
 
 
 class Deferred(Generic[Done]):
-    """Work whose result is wanted later. Calling it gives the result, and does what is not done.
+    """A deferred computation. Calling it returns the result, computing what is still missing.
 
-    On a CPU it can be begun in a thread, one after the other. The work on another device is under
-    way, and what is left is done by whoever asks for the result.
+    On a CPU, ``begin`` starts it in a single background thread. On another device the device's
+    part already runs, and the caller does the rest.
     """
 
-    def __init__(self, device: torch.device, work: Callable[[], Done]) -> None:
+    def __init__(self, device: torch.device, compute: Callable[[], Done]) -> None:
         self._threaded = device.type == "cpu"
-        self._result = work
+        self._result = compute
 
     def begin(self) -> None:
-        """Once, before it is called."""
+        """Start in the background; call it at most once, before the result is requested."""
         if self._threaded:
-            self._result = _writer().submit(self._result).result
+            self._result = _executor().submit(self._result).result
 
     def __call__(self) -> Done:
         return self._result()
 
 
 @cache
-def _writer() -> ThreadPoolExecutor:
+def _executor() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="record")
 
 
 class Recorder:
-    """Makes the insights of a run's rounds in one workspace, so that no round allocates its own.
+    """Creates the insights of a run's rounds in one workspace that all rounds share.
 
-    The workspace holds the draft's rows, then the target's, where they are not the run's own. So
-    records are ended in the order in which they were begun.
+    The workspace holds the draft's rows, then the target's, if they differ from the run's own.
+    Therefore records must be ended in the order in which they were begun.
     """
 
     def __init__(self, table: TokenTable, temperature: float) -> None:
@@ -90,52 +90,52 @@ class Recorder:
         target_logits: torch.Tensor,
         target_probs: torch.Tensor,
     ) -> Callable[[], list[CandidateRecord]]:
-        """The call that is returned ends it: one record for every candidate.
+        """Begin a record; the returned function ends it and returns one record per candidate.
 
-        Overlap and bias are of the run's own distributions; insights too, but at temperature 0 of
-        those at 1.
+        Overlap, bias and insights describe the run's own distributions, except that at
+        temperature 0 insights describe those at temperature 1.
         """
         count = proposal.token_ids.shape[0]
-        both = Both.of(proposal, target_logits[:count], target_probs[:count])
+        both = ModelOutputs.of(proposal, target_logits[:count], target_probs[:count])
         if target_probs.device.type != "cpu" or not survey_ready():
             found = self.on_device(rule, both)
             return lambda: self.read(found.tolist(), count)
-        losses = _losses(rule, *both.laws)
+        losses = _losses(rule, *both.probs)
 
         def end() -> list[CandidateRecord]:
-            found = _survey(self._shown(both, _softmax), both)
-            return self._written(found, None if losses is None else losses.tolist())
+            found = _statistics(self._shown_probs(both, _softmax), both)
+            return self._records(found, None if losses is None else losses.tolist())
 
         return end
 
     @torch.inference_mode()
-    def on_device(self, rule: Rule, both: Both) -> torch.Tensor:
-        """All that ``read`` needs, in one row; the device is asked for no value."""
-        shown = self._shown(both, _softmax_in_torch)
+    def on_device(self, rule: Rule, both: ModelOutputs) -> torch.Tensor:
+        """Return all values that ``read`` needs in one row, without a synchronisation."""
+        shown = self._shown_probs(both, _softmax_in_torch)
         rows = torch.cat((*shown, (shown[1] - shown[0]).clamp_(min=0.0)))
         top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
-        parts = [top_ids, top_probs, _facts(rows, both, top_ids[:, :1])]
-        losses = _losses(rule, *both.laws)
+        parts = [top_ids, top_probs, _logit_statistics(rows, both, top_ids[:, :1])]
+        losses = _losses(rule, *both.probs)
         parts += [] if losses is None else [losses]
-        # Numbers of tokens are whole in either precision.
-        return torch.cat([part.flatten().to(wide(rows)) for part in parts])
+        # Token ids are exact in either precision.
+        return torch.cat([part.flatten().to(widest_float(rows)) for part in parts])
 
     def read(self, values: Sequence[float], count: int) -> list[CandidateRecord]:
-        """Of so many candidates."""
+        """Return the records of ``count`` candidates from the values of ``on_device``."""
         tops = 3 * count * min(TOP_ALTERNATIVES, len(self._table.texts))
         facts = 2 * tops + 7 * count
-        found = _surveyed(
+        found = _unpacked(
             [[int(value) for value in row] for row in _rows(values[:tops], 3 * count)],
             _rows(values[tops : 2 * tops], 3 * count),
             values[2 * tops : facts],
         )
         losses = values[facts:]
-        return self._written(found, _rows(losses, 2) if losses else None)
+        return self._records(found, _rows(losses, 2) if losses else None)
 
-    def _written(
-        self, found: _Survey, losses: Sequence[Sequence[float]] | None
+    def _records(
+        self, found: _Statistics, losses: Sequence[Sequence[float]] | None
     ) -> list[CandidateRecord]:
-        insights = self._write_down(found)
+        insights = self._insights(found)
         if losses is None:
             return [CandidateRecord(insight=each) for each in insights]
         return [
@@ -143,12 +143,12 @@ class Recorder:
             for insight, overlap, bias in zip(insights, *losses, strict=True)
         ]
 
-    def _shown(self, both: Both, soften: _Softmax) -> _Two:
+    def _shown_probs(self, both: ModelOutputs, soften: _Softmax) -> _Rows:
         if self._temperature > 0.0:
-            return both.laws
+            return both.probs
         count = len(both.candidates)
-        space = self._rows(2 * count, both.laws[1])
-        drafted = both.laws[0] if both.certain else soften(both.logits[0], space[:count])
+        space = self._rows(2 * count, both.probs[1])
+        drafted = both.probs[0] if both.certain else soften(both.logits[0], space[:count])
         return drafted, soften(both.logits[1], space[count:])
 
     def _rows(self, count: int, like: torch.Tensor) -> torch.Tensor:
@@ -158,7 +158,7 @@ class Recorder:
             )
         return self._space[:count]
 
-    def _write_down(self, found: _Survey) -> list[Insight]:
+    def _insights(self, found: _Statistics) -> list[Insight]:
         count = len(found.totals)
         scales = [*[1.0] * (2 * count), *found.totals]
         tops = [
@@ -185,37 +185,39 @@ class Recorder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Survey:
-    """Of the draft's rows, then the target's; the tops of the residual's, too."""
+class _Statistics:
+    """Statistics of the draft's rows, then the target's; ``top_*`` also of the residual's."""
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]
     top_probs: Sequence[Sequence[float]]
-    own: Sequence[float]  # the candidates' probabilities [2 * count]
-    likeliest: Sequence[float]  # the likeliest tokens' logits [2 * count]
-    mean: Sequence[float]  # the mean logits [2 * count]
-    totals: Sequence[float]  # of the residuals [count]
+    own: Sequence[float]  # [2 * count], the candidates' probabilities
+    likeliest: Sequence[float]  # [2 * count], the likeliest tokens' logits
+    mean: Sequence[float]  # [2 * count], the expected logits
+    totals: Sequence[float]  # [count], the sums of the residuals
 
 
-_Two: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # draft and target, [count, vocabulary]
-_Softmax: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # the second is filled
+_Rows: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # draft and target, [count, vocabulary]
+_Softmax: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # fills the second
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Both:
-    """What both models think at the candidates' positions."""
+class ModelOutputs:
+    """The outputs of both models at the candidates' positions."""
 
     candidates: torch.Tensor  # [count]
-    laws: _Two
-    logits: _Two
-    certain: bool  # a drafter without logits: its one-hots take their place, see ``_entropy``
+    probs: _Rows
+    logits: _Rows
+    certain: bool  # a drafter without logits; ``logits`` then has its one-hots (see ``_entropy``)
 
     @staticmethod
-    def of(proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor) -> Both:
-        """``target_logits`` and ``target_probs`` [num_candidates, vocabulary]."""
+    def of(
+        proposal: Proposal, target_logits: torch.Tensor, target_probs: torch.Tensor
+    ) -> ModelOutputs:
+        """Combine a proposal with the target's logits and probs `[num_candidates, vocabulary]`."""
         drafted = proposal.logits
-        return Both(
+        return ModelOutputs(
             candidates=proposal.token_ids,
-            laws=(proposal.probs, target_probs),
+            probs=(proposal.probs, target_probs),
             logits=(proposal.probs if drafted is None else drafted, target_logits),
             certain=drafted is None,
         )
@@ -230,14 +232,14 @@ def _softmax_in_torch(logits: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     return torch.softmax(logits, -1, out=out)
 
 
-def _survey(shown: _Two, both: Both) -> _Survey:
+def _statistics(shown: _Rows, both: ModelOutputs) -> _Statistics:
     count, size = shown[0].shape
     shape = (3, count, min(TOP_ALTERNATIVES, size))
     top_probs, top_ids = np.empty(shape, np.float32), np.empty(shape, np.int64)
     facts = np.empty((7, count))
     rows = [each.contiguous().numpy() for each in (*shown, *both.logits)]
     survey(*rows, both.candidates.numpy(), top_probs, top_ids, facts)
-    return _surveyed(
+    return _unpacked(
         top_ids.reshape(3 * count, -1).tolist(),
         top_probs.reshape(3 * count, -1).tolist(),
         facts.reshape(-1).tolist(),
@@ -245,16 +247,16 @@ def _survey(shown: _Two, both: Both) -> _Survey:
 
 
 def _rows(values: Sequence[float], count: int) -> list[Sequence[float]]:
-    """So many rows of equal length."""
+    """Split the values into ``count`` rows of equal length."""
     each = len(values) // count
     return [values[at : at + each] for at in range(0, len(values), each)]
 
 
-def _surveyed(
+def _unpacked(
     top_ids: Sequence[Sequence[int]], top_probs: Sequence[Sequence[float]], facts: Sequence[float]
-) -> _Survey:
+) -> _Statistics:
     pair = len(top_ids) // 3 * 2
-    return _Survey(
+    return _Statistics(
         top_ids=top_ids,
         top_probs=top_probs,
         own=facts[:pair],
@@ -265,16 +267,17 @@ def _surveyed(
 
 
 def _losses(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor | None:
-    """Overlap and bias [2, count] of a lossy rule's positions."""
+    """Return overlap and bias `[2, count]` of a lossy rule; None for a lossless one."""
     bias = rule.bias(draft, target)
     if bias is None:
         return None
     return torch.stack((Lossless().expected(draft, target), bias))
 
 
-def _facts(rows: torch.Tensor, both: Both, likeliest: torch.Tensor) -> torch.Tensor:
-    """Of draft and target rows the candidates' probabilities, the likeliest tokens' logits and the
-    mean logits, [2 * count] each; then the residuals' totals."""
+def _logit_statistics(
+    rows: torch.Tensor, both: ModelOutputs, likeliest: torch.Tensor
+) -> torch.Tensor:
+    """Return the values of ``_Statistics`` from ``own`` to ``totals``, concatenated."""
     count, logits = both.candidates.shape[0], both.logits
     pair = 2 * count
     twice = torch.cat((both.candidates, both.candidates))
@@ -290,7 +293,7 @@ def _facts(rows: torch.Tensor, both: Both, likeliest: torch.Tensor) -> torch.Ten
 
 
 def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float) -> float:
-    """Nats, from a few numbers instead of a logarithm of every entry.
+    """Return the entropy in nats without taking the logarithm of every entry.
 
     Where p > 0, log p = z / T - k with one constant k, also after top-k and top-p; the
     likeliest token gives k, and the entropy is k - sum p z / T. For a one-hot it is 0.
@@ -299,10 +302,10 @@ def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float)
 
 
 def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest values [num_rows, count] of each row and where they stand.
+    """Return the largest values `[num_rows, count]` of each row and their indices.
 
-    A row is read once as a grid. Its ``count`` largest values lie in the ``count`` columns with
-    the largest maxima, so few are ever sorted.
+    A row is read once, as a grid. Its ``count`` largest values lie in the ``count`` columns with
+    the largest maxima, so few values are sorted.
     """
     size = rows.shape[-1]
     columns = size // _COLUMN
@@ -327,8 +330,8 @@ def _alternatives(
     ids: Sequence[int], probs: Sequence[float], scale: float, texts: tuple[str, ...]
 ) -> Alternatives:
     if probs[-1] <= 0.0:
-        kept = probs.index(0.0)
-        ids, probs = ids[:kept], probs[:kept]
+        positive = probs.index(0.0)
+        ids, probs = ids[:positive], probs[:positive]
     if scale != 1.0:
         probs = [prob / scale for prob in probs]
     return Alternatives(

@@ -1,4 +1,4 @@
-"""What was decided in a round as values of the record."""
+"""Convert the verdicts of a round to the values of the trace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from specviz.engine.decoding.endings import RoundOutput
-from specviz.engine.decoding.judging import TargetWord, Verdicts
+from specviz.engine.decoding.judging import TargetToken, Verdicts
 from specviz.engine.decoding.proposal import Tree, depths
 from specviz.engine.decoding.sampling import EXTRA_SLOT, verdict_slot
 from specviz.engine.model.text import TokenTable
@@ -22,14 +22,14 @@ def candidates_of(
     overruled: Mapping[int, float],
     table: TokenTable,
 ) -> tuple[Candidate, ...]:
-    """``overruled``: the seed's draws where forks put others in their places."""
+    """Return the round's candidates; ``overruled``: the seed's draws that forks replaced."""
     draws = uniforms[verdict_slot(0) :: 2].tolist()
-    fates = _fates(tree, verdicts, output)
+    outcomes = _outcomes(tree, verdicts, output)
     return tuple(
         Candidate(
             token_id=token_id,
             text=table.text(token_id),
-            verdict=fates[i],
+            verdict=outcomes[i],
             draft_prob=verdicts.draft_probs[i],
             target_prob=verdicts.target_probs[i],
             uniform=draws[i],
@@ -48,11 +48,11 @@ def candidates_of(
 def extra_of(
     tree: Tree, verdicts: Verdicts, output: RoundOutput, uniforms: np.ndarray, table: TokenTable
 ) -> Extra | None:
-    """The recovered or the bonus token; None where the text ended before it."""
+    """Return the recovered or bonus token; None if the text ended before it."""
     if not output.has_extra:
         return None
     last = verdicts.path[-1] if verdicts.path else -1
-    bonus = last not in tree.in_tree  # nothing was drafted behind it
+    bonus = last not in tree.in_tree  # no candidate follows the last accepted one
     return Extra(
         token_id=verdicts.extra_id,
         text=table.text(verdicts.extra_id),
@@ -64,21 +64,21 @@ def extra_of(
     )
 
 
-def _fates(tree: Tree, verdicts: Verdicts, output: RoundOutput) -> list[Verdict]:
-    """What becomes of each candidate, the end of the text considered."""
-    stand = set(verdicts.path[: output.num_accepted])
-    behind: Verdict = "cut" if verdicts.judged_together and output.has_extra else "discarded"
-    fates: list[Verdict] = [
-        "accepted" if number in stand else behind for number in range(len(verdicts.token_ids))
+def _outcomes(tree: Tree, verdicts: Verdicts, output: RoundOutput) -> list[Verdict]:
+    """Return each candidate's verdict, taking the end of the text into account."""
+    accepted = set(verdicts.path[: output.num_accepted])
+    untested: Verdict = "cut" if verdicts.judged_jointly and output.has_extra else "discarded"
+    outcomes: list[Verdict] = [
+        "accepted" if number in accepted else untested for number in range(len(verdicts.token_ids))
     ]
     places = depths(tree.in_tree)
-    for number in verdicts.fallen:
+    for number in verdicts.rejected:
         if places[number] < output.num_accepted + output.has_extra:
-            fates[number] = "rejected"
-    return fates
+            outcomes[number] = "rejected"
+    return outcomes
 
 
-def _rival(word: TargetWord | None, table: TokenTable) -> Rival | None:
+def _rival(word: TargetToken | None, table: TokenTable) -> Rival | None:
     if word is None:
         return None
     return Rival(

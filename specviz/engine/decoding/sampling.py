@@ -1,8 +1,8 @@
-"""From logits to one distribution, and from a distribution and a uniform to a token.
+"""Sampling: logits to a distribution, and a distribution and a uniform to a token.
 
-The same sampler serves draft and target, so both sides see the same temperature, top-k and
-top-p. Greedy decoding is a one-hot through the same functions. Randomness is keyed by
-(seed, round, slot): a slot's uniform does not depend on how many others are drawn.
+Draft and target share one sampler, hence the same temperature, top-k and top-p. Greedy decoding
+is a one-hot through the same functions. Randomness is keyed by (seed, round, slot), so a slot's
+uniform does not depend on how many others are drawn.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 EXTRA_SLOT = 0
-_COLDEST = 1e-30  # any lower, and a logit over the temperature is no float32
-_UNIFORM_BITS = 24  # a product of two such numbers and a float32 is exact in double precision
+_COLDEST = 1e-30  # below this, logit / temperature overflows float32
+_UNIFORM_BITS = 24  # the product of such a number and a float32 is exact in double precision
 
 
 def draft_slot(position: int) -> int:
-    """The slot that draws the candidate at this position of a round."""
+    """Return the slot whose uniform draws the candidate at this position of a round."""
     return 1 + 2 * position
 
 
 def verdict_slot(position: int) -> int:
-    """The slot that decides on the candidate at this position of a round."""
+    """Return the slot whose uniform decides on the candidate at this position of a round."""
     return 2 + 2 * position
 
 
 class Uniforms:
-    """The uniforms of a seed. One generator is set to every round, since a new one takes longer."""
+    """The uniforms of a seed. Reuses one generator, since creating one takes longer."""
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Philox(key=seed)
         self._state: Any = self._generator.state
 
     def of_round(self, index: int, num_candidates: int) -> np.ndarray:
-        """In [0, 1) for the slots of one round, [2 * num_candidates + 1] float32."""
+        """Return the uniforms of one round, `[2 * num_candidates + 1]` float32 in [0, 1)."""
         self._state["state"]["counter"][1] = index
         self._generator.state = self._state
         raw = self._generator.random_raw(2 * num_candidates + 1)
@@ -51,10 +51,10 @@ class Uniforms:
 
 
 class Noise:
-    """An exponential for every place of a text and every token, keyed by seed and place.
+    """Exponential noise for every position and token, keyed by seed and position.
 
-    Whoever takes the token whose exponential over its probability is least draws from that law
-    (the Gumbel-max trick); two laws that share the noise often say the same.
+    The token with the smallest noise / probability is a draw from that distribution (the
+    Gumbel-max trick); two distributions that share the noise often draw the same token.
     """
 
     def __init__(self, seed: int, vocabulary: int, device: torch.device) -> None:
@@ -65,7 +65,7 @@ class Noise:
         self._rows: dict[int, torch.Tensor] = {}
 
     def rows(self, place: int, count: int) -> torch.Tensor:
-        """Of ``count`` places from this one of the text after the prompt, [count, vocabulary]."""
+        """Return the noise `[count, vocabulary]` from this position after the prompt on."""
         wanted = range(place, place + count)
         self._rows = {each: self._row(each) for each in wanted}
         return torch.stack(list(self._rows.values()))
@@ -73,44 +73,44 @@ class Noise:
     def _row(self, place: int) -> torch.Tensor:
         if place in self._rows:
             return self._rows[place]
-        self._state["state"]["counter"][1:3] = place, 1  # those of rounds have a nought there
+        self._state["state"]["counter"][1:3] = place, 1  # ``Uniforms`` has a 0 there
         self._generator.state = self._state
         raw = self._generator.random_raw(self._vocabulary) >> np.uint64(11)
         row = -np.log((raw + 0.5) * 2.0**-53)
-        return torch.from_numpy(row).to(self._device, wide_on(self._device))
+        return torch.from_numpy(row).to(self._device, widest_float_on(self._device))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """The random numbers of one round: uniforms by slot and, where the rule shares it, noise."""
+    """The random numbers of one round: uniforms by slot, and shared noise if the rule needs it."""
 
     uniforms: torch.Tensor  # [1 + 2 * num_candidates]
     noise: torch.Tensor | None = None  # [depth + 1, vocabulary]
 
     def of_candidate(self, number: int) -> torch.Tensor:
-        """[1]: what draws it."""
+        """Return the uniform `[1]` that draws this candidate."""
         slot = draft_slot(number)
         return self.uniforms[slot : slot + 1]
 
     def verdicts(self, count: int) -> torch.Tensor:
-        """[count]: what decides on the candidates."""
+        """Return the uniforms `[count]` that decide on the candidates."""
         return self.uniforms[verdict_slot(0) : verdict_slot(count) : 2]
 
 
 def keyed_uniforms(seed: int, round_index: int, num_candidates: int) -> np.ndarray:
-    """Those of one round alone."""
+    """Return the uniforms of one round; see ``Uniforms.of_round``."""
     return Uniforms(seed).of_round(round_index, num_candidates)
 
 
 def on_one_thread(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """Its tensor operations wake none of torch's other threads.
+    """Run a function's tensor operations on the calling thread only.
 
-    Those would keep their cores busy for milliseconds afterwards, and the step's own threads would
-    have to wait for them.
+    Torch's other threads would keep their cores busy for milliseconds afterwards, and the model
+    step's threads would have to wait for them.
     """
 
     @wraps(function)
-    def alone(*args: Given.args, **settings: Given.kwargs) -> Found:
+    def single_threaded(*args: Given.args, **settings: Given.kwargs) -> Found:
         threads = torch.get_num_threads()
         if threads == 1:
             return function(*args, **settings)
@@ -120,11 +120,11 @@ def on_one_thread(function: Callable[Given, Found]) -> Callable[Given, Found]:
         finally:
             torch.set_num_threads(threads)
 
-    return alone
+    return single_threaded
 
 
 class Sampler:
-    """The processors of a run, applied to logits of any number of rows."""
+    """Applies a run's temperature, top-k and top-p to any number of rows of logits."""
 
     def __init__(self, config: RunConfig) -> None:
         self._temperature = max(config.temperature, _COLDEST)
@@ -134,7 +134,7 @@ class Sampler:
 
     @on_one_thread
     def probs(self, logits: torch.Tensor) -> torch.Tensor:
-        """Distributions [..., vocabulary] in float32."""
+        """Return distributions `[..., vocabulary]` in float32."""
         if self.greedy:
             return one_hot(logits.argmax(-1, keepdim=True), logits.shape[-1])
         probs = (logits / self._temperature).softmax(-1)
@@ -148,7 +148,7 @@ class Sampler:
     def choose(
         self, logits: torch.Tensor, uniforms: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Tokens [...] drawn from logits [..., vocabulary], and the distributions drawn from."""
+        """Return tokens `[...]` and the distributions `[..., vocabulary]` they were drawn from."""
         if self.greedy:
             index = logits.argmax(-1, keepdim=True)
             return index[..., 0], one_hot(index, logits.shape[-1])
@@ -159,28 +159,28 @@ class Sampler:
     def next_token(
         self, logits: torch.Tensor, uniforms: Callable[[], torch.Tensor]
     ) -> torch.Tensor:
-        """Tokens as ``choose`` draws them, for a caller that needs neither laws nor uniforms."""
+        """Return the tokens of ``choose`` without building distributions at temperature 0."""
         return logits.argmax(-1) if self.greedy else inverse_cdf(self.probs(logits), uniforms())
 
     @on_one_thread
     def draw(self, probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-        """Token ids [...] for distributions [..., vocabulary] and uniforms [...]."""
+        """Return token ids `[...]` for distributions `[..., vocabulary]` and uniforms `[...]`."""
         return probs.argmax(-1) if self.greedy else inverse_cdf(probs, uniforms)
 
 
 def one_hot(index: torch.Tensor, size: int) -> torch.Tensor:
-    """Rows [..., size] with a one at index [..., 1]."""
+    """Return rows `[..., size]` with a one at index `[..., 1]`."""
     rows = torch.zeros(*index.shape[:-1], size, dtype=torch.float32, device=index.device)
     return rows.scatter_(-1, index, 1.0)
 
 
 def inverse_cdf(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-    """The first token whose cumulated probability exceeds the uniform's share.
+    """Return the first token whose cumulative probability exceeds the uniform's share.
 
-    Cumulated in double precision, a uniform below 1 stays below the total; so a token of
-    probability zero is never drawn. A device without it leaves this to the host.
+    In double precision a uniform below 1 stays below the total, so a token of probability 0 is
+    never drawn. Devices without double precision do this on the host.
     """
-    if wide(probs) != torch.float64:
+    if widest_float(probs) != torch.float64:
         return inverse_cdf(probs.cpu(), uniforms.cpu()).to(probs.device)
     cumulated = probs.cumsum(-1, dtype=torch.float64)
     levels = uniforms[..., None].to(cumulated) * cumulated[..., -1:]
@@ -188,27 +188,27 @@ def inverse_cdf(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     return index.clamp_(max=probs.shape[-1] - 1)
 
 
-def wide(like: torch.Tensor) -> torch.dtype:
-    """Double precision where the device has it."""
-    return wide_on(like.device)
+def widest_float(like: torch.Tensor) -> torch.dtype:
+    """Return float64 if the tensor's device supports it, else float32."""
+    return widest_float_on(like.device)
 
 
-def wide_on(device: torch.device) -> torch.dtype:
+def widest_float_on(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 class Chooser(Protocol):
-    """How a drafter takes a candidate from a law."""
+    """How a drafter chooses a candidate from logits."""
 
     def __call__(
         self, logits: torch.Tensor, draws: Draws, number: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The token [1] of this number in the round, and the law [1, vocabulary] it is of."""
+        """Return the candidate's token `[1]` and its distribution `[1, vocabulary]`."""
         ...
 
 
-class Drawing:
-    """By a uniform of its own."""
+class SampledChooser:
+    """Draws with the candidate's own uniform."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -219,8 +219,8 @@ class Drawing:
         return self._sampler.choose(logits, draws.of_candidate(number))
 
 
-class Likeliest:
-    """The likeliest token, and no other law than that."""
+class ArgmaxChooser:
+    """Takes the likeliest token, with a one-hot distribution."""
 
     def __call__(
         self, logits: torch.Tensor, draws: Draws, number: int
@@ -230,8 +230,8 @@ class Likeliest:
         return index[..., 0], one_hot(index, logits.shape[-1])
 
 
-class Racing:
-    """By the noise that the target will use in the same place."""
+class SharedNoiseChooser:
+    """Draws with the noise that the target uses at the same position."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -241,34 +241,34 @@ class Racing:
         self, logits: torch.Tensor, draws: Draws, number: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         assert draws.noise is not None
-        law = self._sampler.probs(logits)
-        return race(law, draws.noise[number : number + 1]).argmin(-1), law
+        probs = self._sampler.probs(logits)
+        return race(probs, draws.noise[number : number + 1]).argmin(-1), probs
 
 
 def make_chooser(config: RunConfig, sampler: Sampler) -> Chooser:
     if config.rule == "coupled":
-        return Racing(sampler)
-    return Likeliest() if config.rule == "match" else Drawing(sampler)
+        return SharedNoiseChooser(sampler)
+    return ArgmaxChooser() if config.rule == "match" else SampledChooser(sampler)
 
 
-def race(law: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """When each token [..., vocabulary] arrives; the first one is drawn from the law."""
-    return noise / law.to(noise)
+def race(probs: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Return arrival times `[..., vocabulary]`; the earliest token is a draw from ``probs``."""
+    return noise / probs.to(noise)
 
 
 def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:
     top = probs.topk(count, dim=-1)
-    kept = torch.zeros_like(probs).scatter_(-1, top.indices, top.values)
-    return kept / kept.sum(-1, keepdim=True)
+    masked = torch.zeros_like(probs).scatter_(-1, top.indices, top.values)
+    return masked / masked.sum(-1, keepdim=True)
 
 
 def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
-    """The smallest set of likeliest tokens whose mass reaches the share, the likeliest always.
+    """Keep the smallest set of likeliest tokens whose mass reaches the share, at least one.
 
-    A share too small for float32 counts as 0; hence ``before > 0``, which spares the likeliest.
+    A share too small for float32 counts as 0; ``before > 0`` then keeps the likeliest token.
     """
     ordered, order = probs.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered
-    kept = ordered.masked_fill((before >= share) & (before > 0.0), 0.0)
-    kept = torch.zeros_like(probs).scatter_(-1, order, kept)
-    return kept / kept.sum(-1, keepdim=True)
+    masked = ordered.masked_fill((before >= share) & (before > 0.0), 0.0)
+    masked = torch.zeros_like(probs).scatter_(-1, order, masked)
+    return masked / masked.sum(-1, keepdim=True)

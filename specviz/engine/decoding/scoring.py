@@ -1,7 +1,7 @@
-"""Acceptance along a given text: what the pair would have made of words that are known.
+"""Acceptance along a given text, without generating it.
 
-One pass of each model over prompt and text, in chunks, serves every law asked for. A chunk holds
-so few rows that the laws of a large vocabulary fit into memory.
+One pass of each model over prompt and text, in chunks, serves every configuration. A chunk has few
+enough rows that the distributions of a large vocabulary fit into memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 
 from specviz.engine.decoding.endings import check_room
 from specviz.engine.decoding.lookup import PromptLookupDrafter
-from specviz.engine.decoding.sampling import Sampler, wide
+from specviz.engine.decoding.sampling import Sampler, widest_float
 from specviz.engine.decoding.suffix import SuffixDrafter
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
@@ -23,30 +23,34 @@ from specviz.record.scores import CopiedRounds, TextScores
 from specviz.record.trace import RunConfig
 
 _MOST_ROWS = 256
-_MOST_ENTRIES = 2**24  # of a chunk's logits; sorting for top-p takes about ten times that
-_NOTHING = 1e-15
+_MOST_ENTRIES = 2**24  # of a chunk's logits; sorting for top-p needs about ten times as many
+_TINY = 1e-15
 Values = list[torch.Tensor]
 
 
 @torch.inference_mode()
 def score_text(
-    pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int], laws: Sequence[RunConfig]
+    pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int], configs: Sequence[RunConfig]
 ) -> tuple[TextScores, ...]:
-    """Scores of the text after the prompt, under each law, by its rule; all have the drafter of the
-    first, which is a model."""
+    """Return the scores of the text after the prompt under each configuration.
+
+    All use the drafter of the first configuration, which must be a model.
+    """
     if not text_ids:
         raise PromptError("There is no text to score.", remedy="Give at least one token of it.")
-    draft_step = _draft_step(pair, laws[0])
+    draft_step = _draft_step(pair, configs[0])
     check_room(pair.max_context, len(prompt_ids) + len(text_ids) - 1)
-    samplers = [Sampler(law) for law in laws]
-    found: list[list[Values]] = [[] for _ in laws]
+    samplers = [Sampler(config) for config in configs]
+    found: list[list[Values]] = [[] for _ in configs]
     with memory_errors(pair.device):
         both = (draft_step, pair.target_step)
-        for (draft, target), own in _windows(both, pair, (*prompt_ids, *text_ids), len(prompt_ids)):
-            for values, law, sampler in zip(found, laws, samplers, strict=True):
-                values.append(_under(law, sampler, draft, target, own))
+        ids = (*prompt_ids, *text_ids)
+        for (draft, target), next_ids in _windows(both, pair, ids, len(prompt_ids)):
+            for values, config, sampler in zip(found, configs, samplers, strict=True):
+                values.append(_score_chunk(config, sampler, draft, target, next_ids))
     return tuple(
-        _scores(values, several=law.num_drafts > 1) for values, law in zip(found, laws, strict=True)
+        _scores(values, several=config.num_drafts > 1)
+        for values, config in zip(found, configs, strict=True)
     )
 
 
@@ -54,8 +58,10 @@ def score_text(
 def distributions_along(
     pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int]
 ) -> Iterator[torch.Tensor]:
-    """The target's log-probabilities [rows, vocabulary] of every token of the text, in windows: at
-    temperature 1 without filters."""
+    """Yield the target's log-probabilities `[rows, vocabulary]` at every token of the text.
+
+    They come in windows, at temperature 1 without top-k and top-p.
+    """
     ids = (*prompt_ids, *text_ids)
     check_room(pair.max_context, len(ids) - 1)
     with memory_errors(pair.device):
@@ -72,16 +78,16 @@ def copied_rounds(
     ends: bool,
     drafter: str = "prompt-lookup",
 ) -> tuple[CopiedRounds, ...]:
-    """The rounds along the text of a drafter that copies, for each gamma.
+    """Return the rounds of a copying drafter along the text, for each gamma.
 
-    A copied token stands exactly if the text goes on with it: given the text, its odds are 1 or 0.
-    A smaller gamma copies the first of the same tokens.
+    Given the text, a copied token is accepted if and only if it is the text's next token. A smaller
+    gamma copies a prefix of the same tokens.
     """
     copier = _copier(pair, drafter)
     history, matched = list(prompt_ids), list[tuple[int, int]]()
     for place, token in enumerate(text_ids):
         proposed = copier.propose(history, max(gammas), None, None).token_ids.tolist()
-        matched.append((len(proposed), _alike(proposed, text_ids[place:])))
+        matched.append((len(proposed), _common_prefix(proposed, text_ids[place:])))
         history.append(token)
     return tuple(_copied(matched, gamma, ends=ends) for gamma in gammas)
 
@@ -92,14 +98,17 @@ def _copier(pair: Pair, drafter: str) -> PromptLookupDrafter | SuffixDrafter:
     return PromptLookupDrafter(pair.vocabulary, pair.device)
 
 
-def _alike(proposed: Sequence[int], text: Sequence[int]) -> int:
-    """How many tokens they have in common from the first on."""
+def _common_prefix(proposed: Sequence[int], text: Sequence[int]) -> int:
+    """Return the length of the common prefix."""
     pairs = enumerate(zip(proposed, text, strict=False))
     return next((at for at, (own, other) in pairs if own != other), min(len(proposed), len(text)))
 
 
 def _copied(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> CopiedRounds:
-    """``matched``: at each token how many are proposed, and how many of them the text has."""
+    """Return the rounds at one gamma.
+
+    ``matched``: for each token of the text, how many tokens are proposed and how many match.
+    """
     place, rounds = 0, list[tuple[int, int, int]]()
     while (left := len(matched) - place) > 0:
         drafted, accepted = (min(gamma, each) for each in matched[place])
@@ -114,7 +123,7 @@ def _copied(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> Co
 def _windows(
     makers: Sequence[Callable[[int], Step]], pair: Pair, ids: Sequence[int], num_prompt: int
 ) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
-    """Logits [rows, vocabulary] of each model, and the tokens [rows] that follow."""
+    """Yield the logits `[rows, vocabulary]` of each model and the next tokens `[rows]`."""
     text = torch.tensor(ids)
     steps = [make(len(text) + 1) for make in makers]
     first = num_prompt - 1
@@ -133,7 +142,7 @@ def _logits(step: Step, fed: torch.Tensor, device: torch.device) -> torch.Tensor
 
 
 def _draft_step(pair: Pair, config: RunConfig) -> Callable[[int], Step]:
-    """Of the model that drafts: the pair's draft, or the target's own first layers."""
+    """Return the step factory of the drafting model: the draft, or the target's first layers."""
     chosen = chosen_drafter(config.drafter)
     if chosen.method.name == "early-exit":
         return lambda capacity: pair.target_step(capacity).early_exit(chosen.number)
@@ -142,30 +151,30 @@ def _draft_step(pair: Pair, config: RunConfig) -> Callable[[int], Step]:
     return pair.draft_step
 
 
-def _under(
+def _score_chunk(
     config: RunConfig,
     sampler: Sampler,
     draft_logits: torch.Tensor,
     target_logits: torch.Tensor,
-    own: torch.Tensor,
+    next_ids: torch.Tensor,
 ) -> Values:
     draft, target = sampler.probs(draft_logits), sampler.probs(target_logits)
-    at = own[:, None]
+    at = next_ids[:, None]
     odds = _odds(config, draft, target, at)
-    overlap = torch.minimum(draft, target).sum(-1, dtype=wide(target)).clamp(max=1.0)
+    overlap = torch.minimum(draft, target).sum(-1, dtype=widest_float(target)).clamp(max=1.0)
     shown = draft_logits.softmax(-1) if config.greedy else draft
     likeliest = draft_logits.argmax(-1), target_logits.argmax(-1)
     sure = shown.gather(-1, at)[:, 0]
     if config.rule == "match" and not config.greedy:
-        sure = torch.ones_like(sure)  # of its likeliest token, which is all that it proposes
+        sure = torch.ones_like(sure)  # it proposes only its likeliest token
     return [
         odds,
         _several_odds(draft, target, at, config.num_drafts) if config.num_drafts > 1 else odds,
         overlap,
         target.gather(-1, at)[:, 0],
         sure,
-        *(torch.special.entr(law).sum(-1) for law in (draft, target)),
-        likeliest[0] == own,
+        *(torch.special.entr(probs).sum(-1) for probs in (draft, target)),
+        likeliest[0] == next_ids,
         likeliest[0] == likeliest[1],
     ]
 
@@ -173,12 +182,15 @@ def _under(
 def _odds(
     config: RunConfig, draft: torch.Tensor, target: torch.Tensor, at: torch.Tensor
 ) -> torch.Tensor:
-    """Of one candidate: that it was the text's token [rows, 1], given that the target said this."""
+    """Return the odds `[rows]` that one candidate yields the text's token, given that token.
+
+    ``at`` `[rows, 1]` holds the text's tokens.
+    """
     of_draft, of_target = draft.gather(-1, at)[:, 0], target.gather(-1, at)[:, 0]
     if config.rule == "match":
         odds = (draft.argmax(-1) == at[:, 0]).to(draft)
     elif config.rule == "coupled":
-        p, q = draft.to(wide(draft)), target.to(wide(target))
+        p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
         scale = q.gather(-1, at) / p.gather(-1, at).clamp(min=1e-38)
         odds = torch.where(of_draft > 0, 1.0 / torch.maximum(p * scale, q).sum(-1), 0.0)
     else:
@@ -189,23 +201,23 @@ def _odds(
 def _several_odds(
     draft: torch.Tensor, target: torch.Tensor, at: torch.Tensor, count: int
 ) -> torch.Tensor:
-    """Of so many candidates for one place, drawn with replacement: that one was the text's."""
-    p, q = draft.to(wide(draft)), target.to(wide(target))
-    rest = q  # what the target still asks for, by how often it does
+    """Return the odds that one of ``count`` candidates, drawn with replacement, is the text's."""
+    p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
+    rest = q  # the target's remaining mass, unnormalised
     for _ in range(count):
         rest = (rest - rest.sum(-1, keepdim=True) * p).clamp(min=0.0)
-    of_target, left = (law.gather(-1, at)[:, 0] for law in (q, rest))
-    fallen = torch.where(rest.sum(-1) > _NOTHING, left / of_target.clamp(min=1e-38), 0.0)
-    return torch.where(of_target > 0, 1.0 - fallen, 0.0).clamp(0.0, 1.0)
+    of_target, left = (probs.gather(-1, at)[:, 0] for probs in (q, rest))
+    missed = torch.where(rest.sum(-1) > _TINY, left / of_target.clamp(min=1e-38), 0.0)
+    return torch.where(of_target > 0, 1.0 - missed, 0.0).clamp(0.0, 1.0)
 
 
 def _scores(chunks: Sequence[Values], *, several: bool) -> TextScores:
-    odds, first, overlaps, own, sure, of_draft, of_target, matches, agrees = (
+    odds, first, overlaps, next_ids, sure, of_draft, of_target, matches, agrees = (
         tuple(value for chunk in column for value in chunk.tolist())
         for column in zip(*chunks, strict=True)
     )
     return TextScores(
-        odds=odds, first_odds=first if several else (), overlaps=overlaps, text_probs=own,
+        odds=odds, first_odds=first if several else (), overlaps=overlaps, text_probs=next_ids,
         sureness=sure, draft_entropies=of_draft, target_entropies=of_target, matches=matches,
         agrees=agrees,
     )  # fmt: skip

@@ -1,12 +1,12 @@
-"""The loop: draft, one target pass, verdicts, rollback; one ``Round`` a turn.
+"""The decoding loop: draft, one target pass, verdicts, rollback; yields one ``Round`` each time.
 
-Invariants, asserted: before a round the target's cache holds every token but the last;
-every round is one target pass. The host waits for the device once a round. A run owns its caches,
-so a run that breaks off in mid-round is over and leaves nothing behind.
+Asserted invariants: before a round the target's cache holds every token but the last, and every
+round is one target pass. The host waits for the device once per round. A run owns its caches, so a
+run that fails in mid-round is over and leaves no state behind.
 
-With the record on, a round is handed out when the next one has been played: its record is written
-during the target's pass of that one, for which Python is not needed. When a run is stopped or
-breaks off, the round before is handed out first.
+With the record on, a round is returned only after the next one has been played: its record is
+written during that round's target pass, which does not need Python. When a run is stopped or
+fails, the pending round is returned first.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _Ending: TypeAlias = Callable[[], list[CandidateRecord]]
 
 
 class Speculation(SpeculativeRun):
-    """A run whose rounds are played step by step from here."""
+    """A run whose rounds are driven step by step from the host."""
 
     def __init__(
         self,
@@ -88,8 +88,8 @@ class Speculation(SpeculativeRun):
         self._stopper = make_stopper(config, costs)
         self._recorder = Recorder(pair.token_table, config.temperature)
         self._clock = make_clock(pair.device)
-        self._played: deque[Deferred[Round]] = deque()  # and not handed out yet
-        self._failure: BaseException | None = None  # comes after them
+        self._played: deque[Deferred[Round]] = deque()  # not returned yet
+        self._failure: BaseException | None = None  # raised after those rounds
         with memory_errors(pair.device):
             reads = config.draft_method.own or (drafter is not None and drafter.wants_hidden)
             self._target = pair.target_step(self._capacity, keep_hidden=reads)
@@ -108,7 +108,7 @@ class Speculation(SpeculativeRun):
         del self._target, self._drafter, self._pass
 
     def go_back(self, entry: Round) -> None:
-        """Only with the record off, where no round is played ahead."""
+        """See ``SpeculativeRun``. Needs the record off, so that no round was played ahead."""
         assert not self._played
         self._go_back(entry)
         self._target.forget(self._target.length - entry.context_length + 1)
@@ -118,20 +118,20 @@ class Speculation(SpeculativeRun):
 
     def __next__(self) -> Round:
         while not self._done and len(self._played) <= self.config.record:
-            self._play_on()
+            self._play_next()
         if self._played:
             entry = self._played.popleft()()
-            self._told += len(entry.emitted)
+            self._num_returned += len(entry.emitted)
             return entry
         failure, self._failure = self._failure, None
         raise failure or StopIteration
 
-    def _play_on(self) -> None:
+    def _play_next(self) -> None:
         try:
             with memory_errors(self.pair.device):
                 self._played.append(self._play_round())
         except BaseException as error:
-            self._done = True  # the caches are half-way through a round: never go on
+            self._done = True  # the caches are in mid-round: never continue
             self._failure = error
 
     def _read_prompt(self, prompt_ids: Sequence[int]) -> Prefill:
@@ -144,8 +144,8 @@ class Speculation(SpeculativeRun):
         target, draft = self._clock.seconds()
         if self._target.length != len(prompt_ids) - 1:
             raise PairError(
-                f"The cache of {self.pair.info.target.name} did not take the prompt.",
-                remedy="Its family cannot roll back; use another target.",
+                f"The cache of {self.pair.info.target.name} does not support rolling back.",
+                remedy="Use a target of another model family.",
             )
         return Prefill(target=target, draft=draft)
 
@@ -155,7 +155,7 @@ class Speculation(SpeculativeRun):
         self._clock.start()
         room = self._limit - before
         depth = min(len(self._shape), room)
-        # Drawn while the clock runs, as a plain step's is; otherwise every speedup is too high.
+        # Drawn while the clock runs, as in a plain step; otherwise every speedup is too high.
         uniforms = self._uniforms.of_round(self._index, num_nodes(self._shape[:depth]))
         forks = [each for each in self.config.forks if each.round == self._index]
         overruled = overrule(uniforms, forks)
@@ -185,23 +185,23 @@ class Speculation(SpeculativeRun):
         )
         self._index += 1
         numbers = verdicts.tested or range(len(verdicts.token_ids))
-        return self._written_later(entry, records, numbers)
+        return self._defer_record(entry, records, numbers)
 
     @torch.inference_mode()
     def _draft_and_verify(
         self, depth: int, uniforms: np.ndarray, forks: Sequence[Fork]
     ) -> tuple[Tree, Verdicts, _Ending | None]:
-        """Draft, verify, begin the record.
+        """Draft, verify, and begin the record.
 
         Tensors are freed on return, while the clock still runs, as in a plain step.
         """
         draws = self._draws(uniforms, depth)
         proposal = self._drafter.propose(self._history, depth, draws, self._target.hidden)
         for each in self._played:
-            each.begin()  # the target's pass leaves Python to it
+            each.begin()  # runs during the target pass, which does not need Python
         self._clock.mark()
-        instead = {each.place: each.instead for each in forks if each.instead is not None}
-        result = self._pass.check(self._history[-1], proposal, draws, instead)
+        forced = {each.place: each.instead for each in forks if each.instead is not None}
+        result = self._pass.check(self._history[-1], proposal, draws, forced)
         self._clock.mark()
         records = self._records(proposal, result)
         self._clock.mark()
@@ -215,19 +215,21 @@ class Speculation(SpeculativeRun):
         return Draws(drawn, self._noise.rows(place, depth + 1))
 
     def _records(self, proposal: Proposal, result: TargetPassResult) -> _Ending | None:
-        """What both models thought, with the record on."""
+        """Begin the record of the round; None with the record off or without candidates."""
         if not self.config.record or not proposal.token_ids.shape[0]:
             return None
-        laws, tested = result.verdicts.laws, list(result.verdicts.tested)
-        if laws is None:
+        remaining, tested = result.verdicts.remaining, list(result.verdicts.tested)
+        if remaining is None:
             return self._recorder.begin(self._rule, proposal, result.logits, result.probs)
         rows = [proposal.in_tree[number] + 1 for number in tested]
-        return self._recorder.begin(self._rule, proposal.part(tested), result.logits[rows], laws)
+        return self._recorder.begin(
+            self._rule, proposal.part(tested), result.logits[rows], remaining
+        )
 
-    def _written_later(
+    def _defer_record(
         self, entry: Round, end: _Ending | None, numbers: Sequence[int]
     ) -> Deferred[Round]:
-        """``numbers``: the candidates that the record is of."""
+        """Return the round with its record deferred; ``numbers``: the recorded candidates."""
 
         def write() -> Round:
             if end is None:
@@ -244,7 +246,7 @@ class Speculation(SpeculativeRun):
         return Deferred(self.pair.device, write)
 
     def _settle(self, output: RoundOutput, valid: int, tree: Tree, verdicts: Verdicts) -> None:
-        """Append what was emitted, and roll the caches back to their first ``valid`` tokens."""
+        """Append the emitted tokens, and roll the caches back to the first ``valid`` tokens."""
         self._write(output)
         if tree.parents is None:
             self._pass.settle(valid, None)
@@ -264,18 +266,20 @@ def speculate(
     rule: Rule | None = None,
     costs: DraftingCosts | None = None,
 ) -> SpeculativeRun:
-    """Speculative decoding of a prompt: an iterator of rounds.
+    """Decode a prompt speculatively; returns an iterator of rounds.
 
-    The configuration names the drafter and the rule, unless the caller gives its own. ``costs`` is
-    what ``draft_until=cost`` decides by. On a pair with lanes on the device the rounds are played
-    there, if they can be.
+    Args:
+        drafter, rule: replace those that the configuration names.
+        costs: step costs for ``draft_until=cost``.
+
+    Rounds are played on the device if the pair has lanes that support the configuration.
     """
     lanes, notices = pair.lanes, ()
     if lanes is not None and drafter is None and rule is None:
-        reason = lanes.why_not(config)
+        reason = lanes.unsupported_reason(config)
         if not reason:
             return PipelinedRun(pair, prompt, config, lanes)
-        notices = (f"This run goes step by step, since {reason}.",)
+        notices = (f"This run is driven step by step from the host: {reason}.",)
     run = Speculation(pair, prompt, config, drafter=drafter, rule=rule, costs=costs)
     run.notices = notices
     return run

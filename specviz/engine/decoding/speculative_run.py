@@ -1,4 +1,4 @@
-"""A run of rounds, however they are played: its text, its end, what was handed out."""
+"""The base of speculative runs: prompt, text, ending and forks, but not how rounds are played."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ from specviz.record.trace import CutReason, Finish, Prefill, Prompt, Round, RunC
 
 
 class SpeculativeRun(ABC, Iterator[Round]):
-    """Iterate it for its rounds; ``stop`` ends it after the present one."""
+    """An iterator of rounds; ``stop`` ends it after the current one."""
 
     prefill: Prefill
 
     def __init__(self, pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> None:
         self.pair = pair
         self.config = config
-        self.notices: tuple[str, ...] = ()  # of this run alone
+        self.notices: tuple[str, ...] = ()  # about this run, not the pair
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
         self.prompt = describe_prompt(pair, prompt, prompt_ids)
         _check_vocabulary(config.forks, pair)
         self._finish: Finish = "stopped"
         self._history = list(prompt_ids)
-        self._told = len(prompt_ids)  # tokens of the history that were handed out
+        self._num_returned = len(prompt_ids)  # tokens of the history in returned rounds
         self._endings = Endings(pair, config, len(prompt_ids))
         self._index = 0
         self._done = False
 
     @property
     def emitted(self) -> tuple[int, ...]:
-        """The tokens of the rounds that were handed out."""
-        return tuple(self._history[len(self.prompt.token_ids) : self._told])
+        """The tokens of the returned rounds."""
+        return tuple(self._history[len(self.prompt.token_ids) : self._num_returned])
 
     @property
     def text(self) -> str:
-        return self._endings.text(self._history[: self._told])
+        return self._endings.text(self._history[: self._num_returned])
 
     @property
     def finish(self) -> Finish:
-        """Why the text ended; "stopped" as long as it goes on."""
+        """Why the text ended; "stopped" while it has not."""
         return self._finish
 
     @property
     def index(self) -> int:
-        """Of the round to be played next."""
+        """The index of the next round."""
         return self._index
 
     def stop(self) -> None:
-        """End after the round that is under way."""
+        """End the run after the current round."""
         self._done = True
 
     @abstractmethod
     def release(self) -> None:
-        """Give back the memory of the models' caches; what was handed out stays."""
+        """Free the models' caches; returned rounds stay valid."""
 
     @abstractmethod
     def go_back(self, entry: Round) -> None:
-        """To the moment before a round that was handed out; the next one is this round again."""
+        """Return to the state before a returned round, so that it is played again next."""
 
     def __iter__(self) -> SpeculativeRun:
         return self
@@ -73,11 +73,11 @@ class SpeculativeRun(ABC, Iterator[Round]):
     def _go_back(self, entry: Round) -> None:
         assert entry.context_length <= len(self._history)
         del self._history[entry.context_length :]
-        self._index, self._told = entry.index, entry.context_length
+        self._index, self._num_returned = entry.index, entry.context_length
         self._finish, self._done = "stopped", False
 
     def _write(self, output: RoundOutput) -> None:
-        """Append what a round emitted, and end where it ends the text."""
+        """Append a round's tokens; end the run if it ends the text."""
         self._history.extend(output.emitted)
         if output.finish is not None:
             self._finish = output.finish
@@ -97,13 +97,13 @@ def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
     most = max((each.instead or 0 for each in forks), default=0)
     if most >= pair.vocabulary:
         raise ConfigError(
-            f"A fork names token {most}; the pair has {pair.vocabulary:,} tokens.",
+            f"A fork names token {most}; the pair has only {pair.vocabulary:,} tokens.",
             remedy="Fork the run on the pair that it was made with.",
         )
 
 
 def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
-    """Put the draws of forks in place of the seed's; those, by the place of their candidate."""
+    """Replace draws by those of the forks; return the replaced draws by candidate position."""
     overruled: dict[int, float] = {}
     for fork in forks:
         slot = verdict_slot(fork.place)
@@ -114,20 +114,20 @@ def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
 
 
 def check_forks(forks: Sequence[Fork], verdicts: Verdicts) -> None:
-    """A fork overrules the verdict on a candidate that the other run had, too."""
+    """Raise ConfigError if a fork's candidate was not tested at its position in this round."""
     for fork in forks:
         judged = verdicts.token_ids[: len(verdicts.path) + 1]
         if fork.place >= len(judged) or judged[fork.place] != fork.token_id:
             raise ConfigError(
-                f"This is not the run that was forked: at {fork.words} it has another candidate.",
-                remedy="Fork it on the same pair and device, with the same prompt and settings.",
+                f"This is not the run that was forked: its candidate at {fork.words} differs.",
+                remedy="Use the same pair, device, prompt and settings as the forked run.",
             )
 
 
 def why_cut(
     output: RoundOutput, depth: int, room: int, limit_reason: CutReason
 ) -> CutReason | None:
-    """Why this round could not emit what it might have; None for a whole round."""
+    """Return why this round could not emit all it might have; None for a whole round."""
     if output.cut is not None:
         return output.cut
     return limit_reason if room < depth + 1 else None

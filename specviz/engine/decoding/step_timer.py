@@ -1,7 +1,7 @@
-"""The steps of both models at one context length, timed as a run makes them from here.
+"""Times the steps of both models at one context length, driven from the host as in a run.
 
-A step includes its processors, its draw and the host's wait, as in the loop; a draft phase draws
-the uniforms of its whole round.
+As in the loop, a step includes the processing of logits, the draw and the host's wait; a draft
+phase draws the uniforms of its whole round. ``cost_columns.py`` decides what is timed when.
 """
 
 from __future__ import annotations
@@ -31,15 +31,19 @@ from specviz.record.shapes import num_nodes
 def step_timer(
     pair: Pair, token_ids: Sequence[int], config: RunConfig, context: int, *, stepwise: bool
 ) -> StepTimer:
-    """``token_ids`` are the context, and what is fed behind it; nothing is read yet. ``stepwise``
-    as in ``costs.measure_step_costs``."""
-    if pair.lanes is not None and not stepwise and not pair.lanes.why_not(config):
+    """Return a step timer that has not read its context yet.
+
+    Args:
+        token_ids: the context and the tokens fed after it.
+        stepwise: as in ``costs.measure_step_costs``.
+    """
+    if pair.lanes is not None and not stepwise and not pair.lanes.unsupported_reason(config):
         return pair.lanes.step_timer(token_ids, config, context)
-    return StepsFromHere(pair, token_ids, config, context)
+    return LocalStepTimer(pair, token_ids, config, context)
 
 
-class StepsFromHere:
-    """See ``device_lanes.StepTimer``."""
+class LocalStepTimer:
+    """Times steps driven from the host; see ``device_lanes.StepTimer``."""
 
     def __init__(
         self, pair: Pair, token_ids: Sequence[int], config: RunConfig, context: int
@@ -77,7 +81,7 @@ class StepsFromHere:
         return self._drafter is not None
 
     @property
-    def grows_trees(self) -> bool:
+    def drafts_trees(self) -> bool:
         return self._tree is not None
 
     @property
@@ -110,7 +114,7 @@ class StepsFromHere:
         drafter, history = self._tree, self._ids[: self._context + 1]
         depth, nodes = len(self._shape), num_nodes(self._shape)
         made: list[Proposal] = []
-        drafter.settle(self._context)  # the chain's phases leave the draft where they ended
+        drafter.settle(self._context)  # draft phases of the chain do not roll back
         with torch.inference_mode():
             drafting = self._time(
                 lambda: made.append(drafter.propose(history, depth, self._draws(nodes), None))
@@ -122,21 +126,21 @@ class StepsFromHere:
         return drafting, checking
 
     def _proposal(self, count: int) -> Proposal:
-        """Made once: making it puts other things into the processor's caches."""
+        """Return a proposal of this size, cached so that building it does not disturb timings."""
         if count not in self._proposals:
             ids = torch.tensor(self._ids[self._context + 1 :][:count], device=self._device)
-            law = one_hot(ids[:, None], self._vocabulary)
-            self._proposals[count] = Proposal(ids, law, None, 1)
+            probs = one_hot(ids[:, None], self._vocabulary)
+            self._proposals[count] = Proposal(ids, probs, None, 1)
         return self._proposals[count]
 
     def _draws(self, count: int) -> Draws:
         uniforms = torch.from_numpy(self._drawn.of_round(0, count)).to(self._device)
         return Draws(uniforms, self._noise.rows(0, count + 1) if self._noise else None)
 
-    def _time(self, work: Callable[[], object]) -> float:
+    def _time(self, action: Callable[[], object]) -> float:
         self._wait()
         began = time.perf_counter()
-        work()
+        action()
         self._wait()
         return time.perf_counter() - began
 

@@ -1,13 +1,12 @@
-"""Suffix lookup (SuffixDecoding, 2411.04975): copies what mostly followed the same words.
+"""Suffix lookup (SuffixDecoding, arXiv 2411.04975): copies what most often followed a suffix.
 
-The words are the longest suffix of the text that was followed by something before: in the text
-itself, or in texts handed in, whose automaton is built once and may be shared by many runs. What
-followed most often is proposed; of what followed equally often, the latest, the run's own text
-coming after all others. Each candidate counts as read when the next is looked up. It needs to
-follow more words of the text than candidates, so that a match of n words gives n candidates, and
-a text that goes in circles gives as many as are asked for. Of a longer run the last words are
-looked up, twice as many as a round may have candidates: so a token that is repeated over and over
-costs no more than that.
+The suffix is the longest one of the text that occurred before with a continuation, in the text
+itself or in texts given in advance, whose automaton is built once and shared by runs. The most
+frequent continuation is proposed; among equally frequent ones the latest, the run's own text being
+later than all others. Each candidate counts as read when the next is looked up, and its match must
+contain more tokens of the text than candidates. So a match of n tokens gives n candidates, and a
+cyclic text gives as many as requested. Matches are limited to twice the most candidates of a round,
+which bounds the cost of a token repeated over and over.
 """
 
 from __future__ import annotations
@@ -22,8 +21,10 @@ from specviz.engine.model.suffix_automaton import Match, SuffixAutomaton
 
 
 class SuffixDrafter:
-    """Certain of itself, as prompt lookup is: its distributions are one-hots, and often it finds
-    nothing. A run may go back: then what comes later is forgotten, and read anew."""
+    """Proposes copied tokens with one-hot distributions; nothing if there is no match.
+
+    A run may go back: later tokens are then forgotten and read again.
+    """
 
     wants_hidden = False
 
@@ -54,7 +55,7 @@ class SuffixDrafter:
         return certain(self._continuation(count), self._vocabulary, self._device)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Between rounds the text only grows; a run that goes back does so while no clock runs."""
+        """Rebuild the automaton if the run went back, which happens only while no clock runs."""
         del kept
         if valid < len(self._read):
             del self._read[valid:], self._in_texts[valid + 1 :]
@@ -72,14 +73,14 @@ class SuffixDrafter:
         while len(copied) < count:
             own, other = self._own.followed(own), self._texts.followed(other)
             if max(own.length, other.length) <= 2 * len(copied):
-                break  # the match holds the candidates, too
+                break  # the match includes the candidates
             token = self._follows_mostly(own, other)
             copied.append(token)
             own, other = self._own.advanced(own, token), self._texts.advanced(other, token)
         return copied
 
     def _follows_mostly(self, own: Match, other: Match) -> int:
-        """After the longer match, or after both if they are the same words."""
+        """Return the favourite after the longer match, or after both if they are equal."""
         if own.length != other.length:
             longer = own.length > other.length
             return self._own.favourite(own) if longer else self._texts.favourite(other)

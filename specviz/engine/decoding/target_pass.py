@@ -1,4 +1,4 @@
-"""The target pass of a round: feed the candidates, let the judge decide."""
+"""The target pass of a round: feed the candidates and judge them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specviz.engine.model.steps import Step
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetPassResult:
-    """A pass that is over: the verdicts, and what the record is made of."""
+    """The result of a pass: the verdicts, and the inputs of the record."""
 
     logits: torch.Tensor  # [num_candidates + 1, vocabulary]
     probs: torch.Tensor  # [num_candidates + 1, vocabulary]
@@ -23,7 +23,7 @@ class TargetPassResult:
 
 
 class TargetPass:
-    """The target's step with the judge and the processors of a run."""
+    """The target's step with the sampler and the judge of a run."""
 
     def __init__(self, step: Step, sampler: Sampler, judge: Judge, device: torch.device) -> None:
         self.step = step
@@ -37,22 +37,24 @@ class TargetPass:
         pending: int,
         proposal: Proposal,
         draws: Draws,
-        instead: Mapping[int, int] | None = None,
+        forced: Mapping[int, int] | None = None,
     ) -> TargetPassResult:
-        """Feed the pending token and the candidates; few transfers bring the verdicts over.
+        """Feed the pending token and the candidates, and judge the candidates.
 
-        ``instead``: tokens that the target is held to say, by their place.
+        ``forced``: tokens to which the target's distribution is set, by position.
         """
         logits = self._read(pending, proposal).to(self._device)
         probs = self._sampler.probs(logits)
-        for place, token_id in (instead or {}).items():
+        for place, token_id in (forced or {}).items():
             probs[place] = 0.0
             probs[place, token_id] = 1.0
         return TargetPassResult(logits, probs, self._judge.judge(proposal, probs, draws))
 
     def settle(self, valid: int, kept: Sequence[int] | None) -> None:
-        """Hold the first ``valid`` tokens of the text. ``kept``: of a tree, the nodes that are
-        among them."""
+        """Roll the cache back to the first ``valid`` tokens of the text.
+
+        ``kept``: the nodes of a tree that are part of the text; None for a chain.
+        """
         if kept is not None:
             self.step.keep([0, *(node + 1 for node in kept)])
         self.step.forget(self.step.length - valid)

@@ -1,10 +1,10 @@
-"""A finished run gone along again: both lanes over any of its rounds, timed.
+"""Timed replay of a finished run: both lanes over any range of its rounds.
 
-The speculative lane plays the rounds again, and since the seed decides them they are the same. The
-target alone is forced along their words: each step is what plain decoding does, its draw and the
-wait for it included; the token drawn is thrown away and the known one is fed instead. Both go back
-and forth without reading the prompt again. Before every pass some of its steps are made and not
-counted, until the processor's caches hold again what the lane uses.
+The speculative lane plays the rounds again; since the seed decides them they are the same. The
+target alone is forced along their tokens: each step does what plain decoding does, its draw and
+the wait for it included, but the drawn token is discarded and the known one is fed. Both lanes go
+back and forth without reading the prompt again. Uncounted steps before every pass bring the lane's
+data back into the processor caches.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ _WARM_UP = 0.01  # seconds before every pass; at least a step, or a round
 
 
 class TimedReplay:
-    """``prefill`` is what the target alone took to read the prompt. ``costs`` are those that the
-    run decided by."""
+    """Replays ranges of rounds of a finished run.
+
+    ``prefill`` is the time the target alone took to read the prompt; ``costs`` are those with which
+    the run decided how many candidates to draft.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class TimedReplay:
         self.prefill = self._lane.prefill
 
     def alone(self, first: int, last: int) -> tuple[float, ...]:
-        """Seconds of each token of the rounds from ``first`` to before ``last``."""
+        """Return the target's seconds for each token of the rounds ``first`` to ``last - 1``."""
         start = self._rounds[first].context_length
         end = start + sum(len(entry.emitted) for entry in self._rounds[first:last])
         with memory_errors(self._pair.device):
@@ -58,7 +61,7 @@ class TimedReplay:
             return self._lane.timed(fed, start - self._num_prompt)
 
     def speculative(self, first: int, last: int) -> tuple[float, ...]:
-        """Seconds of each of these rounds."""
+        """Return the seconds of each of the rounds ``first`` to ``last - 1``."""
         while self._run.index < first:
             self._play()
         warming = 0.0
@@ -79,7 +82,7 @@ class TimedReplay:
         return entry.times.decode
 
     def _bring_to(self, start: int) -> None:
-        """The target holds every token before ``start`` but the last, as before a step."""
+        """Bring the target's cache to every token before ``start`` but the last."""
         if self._lane.length >= start:
             self._lane.forget(self._lane.length - start + 1)
         else:

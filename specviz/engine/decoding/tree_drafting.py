@@ -1,8 +1,8 @@
-"""Several candidates for a place: drafts side by side, and trees.
+"""Drafting trees, including several drafts side by side.
 
-A level is fed to the draft in one step, its nodes seeing their ancestors alone. Siblings are drawn
-one after the other, each of the law that is left when those before it are gone (``replacement``:
-each of the same law). At temperature 0 that is the draft's likeliest tokens in their order.
+The draft reads a level in one step, each node attending only to its ancestors. Siblings are drawn
+in turn, each from the distribution without the earlier ones (with ``replacement``, each from the
+same distribution). At temperature 0 these are the draft's likeliest tokens in order.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from specviz.record.run_config import RunConfig
 
 
 class TreeDrafter(ModelReader):
-    """The draft model, a level a step."""
+    """Drafts a tree with the draft model, one level per step."""
 
     def __init__(self, step: Step, config: RunConfig, sampler: Sampler) -> None:
         super().__init__(step)
         self._shape = config.shape
         self._sampler = sampler
         self._repeats = config.replacement and not config.branching
-        self._fed = 0  # nodes of the round that the cache holds
+        self._fed = 0  # nodes of the round in the cache
 
     def propose(
         self,
@@ -42,17 +42,17 @@ class TreeDrafter(ModelReader):
         logits, level = self._step.feed(fed, 1), [-1]
         self._fed = 0
         for depth, branches in enumerate(self._shape[:count]):
-            grown = [
+            children = [
                 child
                 for row, parent in enumerate(level)
                 for child in self._children(tree, parent, logits[row : row + 1], branches, draws)
             ]
             if depth + 1 == min(count, len(self._shape)):
                 break
-            tokens = torch.cat([tree.tokens[child] for child in grown])
-            logits = self._step.branch(tokens, [tree.parents[child] for child in grown])
-            self._fed += len(grown)
-            level = grown
+            tokens = torch.cat([tree.tokens[child] for child in children])
+            logits = self._step.branch(tokens, [tree.parents[child] for child in children])
+            self._fed += len(children)
+            level = children
         return tree.proposal(catch_up)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
@@ -63,12 +63,12 @@ class TreeDrafter(ModelReader):
     def _children(
         self, tree: _Tree, parent: int, logits: torch.Tensor, branches: int, draws: Draws
     ) -> list[int]:
-        """Their numbers; fewer where no token is left."""
+        """Add a node's children, fewer if no token is left; return their indices."""
         left, added = logits, list[int]()
         for _ in range(branches):
             number = len(tree.parents)
-            token, law = self._sampler.choose(left, draws.of_candidate(number))
-            added.append(tree.add(parent, token, law, logits))
+            token, distribution = self._sampler.choose(left, draws.of_candidate(number))
+            added.append(tree.add(parent, token, distribution, logits))
             if not self._repeats:
                 left = left.index_fill(-1, token, float("-inf"))
                 if not left.isfinite().any():
@@ -77,25 +77,27 @@ class TreeDrafter(ModelReader):
 
 
 class _Tree:
-    """Nodes as they grow."""
+    """The nodes drafted so far."""
 
     def __init__(self) -> None:
         self.parents: list[int] = []
         self.tokens: list[torch.Tensor] = []
-        self._laws: list[torch.Tensor] = []
+        self._distributions: list[torch.Tensor] = []
         self._rows: list[torch.Tensor] = []
 
-    def add(self, parent: int, token: torch.Tensor, law: torch.Tensor, logits: torch.Tensor) -> int:
+    def add(
+        self, parent: int, token: torch.Tensor, distribution: torch.Tensor, logits: torch.Tensor
+    ) -> int:
         self.parents.append(parent)
         self.tokens.append(token)
-        self._laws.append(law)
+        self._distributions.append(distribution)
         self._rows.append(logits)
         return len(self.parents) - 1
 
     def proposal(self, catch_up: int) -> Proposal:
         return Proposal(
             torch.cat(self.tokens),
-            torch.cat(self._laws),
+            torch.cat(self._distributions),
             torch.cat(self._rows),
             catch_up,
             tuple(self.parents),

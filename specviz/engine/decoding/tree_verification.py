@@ -1,10 +1,10 @@
-"""Several candidates for one place, one after the other, down a tree while one stands.
+"""Verification of a tree: test a node's children in turn and descend into the accepted one.
 
-A node's children are tried in the order in which they were drawn, each against what the target
-still asks for: q_1 is its law, and after a child that falls q_(k+1) is max(0, q_k - p_k), made a
-law again, with p_k the law that this child was really drawn from (SpecInfer, Miao et al. 2024;
-without replacement Jeon et al. 2024). When none stands, the token is drawn from the last of these.
-The recorded probabilities of a child are its own in p_k and q_k.
+Children are tested in the order they were drawn, each against the target's remaining
+distribution: q_1 is the target's, and after a rejected child q_(k+1) is max(0, q_k - p_k),
+normalised, with p_k the distribution that child was drawn from (SpecInfer, Miao et al. 2024;
+without replacement Jeon et al. 2024). If all are rejected, the token is drawn from the last
+remaining distribution. The recorded probabilities of a child are its own in p_k and q_k.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ import torch
 
 from specviz.engine.decoding.judging import Verdicts
 from specviz.engine.decoding.proposal import Proposal
-from specviz.engine.decoding.sampling import EXTRA_SLOT, Draws, Sampler, on_one_thread, wide
+from specviz.engine.decoding.sampling import EXTRA_SLOT, Draws, Sampler, on_one_thread, widest_float
 
 
-class Siblings:
+class TreeJudge:
+    """Judges a tree of candidates; see ``judging.Judge``."""
+
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
 
     @on_one_thread
     def judge(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Verdicts:
         walk = _Walk(proposal, probs, draws.verdicts(len(proposal.token_ids)))
-        node, law = walk.down()
-        extra = int(self._sampler.draw(law.to(probs), draws.uniforms[EXTRA_SLOT]))
+        node, remaining = walk.down()
+        extra = int(self._sampler.draw(remaining.to(probs), draws.uniforms[EXTRA_SLOT]))
         children = proposal.children.get(node, [])
         return Verdicts(
             token_ids=walk.ids,
@@ -34,26 +36,29 @@ class Siblings:
             target_probs=walk.target_probs,
             expected=walk.expected,
             path=tuple(walk.path),
-            fallen=tuple(walk.fallen),
+            rejected=tuple(walk.rejected),
             extra_id=extra,
             extra_draft_prob=float(proposal.probs[children[0], extra]) if children else 0.0,
             extra_target_prob=float(probs[node + 1, extra]),
             tested=tuple(walk.tested),
-            laws=torch.stack(walk.laws).to(probs) if walk.laws else probs[:0],
+            remaining=torch.stack(walk.remaining).to(probs) if walk.remaining else probs[:0],
         )
 
 
 @dataclass(slots=True, eq=False)
 class _Walk:
-    """Down the tree. The facts of nodes that are never reached are those of the plain laws."""
+    """A walk down the tree.
+
+    Nodes that are never reached keep the values of the models' plain distributions.
+    """
 
     proposal: Proposal
     probs: torch.Tensor
     uniforms: torch.Tensor
     path: list[int] = field(default_factory=list[int])
-    fallen: list[int] = field(default_factory=list[int])
+    rejected: list[int] = field(default_factory=list[int])
     tested: list[int] = field(default_factory=list[int])
-    laws: list[torch.Tensor] = field(default_factory=list[torch.Tensor])  # against which
+    remaining: list[torch.Tensor] = field(default_factory=list[torch.Tensor])  # by tested node
     ids: list[int] = field(init=False)
     draft_probs: list[float] = field(init=False)
     target_probs: list[float] = field(init=False)
@@ -68,32 +73,32 @@ class _Walk:
         self.expected = torch.minimum(self.proposal.probs, rows).sum(-1).tolist()
 
     def down(self) -> tuple[int, torch.Tensor]:
-        """The last node that stands, -1 for the text, and the law of what follows it."""
+        """Return the last accepted node (-1: none) and the distribution of the token after it."""
         children, node = self.proposal.children, -1
         drawn = self.uniforms.tolist()
         while True:
-            law = self.probs[node + 1].to(wide(self.probs))
-            stands = None
+            remaining = self.probs[node + 1].to(widest_float(self.probs))
+            accepted = None
             for child in children.get(node, []):
-                left = self._left(child, law)
-                if stands is None:
+                rest = self._remaining_after(child, remaining)
+                if accepted is None:
                     self.tested.append(child)
-                    self.laws.append(law)
+                    self.remaining.append(remaining)
                     if drawn[child] * self.draft_probs[child] < self.target_probs[child]:
-                        stands = child
+                        accepted = child
                     else:
-                        self.fallen.append(child)
-                law = left
-            if stands is None:
-                return node, law
-            self.path.append(stands)
-            node = stands
+                        self.rejected.append(child)
+                remaining = rest
+            if accepted is None:
+                return node, remaining
+            self.path.append(accepted)
+            node = accepted
 
-    def _left(self, child: int, law: torch.Tensor) -> torch.Tensor:
-        """What the target asks for after this child fell; notes the child's facts before."""
-        draft = self.proposal.probs[child].to(law)
-        self.target_probs[child] = float(law[self.ids[child]])
-        self.expected[child] = float(torch.minimum(draft, law).sum())
-        left = (law - draft).clamp_(min=0.0)
-        total = left.sum()
-        return left / total if total > 0.0 else law
+    def _remaining_after(self, child: int, remaining: torch.Tensor) -> torch.Tensor:
+        """Set the child's values, and return the remaining distribution if it is rejected."""
+        draft = self.proposal.probs[child].to(remaining)
+        self.target_probs[child] = float(remaining[self.ids[child]])
+        self.expected[child] = float(torch.minimum(draft, remaining).sum())
+        rest = (remaining - draft).clamp_(min=0.0)
+        total = rest.sum()
+        return rest / total if total > 0.0 else remaining

@@ -1,10 +1,10 @@
-"""Verification: which candidates stand, and what is emitted after them.
+"""Verification of a chain: which candidates are accepted, and which token follows them.
 
 The lossless rule accepts with probability min(1, target/draft) and samples the residual
-max(0, target - draft) after a rejection (Leviathan et al. 2023; Chen et al. 2023). The
-over-acceptance rule accepts with min(1, (target + epsilon)/draft) and is *lossy*: it trades
-bias for fewer rejections (Yin et al. 2024, section 4), and so is typical acceptance. One vectorised
-function serves a run (no batch dimension) and the statistics of many draws (any batch dimensions).
+max(0, target - draft) after a rejection (Leviathan et al. 2023; Chen et al. 2023). Two rules are
+*lossy*: over-acceptance accepts with min(1, (target + epsilon)/draft), trading bias for fewer
+rejections (Yin et al. 2024, section 4); the other is typical acceptance. The same vectorised
+function serves a run (no batch dimension) and statistics of many draws (any batch dimensions).
 """
 
 from __future__ import annotations
@@ -14,49 +14,56 @@ from typing import Literal, Protocol
 
 import torch
 
-from specviz.engine.decoding.sampling import Sampler, wide
+from specviz.engine.decoding.sampling import Sampler, widest_float
 from specviz.record.trace import RunConfig
 
 
 class Rule(Protocol):
-    """When a candidate stands, and where the recovered token comes from."""
+    """When a candidate is accepted, and which distribution the recovered token is drawn from."""
 
     def accepts(
         self,
         uniforms: torch.Tensor,
         draft_probs: torch.Tensor,
         target_probs: torch.Tensor,
-        laws: torch.Tensor,
+        distributions: torch.Tensor,
     ) -> torch.Tensor:
-        """Verdicts [...] on candidates of these probabilities [...]; ``laws`` [..., vocabulary] are
-        the target's."""
+        """Return whether each candidate is accepted.
+
+        Args:
+            uniforms, draft_probs, target_probs: `[...]`, one value per candidate.
+            distributions: the target's distributions `[..., vocabulary]`.
+        """
         ...
 
     def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
-        """Unnormalised law [..., vocabulary] of the token after a rejection."""
+        """Return the unnormalised distribution `[..., vocabulary]` of the recovered token."""
         ...
 
     def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
-        """Chance [...] that a candidate yet to be drawn from [..., vocabulary] will stand."""
+        """Return the acceptance probability `[...]` at each position, before a token is drawn."""
         ...
 
     def bias(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor | None:
-        """Distance [...] of the emitted token's law from the target; None where it is always 0."""
+        """Return the total variation `[...]` between the emitted token and the target.
+
+        None if it is always 0.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Lossless:
-    """The output has exactly the target's law."""
+    """The output has exactly the target's distribution."""
 
     def accepts(
         self,
         uniforms: torch.Tensor,
         draft_probs: torch.Tensor,
         target_probs: torch.Tensor,
-        laws: torch.Tensor,
+        distributions: torch.Tensor,
     ) -> torch.Tensor:
-        del laws
+        del distributions
         return uniforms * draft_probs < target_probs
 
     def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
@@ -71,9 +78,9 @@ class Lossless:
 
 @dataclass(frozen=True, slots=True)
 class OverAccept:
-    """LOSSY. ``source`` names the law of the recovered token.
+    """LOSSY. ``source`` selects the distribution of the recovered token.
 
-    *leftover*, max(0, target - draft), is the optimum at every epsilon (decoding-OPT);
+    *leftover*, max(0, target - draft), is optimal at every epsilon (decoding-OPT);
     *target* is decoding-UNO; *draft* is what the paper's listing does.
     """
 
@@ -85,9 +92,9 @@ class OverAccept:
         uniforms: torch.Tensor,
         draft_probs: torch.Tensor,
         target_probs: torch.Tensor,
-        laws: torch.Tensor,
+        distributions: torch.Tensor,
     ) -> torch.Tensor:
-        del laws
+        del distributions
         return uniforms * draft_probs < target_probs + self.epsilon
 
     def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
@@ -110,9 +117,10 @@ class OverAccept:
 
 @dataclass(frozen=True, slots=True)
 class Typical:
-    """LOSSY. A candidate stands if its target probability exceeds min(epsilon, delta exp(-H)), H
-    being the target's entropy there and delta the root of epsilon (Medusa, Cai et al. 2024); no
-    draw decides. After a rejection the token is the target's own.
+    """LOSSY. Accepts a candidate if its target probability exceeds min(epsilon, delta exp(-H)).
+
+    H is the target's entropy at that position and delta the square root of epsilon (Medusa, Cai et
+    al. 2024). No random draw decides. After a rejection the token is drawn from the target.
     """
 
     epsilon: float
@@ -122,13 +130,13 @@ class Typical:
         uniforms: torch.Tensor,
         draft_probs: torch.Tensor,
         target_probs: torch.Tensor,
-        laws: torch.Tensor,
+        distributions: torch.Tensor,
     ) -> torch.Tensor:
         del uniforms, draft_probs
-        return target_probs > self.threshold(laws)
+        return target_probs > self.threshold(distributions)
 
-    def threshold(self, laws: torch.Tensor) -> torch.Tensor:
-        entropy = torch.special.entr(laws.to(wide(laws))).sum(-1)
+    def threshold(self, distributions: torch.Tensor) -> torch.Tensor:
+        entropy = torch.special.entr(distributions.to(widest_float(distributions))).sum(-1)
         return (self.epsilon**0.5 * (-entropy).exp()).clamp(max=self.epsilon)
 
     def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
@@ -136,30 +144,30 @@ class Typical:
         return target_probs.clone()
 
     def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
-        return self._standing(draft_probs, target_probs).sum(-1)
+        return self._accepted_mass(draft_probs, target_probs).sum(-1)
 
     def bias(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
-        standing = self._standing(draft_probs, target_probs)
-        recovered = (1.0 - standing.sum(-1, keepdim=True)).clamp_(min=0.0) * target_probs
-        return (standing + recovered - target_probs).abs().sum(-1) / 2.0
+        accepted = self._accepted_mass(draft_probs, target_probs)
+        recovered = (1.0 - accepted.sum(-1, keepdim=True)).clamp_(min=0.0) * target_probs
+        return (accepted + recovered - target_probs).abs().sum(-1) / 2.0
 
-    def _standing(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
-        """The draft's mass [..., vocabulary] on tokens that would stand."""
+    def _accepted_mass(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+        """Return the draft's probabilities `[..., vocabulary]` of tokens that would be accepted."""
         return draft_probs.where(target_probs > self.threshold(target_probs)[..., None], 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verification:
-    """What verification found; all on the device."""
+    """The result of verification, on the device."""
 
     num_accepted: torch.Tensor  # [...]
-    draft_probs: torch.Tensor  # [..., num_candidates] of each candidate
-    target_probs: torch.Tensor  # [..., num_candidates] of each candidate
+    draft_probs: torch.Tensor  # [..., num_candidates]
+    target_probs: torch.Tensor  # [..., num_candidates]
     extra: torch.Tensor  # [...] recovered or bonus token
 
 
 def make_rule(config: RunConfig) -> Rule:
-    """What is done with one candidate; of rules that need more than this, the lossless one."""
+    """Return the per-candidate rule; for rules that judge otherwise, the lossless one."""
     match config.rule:
         case "over-accept":
             return OverAccept(config.epsilon, config.residual)
@@ -178,9 +186,9 @@ def verify(
     verdict_uniforms: torch.Tensor,  # [..., num_candidates]
     extra_uniform: torch.Tensor,  # [...]
 ) -> Verification:
-    """Accept up to the first rejection, then draw one more token."""
+    """Accept candidates up to the first rejection, then draw one more token."""
     count = candidates.shape[-1]
-    precise = wide(target_probs)
+    precise = widest_float(target_probs)
     draft_own = draft_probs.gather(-1, candidates[..., None])[..., 0]
     target_own = target_probs[..., :count, :].gather(-1, candidates[..., None])[..., 0]
     accepted = rule.accepts(
@@ -190,18 +198,18 @@ def verify(
         target_probs[..., :count, :],
     )
     num_accepted = accepted.cumprod(-1).sum(-1)
-    law = _law_after(rule, draft_probs, target_probs, num_accepted)
-    extra = sampler.draw(law, extra_uniform)
+    distribution = _extra_distribution(rule, draft_probs, target_probs, num_accepted)
+    extra = sampler.draw(distribution, extra_uniform)
     return Verification(num_accepted, draft_own, target_own, extra)
 
 
-def _law_after(
+def _extra_distribution(
     rule: Rule, draft_probs: torch.Tensor, target_probs: torch.Tensor, num_accepted: torch.Tensor
 ) -> torch.Tensor:
-    """The law [..., vocabulary] of the token at the first position that did not stand.
+    """Return the distribution `[..., vocabulary]` of the token after the accepted candidates.
 
-    After a full acceptance it is the target itself. Where both models agree to the last
-    bit the residual is empty, and the target itself is the limit (never 0/0).
+    If all are accepted it is the target's. If both models agree to the last bit, the residual is
+    empty and the target's is the limit, which avoids 0/0.
     """
     count, vocabulary = draft_probs.shape[-2:]
     target_row = _row(target_probs, num_accepted, vocabulary)

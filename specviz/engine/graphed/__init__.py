@@ -1,1 +1,1 @@
-"""Rounds that never leave the device: static caches, state on the device, CUDA graphs."""
+"""Rounds played entirely on the device: static caches, state on the device, CUDA graphs."""

@@ -1,7 +1,7 @@
-"""The lanes of a loaded pair: their memory and their graphs are kept from run to run.
+"""The lanes of a loaded pair, whose memory and graphs are reused from run to run.
 
-A run takes memory that is long enough and idle, or has it made, and gives it back when nobody holds
-its lane any more. The stages of the last few settings stay captured with it.
+A run takes idle memory that is long enough, or allocates new memory, and returns it when its lane
+is garbage-collected. The stages of the last few settings stay captured with the memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from specviz.engine.graphed.chain import Chain, Lines
+from specviz.engine.graphed.chain import Chain, PairMemory
 from specviz.engine.graphed.playback import Playback, playback_on
 from specviz.engine.graphed.rounds import AHEAD, GraphedRounds
 from specviz.engine.graphed.static_model import StaticModel
@@ -26,9 +26,9 @@ from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.text import TokenTable
 from specviz.record.run_config import RunConfig
 
-_RULES = ("lossless", "over-accept", "typical")  # which judge one candidate after the other
-_MOST_IDLE = 2  # memories of a kind that nobody uses
-_MOST_KEPT = 4  # settings of a memory whose stages stay captured
+_RULES = ("lossless", "over-accept", "typical")  # those that judge candidate by candidate
+_MOST_IDLE = 2  # idle memories of each kind, with or without a draft
+_MOST_KEPT = 4  # settings per memory whose stages stay captured
 _MARGIN = 2
 
 _Stages: TypeAlias = OrderedDict[tuple[object, ...], Any]
@@ -36,7 +36,7 @@ _Stages: TypeAlias = OrderedDict[tuple[object, ...], Any]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Memory:
-    """Caches and a text; ``draft`` is None where the target is by itself."""
+    """Caches and a text; ``draft`` is None for the target alone."""
 
     target: StaticModel
     draft: StaticModel | None
@@ -48,12 +48,12 @@ class _Memory:
         return self.state.rows
 
     @property
-    def lines(self) -> Lines:
+    def pair(self) -> PairMemory:
         assert self.draft is not None
-        return Lines(self.target, self.draft, self.state)
+        return PairMemory(self.target, self.draft, self.state)
 
-    def kept(self, key: tuple[object, ...], make: Callable[[], Any], most: int) -> Any:
-        """The stages of these settings; those that were not used for longest make room."""
+    def cached(self, key: tuple[object, ...], make: Callable[[], Any], most: int) -> Any:
+        """Return the stages of these settings; evict the least recently used beyond ``most``."""
         if key not in self.stages:
             self.stages[key] = make()
             while len(self.stages) > most:
@@ -63,7 +63,7 @@ class _Memory:
 
 
 class GraphedLanes:
-    """See ``device_lanes.DeviceLanes``."""
+    """Implements ``device_lanes.DeviceLanes`` with captured stages."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class GraphedLanes:
         self._playback: Playback = playback_on(device)
         self._idle: list[_Memory] = []
 
-    def why_not(self, config: RunConfig) -> str:
+    def unsupported_reason(self, config: RunConfig) -> str:
         if not config.is_chain:
             return "several drafts and trees are not captured"
         if config.rule not in _RULES:
             return f"rule={config.rule} is not captured"
         if config.draft_until != "count":
-            return "drafting that ends early is not captured"
+            return "drafting that stops early is not captured"
         if not config.draft_method.needs_draft:
             return "only drafting by the draft model is captured"
         return ""
@@ -92,14 +92,16 @@ class GraphedLanes:
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> GraphedRounds:
         memory = self._take(capacity + AHEAD * (config.gamma + 1) + _MARGIN, with_draft=True)
         chain = self._chain(memory, config)
-        return self._lent(
-            GraphedRounds(memory.lines, chain, self._playback, prompt_ids, config), memory
+        return self._returned_after(
+            GraphedRounds(memory.pair, chain, self._playback, prompt_ids, config), memory
         )
 
-    def alone(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> GraphedTarget:
+    def target_lane(
+        self, prompt_ids: Sequence[int], config: RunConfig, capacity: int
+    ) -> GraphedTarget:
         memory = self._take(capacity + AHEAD + _MARGIN, with_draft=False)
         single = self._single(memory, config)
-        return self._lent(
+        return self._returned_after(
             GraphedTarget(memory.target, memory.state, single, self._playback, prompt_ids, config),
             memory,
         )
@@ -107,35 +109,35 @@ class GraphedLanes:
     def step_timer(self, token_ids: Sequence[int], config: RunConfig, context: int) -> GraphedTimer:
         rows = len(token_ids) + AHEAD + _MARGIN
         memory, playback = self._take(rows, with_draft=True), self._playback
-        alone = self.alone(token_ids[:1], config, rows)
+        target = self.target_lane(token_ids[:1], config, rows)
 
         def chain_of(gamma: int) -> Chain:
             return self._chain(memory, replace(config, gamma=gamma), most=len(token_ids))
 
-        timer = GraphedTimer(memory.lines, chain_of, alone, playback, token_ids, context)
-        weakref.finalize(timer, memory.stages.clear)  # stages of many lengths that no run asks for
-        return self._lent(timer, memory)
+        timer = GraphedTimer(memory.pair, chain_of, target, playback, token_ids, context)
+        weakref.finalize(timer, memory.stages.clear)  # stages of many lengths that no run needs
+        return self._returned_after(timer, memory)
 
     def _chain(self, memory: _Memory, config: RunConfig, most: int = _MOST_KEPT) -> Chain:
         forced = any(fork.instead is not None for fork in config.forks)
         key = ("chain", *_sampling(config), config.gamma, config.rule, config.epsilon)
-        make = partial(Chain, memory.lines, config, self._table, self._playback, forced=forced)
-        return memory.kept((*key, config.residual, forced), make, most)
+        make = partial(Chain, memory.pair, config, self._table, self._playback, forced=forced)
+        return memory.cached((*key, config.residual, forced), make, most)
 
     def _single(self, memory: _Memory, config: RunConfig) -> SingleStep:
         make = partial(SingleStep, memory.target, memory.state, config, self._playback)
-        return memory.kept(("single", *_sampling(config)), make, _MOST_KEPT)
+        return memory.cached(("single", *_sampling(config)), make, _MOST_KEPT)
 
     def _take(self, rows: int, *, with_draft: bool) -> _Memory:
-        alike = [each for each in self._idle if (each.draft is not None) == with_draft]
-        fitting = [each for each in alike if each.rows >= rows]
+        same_kind = [each for each in self._idle if (each.draft is not None) == with_draft]
+        fitting = [each for each in same_kind if each.rows >= rows]
         if fitting:
             memory = min(fitting, key=lambda each: each.rows)
             self._idle.remove(memory)
             return memory
-        return self._made(rows_for(rows), with_draft=with_draft)
+        return self._new_memory(rows_for(rows), with_draft=with_draft)
 
-    def _made(self, rows: int, *, with_draft: bool) -> _Memory:
+    def _new_memory(self, rows: int, *, with_draft: bool) -> _Memory:
         target, draft = self._weights
         size = len(self._table.texts)
         return _Memory(
@@ -144,17 +146,17 @@ class GraphedLanes:
             state=TextState(rows, self._device),
         )
 
-    def _lent(self, lane: Any, memory: _Memory) -> Any:
-        weakref.finalize(lane, _keep, self._idle, memory)
+    def _returned_after(self, lane: Any, memory: _Memory) -> Any:
+        weakref.finalize(lane, _return_memory, self._idle, memory)
         return lane
 
 
-def _keep(idle: list[_Memory], memory: _Memory) -> None:
-    """For the next run; of a kind the longest few stay."""
+def _return_memory(idle: list[_Memory], memory: _Memory) -> None:
+    """Make memory idle; of each kind keep only the longest few."""
     idle.append(memory)
-    alike = [each for each in idle if (each.draft is None) == (memory.draft is None)]
-    if len(alike) > _MOST_IDLE:
-        idle.remove(min(alike, key=lambda each: each.rows))
+    same_kind = [each for each in idle if (each.draft is None) == (memory.draft is None)]
+    if len(same_kind) > _MOST_IDLE:
+        idle.remove(min(same_kind, key=lambda each: each.rows))
 
 
 def _sampling(config: RunConfig) -> tuple[object, ...]:

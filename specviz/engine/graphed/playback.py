@@ -1,8 +1,7 @@
-"""Work that a device does again and again: captured once, played, marked in time, and fetched.
+"""Capture and play stages, functions that a device runs repeatedly; time them and fetch values.
 
-On CUDA work is a graph: what it reads and writes keeps its place in memory, and playing it is one
-call. Elsewhere the same work is done by calling it. Either way the host waits only for values that
-it has fetched, and then only until these are there.
+On CUDA a stage is a graph: its inputs and outputs keep their addresses, and playing it is one call.
+Elsewhere the function is called. The host waits only for fetched values, until they arrive.
 """
 
 from __future__ import annotations
@@ -14,36 +13,36 @@ from typing import Any, Protocol, TypeAlias
 
 import torch
 
-Work: TypeAlias = Callable[[], None]
-Mark: TypeAlias = Any  # a moment as the device reaches it
+Stage: TypeAlias = Callable[[], None]
+Mark: TypeAlias = Any  # a point in the device's queue
 
 
 class Playback(Protocol):
-    def capture(self, work: Work, state: Sequence[torch.Tensor]) -> Work:
-        """What plays the work; ``state`` is as it was before."""
+    def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
+        """Return a stage that runs the function; ``state`` is restored after capturing."""
         ...
 
     def mark(self) -> Mark: ...
 
     def between(self, earlier: Mark, later: Mark) -> float:
-        """Seconds; the call waits until both have been reached."""
+        """Return the seconds between two marks; wait until both have been reached."""
         ...
 
     def fetch(self, values: torch.Tensor) -> Callable[[], list[float]]:
-        """Values [n] as they are when all that was played has been done; the call waits for it."""
+        """Copy values `[n]` to the host after all earlier stages; the returned call waits."""
         ...
 
     def wait(self) -> None:
-        """For all that was played."""
+        """Wait for all played stages."""
         ...
 
 
 class OnHost:
-    """Work is done where it is asked for."""
+    """Plays stages by calling their functions."""
 
-    def capture(self, work: Work, state: Sequence[torch.Tensor]) -> Work:
+    def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
         del state
-        return torch.inference_mode()(work)
+        return torch.inference_mode()(function)
 
     def mark(self) -> float:
         return time.perf_counter()
@@ -60,10 +59,10 @@ class OnHost:
 
 
 class OnCuda:
-    """Work is a graph; values arrive in pinned memory.
+    """Plays stages as CUDA graphs; fetched values arrive in pinned memory.
 
-    All graphs are captured on one stream into one pool, so that what one needs on its way serves
-    the others; that is safe as they are played one after the other and keep nothing there.
+    All graphs are captured on one stream into one pool and so share temporary memory; that is safe
+    since they are played one after the other and keep nothing there.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -71,21 +70,23 @@ class OnCuda:
         self._pool: Any = torch.cuda.graph_pool_handle()
         self._side: Any = torch.cuda.Stream(device)
 
-    def capture(self, work: Work, state: Sequence[torch.Tensor]) -> Work:
-        """Done once before, so that libraries choose their kernels and what stays is made."""
-        work = torch.inference_mode()(work)  # alone: a capture's own numbers must be mutable
+    def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
+        """Capture after a warm-up run in which libraries choose kernels and buffers are made."""
+        function = torch.inference_mode()(
+            function
+        )  # not the capture, whose tensors must be mutable
         here: Any = torch.cuda.current_stream(self._device)
         before = [each.clone() for each in state]
         graph: Any = torch.cuda.CUDAGraph()
         self._side.wait_stream(here)
         try:
-            # Entered here, too: a capture that fails leaves its stream the current one.
+            # Entered here as well: a failed capture leaves its stream the current one.
             with torch.cuda.device(self._device), torch.cuda.stream(self._side):
-                work()
+                function()
                 for each, was in zip(state, before, strict=True):
                     each.copy_(was)
                 with _own_workspaces(), self._captured(graph):
-                    work()
+                    function()
         finally:
             here.wait_stream(self._side)
         return graph.replay
@@ -105,14 +106,14 @@ class OnCuda:
         return earlier.elapsed_time(later) / 1e3
 
     def fetch(self, values: torch.Tensor) -> Callable[[], list[float]]:
-        """Torch keeps pinned memory, and gives it to nobody else before the copy is done."""
-        place = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-        place.copy_(values, non_blocking=True)
+        """See ``Playback``. Torch does not reuse pinned memory before the copy is done."""
+        buffer = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+        buffer.copy_(values, non_blocking=True)
         arrived = self.mark()
 
         def wait() -> list[float]:
             arrived.synchronize()
-            return place.tolist()
+            return buffer.tolist()
 
         return wait
 
@@ -122,8 +123,11 @@ class OnCuda:
 
 @contextmanager
 def _own_workspaces() -> Iterator[None]:
-    """What products work in comes from the graph's pool, as all that it takes. Otherwise it would
-    be the library's, who frees it when somebody else captures, and the graph would still write."""
+    """Take cuBLAS workspaces from the graph's pool.
+
+    Otherwise they would belong to the library, which frees them during another capture, while the
+    graph would still write there.
+    """
     torch._C._cuda_clearCublasWorkspaces()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Rounds of one run, played on the device; the host reads each while the next is under way."""
+"""Rounds of one run played on the device; the host reads each while the next one runs."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from specviz.engine.decoding.device_lanes import PlayedRound
 from specviz.engine.decoding.judging import verdicts_of
 from specviz.engine.decoding.sampling import Uniforms
 from specviz.engine.decoding.speculative_run import overrule
-from specviz.engine.graphed.chain import FED_FIRST, Chain, Lines
+from specviz.engine.graphed.chain import FED_FIRST, Chain, PairMemory
 from specviz.engine.graphed.playback import Mark, Playback
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Prefill, RoundTimes
 
-AHEAD = 2  # rounds that are launched and not collected: one to read, one under way
+AHEAD = 2  # launched, uncollected rounds: one to read, one running
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Launched:
     index: int
     marks: tuple[Mark, Mark, Mark, Mark]  # begin, drafted, verified, recorded
-    before: Mark | None  # the end of the round before, where nothing but rounds lies between
+    before: Mark | None  # end of the previous round; None if anything else ran in between
     verdicts: Callable[[], list[float]]
     insights: Callable[[], list[float]] | None
 
 
 class GraphedRounds:
-    """See ``device_lanes.RoundLane``."""
+    """Implements ``device_lanes.RoundLane``."""
 
     def __init__(
         self,
-        lines: Lines,
+        memory: PairMemory,
         chain: Chain,
         playback: Playback,
         prompt_ids: Sequence[int],
         config: RunConfig,
     ) -> None:
-        self._lines = lines
+        self._memory = memory
         self._chain = chain
         self._playback = playback
         self._record = config.record
-        self._uniforms, self._overruled = _draws(config, lines.state.rows)
+        self._uniforms, self._overruled = _draws(config, memory.state.rows)
         chain.write_tape(self._uniforms, _forced(config))
         self._launched: deque[_Launched] = deque()
-        self._length = len(prompt_ids)  # after the rounds that were collected
-        self._index = 0  # of the round that is launched next
-        self._seen: list[int] = []  # rows of the cache that each round looked at
+        self._length = len(prompt_ids)  # of the text after the collected rounds
+        self._index = 0  # of the next round to launch
+        self._seen: list[int] = []  # cache rows that each round attends to
         self._last: Mark | None = None
         self.prefill = self._read(prompt_ids)
 
@@ -74,19 +74,19 @@ class GraphedRounds:
             catch_up=fed,
         )
 
-    def state_at(self, length: int, index: int) -> None:
+    def set_position(self, length: int, index: int) -> None:
         self._launched.clear()
-        self._lines.state.state_at(length, index)
+        self._memory.state.set_position(length, index)
         self._length, self._index, self._last = length, index, None
 
     def _read(self, prompt_ids: Sequence[int]) -> Prefill:
-        """The prompt's last token is pending."""
-        ids, playback, lines = list(prompt_ids), self._playback, self._lines
-        lines.state.write(ids, 0)
-        lines.state.state_at(len(ids), 0)
-        read = lines.state.tokens[: len(ids) - 1]
+        """Read the prompt up to its last token, which the first round feeds."""
+        ids, playback, memory = list(prompt_ids), self._playback, self._memory
+        memory.state.write(ids, 0)
+        memory.state.set_position(len(ids), 0)
+        read = memory.state.tokens[: len(ids) - 1]
         marks = [playback.mark()]
-        for model in (lines.target, lines.draft):
+        for model in (memory.target, memory.draft):
             if len(ids) > 1:
                 model.prefill(read, 0)
             marks.append(playback.mark())
@@ -118,16 +118,18 @@ class GraphedRounds:
         self._index += 1
 
     def _rows_seen(self) -> int:
-        """By the next round, wherever the rounds under way end. One that is played again looks at
-        as much as it did, though less is under way."""
+        """Return the cache rows of the next round, enough however the running rounds end.
+
+        A replayed round uses the same number as before, although fewer rounds are running.
+        """
         if self._index == len(self._seen):
             gamma = self._chain.gamma
             most = self._length + (gamma + 1) * len(self._launched)
-            self._seen.append(self._lines.state.seen(most + gamma))
+            self._seen.append(self._memory.state.seen(most + gamma))
         return self._seen[self._index]
 
     def _times(self, launched: _Launched) -> RoundTimes:
-        """As the device's own clock has them: with rounds back to back no time is left out."""
+        """Return times from the device's clock; consecutive rounds leave no gap."""
         began, drafted, verified, recorded = launched.marks
         between, before = self._playback.between, launched.before
         return RoundTimes(
@@ -139,8 +141,12 @@ class GraphedRounds:
 
 
 def _draws(config: RunConfig, most: int) -> tuple[np.ndarray, dict[int, dict[int, float]]]:
-    """[rounds, 2 γ + 1], of as many rounds as the text can have, and those that are ahead of it, at
-    most ``most``; and what the seed gave where forks put other draws, by round and place."""
+    """Return the uniforms of all rounds, and those that forks replaced.
+
+    Returns:
+        `[rounds, 2 γ + 1]`, for the most rounds of the text and those launched ahead, at most
+        ``most``; and the seed's draws replaced by forks, by round and position.
+    """
     drawn = Uniforms(config.seed)
     rounds = range(min(most, config.max_new_tokens + AHEAD))
     table = np.stack([drawn.of_round(index, config.gamma) for index in rounds])

@@ -1,9 +1,9 @@
-"""A model over static caches whose place in the text is a number on the device.
+"""A model with static caches whose position in the text is a number on the device.
 
-It reads the lean weights. Shapes depend on how many tokens are fed and on how many rows of the
-cache are looked at, never on where the text ends, so that a pass can be captured once and played
-again; nothing here asks the device for a value. What lies behind the text is hidden by a mask, and
-overwritten by whatever is fed next: rollback is a length.
+It uses the lean weights. Shapes depend on the number of tokens fed and of cache rows attended to,
+never on where the text ends, so a pass can be captured once and played again; nothing here
+synchronises. A mask hides rows beyond the text, and the next tokens overwrite them, so rollback
+only sets the length.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Norm, Prod
 
 
 class StaticModel:
-    """``rows`` tokens fit; one row more takes what is fed from before the text's beginning."""
+    """A model for at most ``rows`` tokens; a spare row takes tokens fed before position 0."""
 
     def __init__(self, weights: LeanWeights, vocabulary: int, rows: int) -> None:
         self._weights = weights
         self._vocabulary = vocabulary
         self._spare = rows
         shape = (len(weights.layers), weights.key_heads, rows + 1, weights.head_width)
-        # Written at once: what is hidden must be a number, too.
+        # Initialised, since hidden entries must not be NaN either.
         self._keys, self._values = (weights.embedding.new_zeros(shape) for _ in range(2))
         self._reader = LeanStep(
             weights, vocabulary, rows + 1, (self._keys[:, None], self._values[:, None])
@@ -36,20 +36,20 @@ class StaticModel:
         return self._weights.embedding.device
 
     def prefill(self, token_ids: torch.Tensor, begin: int) -> None:
-        """Read a text of any length from this place on, by the step that is not captured."""
-        self._reader.state_at(begin)
+        """Read a text of any length from position ``begin`` on, by an uncaptured lean step."""
+        self._reader.set_position(begin)
         self._reader.feed(token_ids, 0)
 
     def feed(
         self,
         token_ids: torch.Tensor,  # [num_tokens]
-        first: torch.Tensor,  # []: where the first of them stands; below 0 before the text
+        first: torch.Tensor,  # []: position of the first of them; may be below 0
         seen: int,
         num_logits: int,
     ) -> torch.Tensor:
-        """Logits [num_logits, vocabulary] of the last tokens, in float32.
+        """Return float32 logits `[num_logits, vocabulary]` of the last tokens.
 
-        Every token stands before the row ``seen``, and sees the text up to itself.
+        All positions are below ``seen``; every token attends to the text up to itself.
         """
         weights, count = self._weights, token_ids.shape[0]
         places = first + torch.arange(count, device=first.device)
@@ -66,7 +66,7 @@ class StaticModel:
         return weights.head(x)[:, : self._vocabulary].float()
 
     def _mask(self, places: torch.Tensor, seen: int, window: int | None) -> torch.Tensor:
-        """Additive, [heads of a key head * num_tokens, seen]."""
+        """Return the additive mask `[query heads per key head * num_tokens, seen]`."""
         weights = self._weights
         columns = torch.arange(seen, device=places.device)[None]
         hidden = columns > places[:, None]
@@ -98,7 +98,7 @@ class StaticModel:
         keys, values = caches
         keys.index_copy_(1, rows, turned.narrow(0, heads, key_heads))
         values.index_copy_(1, rows, mixed.narrow(0, heads + key_heads, key_heads))
-        # The heads of one key head are rows of one product, so that its cache is read once.
+        # Query heads of one key head are rows of one product, so its cache is read once.
         queries = turned.narrow(0, 0, heads).reshape(key_heads, -1, width)
         seen = mask.shape[1]
         scores = torch.baddbmm(
@@ -110,7 +110,7 @@ class StaticModel:
 
 
 def _normed(norm: Norm, x: torch.Tensor) -> torch.Tensor:
-    """One call, where a device counts calls; it rounds once in half precision."""
+    """Normalise in one kernel call; in half precision it rounds only once."""
     return F.rms_norm(x, x.shape[-1:], norm.weight, norm.eps)
 
 
@@ -120,7 +120,7 @@ def _feed_forward(layer: LeanLayer, x: torch.Tensor) -> torch.Tensor:
 
 
 def _added(x: torch.Tensor, product: Product, rows: torch.Tensor) -> torch.Tensor:
-    """What the product of the rows adds to the residual stream, in one call."""
+    """Add the product of the rows to the residual stream, in one kernel call."""
     if product.bias is None:
         return torch.addmm(x, rows, product.weight.T)
     return x + product(rows)

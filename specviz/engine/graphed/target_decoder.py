@@ -1,4 +1,4 @@
-"""The target by itself on the device, a token a step."""
+"""The target alone on the device, one token per step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from specviz.engine.decoding.judging import row_at
 from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, Uniforms
-from specviz.engine.graphed.playback import Playback, Work
+from specviz.engine.graphed.playback import Playback, Stage
 from specviz.engine.graphed.rounds import AHEAD
 from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.graphed.text_state import TextState
@@ -19,8 +19,10 @@ from specviz.record.run_config import RunConfig
 
 
 class SingleStep:
-    """The stage of one token, for one way to sample. It appends what it drew, unless the text goes
-    on already."""
+    """The stage of one token, for one sampling configuration.
+
+    It appends the drawn token, or the text's own next token after ``follow_text(True)``.
+    """
 
     def __init__(
         self, target: StaticModel, state: TextState, config: RunConfig, playback: Playback
@@ -32,34 +34,34 @@ class SingleStep:
         self._playback = playback
         self._tape = torch.zeros(state.rows, device=target.device)
         self._known = torch.zeros((), dtype=torch.bool, device=target.device)
-        self._works: dict[int, Work] = {}
+        self._stages: dict[int, Stage] = {}
 
     def write_tape(self, uniforms: np.ndarray) -> None:
         self._tape[: len(uniforms)].copy_(torch.from_numpy(uniforms))
 
-    def go_along(self, known: bool) -> None:
-        """Whether the text's next token is known."""
+    def follow_text(self, known: bool) -> None:
+        """Set whether the step appends the text's own next token instead of the drawn one."""
         self._known.fill_(known)
 
-    def play(self, seen: int) -> Work:
-        if seen not in self._works:
-            place = self._state.place
-            self._works[seen] = self._playback.capture(lambda: self._step(seen), place)
-        return self._works[seen]
+    def play(self, seen: int) -> Stage:
+        if seen not in self._stages:
+            counters = self._state.counters
+            self._stages[seen] = self._playback.capture(lambda: self._step(seen), counters)
+        return self._stages[seen]
 
     def _step(self, seen: int) -> None:
         state = self._state
         logits = self._target.feed(state.ending(1), state.length - 1, seen, 1)
         drawn = self._sampler.next_token(logits, lambda: row_at(self._tape, state.index)[None])
         self.drawn.copy_(drawn)
-        there = state.tokens.index_select(0, state.length[None])
+        known_token = state.tokens.index_select(0, state.length[None])
         one = torch.ones_like(state.length)
-        state.append(torch.where(self._known, there, drawn), one)
+        state.append(torch.where(self._known, known_token, drawn), one)
         state.index.add_(1)
 
 
 class GraphedTarget:
-    """See ``device_lanes.TargetLane``."""
+    """Implements ``device_lanes.TargetLane`` with captured steps."""
 
     def __init__(
         self,
@@ -95,22 +97,22 @@ class GraphedTarget:
 
     def next_token(self, last: int, index: int) -> int:
         if not self._ahead:
-            self._stand_before([last], index)
-            self._single.go_along(False)
+            self._set_tokens([last], index)
+            self._single.follow_text(False)
         while len(self._ahead) < AHEAD:
-            self._launch(self._work(self._length + len(self._ahead)))
+            self._launch(self._stage(self._length + len(self._ahead)))
         self._length += 1
         return int(self._ahead.popleft()()[0])
 
     def timed(self, token_ids: Sequence[int], index: int) -> tuple[float, ...]:
-        self._stand_before(token_ids, index)
-        self._single.go_along(True)
-        works = [self._work(self._length + number) for number in range(len(token_ids))]
+        self._set_tokens(token_ids, index)
+        self._single.follow_text(True)
+        stages = [self._stage(self._length + number) for number in range(len(token_ids))]
         marks = [self._playback.mark()]
-        for work in works:
-            self._launch(work)
+        for stage in stages:
+            self._launch(stage)
             marks.append(self._playback.mark())
-            if len(self._ahead) == AHEAD:  # its draw is waited for, as in plain decoding
+            if len(self._ahead) == AHEAD:  # wait for its draw, as in plain decoding
                 self._ahead.popleft()()
         self._ahead.clear()
         self._length += len(token_ids)
@@ -120,23 +122,23 @@ class GraphedTarget:
         self._ahead.clear()
         self._length -= count
 
-    def _stand_before(self, token_ids: Sequence[int], index: int) -> None:
-        """These tokens follow what is in the cache; the first of them is fed next."""
+    def _set_tokens(self, token_ids: Sequence[int], index: int) -> None:
+        """Write these tokens after those in the cache; the first of them is fed next."""
         self._ahead.clear()
         self._state.write(token_ids, self._length)
-        self._state.state_at(self._length + 1, index)
+        self._state.set_position(self._length + 1, index)
 
-    def _launch(self, work: Work) -> None:
-        work()
+    def _launch(self, stage: Stage) -> None:
+        stage()
         self._ahead.append(self._playback.fetch(self._single.drawn))
 
-    def _work(self, length: int) -> Work:
-        """Feeds the token behind so many in the cache."""
+    def _stage(self, length: int) -> Stage:
+        """Return the stage that feeds a token after ``length`` tokens in the cache."""
         return self._single.play(self._state.seen(length + 1))
 
 
 def _uniforms(config: RunConfig, rows: int) -> np.ndarray:
-    """What plain decoding draws by, a number a step."""
+    """Return the uniforms of plain decoding, one per step."""
     drawn = Uniforms(config.seed)
     steps = min(rows, config.max_new_tokens + AHEAD)
     return np.array([drawn.of_round(index, 0)[EXTRA_SLOT] for index in range(steps)], np.float32)

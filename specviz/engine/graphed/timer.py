@@ -1,46 +1,46 @@
-"""Step costs of stages that are played on the device.
+"""Step costs of stages played on the device.
 
-A stage is timed as it runs in a round: another has just been played, so the device has it waiting
-while it still works, and no call of the host is in its time.
+A stage is timed as in a round: it is queued while the device still plays another one, so the time
+contains no host call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from specviz.engine.graphed.chain import Chain, Lines
-from specviz.engine.graphed.playback import Playback, Work
+from specviz.engine.graphed.chain import Chain, PairMemory
+from specviz.engine.graphed.playback import Playback, Stage
 from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.graphed.target_decoder import GraphedTarget
 
 
 class GraphedTimer:
-    """See ``device_lanes.StepTimer``. A draft phase is always fed two tokens first."""
+    """Implements ``device_lanes.StepTimer``. A draft phase always feeds two tokens first."""
 
     def __init__(
         self,
-        lines: Lines,
+        memory: PairMemory,
         chain_of: Callable[[int], Chain],
-        alone: GraphedTarget,
+        target: GraphedTarget,
         playback: Playback,
         token_ids: Sequence[int],
         context: int,
     ) -> None:
-        """``chain_of``: the stages of a γ."""
-        self._lines = lines
+        """``chain_of`` returns the stages of a γ."""
+        self._memory = memory
         self._chain_of = chain_of
-        self._alone = alone
+        self._target = target
         self._playback = playback
         self._ids = list(token_ids)
         self._context = context
-        lines.state.write(self._ids, 0)
+        memory.state.write(self._ids, 0)
 
     @property
     def drafts(self) -> bool:
         return True
 
     @property
-    def grows_trees(self) -> bool:
+    def drafts_trees(self) -> bool:
         return False
 
     def tree_round(self) -> tuple[float, float]:
@@ -48,14 +48,14 @@ class GraphedTimer:
 
     @property
     def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
-        return [self._alone.read, *map(self._reader, (self._lines.target, self._lines.draft))]
+        return [self._target.read, *map(self._reader, (self._memory.target, self._memory.draft))]
 
     def _reader(self, model: StaticModel) -> Callable[[Sequence[int]], None]:
         read = 0
 
         def feed(token_ids: Sequence[int]) -> None:
             nonlocal read
-            model.prefill(self._lines.state.tokens[read : read + len(token_ids)], read)
+            model.prefill(self._memory.state.tokens[read : read + len(token_ids)], read)
             read += len(token_ids)
             self._playback.wait()
 
@@ -63,26 +63,26 @@ class GraphedTimer:
 
     def plain_step(self) -> float:
         pending = self._ids[self._context]
-        _, seconds = self._alone.timed([pending, pending], 0)
-        self._alone.forget(2)
+        _, seconds = self._target.timed([pending, pending], 0)
+        self._target.forget(2)
         return seconds
 
     def draft_phase(self, tokens: int, count: int) -> float:
         del tokens
-        return self._second(self._chain_of(count).draft, count)
+        return self._second_of_two(self._chain_of(count).draft, count)
 
     def verification(self, tokens: int) -> float:
         chain = self._chain_of(tokens - 1)
         chain.propose(self._ids[self._context + 1 :][: tokens - 1])
-        return self._second(chain.verify, tokens - 1)
+        return self._second_of_two(chain.verify, tokens - 1)
 
-    def _second(self, stage: Callable[[int], Work], gamma: int) -> float:
-        """Of two in a row, from the same place of the text; the stage may be captured there."""
-        state, length = self._lines.state, self._context + 1
-        state.state_at(length, 0)
-        work = stage(state.seen(length + gamma))
-        work()
-        state.state_at(length, 0)
+    def _second_of_two(self, stage: Callable[[int], Stage], gamma: int) -> float:
+        """Play a stage twice from the same position; time the second, which is surely captured."""
+        state, length = self._memory.state, self._context + 1
+        state.set_position(length, 0)
+        captured = stage(state.seen(length + gamma))
+        captured()
+        state.set_position(length, 0)
         began = self._playback.mark()
-        work()
+        captured()
         return self._playback.between(began, self._playback.mark())

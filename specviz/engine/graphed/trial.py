@@ -1,8 +1,8 @@
-"""Lanes on the device are held against the steps from here, before anybody trusts them.
+"""Check device lanes against step-by-step decoding before a pair uses them.
 
-Both models' logits over a static cache, then the first rounds: greedy ones word for word, up to
-a place where two words are too close to tell apart in this number type; drawn ones by the odds that
-they were judged by.
+Compares both models' logits over a static cache, then the first rounds: greedy ones token by token,
+except where the two likeliest tokens are too close for this number type; sampled ones by the
+candidates' probabilities.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from specviz.engine.decoding.one_behind import PipelinedRun
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.graphed.lanes import GraphedLanes
 from specviz.engine.graphed.static_model import StaticModel
-from specviz.engine.loading.compatibility import allowed_off, close_to, probe_ids, same_choice
+from specviz.engine.loading.compatibility import close_to, logit_tolerance, probe_ids, same_choice
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.pair import Pair
@@ -28,26 +28,26 @@ from specviz.record.run_config import RunConfig
 from specviz.record.trace import Round
 
 _PROMPT = 6  # tokens
-_WRITTEN = 16
+_NUM_TOKENS = 16
 _GAMMA = 3
 _OFF = {torch.float32: 1e-3}  # probabilities
 _HALF_OFF = 0.1
 
 
-def give_lanes(pair: Pair) -> str:
-    """Lanes for a pair that can have them; otherwise why it has none, in words."""
+def add_lanes(pair: Pair) -> str:
+    """Add device lanes to a pair; return why that is not possible, or an empty string."""
     target, draft = pair.target_weights, pair.draft_weights
     if pair.shared is not None:
-        return "draft and target have two vocabularies"
+        return "draft and target have different vocabularies"
     if not isinstance(target, LeanWeights) or not isinstance(draft, LeanWeights | None):
-        return f"the caches of {pair.info.target.family} models cannot be static here"
+        return f"static caches do not support {pair.info.target.family} models here"
     lanes = GraphedLanes(target, draft, pair.token_table, pair.device)
     try:
         reason = _disagreement(pair, lanes)
     except (RuntimeError, AssertionError, ValueError, MemoryError, DeviceError) as error:
         full = isinstance(error, DeviceError) or is_out_of_memory(error)
-        told = "memory ran out" if full else type(error).__name__
-        reason = f"its stages could not be captured ({told})"
+        cause = "memory ran out" if full else type(error).__name__
+        reason = f"its stages could not be captured ({cause})"
     if not reason:
         own = pair.info.draft
         drafting = own and replace(own, step=GRAPHED)
@@ -58,20 +58,20 @@ def give_lanes(pair: Pair) -> str:
 
 
 def _disagreement(pair: Pair, lanes: GraphedLanes) -> str:
-    """Empty where all agrees."""
-    made: list[tuple[LeanWeights, Callable[[int], Step], str]] = []
+    """Return what differs; empty if everything agrees."""
+    models: list[tuple[LeanWeights, Callable[[int], Step], str]] = []
     for weights, step, info in (
         (pair.target_weights, pair.target_step, pair.info.target),
         (pair.draft_weights, pair.draft_step, pair.info.draft),
     ):
         if isinstance(weights, LeanWeights) and info is not None:
-            made.append((weights, step, info.name))
-    for weights, step, name in made:
+            models.append((weights, step, info.name))
+    for weights, step, name in models:
         if not _same_logits(pair, weights, step):
-            return f"it gives other logits for {name}"
+            return f"it gives different logits for {name}"
     if pair.draft is None:
-        return "" if _same_words_alone(pair, lanes) else "it writes other words"
-    return "" if _same_rounds(pair, lanes) else "its first rounds are others"
+        return "" if _same_text_alone(pair, lanes) else "it emits different tokens"
+    return "" if _same_rounds(pair, lanes) else "its first rounds differ"
 
 
 @torch.inference_mode()
@@ -94,30 +94,30 @@ def _same_logits(pair: Pair, weights: LeanWeights, fresh_step: Callable[[int], S
     return close_to(ours, reference, dtype) and same_choice(ours, reference, dtype)
 
 
-def _same_words_alone(pair: Pair, lanes: GraphedLanes) -> bool:
+def _same_text_alone(pair: Pair, lanes: GraphedLanes) -> bool:
     prompt, config = _prompt(pair), _config(pair)
-    lane = lanes.alone(prompt, config, len(prompt) + config.max_new_tokens + 1)
-    words, last = list[int](), prompt[-1]
+    lane = lanes.target_lane(prompt, config, len(prompt) + config.max_new_tokens + 1)
+    tokens, last = list[int](), prompt[-1]
     for index in range(config.max_new_tokens):
         last = lane.next_token(last, index)
-        words.append(last)
-    return _same_words(pair, prompt, words)
+        tokens.append(last)
+    return _is_greedy(pair, prompt, tokens)
 
 
 def _same_rounds(pair: Pair, lanes: GraphedLanes) -> bool:
     prompt, greedy = _prompt(pair), _config(pair)
-    words = [token for each in PipelinedRun(pair, prompt, greedy, lanes) for token in each.emitted]
-    if not (_same_words(pair, prompt, words) and _same_words_alone(pair, lanes)):
+    tokens = [token for each in PipelinedRun(pair, prompt, greedy, lanes) for token in each.emitted]
+    if not (_is_greedy(pair, prompt, tokens) and _same_text_alone(pair, lanes)):
         return False
     drawn = replace(greedy, temperature=1.0)
     ours = list(PipelinedRun(pair, prompt, drawn, lanes))
     known = list(Speculation(pair, prompt, drawn))
-    alike = list(takewhile(lambda two: _same_tokens(*two), zip(ours, known, strict=False)))
+    equal = list(takewhile(lambda two: _same_tokens(*two), zip(ours, known, strict=False)))
     exact = pair.target.dtype == torch.float32
-    if exact and len(alike) < len(known):
+    if exact and len(equal) < len(known):
         return False
     off = _OFF.get(pair.target.dtype, _HALF_OFF)
-    return all(_apart(*two) <= off for two in alike)
+    return all(_max_difference(*two) <= off for two in equal)
 
 
 def _same_tokens(ours: Round, known: Round) -> bool:
@@ -127,22 +127,22 @@ def _same_tokens(ours: Round, known: Round) -> bool:
     return same and ours.emitted == known.emitted
 
 
-def _apart(ours: Round, known: Round) -> float:
-    """How far the probabilities of the same candidates are apart at most."""
+def _max_difference(ours: Round, known: Round) -> float:
+    """Return the largest difference between the probabilities of the same candidates."""
     return max(
         max(abs(one.draft_prob - other.draft_prob), abs(one.target_prob - other.target_prob))
         for one, other in zip(ours.candidates, known.candidates, strict=True)
     )
 
 
-def _same_words(pair: Pair, prompt: list[int], words: list[int]) -> bool:
-    """Whether each is the target's likeliest behind the others, or too close to it to tell."""
-    step = pair.target_step(len(prompt) + len(words))
-    fed = torch.tensor([*prompt, *words[:-1]], device=pair.device)
+def _is_greedy(pair: Pair, prompt: list[int], tokens: list[int]) -> bool:
+    """Return whether each token is the target's likeliest one, or within the tolerance of it."""
+    step = pair.target_step(len(prompt) + len(tokens))
+    fed = torch.tensor([*prompt, *tokens[:-1]], device=pair.device)
     logits = step.feed(fed, len(fed))[len(prompt) - 1 :]
-    chosen = logits.gather(-1, torch.tensor(words, device=pair.device)[:, None])[:, 0]
+    chosen = logits.gather(-1, torch.tensor(tokens, device=pair.device)[:, None])[:, 0]
     missing = (logits.amax(-1) - chosen).max()
-    return bool(missing <= 2 * allowed_off(logits, pair.target.dtype))
+    return bool(missing <= 2 * logit_tolerance(logits, pair.target.dtype))
 
 
 def _prompt(pair: Pair) -> list[int]:
@@ -154,7 +154,7 @@ def _config(pair: Pair) -> RunConfig:
     return RunConfig(
         gamma=_GAMMA,
         temperature=0.0,
-        max_new_tokens=_WRITTEN,
+        max_new_tokens=_NUM_TOKENS,
         ignore_eos=True,
         record=pair.draft is not None,
     )

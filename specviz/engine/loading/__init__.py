@@ -1,1 +1,1 @@
-"""From a name or a folder to a proved pair: sources, checks, hardware, weights."""
+"""Load a pair from names or folders: sources, checks, hardware and weights."""

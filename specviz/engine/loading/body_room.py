@@ -1,4 +1,7 @@
-"""What this machine has for bodies of a pair, found in about a second and without its weights."""
+"""Measure the memory and bandwidth available for bodies (simulated sizes) of a pair.
+
+It takes about a second and needs no weights.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,18 @@ from dataclasses import replace
 from specviz.engine.loading import hardware
 from specviz.engine.loading.opening import Side, no_progress, open_pair
 from specviz.engine.model.growing import shape_of_model, skeleton_of
-from specviz.engine.model.libraries import explained, quiet_libraries
+from specviz.engine.model.libraries import loading_errors, quiet_libraries
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairSpec
 
 
 def body_room(spec: PairSpec) -> BodyRoom:
-    """Of the pair as it is, whatever bodies are asked for. Raises SpecvizError as a check does."""
+    """Return the shapes of the pair without bodies, and this machine's memory and bandwidth.
+
+    Raises:
+        SpecvizError: as ``check_pair``.
+    """
     with quiet_libraries():
         opened = open_pair(replace(spec, target_body=NO_BODY, draft_body=NO_BODY), no_progress)
         target, *drafts = [_shape(side) for side in opened.sides]
@@ -28,5 +35,5 @@ def body_room(spec: PairSpec) -> BodyRoom:
 
 
 def _shape(side: Side) -> ModelShape | None:
-    with explained(side.source.name, "model"):
+    with loading_errors(side.source.name, "model"):
         return shape_of_model(skeleton_of(side.config))

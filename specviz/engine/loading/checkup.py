@@ -1,7 +1,7 @@
-"""Check a pair before loading it: will it work, how large is it, what is still to fetch?
+"""Check a pair before loading it: will it work, how large is it, what must be downloaded?
 
-Configurations, tokenizers and the headers of weights that are here; more is read only if it is
-asked for, and no weights are fetched. What is wrong with a pair is told as ``load_pair`` tells it.
+Reads configurations, tokenizers and the headers of local weights, more only on request, and
+downloads no weights. Errors are the same as those of ``load_pair``.
 """
 
 from __future__ import annotations
@@ -20,21 +20,26 @@ from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence, Prog
 
 def check_pair(
     spec: PairSpec,
-    tell: ProgressCallback | None = None,
+    on_progress: ProgressCallback | None = None,
     *,
     present: bool = False,
     prompts: Sequence[str] = (),
     chat: bool = False,
 ) -> PairCheck:
-    """What the pair would be; an exception raised by ``tell`` stops the check.
+    """Return a description of the pair.
 
-    With ``present`` the weights that are here are read for their digests. ``prompts`` that the
-    pair cannot continue are refused, by their numbers.
+    Args:
+        on_progress: an exception that it raises stops the check.
+        present: read local weights to compute their digests.
+        prompts: also check that the pair can continue them.
+
+    Raises:
+        SpecvizError: the pair cannot be loaded, or cannot continue a prompt.
     """
-    tell = tell or no_progress
+    on_progress = on_progress or no_progress
     with quiet_libraries():
-        opened = open_pair(spec, tell)
-        target, *drafts = [_check_model(side, tell) for side in opened.sides]
+        opened = open_pair(spec, on_progress)
+        target, *drafts = [_check_model(side, on_progress) for side in opened.sides]
     _check_prompts(opened, prompts, chat)
     return PairCheck(
         target=target,
@@ -79,8 +84,8 @@ def _digest(side: Side) -> str | None:
     return weights_sha256(sources.weight_files(side.source)) if here else None
 
 
-def _check_model(side: Side, tell: ProgressCallback) -> ModelCheck:
-    missing = sources.bytes_to_fetch(side.source, tell)
+def _check_model(side: Side, on_progress: ProgressCallback) -> ModelCheck:
+    missing = sources.bytes_to_fetch(side.source, on_progress)
     if not missing:
         sources.weight_files(side.source)
     return ModelCheck(

@@ -1,7 +1,7 @@
-"""Whether two models can work together, and by which step: proved on probes, not assumed.
+"""Check whether two models can work together and with which step implementation.
 
-Tokenizers are compared token by token; each model must roll its cache back exactly; the
-lean step must give the library's logits.
+Tokenizers are compared token by token. Probes check that each model rolls its cache back exactly
+and that the lean step gives the library's logits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HALF_TOLERANCE = 5e-2
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ModelVocabulary:
-    """A model's name, its tokenizer and the rows of its output."""
+    """A model's name, its tokenizer and the number of rows of its output."""
 
     name: str
     tokenizer: Any
@@ -41,7 +41,11 @@ class ModelVocabulary:
 def common_vocabulary(
     target: ModelVocabulary, draft: ModelVocabulary | None
 ) -> tuple[int, tuple[str, ...]]:
-    """The ids that mean the same to both, and notices about what is left out."""
+    """Return the number of ids that both models share, and notices about those left out.
+
+    Raises:
+        PairError: the tokenizers differ, or the draft lacks the target's end token.
+    """
     own = real_ids(target)
     if draft is None:
         return own, ()
@@ -52,12 +56,12 @@ def common_vocabulary(
 
 
 def real_ids(model: ModelVocabulary) -> int:
-    """Rows of the output that some token stands for; the rest is padding."""
+    """Return the number of output rows that correspond to tokens; the rest is padding."""
     return min(model.rows, max(model.tokenizer.get_vocab().values()) + 1)
 
 
 def same_tokens(target: ModelVocabulary, draft: ModelVocabulary) -> bool:
-    """Whether every id means the same to both."""
+    """Return whether both tokenizers have the same tokens under the same ids."""
     ours, theirs = (
         each.tokenizer.convert_ids_to_tokens(range(real_ids(each))) for each in (target, draft)
     )
@@ -75,8 +79,8 @@ def _require_same_tokens(target: ModelVocabulary, draft: ModelVocabulary, vocabu
         f"{draft.name} and {target.name} have different tokenizers: token {first} is "
         f"{theirs[first]!r} to the draft and {ours[first]!r} to the target, "
         f"and {len(differing)} of {vocabulary} differ.",
-        remedy="Choose a draft of the target's own family, or let it propose what both have with "
-        "a shared vocabulary (--shared-vocabulary yes).",
+        remedy="Choose a draft of the target's own family, or let it draft the shared tokens only "
+        "(--shared-vocabulary yes).",
     )
 
 
@@ -98,7 +102,7 @@ def _left_out(
     first = target.tokenizer.convert_ids_to_tokens(vocabulary)
     return (
         f"{own - vocabulary} tokens of {target.name} are unknown to {draft.name} and are never "
-        f"written, the first of them {first!r} (id {vocabulary}).",
+        f"emitted; the first is {first!r} (id {vocabulary}).",
     )
 
 
@@ -108,29 +112,29 @@ def _other_end(target: ModelVocabulary, draft: ModelVocabulary) -> tuple[str, ..
         return ()
     return (
         f"The draft ends a text with {draft.tokenizer.eos_token!r}, the target with "
-        f"{target.tokenizer.eos_token!r}: the target's counts.",
+        f"{target.tokenizer.eos_token!r}; only the target's is used.",
     )
 
 
 def refuse_without_rollback(skeleton: PreTrainedModel, name: str) -> None:
-    """Trusts what the family says of itself; ``check_rollback`` proves it on real weights."""
+    """Refuse families that declare themselves stateful; ``check_rollback`` tests real weights."""
     if skeleton._is_stateful:
         raise _cannot_roll_back(skeleton, name)
 
 
 def check_rollback(model: PreTrainedModel, name: str, vocabulary: int) -> None:
-    """Feed 6 tokens, take 3 back, feed 3 others: the logits must be those of a fresh pass."""
+    """Feed 6 tokens, forget 3, feed 3 others: the logits must be those of a fresh pass."""
     ids = probe_ids(model, vocabulary, _PROBE_TOKENS + 3)
     kept, others = ids[:3], ids[_PROBE_TOKENS:]
     try:
-        rolled, held = _roll(model, vocabulary, ids[:_PROBE_TOKENS], others)
+        rolled, length = _roll(model, vocabulary, ids[:_PROBE_TOKENS], others)
         fresh = _fresh_logits(model, torch.cat((kept, others)), vocabulary)[-3:]
     except Exception as error:
         if is_out_of_memory(error):
             raise
         raise _cannot_roll_back(model, name) from error
     _require_finite(fresh, model, name)
-    if held != _PROBE_TOKENS or not close_to(rolled, fresh, model.dtype):
+    if length != _PROBE_TOKENS or not close_to(rolled, fresh, model.dtype):
         raise _cannot_roll_back(model, name)
 
 
@@ -139,9 +143,9 @@ def _roll(
 ) -> tuple[torch.Tensor, int]:
     step = LibraryStep(model, vocabulary)
     step.feed(ids, 0)
-    held = step.length
+    length = step.length
     step.forget(3)
-    return step.feed(others, 3), held
+    return step.feed(others, 3), length
 
 
 @torch.inference_mode()
@@ -160,16 +164,19 @@ def _cannot_roll_back(model: PreTrainedModel, name: str) -> PairError:
 def require_same_logits(
     grown: PreTrainedModel, model: PreTrainedModel, name: str, vocabulary: int
 ) -> None:
-    """A grown model must say what the model inside it says."""
+    """Check that an enlarged model gives the logits of the original one."""
     ids = probe_ids(model, vocabulary, _PROBE_TOKENS)
     own, ours = (_fresh_logits(each, ids, vocabulary) for each in (model, grown))
     _require_finite(ours, grown, name)
     if not close_to(ours, own, model.dtype):
-        raise PairError(f"{name} gives other logits in a body.", remedy="Use it without a body.")
+        raise PairError(
+            f"{name} gives different logits at the simulated size.",
+            remedy="Use it without a simulated size.",
+        )
 
 
 def require_numbers(model: PreTrainedModel, name: str) -> None:
-    """Refuse weights that are not numbers, or that are infinite in the number type in use."""
+    """Refuse weights that are NaN, or infinite in the number type in use."""
     for weight, values in model.named_parameters():
         if not torch.isfinite(values.sum(dtype=torch.float32)):
             _refuse_weight(values, weight, model, name)
@@ -178,7 +185,7 @@ def require_numbers(model: PreTrainedModel, name: str) -> None:
 def _refuse_weight(values: torch.Tensor, weight: str, model: PreTrainedModel, name: str) -> None:
     if torch.isnan(values).any() or (torch.isinf(values).any() and _widest(model)):
         raise PairError(
-            f"The weights of {name} are broken: {weight} holds values that are not numbers.",
+            f"The weights of {name} are broken: {weight} contains values that are not numbers.",
             remedy="Copy or download the model again, or choose another copy of it.",
         )
     if torch.isinf(values).any():
@@ -191,15 +198,15 @@ def _require_finite(logits: torch.Tensor, model: PreTrainedModel, name: str) -> 
     if not _widest(model):
         _refuse_overflow(model, name)
     raise PairError(
-        f"{name} gives numbers that are not finite, though its weights are.",
-        remedy="Its config.json does not fit its weights: copy or download it again.",
+        f"{name} computes values that are not finite, although its weights are finite.",
+        remedy="Its config.json does not match its weights; copy or download the model again.",
     )
 
 
 def _refuse_overflow(model: PreTrainedModel, name: str) -> NoReturn:
     dtype = type_name(model.dtype)
     raise PairError(
-        f"{name} gives numbers that are not finite in {dtype}.",
+        f"{name} computes values that are not finite in {dtype}.",
         remedy="Use the number type float32.",
     )
 
@@ -211,7 +218,7 @@ def _widest(model: PreTrainedModel) -> bool:
 def take_step_weights(
     models: dict[str, PreTrainedModel], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """What runs each model's steps, by name, lean for all or none; and notices."""
+    """Return the source of each model's steps, lean for all models or for none, and notices."""
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
@@ -225,28 +232,30 @@ def _take_lean(
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if step == "library":
         return {}, ()
-    taken: dict[str, StepWeights] = {}
+    weights_by_name: dict[str, StepWeights] = {}
     for name, model in models.items():
         weights = LeanWeights.take(model)
         if weights is None:
-            return _without_lean(step, f"the lean step does not know {model.config.model_type}")
+            reason = f"the lean step does not support {model.config.model_type} models"
+            return _without_lean(step, reason)
         vocabulary = vocabularies[name]
         if not _agrees(LeanStep(weights, vocabulary, _WALK_TOKENS), model, vocabulary):
-            return _without_lean(step, f"the lean step gives other logits for {name}", tell=True)
-        taken[name] = weights
-    return taken, ()
+            reason = f"the lean step gives different logits for {name}"
+            return _without_lean(step, reason, notify=True)
+        weights_by_name[name] = weights
+    return weights_by_name, ()
 
 
 def _without_lean(
-    step: str, reason: str, *, tell: bool = False
+    step: str, reason: str, *, notify: bool = False
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if step in ("lean", GRAPHED):
         raise PairError(f"The pair cannot run {step}: {reason}.", remedy="Use `--step library`.")
-    return {}, (f"The library step is used: {reason}.",) if tell else ()
+    return {}, (f"The library step is used: {reason}.",) if notify else ()
 
 
 def _library_weights(model: PreTrainedModel, vocabulary: int) -> PreTrainedModel:
-    """The model with faster products where it gains from them and gives the same logits."""
+    """Return the model, with faster products if they apply and give the same logits."""
     twin = with_products(model)
     if not any(isinstance(module, ProductLayer) for module in twin.modules()):
         return model
@@ -266,7 +275,7 @@ def _agrees(step: Step, model: PreTrainedModel, vocabulary: int) -> bool:
 
 
 def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
-    """Logits of a prefill, a step, a verification, and a feed after a rollback."""
+    """Return the logits of a prefill, a step, a verification, and a feed after a rollback."""
     prefill = step.feed(ids[:5], 1).clone()
     single = step.feed(ids[5:6], 1).clone()
     verify = step.feed(ids[6:10], 4).clone()
@@ -275,21 +284,22 @@ def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
 
 
 def close_to(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Within the tolerance, as a share of the spread: a common offset says nothing."""
+    """Return whether logits agree within the tolerance."""
     difference = (ours - reference).abs().max()
-    return bool(difference <= allowed_off(reference, dtype))
+    return bool(difference <= logit_tolerance(reference, dtype))
 
 
 def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
-    """The same likeliest token wherever the library's own is clear."""
+    """Return whether the likeliest tokens agree wherever the reference is unambiguous."""
     if reference.shape[-1] < 2:
         return True
     top = reference.topk(2).values
-    clear = top[:, 0] - top[:, 1] > 2 * allowed_off(reference, dtype)
+    clear = top[:, 0] - top[:, 1] > 2 * logit_tolerance(reference, dtype)
     return bool((ours.argmax(-1) == reference.argmax(-1))[clear].all())
 
 
-def allowed_off(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the tolerance: a share of the spread, since a common offset has no effect."""
     spread = (reference - reference.mean(-1, keepdim=True)).abs().max()
     return _TOLERANCES.get(dtype, _HALF_TOLERANCE) * spread
 
@@ -301,7 +311,7 @@ def probe_ids(model: PreTrainedModel, vocabulary: int, count: int) -> torch.Tens
 
 
 def input_device(model: PreTrainedModel) -> torch.device:
-    """Where token ids go in; the model itself may be spread over several devices."""
+    """Return the device of input token ids; the model may be spread over several devices."""
     embedding: Any = model.get_input_embeddings()
     return embedding.weight.device
 
@@ -309,7 +319,7 @@ def input_device(model: PreTrainedModel) -> torch.device:
 def context_limits(
     configs: dict[str, PreTrainedConfig],
 ) -> tuple[int | None, tuple[str, ...]]:
-    """The shortest context, and a notice where the models differ."""
+    """Return the shortest context, and a notice if the models differ."""
     limits = {name: limit for name, own in configs.items() if (limit := _context(own))}
     if not limits:
         return None, ()

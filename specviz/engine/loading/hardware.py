@@ -1,4 +1,4 @@
-"""Where a pair runs: device, number type, threads, and the record of all that."""
+"""Device, number type, threads, memory and bandwidth, and the environment record of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from specviz.record.pairs import MAX_THREADS
 from specviz.record.trace import Environment
 
 _MAX_CALIBRATED_THREADS = 8
-# More threads must gain this much: beside a busy process they wait for each other.
+# More threads must be faster by this factor: next to a busy process they wait for each other.
 _THREAD_GAIN = 1.25
 _VERIFY_TOKENS = 6
 _SECONDS_A_CANDIDATE = 0.02
@@ -36,7 +36,7 @@ _LARGE_MODEL = 100_000_000  # parameters
 
 
 def choose_device(name: str) -> torch.device:
-    """``auto`` is the best there is: cuda, then mps, then cpu."""
+    """Return the named device; ``auto`` prefers cuda, then mps, then cpu."""
     if name == "auto":
         return torch.device(_best_kind())
     device = torch.device(name)
@@ -45,12 +45,12 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """``auto`` is bfloat16 on GPUs that have it, float16 on other GPUs, float32 on a CPU."""
+    """Return the named type; ``auto``: bfloat16 or float16 on a GPU, float32 on a CPU."""
     return _native_dtype(device) if name == "auto" else getattr(torch, name)
 
 
 def calibrate_threads(fresh_step: Callable[[int], Step], candidates: Iterable[int]) -> int:
-    """Time one token and a verification on each count; set the fewest that are nearly as fast."""
+    """Time a step and a verification at each count; set the fewest threads nearly as fast."""
     seconds: dict[int, float] = {}
     undisturbed = math.inf
     for count in sorted(set(candidates)):
@@ -71,9 +71,9 @@ def fewest_within(seconds: dict[int, float]) -> int:
 
 
 def thread_candidates(parameters: int) -> list[int]:
-    """One, half and all of the cores; a large model is spared the long trial on one.
+    """Return the thread counts to try: one, half and all cores; not one for a large model.
 
-    Never more than ``OMP_NUM_THREADS`` allows, where it is set: whoever set it meant it.
+    Never more than ``OMP_NUM_THREADS``, if set.
     """
     most = min(os.cpu_count() or 1, _MAX_CALIBRATED_THREADS, _allowed_threads())
     fewest = 1 if parameters < _LARGE_MODEL else max(1, most // 2)
@@ -81,12 +81,12 @@ def thread_candidates(parameters: int) -> list[int]:
 
 
 def _allowed_threads() -> int:
-    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(told) if told.isdecimal() and int(told) > 0 else MAX_THREADS
+    text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(text) if text.isdecimal() and int(text) > 0 else MAX_THREADS
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes free on a GPU, or in the machine; None where nobody can say."""
+    """Return the free bytes of a GPU or of the machine, swap included; None if unknown."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type != "cpu":
@@ -96,15 +96,18 @@ def free_memory(device: torch.device) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """How the bandwidth is read: sums over so many bytes, so many of them between two waits."""
+    """The sums by which bandwidth is measured."""
 
-    size: int
-    sums: int
+    size: int  # bytes
+    sums: int  # between two waits for the device
 
 
 def read_stream(device: torch.device, free: int | None) -> Stream:
-    """Beyond the caches. To a GPU a wait of the host would be a good part of a short sum, so it
-    gets several long ones; they take at most a quarter of the free memory."""
+    """Return sums larger than the caches.
+
+    On a GPU, the host's wait would be a large part of a short sum, so it gets several long ones, in
+    at most a quarter of the free memory.
+    """
     if device.type == "cpu":
         return Stream(size=_SHORT_SUM, sums=1)
     most = _UNKNOWN_ROOM if free is None else max(4, free // 4)
@@ -112,9 +115,10 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
-    """Bytes a second that a bare sum reads from memory, on the present threads.
+    """Return the bytes per second that a sum reads from memory with the current threads.
 
-    The fastest of some timings, since the others were disturbed; it takes about 0.3 s at most.
+    Uses the fastest of several timings, since slower ones were disturbed; takes at most about
+    0.3 s.
     """
     stream = read_stream(device, free_memory(device))
     numbers = torch.empty(stream.size // 4, device=device).fill_(1.0)  # every page is written
@@ -123,15 +127,15 @@ def read_bandwidth(device: torch.device) -> float:
     while len(spent) < _MIN_REPEATS or (sum(spent) < _SUMMING_SECONDS and len(spent) < 20):
         spent.append(_sum_seconds(numbers, stream.sums))
     del numbers
-    if device.type == "cuda":  # else the bytes are kept for nobody
+    if device.type == "cuda":  # return the memory to the device
         torch.cuda.empty_cache()
     return stream.size * stream.sums / min(spent)
 
 
 def _sum_seconds(numbers: torch.Tensor, sums: int) -> float:
     begin = time.perf_counter()
-    made = [numbers.sum() for _ in range(sums)]
-    made[-1].item()  # which waits for a GPU, and so for those before
+    results = [numbers.sum() for _ in range(sums)]
+    results[-1].item()  # waits for a GPU, hence for the earlier sums
     return time.perf_counter() - begin
 
 
@@ -162,13 +166,13 @@ def _require(device: torch.device) -> None:
     if device.type == "cpu":
         return
     if device.type == "mps":
-        there = torch.backends.mps.is_available()
+        available = torch.backends.mps.is_available()
     else:
-        there = torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
-    if not there:
+        available = torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
+    if not available:
         raise DeviceError(
             f"This machine has no device {device}.",
-            remedy=f"Choose {_best_kind()}, or auto to take the best there is.",
+            remedy=f"Choose {_best_kind()}, or auto for the best device.",
         )
 
 
@@ -181,10 +185,10 @@ def _native_dtype(device: torch.device) -> torch.dtype:
 
 
 def _product_seconds() -> float:
-    """Mean seconds of a small matrix product, in a trial of bounded length.
+    """Return the mean seconds of a small matrix product, in a bounded time.
 
-    Beside a busy process threads wait for each other, 8 ms at a time, and a step of many
-    products can take a second: better learnt here than from the model.
+    Next to a busy process, threads wait for each other 8 ms at a time, and a step of many products
+    can take a second. This test finds out sooner than a model step.
     """
     rows, matrix = torch.ones(_VERIFY_TOKENS, 256), torch.ones(1024, 256)
     begin = time.perf_counter()
@@ -197,7 +201,7 @@ def _product_seconds() -> float:
 
 
 def _time_steps(fresh_step: Callable[[int], Step], best: float) -> float:
-    """Median seconds of one token plus a verification; of a long one, the warm-up itself."""
+    """Return the median seconds of a step plus a verification; if slow, those of the warm-up."""
     step = fresh_step(16)
     ids = torch.zeros(_VERIFY_TOKENS, dtype=torch.int64, device=step.device)
     warm_up = _one_timing(step, ids)

@@ -1,8 +1,8 @@
-"""The Hub: what of a model is still to be fetched, and fetching it, with a cancel.
+"""Downloads from the Hugging Face Hub, with progress and cancellation.
 
-The Hub's client downloads in threads of its own; the caller's thread watches them, and it
-alone calls ``tell``, four times a second. An exception raised by ``tell`` stops the download
-and comes out as it is. Files that were whole by then stay in the cache.
+The Hub client downloads in its own threads. Only the caller's thread calls ``on_progress``, four
+times a second; an exception that it raises stops the download and propagates. Finished files stay
+in the cache.
 """
 
 from __future__ import annotations
@@ -29,62 +29,64 @@ from specviz.record.pairs import Progress, ProgressCallback
 
 _SMALL_FILES = ("*.json", "*.model", "*.jinja", "*.txt", "*.tiktoken")
 _WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors")
-_TICK = 0.25  # seconds between two reports on a download
+_TICK = 0.25  # seconds between progress reports
 _PATIENCE = 2.0  # seconds for the threads of a stopped download to end
 
-_Say = Callable[[int], Progress]  # what to tell, from the bytes received
+_MakeProgress = Callable[[int], Progress]  # from the bytes received
 
 
-def fetch_small_files(hub_id: str, tell: ProgressCallback) -> Path:
-    """The folder in the local cache, named by the commit, with all but the weights."""
-    say = _looking(hub_id)
-    return Path(_watched(hub_id, say, tell, allow_patterns=[*_SMALL_FILES]))
+def fetch_small_files(hub_id: str, on_progress: ProgressCallback) -> Path:
+    """Download all but the weights, and return the cache folder, which is named by the commit."""
+    make_progress = _lookup_progress(hub_id)
+    return Path(_watch(hub_id, make_progress, on_progress, allow_patterns=[*_SMALL_FILES]))
 
 
-def list_weights(hub_id: str, commit: str, tell: ProgressCallback) -> list[DryRunFileInfo]:
-    """The safetensors files there are, in the cache or not; nothing is downloaded."""
-    return _watched(
+def list_weights(hub_id: str, commit: str, on_progress: ProgressCallback) -> list[DryRunFileInfo]:
+    """Return the model's safetensors files, in the cache or not, without downloading."""
+    return _watch(
         hub_id,
-        _looking(hub_id),
-        tell,
+        _lookup_progress(hub_id),
+        on_progress,
         revision=commit,
         allow_patterns=[*_WEIGHT_FILES],
         dry_run=True,
     )
 
 
-def fetch_weights(hub_id: str, commit: str, total: int, tell: ProgressCallback) -> None:
-    """Of the commit of the small files; ``total`` bytes of them are not in the cache yet."""
-    say = _downloading(hub_id, total)
-    _watched(hub_id, say, tell, revision=commit, allow_patterns=[*_WEIGHT_FILES])
-    tell(say(total))
+def fetch_weights(hub_id: str, commit: str, total: int, on_progress: ProgressCallback) -> None:
+    """Download the weights of this commit, of which ``total`` bytes are not in the cache yet."""
+    make_progress = _download_progress(hub_id, total)
+    _watch(hub_id, make_progress, on_progress, revision=commit, allow_patterns=[*_WEIGHT_FILES])
+    on_progress(make_progress(total))
 
 
-def _looking(hub_id: str) -> _Say:
+def _lookup_progress(hub_id: str) -> _MakeProgress:
     progress = Progress(activity="looking", text=f"looking up {hub_id} on the Hub")
     return lambda _received: progress
 
 
-def _downloading(hub_id: str, total: int) -> _Say:
-    def say(received: int) -> Progress:
+def _download_progress(hub_id: str, total: int) -> _MakeProgress:
+    def make_progress(received: int) -> Progress:
         done = min(received, total)
         percent = 10 * (10 * done // max(total, 1))
         text = f"downloading {hub_id}: {percent} % of {SIZE.shown(total)}"
         return Progress(activity="downloading", text=text, done_bytes=done, total_bytes=total)
 
-    return say
+    return make_progress
 
 
-def _watched(hub_id: str, say: _Say, tell: ProgressCallback, **what: Any) -> Any:
-    """``snapshot_download``, with reports while it runs."""
+def _watch(
+    hub_id: str, make_progress: _MakeProgress, on_progress: ProgressCallback, **what: Any
+) -> Any:
+    """Run ``snapshot_download`` in a thread and report its progress."""
     meter = _Meter()
     executor = ThreadPoolExecutor(1, thread_name_prefix="hub")
     task = executor.submit(_snapshot, hub_id, meter, what)
     executor.shutdown(wait=False)
     try:
-        tell(say(0))
+        on_progress(make_progress(0))
         while not wait([task], _TICK).done:
-            tell(say(meter.received()))
+            on_progress(make_progress(meter.received()))
     except BaseException:
         _stop(task, meter)
         raise
@@ -97,20 +99,20 @@ def _snapshot(hub_id: str, meter: _Meter, what: dict[str, Any]) -> Any:
 
 
 def _stop(task: Future[Any], meter: _Meter) -> None:
-    """Wait a moment for the end; a thread whose network hangs is left to its own timeout."""
+    """Stop the download and wait up to 2 s; a thread whose network hangs ends by its timeout."""
     meter.stopped.set()
     deadline = time.monotonic() + _PATIENCE
     while not task.done() and time.monotonic() < deadline:
-        abort_xet_session()  # again and again: a thread may only now have come to its download
+        abort_xet_session()  # repeatedly, since a thread may begin its download only now
         wait([task], 0.1)
 
 
 class _StoppedError(Exception):
-    """Ends the client's own threads."""
+    """Ends the Hub client's threads."""
 
 
 class _Meter:
-    """Progress bars that draw nothing: they count bytes, and raise once ``stopped`` is set."""
+    """Invisible progress bars that count bytes and raise once ``stopped`` is set."""
 
     def __init__(self) -> None:
         self.stopped = Event()
@@ -118,7 +120,7 @@ class _Meter:
         self._most = 0
 
     def received(self) -> int:
-        """Bytes from the network or on the disk, whichever is ahead; it never falls."""
+        """Return the bytes received or written, whichever is more; it never decreases."""
         self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
         return self._most
 
@@ -126,8 +128,8 @@ class _Meter:
         meter = self
 
         class Bar(tqdm_asyncio):
-            monitor_interval = 0  # starts no thread that refreshes bars
-            _instances: ClassVar[WeakSet[Any]] = WeakSet()  # unseen by the thread of other bars
+            monitor_interval = 0  # start no monitor thread
+            _instances: ClassVar[WeakSet[Any]] = WeakSet()  # hidden from other bars' monitor thread
 
             def __init__(self, *args: Any, **settings: Any) -> None:
                 super().__init__(*args, **(settings | {"file": StringIO()}))

@@ -1,7 +1,7 @@
-"""Load a pair that is opened and compared: fetch its weights, read them, prove the models.
+"""Load a pair: open it, download and read its weights, enlarge its models and check them.
 
-Probes come last: each model must roll its cache back, and the lean step must give the
-library's logits. All that a user can have got wrong is a ``SpecvizError`` of one line.
+Probes check that each model rolls its cache back and that the lean step gives the library's
+logits (``compatibility.py``). Every user error raises a one-line ``SpecvizError``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from specviz.engine.graphed.playback import has_graphs
-from specviz.engine.graphed.trial import give_lanes
+from specviz.engine.graphed.trial import add_lanes
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.opening import (
     DRAFT,
@@ -28,7 +28,7 @@ from specviz.engine.loading.opening import (
 from specviz.engine.model.fingerprint import stamps_of, weights_sha256
 from specviz.engine.model.growing import body_info, grow
 from specviz.engine.model.lean_weights import LeanWeights
-from specviz.engine.model.libraries import explained, out_of_memory, quiet_libraries
+from specviz.engine.model.libraries import loading_errors, out_of_memory, quiet_libraries
 from specviz.engine.model.pair import Pair, StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.engine.model.text import make_token_table
@@ -40,18 +40,22 @@ from specviz.record.trace import ModelInfo, PairInfo
 
 
 def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pair:
-    """The pair that is asked for; without a draft, the target alone.
+    """Load the pair; without a draft, the target alone.
 
-    Threads matter on a CPU only; if none are named, a short calibration chooses. ``progress`` is
-    told what is being done; an exception that it raises stops the load, also in the
-    middle of a download, and comes out as it is.
+    On a CPU, a short calibration chooses the number of threads unless ``spec`` names one.
+
+    Args:
+        progress: called with each activity; an exception that it raises stops the load, even
+            during a download, and propagates.
     """
-    tell = progress or no_progress
+    on_progress = progress or no_progress
     with quiet_libraries():
-        opened = open_pair(spec, tell)
+        opened = open_pair(spec, on_progress)
         _require_room(opened)
-        files = {side.role: sources.fetch_weights(side.source, tell) for side in opened.sides}
-        stamps = stamps_of(  # before they are read: what changes meanwhile is read again
+        files = {
+            side.role: sources.fetch_weights(side.source, on_progress) for side in opened.sides
+        }
+        stamps = stamps_of(  # before reading, so that later changes count as changes
             file
             for side in opened.sides
             for file in sources.identifying_files(side.source, files[side.role])
@@ -61,15 +65,15 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
         )
         if opened.device.type == "cpu":  # the probes must not stall on more threads than are free
             torch.set_num_threads(candidates[0])
-        models = _load_models(opened, spec.device, tell)
-    _prove(opened, models, tell)
+        models = _load_models(opened, spec.device, on_progress)
+    _check_models(opened, models, on_progress)
     for side in opened.sides:
         vocabulary = opened.vocabulary_of(side.role)
-        models[side.role] = _grown(side, models.pop(side.role), vocabulary, tell)
-    weights, notices = _step_weights(opened, models, spec.step, tell)
+        models[side.role] = _enlarge(side, models.pop(side.role), vocabulary, on_progress)
+    weights, notices = _step_weights(opened, models, spec.step, on_progress)
     pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
-    pair.notices = (*opened.notices, *notices, *_take_lanes(pair, spec.step, tell))
+    pair.notices = (*opened.notices, *notices, *_add_lanes(pair, spec.step, on_progress))
     if opened.device.type == "cpu" and len(candidates) > 1:
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)
         pair.environment = replace(pair.environment, threads=chosen_threads)
@@ -81,7 +85,7 @@ def _largest(opened: OpenPair) -> int:
 
 
 def _require_room(opened: OpenPair) -> None:
-    """Refuse bodies that do not fit, before any memory is taken."""
+    """Raise DeviceError for bodies that do not fit, before allocating memory."""
     free = hardware.free_memory(opened.device)
     needed = memory_margin(sum(side.parameters for side in opened.sides) * opened.dtype.itemsize)
     if free is None or needed <= free:
@@ -89,19 +93,19 @@ def _require_room(opened: OpenPair) -> None:
     for side in opened.sides:
         if side.body is not None:
             raise DeviceError(
-                f"A body of {COUNT.shown(side.parameters)} parameters for the {side.role} does not "
-                f"fit: the pair would take {SIZE.shown(needed)}, and {SIZE.shown(free)} are free.",
-                remedy="Choose a smaller body, or a smaller number type such as bfloat16.",
+                f"A simulated {side.role} of {COUNT.shown(side.parameters)} parameters does not "
+                f"fit: the pair needs {SIZE.shown(needed)}, and {SIZE.shown(free)} are free.",
+                remedy="Choose a smaller size, or a smaller number type such as bfloat16.",
             )
 
 
 def _load_models(
-    opened: OpenPair, asked: str, tell: ProgressCallback
+    opened: OpenPair, asked: str, on_progress: ProgressCallback
 ) -> dict[str, PreTrainedModel]:
-    """By role; the draft first, so that the room left is known when the target comes."""
+    """Load the models, by role; the draft first, so that the target sees the memory left."""
     models: dict[str, PreTrainedModel] = {}
     for side in reversed(opened.sides):
-        tell(_loading("loading", side))
+        on_progress(_loading("loading", side))
         size = side.own_parameters * opened.dtype.itemsize
         spread = side.role == TARGET and asked in ("auto", "cuda")
         placement = _placement(side.source.name, size, opened.device, may_spread=spread)
@@ -114,7 +118,7 @@ def _loading(doing: str, side: Side) -> Progress:
 
 
 def _placement(name: str, size: int, device: torch.device, *, may_spread: bool) -> Any:
-    """What transformers calls a device map; None leaves the model on the CPU."""
+    """Return the ``device_map`` for transformers; None for the CPU."""
     free = hardware.free_memory(device)
     if free is not None and size > free:
         if device.type == "cuda" and may_spread:
@@ -124,7 +128,7 @@ def _placement(name: str, size: int, device: torch.device, *, may_spread: bool) 
 
 
 def _load_model(side: Side, dtype: torch.dtype, placement: Any) -> PreTrainedModel:
-    with explained(side.source.name, "model"):
+    with loading_errors(side.source.name, "model"):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             side.source.folder,
             config=side.config,
@@ -137,12 +141,12 @@ def _load_model(side: Side, dtype: torch.dtype, placement: Any) -> PreTrainedMod
     model, report = loaded
     _require_all_weights(side.source.name, report)
     if placement != "auto" and hasattr(model, "hf_device_map"):
-        del model.hf_device_map  # it stands for a model spread over devices; this one is not
+        del model.hf_device_map  # its presence marks models spread over several devices
     return model.eval().requires_grad_(False)
 
 
 def _require_all_weights(name: str, report: dict[str, Any]) -> None:
-    """Transformers fills what a file lacks with random numbers."""
+    """Raise PairError for missing weights, which transformers would initialise randomly."""
     missing = sorted(report["missing_keys"])
     if missing:
         raise PairError(
@@ -153,59 +157,61 @@ def _require_all_weights(name: str, report: dict[str, Any]) -> None:
         )
 
 
-def _prove(opened: OpenPair, models: dict[str, PreTrainedModel], tell: ProgressCallback) -> None:
+def _check_models(
+    opened: OpenPair, models: dict[str, PreTrainedModel], on_progress: ProgressCallback
+) -> None:
     for side in opened.sides:
         vocabulary = opened.vocabulary_of(side.role)
-        tell(_loading("checking", side))
-        with explained(side.source.name, "model"):
+        on_progress(_loading("checking", side))
+        with loading_errors(side.source.name, "model"):
             compatibility.require_numbers(models[side.role], side.source.name)
             compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
 
 
-def _grown(
-    side: Side, model: PreTrainedModel, vocabulary: int, tell: ProgressCallback
+def _enlarge(
+    side: Side, model: PreTrainedModel, vocabulary: int, on_progress: ProgressCallback
 ) -> PreTrainedModel:
-    """The model in its body, proved to give the same logits; the model itself without one."""
+    """Return the model enlarged to its body, after checking its logits; unchanged without one."""
     body = side.body
     if body is None:
         return model
-    text = f"growing {side.role} {side.source.name} to {COUNT.shown(body.parameters)}"
+    text = f"enlarging {side.role} {side.source.name} to {COUNT.shown(body.parameters)}"
 
-    def told(done: int, total: int) -> None:
-        tell(Progress(activity="growing", text=text, done_bytes=done, total_bytes=total))
+    def report(done: int, total: int) -> None:
+        on_progress(Progress(activity="growing", text=text, done_bytes=done, total_bytes=total))
 
-    with explained(side.source.name, "body"):
+    with loading_errors(side.source.name, "body"):
         if getattr(model, "hf_device_map", None) is not None:
             raise PairError(
-                f"{side.source.name} is spread over several devices, so it cannot be grown.",
-                remedy="Use it without a body, or name one device.",
+                f"{side.source.name} is spread over several devices, so it cannot be enlarged.",
+                remedy="Use it without a simulated size, or choose one device.",
             )
-        grown = grow(model, body.shape, told)
+        grown = grow(model, body.shape, report)
         compatibility.require_same_logits(grown, model, side.source.name, vocabulary)
     return grown
 
 
 def _step_weights(
-    opened: OpenPair, models: dict[str, PreTrainedModel], step: str, tell: ProgressCallback
+    opened: OpenPair, models: dict[str, PreTrainedModel], step: str, on_progress: ProgressCallback
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if opened.device.type == "cpu":
-        text = "preparing the step; the first time on a machine this takes seconds"
-        tell(Progress(activity="loading", text=text))
+        text = "preparing the step; this takes seconds the first time on a machine"
+        on_progress(Progress(activity="loading", text=text))
         ready(type_name(opened.dtype))
-    with explained(opened.sides[0].source.name, "step"):
+    with loading_errors(opened.sides[0].source.name, "step"):
         vocabularies = {role: opened.vocabulary_of(role) for role in models}
         return compatibility.take_step_weights(models, vocabularies, step)
 
 
-def _take_lanes(pair: Pair, asked: str, tell: ProgressCallback) -> tuple[str, ...]:
-    """Gives a pair on a GPU, or one that is to have them, lanes on the device; else a notice."""
+def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[str, ...]:
+    """Add device lanes to a pair on a GPU or on request; return a notice if that fails."""
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()
-    tell(Progress(activity="loading", text="capturing a round on the device"))
-    reason = give_lanes(pair)
+    on_progress(Progress(activity="loading", text="capturing a round on the device"))
+    reason = add_lanes(pair)
     if reason and asked == GRAPHED:
         raise PairError(f"The pair cannot run graphed: {reason}.", remedy="Use `--step lean`.")
-    return (f"Rounds go step by step, without graphs: {reason}.",) if reason else ()
+    return (f"Rounds are driven step by step, without CUDA graphs: {reason}.",) if reason else ()
 
 
 def _assemble(

@@ -1,7 +1,7 @@
-"""A model's own settings, ``config.json`` and ``generation_config.json``, as strangers wrote them.
+"""Read a model's untrusted ``config.json`` and ``generation_config.json``.
 
-They are read with a limit and looked at before any library builds something from them: what
-has the wrong type, is nested without end or asks for millions of layers is one line.
+They are read with a size limit and checked before a library builds anything from them: wrong types,
+endless nesting or millions of layers give a one-line error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.errors import PairError
 
 MAX_BYTES = 4 * 2**20
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
-# Parts that are built one by one, which takes time even without their numbers.
+# Parts that are built one by one, which takes time even on the meta device.
 _MOST = (
     (re.compile(r"(n|num|number)(_of)?(_\w+)?_(layers?|blocks)|depth"), 1_000, "layers"),
     (re.compile(r"(n|num|moe_num)(_\w+)?_experts"), 4_096, "experts"),
@@ -27,11 +27,11 @@ _MOST = (
 
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:
-    """The model's configuration, sound as far as can be told without its family's own code."""
+    """Return the model's configuration after all checks that need no code of its family."""
     config = _read(folder / _CONFIG, name)
     if config is None:
         raise PairError(
-            f"{name} holds no model: there is no config.json.",
+            f"{name} contains no model: config.json is missing.",
             remedy="Give a folder or a Hub id of a transformers model.",
         )
     _check_family(config, name)
@@ -42,17 +42,17 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object of at most ``MAX_BYTES``; raises ValueError for anything else."""
+    """Read a JSON object of at most ``MAX_BYTES``; raise ValueError for anything else."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise ValueError("too large")
         found = json.loads(content)
-    except (OSError, RecursionError) as error:  # RecursionError: nested without end
+    except (OSError, RecursionError) as error:  # RecursionError: endless nesting
         raise ValueError(str(error)) from error
     if not isinstance(found, dict):
-        raise ValueError("no object")
+        raise ValueError("not an object")
     return found
 
 
@@ -73,22 +73,22 @@ def _check_family(config: dict[str, Any], name: str) -> None:
         if family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and _is_causal(config, family):
             return
         raise PairError(
-            f"{name} is no causal language model ({family}).",
+            f"{name} is not a causal language model ({family}).",
             remedy="Choose a decoder-only text model, such as a Llama, Qwen or GPT-2.",
         )
     if "auto_map" in config:
         raise PairError(
             f"{name} brings its own model code, which is never run.",
-            remedy="Choose a model of a family that transformers itself knows.",
+            remedy="Choose a model of a family that transformers itself supports.",
         )
     raise PairError(
-        f"{name} is of the family {_short(family)}, which this transformers does not know.",
-        remedy="Choose another model, or install a transformers that knows it.",
+        f"{name} belongs to the family {_short(family)}, which transformers does not support here.",
+        remedy="Choose another model, or install a transformers version that supports it.",
     )
 
 
 def _is_causal(config: dict[str, Any], family: str) -> bool:
-    """Some encoder families stand in the causal table too: their own words decide."""
+    """Decide by ``architectures``, since transformers lists some encoders as causal, too."""
     if config.get("is_encoder_decoder"):
         return False
     encoders = ("MaskedLM", "PreTraining", "Classification", "ConditionalGeneration")
@@ -107,12 +107,12 @@ def _check_sizes(config: dict[str, Any], name: str) -> None:
             if value > most and pattern.fullmatch(key):
                 raise PairError(
                     f"The config.json of {name} asks for {value:.6g} {what} ({key}).",
-                    remedy=f"Give a model of at most {most:,}.",
+                    remedy=f"Choose a model with at most {most:,}.",
                 )
 
 
 def _numbers(config: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Every number under its own name, of the parts of a model that has several too."""
+    """Yield every number with its key, nested configurations included."""
     parts = [config]
     while parts:
         for key, value in parts.pop().items():
@@ -128,7 +128,7 @@ def _check_ends(settings: dict[str, Any], file: str, name: str) -> None:
         if end is not None and (isinstance(end, bool) or not isinstance(end, int)):
             raise PairError(
                 f"The {file} of {name} names {_short(ends)} as its end-of-text token.",
-                remedy="Write the token's number there, or a list of numbers.",
+                remedy="Set eos_token_id to the token's number or to a list of numbers.",
             )
 
 

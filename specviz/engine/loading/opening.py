@@ -1,7 +1,7 @@
-"""A pair before its weights: settings, small files, tokenizers; opened and compared.
+"""Open a pair without its weights: configurations and tokenizers, found and compared.
 
-Checking a pair ends here, loading it goes on to the weights. Cheap steps come first. All that a
-user can have got wrong is a ``SpecvizError``.
+``checkup.py`` needs no more than this; ``loading.py`` continues with the weights. Cheap checks come
+first. Every user error raises a ``SpecvizError``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.engine.loading.compatibility import ModelVocabulary
 from specviz.engine.loading.shared_vocabulary import share_vocabulary
 from specviz.engine.loading.sources import Chosen, Source
 from specviz.engine.model.growing import grown_skeleton, shape_of_model, skeleton_of
-from specviz.engine.model.libraries import explained
+from specviz.engine.model.libraries import loading_errors
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.errors import PairError
 from specviz.record.bodies import NO_BODY, Shape, shape_of
@@ -30,11 +30,11 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Body:
-    """What a model is to be grown to."""
+    """The body (simulated size) to which a model will be enlarged."""
 
     name: str
     shape: Shape
-    parameters: int  # of the grown model
+    parameters: int  # of the enlarged model
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -50,7 +50,7 @@ class Side:
 
     @property
     def parameters(self) -> int:
-        """Of the model that will run."""
+        """The number of parameters of the model that will run."""
         return self.body.parameters if self.body else self.own_parameters
 
     @property
@@ -61,33 +61,33 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OpenPair:
-    """Two models that can work together, as far as their small files tell."""
+    """Two models that can work together according to their small files."""
 
     name: str
     sides: tuple[Side, ...]  # the target first
     device: torch.device
     dtype: torch.dtype
     vocabulary: int
-    shared: SharedTokens | None  # where the draft has a vocabulary of its own
+    shared: SharedTokens | None  # if the draft has a different vocabulary
     max_context: int | None
     notices: tuple[str, ...]
 
     def vocabulary_of(self, role: str) -> int:
-        """Ids of the model in this role."""
+        """Return the number of ids of the model in this role."""
         if self.shared is not None and role == DRAFT:
             return self.shared.draft.size
         return self.vocabulary
 
 
-def open_pair(spec: PairSpec, tell: ProgressCallback) -> OpenPair:
-    """Find both models and prove, without their weights, that they speak the same tokens."""
+def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
+    """Find both models and check, without their weights, that their tokens match."""
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)
-    sides = _open_sides(chosen, spec, tell)
+    sides = _open_sides(chosen, spec, on_progress)
     shared, notices = _share(sides) if spec.shared_vocabulary else (None, ())
     if shared is None:
-        with explained(sides[0].source.name, "vocabulary"):
+        with loading_errors(sides[0].source.name, "vocabulary"):
             vocabulary, notices = _agree(sides)
     else:
         vocabulary = shared.target.size
@@ -110,30 +110,30 @@ def no_progress(progress: Progress) -> None:
     del progress
 
 
-def _open_sides(chosen: Chosen, spec: PairSpec, tell: ProgressCallback) -> tuple[Side, ...]:
+def _open_sides(chosen: Chosen, spec: PairSpec, on_progress: ProgressCallback) -> tuple[Side, ...]:
     places = [(TARGET, chosen.target, chosen.target_name, spec.target_body)]
     if chosen.draft is not None:
         name = chosen.draft_name or chosen.draft
         places.append((DRAFT, chosen.draft, name, spec.draft_body))
     elif spec.draft_body != NO_BODY:
         raise PairError(
-            "A body is asked for the draft, and there is no draft.",
-            remedy="Leave --draft-body out, or give a draft.",
+            "--draft-body needs a draft model.",
+            remedy="Remove --draft-body, or choose a draft.",
         )
     return tuple(
-        _open_side(role, sources.open_source(place, name, tell), body)
+        _open_side(role, sources.open_source(place, name, on_progress), body)
         for role, place, name, body in places
     )
 
 
 def _open_side(role: str, source: Source, body: str) -> Side:
     sources.require_tokenizer_files(source)
-    with explained(source.name, "configuration"):
+    with loading_errors(source.name, "configuration"):
         config = AutoConfig.from_pretrained(source.folder, **LOCAL)
-    with explained(source.name, "tokenizer"):
+    with loading_errors(source.name, "tokenizer"):
         tokenizer: Any = AutoTokenizer.from_pretrained(source.folder, **LOCAL)
         tokenizer.model_max_length = sys.maxsize  # the models' own contexts decide on lengths
-    with explained(source.name, "model"):
+    with loading_errors(source.name, "model"):
         skeleton = skeleton_of(config)
     compatibility.refuse_without_rollback(skeleton, source.name)
     return Side(
@@ -150,11 +150,11 @@ def _body(skeleton: PreTrainedModel, name: str, body: str) -> Body:
     own = shape_of_model(skeleton)
     if own is None:
         raise PairError(
-            f"{name} cannot be grown to a body: it is no Llama-shaped model.",
-            remedy="Use it without a body, or choose a Llama, Mistral, Qwen2 or Qwen3 model.",
+            f"{name} cannot have a simulated size: it is not a Llama-shaped model.",
+            remedy="Use it without one, or choose a Llama, Mistral, Qwen2 or Qwen3 model.",
         )
     shape = shape_of(body, own)
-    with explained(name, "body"):
+    with loading_errors(name, "body"):
         return Body(name=body, shape=shape, parameters=_count(grown_skeleton(skeleton, shape)))
 
 
@@ -170,9 +170,9 @@ def _agree(sides: tuple[Side, ...]) -> tuple[int, tuple[str, ...]]:
 def _share(sides: tuple[Side, ...]) -> tuple[SharedTokens | None, tuple[str, ...]]:
     if len(sides) == 1:
         raise PairError(
-            "A shared vocabulary is asked for, and there is no draft.",
-            remedy="Leave --shared-vocabulary out, or give a draft.",
+            "--shared-vocabulary needs a draft model.",
+            remedy="Remove --shared-vocabulary, or choose a draft.",
         )
     target, draft = sides
-    with explained(draft.source.name, "tokenizer"):
+    with loading_errors(draft.source.name, "tokenizer"):
         return share_vocabulary(target.model_vocabulary, draft.model_vocabulary, draft.config)

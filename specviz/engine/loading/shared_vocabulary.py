@@ -1,4 +1,4 @@
-"""Two tokenizers that differ: what they share, and whether a draft can do with it."""
+"""Check whether a draft with a different tokenizer shares enough tokens with the target."""
 
 from __future__ import annotations
 
@@ -10,42 +10,50 @@ from specviz.engine.loading.compatibility import (
     real_ids,
     same_tokens,
 )
-from specviz.engine.model.shared_tokens import SharedTokens, Wording, make_wording, share_tokens
+from specviz.engine.model.shared_tokens import (
+    SharedTokens,
+    TokenVocabulary,
+    make_token_vocabulary,
+    share_tokens,
+)
 from specviz.errors import PairError
 from specviz.record.numbers import WHOLE_PERCENT
 from specviz.record.prompts import read_presets
 
-# A draft is right at most as often as the target says a token that both have: with less than this,
-# rounds of any length, of a draft that never errs and costs nothing, emit fewer than 1/(1 - 0.5)
-# tokens on average.
+# The share of shared tokens in the target's text bounds α. Below this value, even a perfect draft
+# that costs nothing emits fewer than 1/(1 - 0.5) = 2 tokens per round at any γ.
 LEAST_SHARE = 0.5
 
 
 def share_vocabulary(
     target: ModelVocabulary, draft: ModelVocabulary, draft_config: PreTrainedConfig
 ) -> tuple[SharedTokens | None, tuple[str, ...]]:
-    """What both have, and what to say of it; None where they are the same."""
+    """Return the shared tokens and a notice; None and no notice if the tokenizers are the same.
+
+    Raises:
+        PairError: fewer than ``LEAST_SHARE`` of the target's tokens in a sample text are shared.
+    """
     if same_tokens(target, draft):
         return None, ()
     context, _ = context_limits({draft.name: draft_config})
-    shared = share_tokens(_wording(target), _wording(draft), context)
-    said = said_share(shared)
-    told = (
+    shared = share_tokens(_token_vocabulary(target), _token_vocabulary(draft), context)
+    covered = covered_share(shared)
+    summary = (
         f"{shared.count:,} tokens are shared, {_share(shared.count, shared.target.size)} of the "
         f"target's {shared.target.size:,}, {_share(shared.count, shared.draft.size)} of the "
-        f"draft's {shared.draft.size:,}, and {WHOLE_PERCENT.shown(said)} of what the target says "
+        f"draft's {shared.draft.size:,}, and {WHOLE_PERCENT.shown(covered)} of the target's tokens "
         "in a sample text."
     )
-    if said < LEAST_SHARE:
+    if covered < LEAST_SHARE:
         raise PairError(
-            f"{draft.name} and {target.name} have too little in common: {told}",
-            remedy="Choose a draft that knows at least half of what the target says.",
+            f"{draft.name} and {target.name} have too little in common: {summary}",
+            remedy="Choose a draft that shares at least half of the target's tokens in such texts.",
         )
-    return shared, (f"The tokenizers differ: {told} The draft proposes no others.",)
+    return shared, (f"The tokenizers differ: {summary} The draft proposes only these.",)
 
 
-def said_share(shared: SharedTokens) -> float:
-    """Of the target's tokens in the prompts of the presets, those that the draft has."""
+def covered_share(shared: SharedTokens) -> float:
+    """Return the share of shared tokens among the target's tokens in the preset prompts."""
     own = shared.target.tokenizer
     ids = [
         each
@@ -55,8 +63,8 @@ def said_share(shared: SharedTokens) -> float:
     return sum(each in shared.to_draft for each in ids) / max(1, len(ids))
 
 
-def _wording(model: ModelVocabulary) -> Wording:
-    return make_wording(model.tokenizer, real_ids(model))
+def _token_vocabulary(model: ModelVocabulary) -> TokenVocabulary:
+    return make_token_vocabulary(model.tokenizer, real_ids(model))
 
 
 def _share(count: int, whole: int) -> str:

@@ -1,8 +1,8 @@
-"""The folder of a model, which comes from an embedded pair, a local folder or the Hub.
+"""Find a model's folder: of an embedded pair, a local folder or the Hub cache.
 
-Whatever can be wrong with a source is told here, before any weights are read: a missing
-folder, a broken configuration, a pickle-only checkpoint, a truncated file, the network.
-Only safetensors files are read, and no code that comes with a model is ever run.
+All faults of a source raise here, before any weights are read: a missing folder, a broken
+configuration, a pickle-only checkpoint, a truncated file, the network. Only safetensors files are
+read, and a model's own code is never run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A folder with a model's small files; of a Hub model the weights may not be there yet."""
+    """A folder with a model's small files; weights of a Hub model may still be missing."""
 
     name: str  # as the user wrote it
     folder: Path
@@ -40,13 +40,13 @@ class Source:
 
     @property
     def commit(self) -> str:
-        """Of a Hub model's small files: its weights must be of the same."""
+        """The commit of a Hub model's small files; its weights must come from the same."""
         return self.folder.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What was asked for: the pair's name, and where its models are."""
+    """The requested pair: its name, and the places of its models."""
 
     name: str
     target: str
@@ -56,15 +56,21 @@ class Chosen:
 
 
 def choose(spec: PairSpec) -> Chosen:
-    """Exactly one of an embedded pair's name and a target; a draft only beside a target."""
+    """Resolve the pair's name or its models.
+
+    Raises:
+        PairError: both a name and a target are given, a draft without a target, or the name is
+            unknown.
+    """
     target, draft = spec.target, spec.draft
     if target is None:
         if draft is not None:
-            raise PairError("A draft is given without a target.", remedy="Name a target too.")
+            raise PairError("A draft is given without a target.", remedy="Give a target, too.")
         return _embedded(spec.name or DEFAULT_PAIR)
     if spec.name is not None:
         raise PairError(
-            f"Both the pair {spec.name!r} and the target {target!r} are given.", remedy="Give one."
+            f"Both the pair {spec.name!r} and the target {target!r} are given.",
+            remedy="Give only one of them.",
         )
     names = [_as_text(place) for place in (target, draft) if place is not None]
     return Chosen(
@@ -77,15 +83,15 @@ def choose(spec: PairSpec) -> Chosen:
 
 
 def _as_text(place: str) -> str:
-    """A folder's name may be no UTF-8; the record of a run must be."""
+    """Replace what is not UTF-8 in a folder's name, since a run's record must be UTF-8."""
     return place.encode("utf-8", "replace").decode()
 
 
 def _embedded(name: str) -> Chosen:
     folder = pairs_folder()
-    there = sorted(entry.name for entry in folder.glob("*") if (entry / "target").is_dir())
-    if name not in there:
-        _refuse_embedded(name, there)
+    available = sorted(entry.name for entry in folder.glob("*") if (entry / "target").is_dir())
+    if name not in available:
+        _refuse_embedded(name, available)
     return Chosen(
         name=name,
         target=str(folder / name / "target"),
@@ -95,22 +101,22 @@ def _embedded(name: str) -> Chosen:
     )
 
 
-def _refuse_embedded(name: str, there: list[str]) -> NoReturn:
+def _refuse_embedded(name: str, available: list[str]) -> NoReturn:
     if name == DEFAULT_PAIR:
         raise PairError(
             f"The embedded pair is not here: assets/pairs/{name} is missing.",
             remedy="Fetch it with the rest of the project, or give a draft and a target.",
         )
-    known = ", ".join(there) or "none"
+    known = ", ".join(available) or "none"
     raise PairError(
         f"There is no embedded pair {name!r}.",
         remedy=f"There are: {known}. Or give a draft and a target.",
     )
 
 
-def open_source(place: str, name: str, tell: ProgressCallback) -> Source:
-    """Find a model's folder, and check that it can be a causal language model at all."""
-    path = os.path.expanduser(place)  # unlike pathlib's, it takes any string there is
+def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
+    """Find a model's folder, and check that its configuration is a causal language model's."""
+    path = os.path.expanduser(place)  # unlike pathlib's, it never raises
     if place and os.path.isdir(path):
         return Source(name=name, folder=Path(path), config=read_config(Path(path), name))
     if os.path.isfile(path):
@@ -119,30 +125,30 @@ def open_source(place: str, name: str, tell: ProgressCallback) -> Source:
         raise PairError(
             f"The folder {name!r} does not exist.", remedy="Give a model folder or a Hub id."
         )
-    folder = hub.fetch_small_files(place, tell)
+    folder = hub.fetch_small_files(place, on_progress)
     return Source(name=name, folder=folder, config=read_config(folder, name), hub_id=place)
 
 
-def bytes_to_fetch(source: Source, tell: ProgressCallback) -> int:
-    """Bytes of the weights that are not on this machine yet; refuses a Hub model with none."""
+def bytes_to_fetch(source: Source, on_progress: ProgressCallback) -> int:
+    """Return the bytes of weights still to download; refuse a Hub model without safetensors."""
     if source.hub_id is None or _has_weights(source):
         return 0
-    files = hub.list_weights(source.hub_id, source.commit, tell)
+    files = hub.list_weights(source.hub_id, source.commit, on_progress)
     if not files:
         _refuse_without_safetensors(source)
     return sum(file.file_size or 0 for file in files if file.will_download)
 
 
-def fetch_weights(source: Source, tell: ProgressCallback) -> tuple[Path, ...]:
-    """The safetensors files of a model, each one whole."""
+def fetch_weights(source: Source, on_progress: ProgressCallback) -> tuple[Path, ...]:
+    """Download a model's weights if necessary, and return its safetensors files."""
     if source.hub_id is not None and not _has_weights(source):
-        missing = bytes_to_fetch(source, tell)
-        hub.fetch_weights(source.hub_id, source.commit, missing, tell)
+        missing = bytes_to_fetch(source, on_progress)
+        hub.fetch_weights(source.hub_id, source.commit, missing, on_progress)
     return weight_files(source)
 
 
 def weight_files(source: Source) -> tuple[Path, ...]:
-    """The safetensors files on this machine, each one whole by its header."""
+    """Return the local safetensors files, after checking that none is truncated."""
     files = _named_weights(source)
     for file in files:
         _check_whole(source.name, file)
@@ -150,12 +156,12 @@ def weight_files(source: Source) -> tuple[Path, ...]:
 
 
 def identifying_files(source: Source, weights: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The files that decide which model a folder holds; some may be missing."""
+    """Return the files that identify the model in a folder; some may be missing."""
     return (*weights, *(source.folder / name for name in (_SINGLE, _INDEX, *_SMALL_FILES)))
 
 
 def require_tokenizer_files(source: Source) -> None:
-    """Transformers would make up an empty tokenizer for a folder that holds none."""
+    """Raise PairError without tokenizer files; transformers would create an empty tokenizer."""
     if not any(any(source.folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
         raise PairError(
             f"{source.name} has no tokenizer files.",
@@ -197,11 +203,11 @@ def _refuse_without_safetensors(source: Source) -> NoReturn:
         raise PairError(
             f"{source.name} holds a pickle checkpoint ({pickles[0].name}), which could run code "
             "and is never loaded.",
-            remedy="Convert it to safetensors, or choose a copy that is.",
+            remedy="Convert it to safetensors, or choose a copy in safetensors.",
         )
     raise PairError(
         f"{source.name} has no weights in safetensors files.",
-        remedy="Give a model that has model.safetensors; convert other checkpoints to it.",
+        remedy="Choose a model with model.safetensors, or convert the checkpoint.",
     )
 
 
@@ -212,7 +218,7 @@ def _check_whole(name: str, file: Path) -> None:
             remedy="Copy or download the model again.",
         )
     try:
-        with safe_open(file, framework="np"):  # torch would ask for memory of the file's size
+        with safe_open(file, framework="np"):  # torch would allocate memory of the file's size
             pass
     except (SafetensorError, OSError) as error:
         raise PairError(

@@ -1,1 +1,1 @@
-"""A loaded pair: its steps, matrix products, texts and chat templates."""
+"""A loaded pair: model steps, matrix products, token texts and chat templates."""

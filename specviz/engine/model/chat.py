@@ -1,4 +1,4 @@
-"""From what the user typed to token ids, with or without the target's chat template."""
+"""Encode prompts as token ids, with or without the target's chat template."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.engine.model.chat_template import render_chat
-from specviz.engine.model.libraries import explained
+from specviz.engine.model.libraries import loading_errors
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reader:
-    """What reads prompts for a pair; its weights are not needed for that."""
+    """What encoding a prompt needs of a pair; weights are not needed."""
 
     tokenizer: Any
     vocabulary: int
@@ -22,19 +22,23 @@ class Reader:
 
 
 def encode_prompt(pair: Pair, prompt: str | Sequence[int], chat: bool) -> list[int]:
-    """Token ids of a text, or the given ids themselves once they are known to mean something."""
+    """Return the token ids of a text, or the given ids after checking them.
+
+    Raises:
+        PromptError: the prompt is empty, or an id is outside the vocabulary.
+    """
     return prompt_ids(_reader(pair), prompt, chat)
 
 
 def prompt_ids(reader: Reader, prompt: str | Sequence[int], chat: bool) -> list[int]:
-    """The same before the pair is loaded."""
+    """Encode a prompt as ``encode_prompt`` does, before the pair is loaded."""
     if not isinstance(prompt, str):
         return _checked_ids(reader, prompt)
     if not (prompt.strip() if chat else prompt):
         raise PromptError("The prompt is empty.", remedy="Type at least one word.")
     if chat:
         prompt = _in_template(reader, prompt)
-    with explained(reader.target_name, "tokenizer"):
+    with loading_errors(reader.target_name, "tokenizer"):
         ids = list(reader.tokenizer(prompt, add_special_tokens=not chat)["input_ids"])
     return _checked_ids(reader, ids)
 
@@ -60,7 +64,7 @@ def _checked_ids(reader: Reader, ids: Sequence[int]) -> list[int]:
     for token_id in ids:
         if not 0 <= token_id < reader.vocabulary:
             raise PromptError(
-                f"The prompt holds the id {token_id}, outside the pair's vocabulary.",
-                remedy=f"Give ids from 0 to {reader.vocabulary - 1}.",
+                f"The prompt contains the token id {token_id}, outside the pair's vocabulary.",
+                remedy=f"Use ids from 0 to {reader.vocabulary - 1}.",
             )
     return [int(token_id) for token_id in ids]

@@ -1,9 +1,8 @@
-"""A chat template is a program that came with a model: it runs apart, with bounds.
+"""Render chat templates, which are untrusted programs, in a child process with limits.
 
-Templates may fail in any way, loop without end or build endless texts, also inside one call
-that nothing in this process could interrupt. So it is rendered in a fork of this process, which
-is ended when its time is over and cannot take more than a share of the memory. Where the
-system cannot fork, it is rendered here.
+A template may fail in any way, loop forever or build endless texts, even inside one call that this
+process could not interrupt. So it is rendered in a fork with a time limit and a memory limit.
+Without ``os.fork`` it is rendered in this process.
 """
 
 from __future__ import annotations
@@ -22,29 +21,33 @@ from specviz.errors import PromptError
 from specviz.record.numbers import SIZE
 
 SECONDS = 5.0
-_MEMORY = 512 * 2**20  # bytes beyond what this process has
+_MEMORY = 512 * 2**20  # bytes beyond this process's own
 _LONGEST = 16 * 10**6  # bytes of text
 _STATM = Path("/proc/self/statm")
 _DONE, _FAILED = b"+", b"-"
 
 
 def render_chat(tokenizer: Any, name: str, text: str, *, seconds: float = SECONDS) -> str:
-    """The user's text within the template of the model of that name, ready to continue."""
+    """Return the user's text in the model's chat template, with the generation prompt.
+
+    Raises:
+        PromptError: the template fails, takes too long or writes too much.
+    """
 
     def render() -> str:
         return tokenizer.apply_chat_template(
             [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
         )
 
-    found = _apart(render, seconds) if hasattr(os, "fork") else _outcome(render)
+    found = _in_child(render, seconds) if hasattr(os, "fork") else _result(render)
     if found is None:
-        _refuse(name, f"is not done after {seconds:g} s")
+        _refuse(name, f"did not finish within {seconds:g} s")
     if len(found) > _LONGEST:
         _refuse(name, f"writes more than {SIZE.shown(_LONGEST)}")
-    said = found[1:].decode("utf-8", "replace")
+    output = found[1:].decode("utf-8", "replace")
     if not found.startswith(_DONE):
-        _refuse(name, f"fails: {said or 'it ended the process that rendered it'}")
-    return said
+        _refuse(name, f"fails: {output or 'it ended the process that rendered it'}")
+    return output
 
 
 def _refuse(name: str, how: str) -> NoReturn:
@@ -54,8 +57,8 @@ def _refuse(name: str, how: str) -> NoReturn:
     )
 
 
-def _outcome(render: Callable[[], str]) -> bytes:
-    """The text, or what went wrong, each after its sign."""
+def _result(render: Callable[[], str]) -> bytes:
+    """Return the text or the error message, after a byte that says which."""
     try:
         return _DONE + render().encode("utf-8", "replace")
     except MemoryError:
@@ -65,12 +68,12 @@ def _outcome(render: Callable[[], str]) -> bytes:
         return _FAILED + (lines[0] if lines else type(error).__name__).encode()[:200]
 
 
-def _apart(render: Callable[[], str], seconds: float) -> bytes | None:
-    """The outcome in a process of its own; None if it took too long."""
+def _in_child(render: Callable[[], str], seconds: float) -> bytes | None:
+    """Return the result of rendering in a child process; None if it took too long."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _be_the_child(render, writing, seconds)
+        _run_child(render, writing, seconds)
     os.close(writing)
     try:
         return _received(reading, time.monotonic() + seconds)
@@ -81,21 +84,21 @@ def _apart(render: Callable[[], str], seconds: float) -> bytes | None:
         os.waitpid(child, 0)
 
 
-def _be_the_child(render: Callable[[], str], writing: int, seconds: float) -> NoReturn:
-    """Nothing of the parent may be cleaned up here: not its tensors, nor its open files."""
+def _run_child(render: Callable[[], str], writing: int, seconds: float) -> NoReturn:
+    """Render and exit, without cleaning up the parent's tensors or open files."""
     try:
         gc.disable()
-        _bound(seconds)
-        left = memoryview(_outcome(render))
+        _limit_resources(seconds)
+        left = memoryview(_result(render))
         while left:
             left = left[os.write(writing, left) :]
     finally:
         os._exit(0)
 
 
-def _bound(seconds: float) -> None:
-    """Limits that hold even if the parent is gone."""
-    import resource  # not there on every system that cannot fork either
+def _limit_resources(seconds: float) -> None:
+    """Set limits that apply even if the parent is gone."""
+    import resource  # missing on systems without fork
 
     most = int(seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (most, most))

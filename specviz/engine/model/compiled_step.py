@@ -1,7 +1,7 @@
-"""The lean step of few tokens as one call of machine code, on a CPU.
+"""The lean step for a few tokens as one call of compiled code, on a CPU.
 
-It reads the lean weights where they lie, and writes to the same caches as the step in torch, so
-a feed may take either. A tree is appended in parts of so many nodes as one call takes.
+It reads the lean weights in place and writes to the same caches as the torch step, so a feed may
+use either. A tree is appended in parts of at most ``MOST_ROWS`` nodes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from specviz.engine.model.tensors import address, array, fits, type_name
+from specviz.engine.model.tensors import address, array, kernel_readable, type_name
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.arrays import scratch
 from specviz.kernels.readiness import ready
@@ -23,12 +23,12 @@ from specviz.kernels.threads import run_in_parallel
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CompiledWeights:
-    """Addresses of a model's weights, and its shape. The lean weights keep the memory alive."""
+    """Addresses of a model's weights and its shape. ``LeanWeights`` keeps the memory alive."""
 
     layers: np.ndarray  # int64 [layer, column]
     outer: np.ndarray  # int64: embedding, norm, head, bias of the head
-    eps: float  # of the norms of the residual stream
-    head_eps: float  # of those of queries and keys
+    eps: float  # of the residual stream's norms
+    head_eps: float  # of the norms of queries and keys
     width: int
     heads: int
     key_heads: int
@@ -41,12 +41,12 @@ class CompiledWeights:
         outer: Iterable[torch.Tensor | None],
         **shape: Any,
     ) -> CompiledWeights | None:
-        """None where a kernel cannot read a weight in place, or does not work at all."""
+        """Return the addresses; None if a kernel cannot read a weight or does not work here."""
         rows, ends = list(layers), list(outer)
         tensors = [each for row in (*(each.values() for each in rows), ends) for each in row]
-        held = [each for each in tensors if isinstance(each, torch.Tensor)]
-        dtype = held[0].dtype
-        if not all(fits(each) and each.dtype == dtype for each in held):
+        present = [each for each in tensors if isinstance(each, torch.Tensor)]
+        dtype = present[0].dtype
+        if not all(kernel_readable(each) and each.dtype == dtype for each in present):
             return None
         if not ready(type_name(dtype)):
             return None
@@ -63,21 +63,21 @@ def _number(value: torch.Tensor | int | None) -> int:
     return value if isinstance(value, int) else address(value)
 
 
-# Where new tokens stand: tokens of the text before them, nodes before them, depths, paths.
-_Place: TypeAlias = tuple[int, int, np.ndarray, np.ndarray]
+# Of new tokens: tokens of the text before them, nodes before them, depths, paths.
+_Positions: TypeAlias = tuple[int, int, np.ndarray, np.ndarray]
 
 
-def _behind(begin: int, nodes: OpenNodes, held: int, count: int) -> _Place:
-    newest = nodes.paths[held : held + count]
+def _node_positions(begin: int, nodes: OpenNodes, num_nodes: int, count: int) -> _Positions:
+    newest = nodes.paths[num_nodes : num_nodes + count]
     depths = np.array([len(path) - 1 for path in newest])
     paths = np.zeros((count, int(depths.max()) + 1), np.int64)
     for row, path in zip(paths, newest, strict=True):
         row[: len(path)] = path
-    return begin, held, depths, paths
+    return begin, num_nodes, depths, paths
 
 
 class CompiledStep:
-    """The caches of one lean step, and room for what is between its layers."""
+    """The caches of one lean step and the buffers between its layers."""
 
     def __init__(
         self,
@@ -90,17 +90,17 @@ class CompiledStep:
         self._weights = weights
         self._dtype = keys.dtype
         self._caches = (array(keys)[:, 0], array(values)[:, 0])
-        self._turns = (cos.float().numpy(), sin.float().numpy())
+        self._rotations = (cos.float().numpy(), sin.float().numpy())
         eps = np.array([weights.eps, weights.head_eps], np.float32)
         self._numbers = (eps, np.float32(weights.head_width**-0.5))
-        self._meeting = np.zeros(1, np.int64)
+        self._barrier = np.zeros(1, np.int64)
         self._threads = 0
-        self._rooms: tuple[np.ndarray, ...] = ()
+        self._buffers: tuple[np.ndarray, ...] = ()
 
     def feed(
         self, token_ids: torch.Tensor, begin: int, num_logits: int, vocabulary: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits [num_logits, vocabulary] in float32, and the hidden states behind them.
+        """Return float32 logits `[num_logits, vocabulary]` and the hidden states behind them.
 
         With ``num_logits`` 0 the hidden states are those of the last token.
         """
@@ -109,43 +109,43 @@ class CompiledStep:
     def branch(
         self, token_ids: torch.Tensor, begin: int, nodes: OpenNodes, vocabulary: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same for the newest of these nodes, which stand behind ``begin`` tokens."""
-        held, parts = len(nodes) - token_ids.shape[0], []
+        """Return logits and hidden states of the newest nodes, after ``begin`` tokens of text."""
+        num_nodes, parts = len(nodes) - token_ids.shape[0], []
         for part in token_ids.split(MOST_ROWS):
-            place = _behind(begin, nodes, held, len(part))
-            parts.append(self._run(part, place, len(part), vocabulary))
-            held += len(part)
+            positions = _node_positions(begin, nodes, num_nodes, len(part))
+            parts.append(self._run(part, positions, len(part), vocabulary))
+            num_nodes += len(part)
         logits, hidden = zip(*parts, strict=True)
         return torch.cat(logits), torch.cat(hidden)
 
     def _run(
-        self, token_ids: torch.Tensor, place: _Place, num_logits: int, vocabulary: int
+        self, token_ids: torch.Tensor, positions: _Positions, num_logits: int, vocabulary: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         threads = torch.get_num_threads()
         if threads != self._threads:
-            self._rooms = self._make_rooms(threads)
+            self._buffers = self._make_buffers(threads)
             self._threads = threads
         weights = self._weights
         logits = torch.empty(num_logits, vocabulary)
         hidden = torch.empty(max(1, num_logits), weights.width)
-        self._meeting[0] = 0
+        self._barrier[0] = 0
         shared = (
-            self._meeting,
+            self._barrier,
             token_ids.numpy(),
-            *place,
+            *positions,
             weights.layers,
             weights.outer,
             *self._numbers,
             *self._caches,
-            *self._turns,
-            *self._rooms,
+            *self._rotations,
+            *self._buffers,
             logits.numpy(),
             hidden.numpy(),
         )
         run_in_parallel(threads, lambda thread: step(thread, threads, *shared))
         return logits, hidden.to(self._dtype)
 
-    def _make_rooms(self, threads: int) -> tuple[np.ndarray, ...]:
+    def _make_buffers(self, threads: int) -> tuple[np.ndarray, ...]:
         weights = self._weights
         query_width = weights.heads * weights.head_width
         key_width = weights.key_heads * weights.head_width

@@ -1,13 +1,13 @@
-"""A text of the target's tokens as the draft reads it: in tokens of its own.
+"""Incremental translation of target tokens into the draft's own tokens.
 
-A token that both share is one token more. Any other makes the draft read its word again: from the
-last token that begins one, the text is tokenised as the draft's tokenizer does it. A prompt is
-tokenised from its text. So what the draft has read depends on the text alone, not on the rounds
-that it was written in, and forgetting tokens brings back exactly what was read before them.
+A shared token is appended as one draft token. Any other makes the draft read its word again: the
+text from the last token that begins a word is tokenised with the draft's tokenizer. A prompt is
+tokenised from its text. So the draft's input depends on the text alone, not on how rounds divided
+it, and forgetting tokens restores exactly what was read before them.
 
-Whatever is tokenised writes the same bytes again. Where the draft's tokenizer would change them, by
-a space of its own before a word or by half a character, the longest pieces that write these bytes
-are taken; a byte that no token of the draft writes is left out. So are marks that it has not.
+Tokenising preserves bytes. Where the draft's tokenizer would change them (an extra space before a
+word, half a character), the longest matching pieces are used; bytes and special tokens that the
+draft does not have are left out.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from specviz.engine.model.shared_tokens import SharedTokens, Wording
+from specviz.engine.model.shared_tokens import SharedTokens, TokenVocabulary
 
-_LONGEST_WORD = 32  # target tokens that are read again at most, where a text has no spaces
+_LONGEST_WORD = 32  # most target tokens that are read again, for texts without spaces
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
-    """Target tokens that were read together, and what to put back when they are forgotten."""
+class _Segment:
+    """Target tokens that were read together, and what to restore when they are forgotten."""
 
     tokens: tuple[int, ...]
     kept: int  # draft tokens before it that stayed
-    replaced: tuple[int, ...]  # draft tokens whose place it took
-    word: tuple[int, int]  # before it: where the word began, in stretches and in draft tokens
+    replaced: tuple[int, ...]  # draft tokens that it replaced
+    word: tuple[int, int]  # start of the word before it, in segments and in draft tokens
 
 
 class DraftReading:
-    """``ids`` are the draft's own tokens."""
+    """The draft's reading of a text; ``ids`` are the draft's own tokens."""
 
     def __init__(self, shared: SharedTokens) -> None:
         self._shared = shared
         self._first = len(shared.lead)
         self.ids: list[int] = list(shared.lead)
         self.length = 0  # target tokens
-        self._stretches: list[_Stretch] = []
-        self._word = self._here  # where the word begins that goes on
+        self._segments: list[_Segment] = []
+        self._word = self._here  # start of the current word
 
     def read(self, token_ids: Sequence[int]) -> None:
-        """Many tokens at once, tokenised from their text."""
+        """Append many tokens at once, tokenised from their text."""
         marks = self._shared.target.marks
         for are_marks, run in groupby(token_ids, key=marks.__contains__):
             tokens = tuple(run)
@@ -57,26 +57,26 @@ class DraftReading:
                     self._take(part, self._here, self._tokenised(part, len(self.ids)))
 
     def append(self, token_id: int) -> None:
-        """One token more."""
+        """Append one token."""
         same, word = self._shared.to_draft.get(token_id), self._word
         added = [] if same is None else [same]
         if token_id in self._shared.target.marks:
             self._take((token_id,), word, [] if self._is_lead(token_id) else added)
             self._word = self._here
             return
-        if self._begins(token_id) or len(self._stretches) - word[0] >= _LONGEST_WORD:
+        if self._begins(token_id) or len(self._segments) - word[0] >= _LONGEST_WORD:
             word = self._here
         if added:
             self._take((token_id,), word, added)
         else:
-            tokens = [each for part in self._stretches[word[0] :] for each in part.tokens]
+            tokens = [each for part in self._segments[word[0] :] for each in part.tokens]
             again = self._tokenised((*tokens, token_id), word[1])
             self._take((token_id,), word, again, kept=word[1])
 
     def forget(self, count: int) -> None:
-        """Of the target's tokens, the last so many."""
+        """Forget the last ``count`` of the target's tokens."""
         while count:
-            last = self._stretches.pop()
+            last = self._segments.pop()
             self.ids[last.kept :] = last.replaced
             self.length -= len(last.tokens)
             self._word = last.word
@@ -87,7 +87,7 @@ class DraftReading:
 
     @property
     def _here(self) -> tuple[int, int]:
-        return len(self._stretches), len(self.ids)
+        return len(self._segments), len(self.ids)
 
     def _take(
         self,
@@ -97,13 +97,13 @@ class DraftReading:
         kept: int | None = None,
     ) -> None:
         kept = len(self.ids) if kept is None else kept
-        self._stretches.append(_Stretch(tokens, kept, tuple(self.ids[kept:]), self._word))
+        self._segments.append(_Segment(tokens, kept, tuple(self.ids[kept:]), self._word))
         self.ids[kept:] = added
         self.length += len(tokens)
         self._word = word
 
     def _is_lead(self, token_id: int) -> bool:
-        """Whether it says what the draft was told at the beginning."""
+        """Return whether the token is the begin mark that the draft's prefix already contains."""
         begins = token_id == self._shared.target.tokenizer.bos_token_id
         return begins and self.length == 0 and self._first > 0
 
@@ -111,8 +111,11 @@ class DraftReading:
         return self._shared.target.table.pieces[token_id][:1].isspace()
 
     def _tokenised(self, tokens: Sequence[int], place: int) -> list[int]:
-        """``place``: draft tokens before them. A text begins with a space where the tokenizer
-        says so."""
+        """Return the draft's tokens for these target tokens.
+
+        ``place``: draft tokens before them. At the start of a text, each tokenizer's own leading
+        space is respected.
+        """
         target, draft = self._shared.target, self._shared.draft
         written = b"".join(target.table.pieces[each] for each in tokens)
         if place == self._first:
@@ -121,33 +124,33 @@ class DraftReading:
         return tokenised(draft, written)
 
 
-def tokenised(wording: Wording, written: bytes) -> list[int]:
-    """Tokens that write these bytes."""
+def tokenised(vocabulary: TokenVocabulary, written: bytes) -> list[int]:
+    """Return tokens that write these bytes."""
     try:
-        return _encoded(wording, written.decode())
+        return _encoded(vocabulary, written.decode())
     except UnicodeDecodeError as error:
         whole, rest = written[: error.start], written[error.start :]
-        return [*_encoded(wording, whole.decode()), *_spelt(wording, rest)]
+        return [*_encoded(vocabulary, whole.decode()), *_greedy_pieces(vocabulary, rest)]
 
 
-def _encoded(wording: Wording, text: str) -> list[int]:
-    """As the tokenizer does it, if that writes the text; some put a space before it."""
+def _encoded(vocabulary: TokenVocabulary, text: str) -> list[int]:
+    """Tokenise with the tokenizer if that preserves the text; some prepend a space."""
     written = text.encode()
     for tried in dict.fromkeys((text, text.removeprefix(" "))):
-        ids = wording.tokenizer.encode(tried, add_special_tokens=False)
-        words = all(each < wording.size and each not in wording.marks for each in ids)
-        if words and b"".join(wording.table.pieces[each] for each in ids) == written:
+        ids = vocabulary.tokenizer.encode(tried, add_special_tokens=False)
+        ordinary = all(each < vocabulary.size and each not in vocabulary.marks for each in ids)
+        if ordinary and b"".join(vocabulary.table.pieces[each] for each in ids) == written:
             return ids
-    return _spelt(wording, written)
+    return _greedy_pieces(vocabulary, written)
 
 
-def _spelt(wording: Wording, written: bytes) -> list[int]:
-    """In the longest pieces from the left."""
+def _greedy_pieces(vocabulary: TokenVocabulary, written: bytes) -> list[int]:
+    """Return the longest matching pieces, from left to right."""
     ids, place = list[int](), 0
     while place < len(written):
-        ends = range(min(len(written), place + wording.longest), place, -1)
-        end = next((each for each in ends if written[place:each] in wording.by_bytes), None)
+        ends = range(min(len(written), place + vocabulary.longest), place, -1)
+        end = next((each for each in ends if written[place:each] in vocabulary.by_bytes), None)
         if end is not None:
-            ids.append(wording.by_bytes[written[place:end]])
+            ids.append(vocabulary.by_bytes[written[place:end]])
         place = end or place + 1
     return ids

@@ -1,4 +1,4 @@
-"""Early exit: whether a model can stop after its first layers and say something of its own."""
+"""Check whether a model can exit early, after its first layers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ import torch
 from specviz.errors import PairError
 
 
-def check_exit(layers: int, all_layers: int, last_writes: Iterable[torch.Tensor]) -> None:
-    """Raise PairError. ``last_writes``: the matrices by which the last layer adds to the stream."""
+def check_exit(layers: int, all_layers: int, output_matrices: Iterable[torch.Tensor]) -> None:
+    """Check that an exit after so many layers is possible and useful.
+
+    Args:
+        output_matrices: those through which the last layer writes to the residual stream.
+
+    Raises:
+        PairError: there is no such exit, or it would give the target's own output.
+    """
     if not 1 <= layers < all_layers:
         raise PairError(
-            f"The target has {all_layers} layers; an exit after {layers} is none.",
-            remedy=f"Leave it after 1 to {all_layers - 1} layers."
+            f"An exit after {layers} layers is not possible: the target has {all_layers}.",
+            remedy=f"Exit after 1 to {all_layers - 1} layers."
             if all_layers > 1
             else "Choose a draft model, or a deeper target.",
         )
-    if not any(bool(matrix.any()) for matrix in last_writes):
+    if not any(bool(matrix.any()) for matrix in output_matrices):
         raise PairError(
-            "The target's body has layers that add nothing, so leaving it before them would draft "
-            "the target's own words.",
-            remedy="Use early exit without a body.",
+            "The target's simulated size has layers that add nothing; an exit before them would "
+            "draft the target's own tokens.",
+            remedy="Use early exit without a simulated size.",
         )

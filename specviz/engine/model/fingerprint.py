@@ -1,7 +1,6 @@
-"""A digest of a model's weights, so that a trace names exactly what it was run with.
+"""Digests of a model's weights, by which a trace identifies the models it was run with.
 
-And stamps of a model's files, which tell in a few calls whether they are still those that
-were read.
+Also stamps of a model's files, a cheap check whether they changed since they were read.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ SAMPLED_MARK = "sampled:"
 
 
 def weights_sha256(files: Iterable[Path], *, whole_limit: int = WHOLE_LIMIT) -> str:
-    """sha256 over names and contents, in the order of the names.
+    """Return the sha256 over names and contents, in the order of the names.
 
-    Of a file above ``whole_limit`` bytes only its size and evenly spaced chunks are read,
-    the first and the last among them; the digest then begins with ``sampled:``.
+    Of files above ``whole_limit`` bytes only the size and evenly spaced chunks are hashed, the
+    first and the last among them; the digest then begins with ``sampled:``.
     """
     digest = hashlib.sha256()
     sampled = False
@@ -39,7 +38,7 @@ def weights_sha256(files: Iterable[Path], *, whole_limit: int = WHOLE_LIMIT) -> 
 
 
 def stamps_of(files: Iterable[Path]) -> Stamps:
-    """Size, time of the last change and number of each file; None for one that is not there."""
+    """Return size, modification time and inode of each file; None for a missing file."""
     stamps: Stamps = dict.fromkeys(files)
     for file in stamps:
         with suppress(OSError):

@@ -1,12 +1,12 @@
-"""Grow a Llama-shaped model to a body: it costs more to run, and it says the same.
+"""Enlarge a Llama-shaped model to a body (simulated size) that costs more but has the same output.
 
-The residual stream becomes wider, and its new columns stay zero: the embedding and whatever writes
-to the stream are zero there. Norms of the stream divide by the width, so their weights are scaled
-by sqrt(h / H) and epsilon by h / H for a width grown from h to H: exact where H / h is a power of
-four. New heads and feed-forward units write nothing to the stream, and new layers add zero to it.
+The residual stream becomes wider and its new columns stay zero, since the embedding and all
+matrices that write to the stream are zero there. Norms of the stream divide by the width, so for a
+width grown from h to H their weights are scaled by sqrt(h / H) and epsilon by h / H: exact if
+H / h is a power of four. New heads, feed-forward units and layers add zero to the stream.
 
-All other new weights are small numbers, never zero, so small that nothing overflows in float16.
-Every byte is written: memory that was never written is read from the cache, and timings would lie.
+All other new weights are nonzero but so small that nothing overflows in float16. Every byte is
+written: unwritten memory would be read from the cache, and timings would be too short.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from specviz.engine.model.lean_weights import is_supported
 from specviz.record.bodies import BodyInfo, ModelShape, Shape, heads_of
 
-ProgressCallback = Callable[[int, int], None]  # bytes written, of how many; raises to break off
+ProgressCallback = Callable[[int, int], None]  # bytes written, total bytes; raises to cancel
 
 _PATTERN = 262_139  # values; a prime, so that the rows of a matrix differ
 _BETWEEN_REPORTS = 1 << 25  # bytes
 _NORMS = ("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight")
 _HEAD_NORMS = ("q_norm.weight", "k_norm.weight")
-_TO_STREAM = ("embed_tokens", "o_proj", "down_proj")  # their new numbers are zero
+_TO_STREAM = ("embed_tokens", "o_proj", "down_proj")  # their new weights are zero
 
 
 def shape_of_model(model: PreTrainedModel) -> ModelShape | None:
-    """None for a model that cannot be grown; one without numbers will do."""
+    """Return the model's shape; None if it cannot be enlarged. Meta tensors are enough."""
     if not is_supported(model):
         return None
     config: Any = model.config
@@ -51,16 +51,16 @@ def shape_of_model(model: PreTrainedModel) -> ModelShape | None:
 
 
 def skeleton_of(config: PreTrainedConfig) -> PreTrainedModel:
-    """The model with its shapes and no numbers: it takes no memory, and counts exactly."""
+    """Return the model on the meta device: exact parameter counts without memory."""
     with torch.device("meta"):
-        own = copy.deepcopy(config)  # it is written to
+        own = copy.deepcopy(config)  # ``from_config`` modifies it
         return AutoModelForCausalLM.from_config(own, trust_remote_code=False)
 
 
 def grown_skeleton(model: PreTrainedModel, shape: Shape) -> PreTrainedModel:
-    """The grown model with its shapes and no numbers."""
+    """Return the enlarged model on the meta device."""
     own = shape_of_model(model)
-    assert own is not None, "a body is refused before"
+    assert own is not None, "the loader refuses a body for other models"
     config: Any = copy.deepcopy(model.config)
     config.rms_norm_eps *= own.shape.width / shape.width
     config.head_dim = own.head_width
@@ -76,24 +76,24 @@ def grown_skeleton(model: PreTrainedModel, shape: Shape) -> PreTrainedModel:
 
 
 @torch.no_grad()
-def grow(model: PreTrainedModel, shape: Shape, tell: ProgressCallback) -> PreTrainedModel:
-    """A model of that shape with the logits of this one, which is left as it was."""
+def grow(model: PreTrainedModel, shape: Shape, on_progress: ProgressCallback) -> PreTrainedModel:
+    """Return a model of that shape with the same logits; ``model`` is not changed."""
     grown: Any = grown_skeleton(model, shape)
-    writer = _Writer(model, shape, tell, _num_bytes(grown, model.dtype))
+    writer = _Writer(model, shape, on_progress, _num_bytes(grown, model.dtype))
     own = dict(model.named_parameters())
     for name, blank in list(grown.named_parameters()):
         module, _, leaf = name.rpartition(".")
-        written = writer.written(name, blank.shape, own.get(name))
-        setattr(grown.get_submodule(module), leaf, nn.Parameter(written, requires_grad=False))
+        filled = writer.filled(name, blank.shape, own.get(name))
+        setattr(grown.get_submodule(module), leaf, nn.Parameter(filled, requires_grad=False))
     if _tied(model):
         grown.lm_head.weight = grown.model.embed_tokens.weight
-    _take_over(grown, model)
+    _copy_settings(grown, model)
     return grown.eval()
 
 
 def body_info(name: str, grown: PreTrainedModel, own_parameters: int) -> BodyInfo:
     shape = shape_of_model(grown)
-    assert shape is not None, "it was grown"
+    assert shape is not None, "only supported models are enlarged"
     embedding: Any = grown.get_input_embeddings()
     unread = 0 if shape.tied else embedding.weight.nbytes
     return BodyInfo(
@@ -106,21 +106,21 @@ def body_info(name: str, grown: PreTrainedModel, own_parameters: int) -> BodyInf
 
 
 class _Writer:
-    """Allocates and fills the parameters of a grown model, one by one."""
+    """Allocates and fills the parameters of an enlarged model one by one."""
 
     def __init__(
-        self, model: PreTrainedModel, shape: Shape, tell: ProgressCallback, total: int
+        self, model: PreTrainedModel, shape: Shape, on_progress: ProgressCallback, total: int
     ) -> None:
         like, width = next(model.parameters()), model.config.hidden_size
         self._like = like
         self._norm = (width / shape.width) ** 0.5
         self._small = _small_numbers(width).to(like)
         self._zeros = torch.zeros(_PATTERN).to(like)
-        self._tell, self._total = tell, total
-        self._done, self._told = 0, 0
-        tell(0, total)
+        self._on_progress, self._total = on_progress, total
+        self._done, self._reported = 0, 0
+        on_progress(0, total)
 
-    def written(self, name: str, shape: torch.Size, own: torch.Tensor | None) -> torch.Tensor:
+    def filled(self, name: str, shape: torch.Size, own: torch.Tensor | None) -> torch.Tensor:
         whole = torch.empty(shape, dtype=self._like.dtype, device=self._like.device)
         scale = self._norm if name.endswith(_NORMS) else 1.0
         self._fill(whole.view(-1), self._filling(name, scale))
@@ -140,13 +140,13 @@ class _Writer:
         for piece in flat.split(_PATTERN):
             piece.copy_(filling[: piece.shape[0]])
             self._done += piece.nbytes
-            if self._done - self._told >= _BETWEEN_REPORTS or self._done == self._total:
-                self._told = self._done
-                self._tell(self._done, self._total)
+            if self._done - self._reported >= _BETWEEN_REPORTS or self._done == self._total:
+                self._reported = self._done
+                self._on_progress(self._done, self._total)
 
 
 def _small_numbers(width: int) -> torch.Tensor:
-    """Between half and one part in ``width``, of both signs.
+    """Return numbers of either sign with magnitudes between 1/(2 * width) and 1/width.
 
     So a product with a row of the stream is at most the largest weight of the norm before it.
     """
@@ -155,12 +155,12 @@ def _small_numbers(width: int) -> torch.Tensor:
     return sizes.mul_(torch.randint(2, (_PATTERN,), generator=generator).mul_(2).sub_(1))
 
 
-def _take_over(grown: Any, model: Any) -> None:
-    """What the small model has besides its weights."""
+def _copy_settings(grown: Any, model: Any) -> None:
+    """Copy what the small model has besides its weights."""
     grown.model.rotary_emb = model.model.rotary_emb
     grown.generation_config = model.generation_config
     epsilon = model.config.rms_norm_eps
-    for layer in grown.model.layers:  # norms of heads, which are as wide as before
+    for layer in grown.model.layers:  # heads keep their width, hence their norms' epsilon
         for name in ("q_norm", "k_norm"):
             if hasattr(layer.self_attn, name):
                 getattr(layer.self_attn, name).variance_epsilon = epsilon

@@ -1,8 +1,8 @@
-"""The lean step: Llama-shaped models without the Python of a modelling library.
+"""The lean step: Llama-shaped models without the Python overhead of transformers.
 
-On a CPU a feed of few tokens is one call of machine code (``compiled_step.py``); longer ones, and
-other devices, are torch's. Caches are allocated once and rollback is a length. The loader compares
-the logits with the library's before it trusts this path.
+On a CPU a feed of a few tokens is one call of compiled code (``compiled_step.py``); longer feeds
+and other devices use torch. Caches are allocated once and rollback only sets a length. The loader
+compares the logits with the library's before it uses this path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from specviz.kernels.step import MOST_ROWS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Span:
-    """The cache rows of one feed and what every layer needs to know of them."""
+    """The cache rows of one feed, with their rotations and masks."""
 
     begin: int
     end: int
@@ -33,16 +33,16 @@ class _Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """What new tokens see: the rows from the first one on, less those that the mask hides."""
+    """The rows that new tokens attend to: from ``first`` on, except those that the mask hides."""
 
     first: int
     mask: torch.Tensor | None  # additive [new, seen]
 
 
 class LeanStep:
-    """One model with a cache of fixed capacity; see ``steps.Step`` for the contract.
+    """One model with a cache of fixed capacity; implements ``steps.Step``.
 
-    ``caches``: keys and values of another step, whose first layers these are.
+    ``caches``: keys and values shared with the first layers of another step.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class LeanStep:
     def forget(self, count: int) -> None:
         assert 0 <= count <= self._length
         assert not self._nodes
-        self.state_at(self._length - count)
+        self.set_position(self._length - count)
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
@@ -97,7 +97,7 @@ class LeanStep:
             logits, self._hidden = self._compiled.feed(
                 token_ids, self._length, num_logits, self._vocabulary
             )
-        self.state_at(self._length + count)
+        self.set_position(self._length + count)
         return logits
 
     @torch.inference_mode()
@@ -119,7 +119,7 @@ class LeanStep:
             rows = torch.tensor(nodes, device=self.device) + self._length
             for cache in (self._keys, self._values):
                 cache.narrow(3, self._length, len(nodes)).copy_(cache.index_select(3, rows))
-        self.state_at(self._length + len(nodes))
+        self.set_position(self._length + len(nodes))
 
     def early_exit(self, layers: int) -> LeanStep:
         own = self._weights
@@ -128,16 +128,16 @@ class LeanStep:
         )
         caches = (self._keys[:layers], self._values[:layers])
         step = LeanStep(own.first(layers), self._vocabulary, self._capacity, caches)
-        step.state_at(self._length)
+        step.set_position(self._length)
         self._exits.append(step)
         return step
 
-    def state_at(self, length: int) -> None:
-        """The cache holds so many tokens, here and in what shares it."""
+    def set_position(self, length: int) -> None:
+        """Set the number of tokens in the cache, here and in the early exits that share it."""
         self._length = length
         for each in self._exits:
             each._nodes.settle(())
-            each.state_at(length)
+            each.set_position(length)
 
     def _run_in_torch(self, token_ids: torch.Tensor, span: _Span, num_logits: int) -> torch.Tensor:
         weights = self._weights
@@ -158,7 +158,7 @@ class LeanStep:
         return _Span(begin, end, self._cos[begin:end], self._sin[begin:end], views)
 
     def _span_of_nodes(self, count: int) -> _Span:
-        """The newest nodes, which are in the tree already."""
+        """Return the span of the newest ``count`` nodes, already added to the tree."""
         end = self._length + len(self._nodes)
         positions = torch.tensor(self._nodes.depths(count), device=self.device) + self._length
         views: dict[int | None, _View] = {}
@@ -199,7 +199,7 @@ class LeanStep:
 
 
 def _empty_caches(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Keys and values, [layer, 1, key_head, row, head_width]."""
+    """Return keys and values `[layer, 1, key_head, row, head_width]`."""
     shape = (len(weights.layers), 1, weights.key_heads, capacity, weights.head_width)
     like = weights.embedding
     keys = torch.empty(shape, dtype=like.dtype, device=like.device)
@@ -207,7 +207,7 @@ def _empty_caches(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, to
 
 
 def _first_seen(window: int | None, begin: int) -> int:
-    """The first position that the first new token may still look at."""
+    """Return the first position that the first new token attends to."""
     return 0 if window is None else max(0, begin + 1 - window)
 
 
@@ -217,7 +217,7 @@ def _feed_forward(layer: LeanLayer, x: torch.Tensor) -> torch.Tensor:
 
 
 def _mask(window: int | None, begin: int, end: int, weights: LeanWeights) -> torch.Tensor | None:
-    """Additive mask [new, seen]; a single token sees all that is kept, so it needs none."""
+    """Return an additive mask `[new, seen]`; None for a single token, which sees all rows."""
     if end - begin == 1:
         return None
     like = weights.embedding
@@ -236,7 +236,7 @@ def _additive(hidden: torch.Tensor, weights: LeanWeights) -> torch.Tensor:
 
 
 def rotary_table(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """cos and signed sin, [capacity, head_width]: x * cos + roll(x) * sin turns x."""
+    """Return cos and signed sin `[capacity, head_width]`: x * cos + roll(x) * sin rotates x."""
     positions = torch.arange(capacity, device=weights.inverse_frequencies.device).float()
     angles = positions[:, None] * weights.inverse_frequencies[None]
     cos = torch.cat((angles.cos(), angles.cos()), -1) * weights.rope_scale

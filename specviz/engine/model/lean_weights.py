@@ -1,8 +1,7 @@
 """The weights of a lean step, taken from a loaded transformers model.
 
-Llama, Mistral, Qwen2, Qwen3 and whatever else has their shape. q, k, v and gate, up are each joined
-into one matrix, and the model's own parameters become views into it, so nothing is held twice. A
-configuration that is not fully supported gives None.
+Supports Llama, Mistral, Qwen2 and Qwen3. q, k, v and gate, up are each joined into one matrix, and
+the model's own parameters become views into it, so no weight is stored twice.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
 
 
 class Norm:
-    """Root-mean-square norm. In float32 it takes the length of a row, which halves the calls.
+    """Root-mean-square norm. In float32 it uses the vector norm of a row, which halves the calls.
 
     ``hypot`` adds epsilon under the root: sqrt(|x|^2 + width * eps). In half precision the
-    library's own order of rounding is kept.
+    library's order of rounding is preserved.
     """
 
     __slots__ = ("_floor", "_scaled", "eps", "weight")
@@ -46,7 +45,7 @@ class Norm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Product:
-    """A matrix product, with a bias or without."""
+    """A matrix product with an optional bias."""
 
     weight: torch.Tensor
     bias: torch.Tensor | None
@@ -70,7 +69,7 @@ class LeanLayer:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LeanWeights:
-    """All that a lean step reads; shared by every run of a pair."""
+    """The weights of a lean step; shared by all runs of a pair."""
 
     embedding: torch.Tensor  # [vocabulary, width]
     layers: tuple[LeanLayer, ...]
@@ -84,14 +83,14 @@ class LeanWeights:
     compiled: CompiledWeights | None  # None on other devices
 
     def first(self, layers: int) -> LeanWeights:
-        """The first layers, the norm and the head."""
+        """Return the first layers, the norm and the head."""
         own = self.compiled
         compiled = own and replace(own, layers=own.layers[:layers])
         return replace(self, layers=self.layers[:layers], compiled=compiled)
 
     @staticmethod
     def take(model: PreTrainedModel) -> LeanWeights | None:
-        """The weights of a model whose configuration is fully supported, else None."""
+        """Return the weights of a model; None unless its configuration is fully supported."""
         if not is_supported(model):
             return None
         config: Any = model.config
@@ -128,7 +127,7 @@ class LeanWeights:
 
 
 def is_supported(model: Any) -> bool:
-    """Whether it is Llama-shaped, and its configuration is fully known here."""
+    """Return whether the lean step supports the model's family and configuration."""
     config = model.config
     rope = getattr(config, "rope_parameters", None) or {}
     return (
@@ -166,7 +165,7 @@ def _take_layer(layer: Any, config: Any, window: int | None) -> LeanLayer:
 
 
 def _columns(layer: LeanLayer) -> dict[str, torch.Tensor | int | None]:
-    """A layer as the compiled step reads it."""
+    """Return a layer in the form the compiled step reads."""
     norms = {
         "attention_norm": layer.attention_norm,
         "query_norm": layer.query_norm,
@@ -194,7 +193,7 @@ def _head_norm(attention: Any, name: str) -> Norm | None:
 
 @torch.no_grad()
 def _join(parts: tuple[nn.Linear, ...]) -> Product:
-    """One matrix of several; the parts become views into it, so memory stays as it was."""
+    """Join matrices; the parts become views into the result, so no extra memory is used."""
     weight = torch.cat([part.weight for part in parts])
     row = 0
     for part in parts:

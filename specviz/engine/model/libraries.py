@@ -1,4 +1,4 @@
-"""What transformers and the Hub's client say: kept quiet, and their errors put in one line."""
+"""Silence transformers and the Hub client, and turn their errors into one-line messages."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from specviz.errors import DeviceError, PairError, SpecvizError
 
 
 @contextmanager
-def explained(name: str, part: str) -> Iterator[None]:
-    """Turn what the libraries raise while they load into one line for the user."""
+def loading_errors(name: str, part: str) -> Iterator[None]:
+    """Turn exceptions of the libraries while loading ``part`` into one-line errors."""
     try:
         yield
     except SpecvizError:
@@ -27,14 +27,14 @@ def explained(name: str, part: str) -> Iterator[None]:
     except ImportError as error:
         raise PairError(
             f"The {part} of {name} needs a package that is not installed: {_first_line(error)}.",
-            remedy="Install it, or choose another model.",
+            remedy="Install the package, or choose another model.",
         ) from error
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory(name) from error
         raise PairError(
             f"The {part} of {name} cannot be loaded: {_first_line(error)}.",
-            remedy="Copy or download it again, or choose another model.",
+            remedy="Copy or download the model again, or choose another one.",
         ) from error
 
 
@@ -52,7 +52,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """No bars and no warnings while loading; as the user had them afterwards."""
+    """Disable progress bars and warnings while loading; restore the user's settings afterwards."""
     verbosity, hub_verbosity = hf_logging.get_verbosity(), hub_logging.get_verbosity()
     bars, hub_bars = hf_logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
     hf_logging.set_verbosity_error()

@@ -1,6 +1,6 @@
-"""What the library needs to be told so that it reads a tree: masks, or which layers to leave out.
+"""Trees and early exits for transformers models: attention masks, and models with fewer layers.
 
-The masks take the place of the family's own, so its windows are in them.
+The masks replace the family's own, so they include its sliding windows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.errors import PairError
 
 _TO_STREAM = ("o_proj.weight", "down_proj.weight")
 _FULL, _SLIDING = "full_attention", "sliding_attention"
-# Families without kinds of layers, whose window, if they have one, is that of every layer.
+# Families without ``layer_types``, whose window, if any, applies to every layer.
 _ONE_WINDOW = (
     "ministral3",
     "mistral",
@@ -31,8 +31,10 @@ _ONE_WINDOW = (
 
 
 def tree_masks(model: PreTrainedModel, nodes: OpenNodes, count: int, length: int) -> Any:
-    """For the last ``count`` nodes: one additive mask [1, 1, count, length + nodes], or one for
-    each kind of layer."""
+    """Return the additive mask `[1, 1, count, length + nodes]` of the last ``count`` nodes.
+
+    Models with several kinds of layers get a dictionary with one mask per kind.
+    """
     masks = {
         kind: _additive(nodes.unseen(count, length, window), model)
         for kind, window in _windows(model).items()
@@ -46,7 +48,7 @@ def _additive(unseen: torch.Tensor, model: Any) -> torch.Tensor:
 
 
 def _windows(model: PreTrainedModel) -> dict[str, int | None]:
-    """By the kind of layer."""
+    """Return the sliding window of each kind of layer."""
     config: Any = model.config.get_text_config(decoder=True)
     window: int | None = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)
@@ -61,14 +63,14 @@ def _windows(model: PreTrainedModel) -> dict[str, int | None]:
 
 def no_trees(model: PreTrainedModel) -> PairError:
     return PairError(
-        f"{model.config.model_type} models cannot draft trees here: they do not take a mask in "
-        "which siblings do not see each other.",
-        remedy="Draft one candidate behind the other, without branching.",
+        f"{model.config.model_type} models cannot draft trees: they do not support a mask that "
+        "hides siblings from each other.",
+        remedy="Draft a chain of candidates, without branching.",
     )
 
 
 def first_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
-    """The same model without the later ones; it shares every tensor."""
+    """Return the model without its later layers; it shares every tensor."""
     shared: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
     name, all_layers = _layers(twin)
@@ -80,9 +82,11 @@ def num_layers(model: PreTrainedModel) -> int:
     return len(_layers(model)[1])
 
 
-def last_writes(model: PreTrainedModel) -> Sequence[torch.Tensor]:
-    """The matrices by which the last layer adds to the stream, where their names are known; else
-    all of its own."""
+def output_matrices(model: PreTrainedModel) -> Sequence[torch.Tensor]:
+    """Return the matrices through which the last layer writes to the residual stream.
+
+    If their names are unknown, all parameters of the layer.
+    """
     last = _layers(model)[1][-1]
     named = [each for name, each in last.named_parameters() if name.endswith(_TO_STREAM)]
     return named or list(last.parameters())
@@ -94,6 +98,6 @@ def _layers(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:
         if isinstance(module, nn.ModuleList) and len(module) == count:
             return name, module
     raise PairError(
-        f"{model.config.model_type} models cannot be left early: their layers are no list.",
-        remedy="Choose a draft model.",
+        f"{model.config.model_type} models do not support early exit: their layers are not a list.",
+        remedy="Use a draft model.",
     )

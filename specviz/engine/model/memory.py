@@ -1,4 +1,4 @@
-"""Out of memory, as an error the user can act on."""
+"""Turn out-of-memory exceptions into errors the user can act on."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 
 from specviz.errors import DeviceError
 
-# As the allocator of a CPU says it, and CUDA where it takes memory for itself, such as a graph's.
+# Messages of the CPU allocator, and of CUDA for its own allocations, such as those of graphs.
 _FULL = ("DefaultCPUAllocator", "CUDA error: out of memory")
 
 
 @contextmanager
 def memory_errors(device: torch.device) -> Iterator[None]:
-    """Turns an allocation that failed, on any device, into a ``DeviceError``."""
+    """Turn a failed allocation on any device into a ``DeviceError``."""
     try:
         yield
     except Exception as error:
@@ -25,7 +25,7 @@ def memory_errors(device: torch.device) -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed, on any device."""
+    """Return whether the exception is a failed allocation on any device."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and any(each in str(error) for each in _FULL)
     )

@@ -1,4 +1,4 @@
-"""A draft and a target that can work together, loaded and ready to step."""
+"""A loaded pair of a draft and a target, and the factory of their steps."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from specviz.record.trace import Environment, PairInfo
 if TYPE_CHECKING:
     from specviz.engine.decoding.device_lanes import DeviceLanes
 
-StepWeights: TypeAlias = LeanWeights | PreTrainedModel  # what runs a model's steps
+StepWeights: TypeAlias = LeanWeights | PreTrainedModel  # source of a model's steps
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Pair:
-    """Two models, one vocabulary: that of the target, where ``shared`` says what the draft has of
-    it. ``draft`` is None for drafters that are no model.
+    """Two models and one vocabulary.
 
-    ``vocabulary`` is the common size: logits are cut to it on both sides, ids beyond it
-    are padding and mean nothing. ``max_context`` is the shorter of the two contexts.
+    With different vocabularies it is the target's, and ``shared`` has the tokens of both. ``draft``
+    is None for drafters without a model. ``vocabulary`` is the common size: logits are cut to it on
+    both sides, and ids beyond it are padding. ``max_context`` is the shorter of the two contexts.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Pair:
     token_table: TokenTable
     eos_ids: frozenset[int]
     max_context: int | None
-    device: torch.device  # where token ids go in
+    device: torch.device  # of the input token ids
     info: PairInfo
     environment: Environment
     notices: tuple[str, ...] = ()
@@ -50,20 +50,20 @@ class Pair:
     target_weights: StepWeights = field(repr=False)
     draft_weights: StepWeights | None = field(default=None, repr=False)
     shared: SharedTokens | None = field(default=None, repr=False)
-    texts: SuffixAutomaton | None = field(default=None, repr=False)  # handed in for suffix lookup
-    lanes: DeviceLanes | None = field(default=None, repr=False)  # of a pair with graphed steps
+    texts: SuffixAutomaton | None = field(default=None, repr=False)  # for suffix lookup
+    lanes: DeviceLanes | None = field(default=None, repr=False)  # for graphed steps
 
     @property
     def is_current(self) -> bool:
-        """Whether the files that it was read from are still the same."""
+        """Whether the model files are unchanged since loading."""
         return stamps_of(self.stamps) == self.stamps
 
     def target_step(self, capacity: int, *, keep_hidden: bool = False) -> Step:
-        """A fresh cache for the target; ``capacity`` tokens is the most it will hold."""
+        """Return a step of the target with an empty cache for at most ``capacity`` tokens."""
         return _step(self.target_weights, self.vocabulary, capacity, keep_hidden=keep_hidden)
 
     def draft_step(self, capacity: int) -> Step:
-        """The same for the draft, in the target's ids."""
+        """Return such a step of the draft, in the target's token ids."""
         weights, shared = self.draft_weights, self.shared
         assert weights is not None
         if shared is None:

@@ -1,8 +1,7 @@
-"""What a pass of a loaded model reads from memory, of any family.
+"""The bytes that a pass of a loaded model reads from memory, for any model family.
 
-The weights are those of the model itself. What a token leaves in the cache is seen in a cache: the
-configurations of families name it in too many ways. Of a sliding window that is shorter than the
-text the whole text is counted.
+The cache bytes per token are measured in a real cache, since configurations name the relevant
+sizes differently. Sliding windows shorter than the text are ignored: the whole text is counted.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from specviz.record.step_costs import PassBytes
 
 
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
-    """Of what proposes: the draft model, or the target's first layers; None for what is neither."""
+    """Return the bytes of what drafts, the draft model or the target's first layers; else None."""
     chosen = chosen_drafter(config.drafter)
     if chosen.method.needs_draft and pair.draft is not None:
         return pass_bytes(pair.draft)
@@ -31,7 +30,7 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
 
 
 def pass_bytes(model: PreTrainedModel) -> PassBytes | None:
-    """None where the tokens decide which weights are read, or where they are packed."""
+    """Return the bytes of a pass; None for mixtures of experts and quantised models."""
     packed = getattr(model, "quantization_method", None) is not None
     if packed or any("expert" in name for name, _ in model.named_parameters()):
         return None
@@ -40,7 +39,7 @@ def pass_bytes(model: PreTrainedModel) -> PassBytes | None:
 
 
 def _unread(model: PreTrainedModel) -> int:
-    """All rows but one of each embedding that is not also the output."""
+    """Return the bytes of all rows but one of each embedding that is not also the output."""
     head: Any = model.get_output_embeddings()
     tables = {
         id(module.weight): module.weight

@@ -1,7 +1,7 @@
-"""Matrix products of few rows by a kernel that reads a layer's own weight.
+"""Matrix products of a few rows by a kernel that reads a layer's weights in place.
 
-Stepping one token is a product of one row, verifying γ candidates one of γ + 1; for both the
-kernel reads each weight once, at the speed of the memory. More rows are torch's.
+Stepping one token is a product of one row, verifying γ candidates one of γ + 1; the kernel reads
+each weight once, at memory speed. Products of more rows use torch.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
-from specviz.engine.model.tensors import address, array, fits, like, type_name
+from specviz.engine.model.tensors import address, array, kernel_readable, like, type_name
 from specviz.kernels.product import multiply
 from specviz.kernels.readiness import ready
 from specviz.kernels.step import MOST_ROWS
 from specviz.kernels.threads import run_in_parallel
 
-_SHARED_FROM = 1 << 20  # weights for which waking other threads is worth it
+_SHARED_FROM = 1 << 20  # weights from which using several threads pays off
 
 
 def with_products(model: PreTrainedModel) -> PreTrainedModel:
-    """The same model, sharing every tensor, whose linear layers are products."""
+    """Return a copy of the model that shares every tensor but uses the kernel in linear layers."""
     shared: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
     for name, module in list(twin.named_modules()):
@@ -35,13 +35,15 @@ def with_products(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _gains(layer: nn.Linear) -> bool:
-    held = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
+    tensors = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
     dtype = layer.weight.dtype
-    return all(fits(each) and each.dtype == dtype for each in held) and ready(type_name(dtype))
+    return all(kernel_readable(each) and each.dtype == dtype for each in tensors) and ready(
+        type_name(dtype)
+    )
 
 
 class ProductLayer(nn.Module):
-    """Takes the place of a linear layer; called without hooks, for nobody sets any on a twin."""
+    """Replaces a linear layer. Skips hooks when called, since none are set on the copy."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
@@ -57,13 +59,13 @@ class ProductLayer(nn.Module):
         return self._multiply(rows).view(*x.shape[:-1], -1)
 
     def _multiply(self, rows: torch.Tensor) -> torch.Tensor:
-        wide = rows.float().contiguous().detach().numpy()
+        as_float = rows.float().contiguous().detach().numpy()
         out = torch.empty(rows.shape[0], self.weight.shape[0])
         threads = torch.get_num_threads() if self.weight.numel() >= _SHARED_FROM else 1
         into = array(out)
         run_in_parallel(
             threads,
-            lambda thread: multiply(self._like, thread, threads, *self._addresses, wide, into),
+            lambda thread: multiply(self._like, thread, threads, *self._addresses, as_float, into),
         )
         return out.to(rows.dtype)
 

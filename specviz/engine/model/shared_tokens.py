@@ -1,8 +1,8 @@
-"""The tokens that two vocabularies have in common, found by the bytes that they write.
+"""The tokens that two vocabularies share, matched by their bytes.
 
-Ids say nothing: the same word has another id in each vocabulary. Marks, such as the end of a text,
-write nothing; two of them are the same where both models end a text with them, or where they have
-one name. The mark that begins a text is never proposed, so it is left out.
+Ids cannot be compared: the same text has different ids in each vocabulary. Marks (special tokens
+such as the end of text) have no bytes; two of them match if both models end a text with them, or
+if they have the same name. The begin-of-text mark is never proposed, so it is left out.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from specviz.engine.model.text import TokenTable, is_byte_piece, make_token_tabl
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Wording:
-    """What the ids of one model write, and which of them are marks."""
+class TokenVocabulary:
+    """The bytes of one model's token ids, and which ids are marks (special tokens)."""
 
     tokenizer: Any
     table: TokenTable
@@ -28,14 +28,13 @@ class Wording:
 
     @property
     def begin(self) -> int | None:
-        """The mark of a beginning, where it has no other meaning."""
+        """The begin-of-text mark; None if it also ends a text."""
         begin = self.tokenizer.bos_token_id
         return None if begin == self.tokenizer.eos_token_id else begin
 
     @cached_property
     def by_bytes(self) -> dict[bytes, int]:
-        """The id that writes these bytes; a piece that stands for a lone byte only as a last
-        resort."""
+        """The id of each byte string; byte-fallback tokens only if no other writes it."""
         found: dict[bytes, int] = {}
         tokens = self.tokenizer.convert_ids_to_tokens(range(self.size))
         bare = [is_byte_piece(token or "") for token in tokens]
@@ -47,20 +46,20 @@ class Wording:
 
     @cached_property
     def opening(self) -> bytes:
-        """What the tokenizer writes before the first word of a text: a space, or nothing."""
+        """The bytes that the tokenizer adds before a text: a space or nothing."""
         ids = self.tokenizer.encode("a", add_special_tokens=False)
         return b" " if b"".join(self.table.pieces[each] for each in ids) == b" a" else b""
 
     @cached_property
     def longest(self) -> int:
-        """Bytes of the longest piece."""
+        """The length in bytes of the longest piece."""
         return max(map(len, self.by_bytes), default=0)
 
 
-def make_wording(tokenizer: Any, vocabulary: int) -> Wording:
+def make_token_vocabulary(tokenizer: Any, vocabulary: int) -> TokenVocabulary:
     added = tokenizer.added_tokens_decoder
     marks = {*tokenizer.all_special_ids, *(i for i, token in added.items() if token.special)}
-    return Wording(
+    return TokenVocabulary(
         tokenizer=tokenizer,
         table=make_token_table(tokenizer, vocabulary),
         marks=frozenset(marks),
@@ -69,11 +68,13 @@ def make_wording(tokenizer: Any, vocabulary: int) -> Wording:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SharedTokens:
-    """Two vocabularies and what they share. ``draft_context``: the most tokens of its own that the
-    draft reads."""
+    """Two vocabularies and their shared tokens.
 
-    target: Wording
-    draft: Wording
+    ``draft_context``: the most of its own tokens that the draft can read.
+    """
+
+    target: TokenVocabulary
+    draft: TokenVocabulary
     to_draft: dict[int, int] = field(repr=False)  # ids of the same token
     draft_context: int | None
 
@@ -83,21 +84,23 @@ class SharedTokens:
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """What the draft's own tokenizer puts before every text."""
+        """The begin mark, if the draft's tokenizer puts one before every text."""
         begin = self.draft.tokenizer.bos_token_id
         ids = self.draft.tokenizer("")["input_ids"]
         return (begin,) if begin is not None and ids[:1] == [begin] else ()
 
     @property
-    def silence(self) -> int:
-        """What a draft reads that has nothing else to read."""
+    def filler_id(self) -> int:
+        """The token that the draft reads if its input would be empty."""
         own = self.draft.tokenizer
         marks = (own.bos_token_id, own.eos_token_id, 0)
         return next(each for each in marks if each is not None and each < self.draft.size)
 
 
-def share_tokens(target: Wording, draft: Wording, draft_context: int | None) -> SharedTokens:
-    """One to one: no token of either stands for two of the other."""
+def share_tokens(
+    target: TokenVocabulary, draft: TokenVocabulary, draft_context: int | None
+) -> SharedTokens:
+    """Match the tokens of two vocabularies one to one."""
     theirs = draft.by_bytes
     to_draft = {ours: theirs[piece] for piece, ours in target.by_bytes.items() if piece in theirs}
     for ours, other in _marks(target, draft):
@@ -109,8 +112,8 @@ def share_tokens(target: Wording, draft: Wording, draft_context: int | None) -> 
     )  # fmt: skip
 
 
-def _marks(target: Wording, draft: Wording) -> list[tuple[int, int]]:
-    """Marks of one meaning, the end of a text first."""
+def _marks(target: TokenVocabulary, draft: TokenVocabulary) -> list[tuple[int, int]]:
+    """Return pairs of equivalent marks, the end of text first."""
     ends = (target.tokenizer.eos_token_id, draft.tokenizer.eos_token_id)
     named = {draft.table.text(each): each for each in sorted(draft.marks)}
     same = [(each, named.get(target.table.text(each))) for each in sorted(target.marks)]

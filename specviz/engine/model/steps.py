@@ -1,10 +1,9 @@
-"""The step: the one small interface through which the loop speaks to a model.
+"""The step: the only interface between the decoding loop and a model.
 
-A step feeds tokens, keeps their keys and values, and forgets by length. It may hold open nodes of a
-tree behind the text; they are kept or dropped before anything else is fed or forgotten. Two kinds
-of weights stand behind it: *library* here (any family, through transformers) and *lean*
-(``lean.py``). A third with static caches and CUDA graphs can stand beside them: state stays on the
-device, rollback is a length, and nothing here asks the device for a value.
+A step feeds tokens, keeps their keys and values, and forgets by length. It may have open nodes of a
+tree after the text; they must be kept or dropped before anything else is fed or forgotten.
+Implementations: *library* (here, any family, through transformers) and *lean* (``lean.py``). State
+stays on the device and no method waits for it, so static caches with CUDA graphs fit, too.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from transformers import DynamicCache, PreTrainedModel
 from specviz.engine.model.exits import check_exit
 from specviz.engine.model.library_trees import (
     first_layers,
-    last_writes,
     no_trees,
     num_layers,
+    output_matrices,
     tree_masks,
 )
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.trees import OpenNodes
 
-_SPREAD_OFF = {torch.float32: 1e-3, torch.float64: 1e-3}  # what trees may be off, of the spread
+_SPREAD_OFF = {torch.float32: 1e-3, torch.float64: 1e-3}  # of trees, relative to the spread
 _HALF_OFF = 5e-2
 _takes_trees: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 
@@ -38,7 +37,7 @@ class Step(Protocol):
 
     @property
     def length(self) -> int:
-        """Tokens of the text held in the cache; open nodes are not among them."""
+        """Tokens of the text in the cache, without open nodes."""
         ...
 
     @property
@@ -46,16 +45,17 @@ class Step(Protocol):
 
     @property
     def hidden(self) -> torch.Tensor | None:
-        """Last hidden states behind the latest logits, [num_logits, width], for drafters.
+        """Last hidden states of the latest logits, `[num_logits, width]`, for drafters.
 
-        After a prefill, those of its last token. None where they were not asked for.
+        After a prefill, those of its last token. None unless requested.
         """
         ...
 
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
-        """Append tokens [num_tokens]; float32 logits [num_logits, vocabulary] of the last ones.
+        """Append tokens `[num_tokens]`, and return the logits of the last ones.
 
-        With ``num_logits`` 0 (a prefill) what is returned means nothing.
+        Returns:
+            float32 `[num_logits, vocabulary]`; meaningless if ``num_logits`` is 0 (a prefill).
         """
         ...
 
@@ -64,36 +64,48 @@ class Step(Protocol):
         ...
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Append nodes of a tree behind the text; float32 logits [num_nodes, vocabulary] of all.
+        """Append nodes of a tree after the text, and return their logits.
 
-        ``parents[i]`` is the number of the node's parent among all nodes since the text's end, in
-        the order they were appended (over several calls), -1 for the text's last token; a parent
-        comes before its children. A node sees the text and its ancestors; its position is the
-        text's length plus its depth. Raises PairError where a model cannot do it.
+        A node attends to the text and its ancestors; its position is the text's length plus its
+        depth.
+
+        Args:
+            parents: for each node the index of its parent among all open nodes, in the order they
+                were appended (over several calls); -1 for the text's last token. A parent comes
+                before its children.
+
+        Returns:
+            float32 `[num_nodes, vocabulary]`.
+
+        Raises:
+            PairError: the model does not support trees.
         """
         ...
 
     def keep(self, nodes: Sequence[int]) -> None:
-        """Make these nodes, a path down from the text's end, part of the text; drop the others.
+        """Append these nodes, a path from the end of the text, to the text; drop the others.
 
-        The kept rows are gathered in place; no whole cache is copied.
+        Their cache rows are moved in place; the cache is not copied.
         """
         ...
 
     def early_exit(self, layers: int) -> Step:
-        """The first layers, the norm and the head, as a step that shares this one's cache.
+        """Return a step of the first layers, the norm and the head that shares this step's cache.
 
-        It begins at this step's length, and is there again whenever this step has moved; what it
-        feeds is overwritten by this step. Raises PairError where leaving early means nothing.
+        It begins at this step's length and returns to it whenever this step moves; this step
+        overwrites what it fed.
+
+        Raises:
+            PairError: the model does not support an exit there.
         """
         ...
 
 
 class LibraryStep:
-    """Any family of transformers whose cache can be rolled back.
+    """A step for any transformers family whose cache can be rolled back.
 
-    A plain ``DynamicCache`` keeps every position, and the mask applies a sliding window;
-    so rollback is exact for window models too.
+    A plain ``DynamicCache`` keeps every position and the mask applies sliding windows, so rollback
+    is exact for models with windows, too.
     """
 
     def __init__(
@@ -103,7 +115,7 @@ class LibraryStep:
         self._vocabulary = vocabulary
         self._cache = DynamicCache()
         self._nodes = OpenNodes()
-        self._exits: list[tuple[LibraryStep, int]] = []  # and their numbers of layers
+        self._exits: list[tuple[LibraryStep, int]] = []  # with their numbers of layers
         self._keep_hidden = keep_hidden
         self._hidden: torch.Tensor | None = None
 
@@ -124,14 +136,14 @@ class LibraryStep:
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
         assert not self._nodes
         logits = self._run(token_ids, max(1, num_logits))
-        self._tell_exits()
+        self._update_exits()
         return logits
 
     def forget(self, count: int) -> None:
         assert not self._nodes
         if count:
             self._cache.crop(-count)
-        self._tell_exits()
+        self._update_exits()
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
@@ -161,7 +173,7 @@ class LibraryStep:
         self.forget(dropped)
 
     def early_exit(self, layers: int) -> LibraryStep:
-        check_exit(layers, num_layers(self._model), last_writes(self._model))
+        check_exit(layers, num_layers(self._model), output_matrices(self._model))
         step = LibraryStep(
             first_layers(self._model, layers), self._vocabulary, keep_hidden=self._keep_hidden
         )
@@ -170,12 +182,12 @@ class LibraryStep:
         return step
 
     def _share(self, cache: DynamicCache, layers: int) -> None:
-        """Refer to the first layers of another cache; what is appended is one's own."""
+        """Share the first layers of another cache; appended rows are not shared."""
         self._nodes.settle(())
         self._cache.layers = [copy.copy(layer) for layer in cache.layers[:layers]]
-        self._tell_exits()
+        self._update_exits()
 
-    def _tell_exits(self) -> None:
+    def _update_exits(self) -> None:
         for step, layers in self._exits:
             step._share(self._cache, layers)
 
@@ -194,13 +206,13 @@ class LibraryStep:
 
 
 def _gather(cache: torch.Tensor, begin: int, nodes: Sequence[int]) -> None:
-    """Bring the rows of these nodes, which lie behind so many others, to the front of them."""
+    """Move the rows of these nodes to the rows from ``begin`` on."""
     rows = torch.tensor(nodes, device=cache.device) + begin
     cache.narrow(-2, begin, len(nodes)).copy_(cache.index_select(-2, rows))
 
 
 def _reads_trees(model: PreTrainedModel, vocabulary: int) -> bool:
-    """Tried once for a model: a tree must give what its paths give when they are fed alone."""
+    """Return whether a tree gives the same logits as its paths; tested once per model."""
     if model not in _takes_trees:
         _takes_trees[model] = _agrees_with_paths(model, vocabulary)
     return _takes_trees[model]
@@ -214,16 +226,16 @@ def _agrees_with_paths(model: PreTrainedModel, vocabulary: int) -> bool:
         level = step._branch(tokens[:2], (-1, -1))
         tree = torch.cat((level, step._branch(tokens[2:], (0, 1))))
         step.keep(())
-        alone = torch.empty_like(tree)
+        separate = torch.empty_like(tree)
         for path in ([0, 2], [1, 3]):
-            alone[path] = step.feed(tokens[path], 2)
+            separate[path] = step.feed(tokens[path], 2)
             step.forget(2)
-    except Exception as error:  # whatever a family raises that knows no such mask
+    except Exception as error:  # families without support raise anything
         if is_out_of_memory(error):
             raise
         return False
-    spread = (alone - alone.mean(-1, keepdim=True)).abs().max()
-    return bool((tree - alone).abs().max() <= _SPREAD_OFF.get(model.dtype, _HALF_OFF) * spread)
+    spread = (separate - separate.mean(-1, keepdim=True)).abs().max()
+    return bool((tree - separate).abs().max() <= _SPREAD_OFF.get(model.dtype, _HALF_OFF) * spread)
 
 
 def _probe(model: Any, vocabulary: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Tensors as kernels see them: addresses, and arrays over the same memory."""
+"""Tensors for kernels: addresses, and numpy arrays over the same memory."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _STORED = {dtype: getattr(torch, one.dtype.name) for dtype, one in _LIKE.items()
 
 
 def type_name(dtype: torch.dtype) -> str:
-    """As the user and the kernels call it."""
+    """Return the name that users and kernels use, such as "bfloat16"."""
     return str(dtype).removeprefix("torch.")
 
 
-def fits(tensor: torch.Tensor) -> bool:
-    """Whether a kernel can read this tensor in place."""
+def kernel_readable(tensor: torch.Tensor) -> bool:
+    """Return whether a kernel can read this tensor in place."""
     return tensor.device.type == "cpu" and tensor.dtype in _STORED and tensor.is_contiguous()
 
 
 def like(dtype: torch.dtype) -> Any:
-    """A value of the stored type."""
+    """Return a value of the type in which a kernel reads ``dtype``."""
     return _LIKE[dtype]
 
 
 def array(tensor: torch.Tensor) -> np.ndarray:
-    """The same memory."""
+    """Return an array over the tensor's memory."""
     return tensor.detach().view(_STORED[tensor.dtype]).numpy()
 
 
 def address(tensor: torch.Tensor | None) -> int:
-    """Where a tensor begins; 0 for none. The tensor must outlive the address."""
+    """Return the tensor's address, 0 for None. The tensor must outlive the address."""
     return 0 if tensor is None else tensor.data_ptr()

@@ -1,4 +1,4 @@
-"""Token texts from a table made at load, and the text of a run of tokens."""
+"""Token texts from a table made at load time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BYTE_PIECE = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenTable:
-    """The bytes that each id stands for; an emoji may be split over several ids."""
+    """The bytes and text of each token id; a character may be split over several ids."""
 
     pieces: tuple[bytes, ...]
     texts: tuple[str, ...]
@@ -25,12 +25,12 @@ class TokenTable:
         return self.texts[token_id] if token_id < len(self.texts) else ""
 
     def join(self, token_ids: Iterable[int]) -> str:
-        """The text of a run of tokens, whole characters where the ids complete them."""
+        """Return the text of several tokens, joining characters split over them."""
         joined = b"".join(self.pieces[i] for i in token_ids if i < len(self.pieces))
         return joined.decode("utf-8", errors="replace")
 
     def split(self, token_ids: Iterable[int]) -> dict[str, str]:
-        """The bytes, as hex, of those tokens that are no whole characters, by their ids."""
+        """Return by id the hex bytes of those tokens that are not whole characters."""
         suspects = (i for i in token_ids if "\ufffd" in self.text(i))
         return {str(i): self.pieces[i].hex() for i in suspects if not _whole(self.pieces[i])}
 
@@ -66,7 +66,7 @@ def _byte_level(token: str) -> bytes:
 
 
 def is_byte_piece(token: str) -> bool:
-    """Whether it stands for a lone byte, which a longer piece may write too."""
+    """Return whether the token is a byte-fallback token such as ``<0x0A>``."""
     return _BYTE_PIECE.fullmatch(token) is not None
 
 

@@ -1,8 +1,8 @@
-"""The open nodes of a tree behind a text: what each of them sees.
+"""The open nodes of a tree after a text, and which tokens each of them attends to.
 
-Nodes are numbered in the order in which they were appended, and lie in that order behind the text
-in the cache. A node sees the text, its ancestors and itself; its position is the text's length
-plus its depth, and windows go by positions.
+Nodes are numbered in the order in which they were appended, and are in that order after the text
+in the cache. A node attends to the text, its ancestors and itself; its position is the text's
+length plus its depth, and sliding windows apply to positions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 
 class OpenNodes:
-    """The path to each open node: its ancestors from the text on, and itself."""
+    """The path to each open node: its ancestors, outermost first, and itself."""
 
     def __init__(self) -> None:
         self.paths: list[tuple[int, ...]] = []
@@ -29,18 +29,19 @@ class OpenNodes:
             self.paths.append((*self.paths[parent], node) if parent >= 0 else (node,))
 
     def settle(self, kept: Sequence[int]) -> None:
-        """All are closed; the kept ones must be a path down from the text's end."""
-        assert not kept or self.paths[kept[-1]] == tuple(kept), "what is kept is a path"
+        """Close all nodes; the kept ones must be a path that starts at the end of the text."""
+        assert not kept or self.paths[kept[-1]] == tuple(kept), "the kept nodes are a path"
         self.paths.clear()
 
     def depths(self, count: int) -> list[int]:
-        """Of the last so many; those that follow the text at once have none."""
+        """Return the depths of the last ``count`` nodes; 0 directly after the text."""
         return [len(path) - 1 for path in self.paths[len(self.paths) - count :]]
 
     def unseen(self, count: int, length: int, window: int | None, first: int = 0) -> torch.Tensor:
-        """What the last ``count`` nodes do not see of the text from ``first`` on and of the nodes.
+        """Return which tokens the last ``count`` nodes do not attend to.
 
-        [count, length - first + nodes]
+        Returns:
+            `[count, length - first + nodes]`: the text from ``first`` on, then the nodes.
         """
         hidden = np.ones((count, length - first + len(self.paths)), bool)
         for row, path in zip(hidden, self.paths[len(self.paths) - count :], strict=True):

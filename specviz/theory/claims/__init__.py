@@ -1,7 +1,7 @@
-"""Sentences of five sources held against the theory: quoted, worked out, and where they flip.
+"""Quotes from five sources, checked against the theory: the verdict, and where it flips.
 
-Every number comes from the theory's functions when `claims` is called. A verdict says whether
-the sentence is true in all, some or none of the cases that its function names.
+Every number is computed by the theory's functions when `claims` is called. A verdict states whether
+the quote is true in all, some or none of the cases that its function names.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def claims() -> tuple[Claim, ...]:
-    """Those of the guide first, then of the overview, the README, the manual and the paper."""
+    """Return all claims: the guide's first, then the overview's, README's, manual's and paper's."""
     made = (*rate_claims(), *rule_claims(), *machine_claims(), *text_claims(), *method_claims())
     order = (GUIDE, OVERVIEW, OPTIMIZATION, MANUAL, BLOCKS)
     return tuple(sorted(made, key=lambda claim: order.index(claim.source)))

@@ -1,6 +1,6 @@
-"""The exact law of what batch speculation writes on a small chain (Yin et al. 2024, algorithm 4).
+"""The exact output distribution of batch speculation on a small chain.
 
-By enumeration of all texts, apart from the theorem that it is held against.
+Yin et al. 2024, algorithm 4, by enumeration of all texts, independent of the theorem it checks.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ _MAX_TEXTS = 1_000_000
 
 
 def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = True) -> float:
-    """Total variation between the law of a text's first ``length`` tokens and the target's.
+    """Return the total variation of a text's first ``length`` tokens from the target's.
 
-    Yin et al. 2024, algorithm 4, which theorem 3 calls unbiased; each text's chance is worked
-    out here. ``renew`` False is a deliberate fault: every draft of the batch is held against
-    the first leftover, not against its own.
+    Yin et al. 2024, algorithm 4, which theorem 3 calls unbiased; each text's probability is
+    derived here. ``renew`` False is a deliberate bug: every draft of the batch is tested against
+    the first residual instead of its own.
     """
     if not 1 <= length <= chains.horizon or chains.size ** (length + 1) > _MAX_TEXTS:
         raise TheoryError(
-            f"The texts of {length} tokens are too many, or longer than the chain.",
-            remedy="Take shorter ones.",
+            f"Texts of {length} tokens are too many to enumerate, or longer than the chain.",
+            remedy="Use shorter texts.",
         )
-    # Chances of a text so far: in all, with all drafts ahead, and within an accepted one.
+    # Probability of a text so far: under the target, at a batch's root, inside an accepted draft.
     wanted = fresh = chains.start
     within = np.zeros_like(fresh)
     for step in range(length):
@@ -40,7 +40,7 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
 def root_step(
     draft: Floats, target: Floats, num_drafts: int, renew: bool
 ) -> tuple[Floats, Floats]:  # [..., size] each
-    """Chances to emit each token: as the first of an accepted draft, and after all have failed.
+    """Return the probability of emitting each token: from an accepted draft, and after all failed.
 
     Yin et al. 2024, algorithm 4, at the root of a batch.
     """

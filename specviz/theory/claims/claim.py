@@ -1,4 +1,4 @@
-"""What a card says: a sentence from a source, what it comes to when worked out, where it flips."""
+"""The content of a claim's card: a quote, what it comes to when computed, and where it flips."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RunName = Literal[
     "rejections", "pareto", "drafts", "blocks",
 ]  # fmt: skip
 
-Basis = Literal["exact", "reported"]  # the numbers: worked out here, or others' as printed
+Basis = Literal["exact", "reported"]  # where the numbers come from: computed here, or as reported
 
 GUIDE: Source = "Practical guide"
 OVERVIEW: Source = "Overview of Yin et al."
@@ -27,7 +27,7 @@ MANUAL: Source = "transformers"
 BLOCKS: Source = "Sun et al. 2024"
 
 _HALVINGS = 60
-_ROUNDING = 1e-6  # of the last digit: a flip at a round number stays there
+_ROUNDING = 1e-6  # of the last digit: keeps a flip at a round number there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """The page that draws it, and the settings there, by the keys of its link."""
+    """The page with the claim's chart, and its settings by link key."""
 
     page: PageName
     label: str
@@ -54,7 +54,7 @@ class Chart:
 
     @property
     def query(self) -> dict[str, str]:
-        """The settings as a link holds them."""
+        """The settings as query parameters."""
         return {
             key: value if isinstance(value, str) else f"{value:g}" for key, value in self.settings
         }
@@ -62,9 +62,9 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """``flip`` says where the verdict would turn; ``run`` names the runs that can test it.
+    """``flip`` states where the verdict would change; ``run`` names the runs that can test it.
 
-    ``latex`` is a formula that the finding rests on, ``symbols`` what its letters mean.
+    ``latex`` is a formula that the finding uses, ``symbols`` the meaning of its letters.
     """
 
     id: str
@@ -82,16 +82,16 @@ class Claim:
 
 
 def speed_chart(label: str, tab: str = "Over γ", **settings: float) -> Chart:
-    """On the Speed page with v = 1, as in the sources; settings as ``alpha``, ``c``, ``gamma``.
+    """Return a chart on the Speed page with v = 1, as in the sources.
 
-    They are rounded, so that the link can be read.
+    Settings are ``alpha``, ``c`` and ``gamma``, rounded to keep the link readable.
     """
     chosen = ((f"speed_{name}", round(value, 3)) for name, value in settings.items())
     return Chart(page="speed", label=label, settings=(("speed_tab", tab), ("speed_v", 1), *chosen))
 
 
-def judged(cases: Iterable[bool]) -> ClaimVerdict:
-    """The verdict from whether the claim is true in each case that it should cover."""
+def verdict_for(cases: Iterable[bool]) -> ClaimVerdict:
+    """Return the verdict, given whether the claim is true in each case it should cover."""
     seen = tuple(cases)
     assert seen
     if all(seen):
@@ -100,9 +100,9 @@ def judged(cases: Iterable[bool]) -> ClaimVerdict:
 
 
 def crossing(difference: Callable[[float], float], low: float, high: float) -> float:
-    """Where ``difference`` changes its sign, by bisection; a step counts as a change."""
+    """Return where ``difference`` changes sign, by bisection; a step counts as a change."""
     below = difference(low) < 0
-    assert (difference(high) < 0) != below, "no change of sign between the ends"
+    assert (difference(high) < 0) != below, "no sign change between the ends"
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if (difference(middle) < 0) == below:
@@ -113,17 +113,17 @@ def crossing(difference: Callable[[float], float], low: float, high: float) -> f
 
 
 def rounded_down(value: float, places: int = 3) -> float:
-    """A flip to print and link, where the claim holds below it: never beyond the flip itself."""
+    """Round a flip that the claim holds below, so that the rounded value never exceeds it."""
     return math.floor(value * 10**places + _ROUNDING) / 10**places
 
 
 def rounded_up(value: float, places: int = 3) -> float:
-    """As ``rounded_down``, where the claim holds above the flip."""
+    """Round a flip that the claim holds above, so that the rounded value is never below it."""
     return math.ceil(value * 10**places - _ROUNDING) / 10**places
 
 
 def first(holds: Callable[[int], bool], start: int, end: int) -> int:
-    """The smallest whole number from ``start`` for which it holds."""
+    """Return the smallest whole number from ``start`` for which it holds."""
     found = next((each for each in range(start, end + 1) if holds(each)), None)
     assert found is not None, (start, end)
     return found

@@ -1,4 +1,4 @@
-"""Sentences on other ways to speculate, from those who made them."""
+"""Claims about other methods, by their authors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.theory.blocks import (
     token_accepted,
 )
 from specviz.theory.chains import Floats, random_chains
-from specviz.theory.claims.claim import BLOCKS, MANUAL, Chart, Claim, Figure, first, judged
+from specviz.theory.claims.claim import BLOCKS, MANUAL, Chart, Claim, Figure, first, verdict_for
 from specviz.theory.claims.rules import chart_of_blocks
 from specviz.theory.examples import SWAPPED, THREE
 from specviz.theory.rounds import (
@@ -22,7 +22,7 @@ from specviz.theory.rounds import (
     mean_accepted,
     round_bias,
 )
-from specviz.theory.stopping import before_unsure, behind_unlikely, dropping
+from specviz.theory.stopping import after_unlikely, before_unsure, drop_unlikely
 
 _ROUNDING = 1e-12
 _SURE = 0.2  # the threshold on the card
@@ -35,15 +35,15 @@ def method_claims() -> tuple[Claim, ...]:
 
 
 def _unsure_tokens() -> Claim:
-    draft, target = _always(THREE.draft), _always(THREE.target)
-    dropped = chain_distribution(draft, target, 1, dropping(_SURE))
+    draft, target = _constant_kernel(THREE.draft), _constant_kernel(THREE.target)
+    dropped = chain_distribution(draft, target, 1, drop_unlikely(_SURE))
     least, middle, _ = sorted(THREE.draft)
-    surer = round_bias(chain_distribution(draft, target, 1, dropping(1.5 * middle)), target)
+    surer = round_bias(chain_distribution(draft, target, 1, drop_unlikely(1.5 * middle)), target)
     first_token = continued(dropped, target, 1)
     written = [first_token[token,] for token in range(len(THREE.target))]
-    judged_still, not_drawn = (
+    still_verified, not_drawn = (
         round_bias(chain_distribution(draft, target, _GAMMA, stops=stops), target)
-        for stops in (behind_unlikely(draft, _SURE), before_unsure(draft, _SURE))
+        for stops in (after_unlikely(draft, _SURE), before_unsure(draft, _SURE))
     )
     bias = round_bias(dropped, target)
     return Claim(
@@ -52,20 +52,21 @@ def _unsure_tokens() -> Claim:
         quote="If the assistant model's confidence in its prediction for the current token is "
         "lower than this threshold, the assistant model stops the current token generation "
         "iteration …",
-        verdict=judged([max(judged_still, not_drawn) < _ROUNDING, bias < _ROUNDING]),
-        finding="The sentence leaves open what becomes of the unsure token, and that decides "
-        f"whether the text stays the target’s. With draft {_told(THREE.draft)}, target "
-        f"{_told(THREE.target)} and threshold {_SURE:g}: if the token is still judged, the error "
-        f"is {judged_still:.0e}; if it is thrown away and the target writes in its place, the "
-        f"text has {_told(written)}. A token that was drawn must be judged, or its chance is "
-        "missing. To stop before the draw, on the greatest of the draft’s chances, is exact, too.",
-        flip=f"Up to a threshold of {least:g}, the draft’s least chance, nothing is thrown away; "
-        f"above {middle:g} two of the three tokens are, with an error of {surer:.2f}. Judged, an "
-        "unsure token does no harm at any threshold.",
+        verdict=verdict_for([max(still_verified, not_drawn) < _ROUNDING, bias < _ROUNDING]),
+        finding="The quote does not specify what happens to the unsure token, and that decides "
+        f"whether the output is exact. With draft {_format_probs(THREE.draft)}, target "
+        f"{_format_probs(THREE.target)} and threshold {_SURE:g}: if the token is still verified, "
+        f"the error is {still_verified:.0e}; if it is dropped and a target token replaces it, the "
+        f"output is {_format_probs(written)}. A drawn token must be verified; otherwise the "
+        "output loses its probability. Stopping before the draw, based on the draft’s highest "
+        "probability, is exact, too.",
+        flip=f"Up to a threshold of {least:g}, the draft’s lowest probability, nothing is dropped; "
+        f"above {middle:g} two of the three tokens are, with an error of {surer:.2f}. If verified, "
+        "an unsure token does no harm at any threshold.",
         figures=(
-            Figure(label="error, judged", value=judged_still, form=".0e"),
-            Figure(label="error, thrown away", value=bias),
-            Figure(label=f"chance of C, not {THREE.target[2]:g}", value=written[2]),
+            Figure(label="error, verified", value=still_verified, form=".0e"),
+            Figure(label="error, dropped", value=bias),
+            Figure(label=f"P(C), not {THREE.target[2]:g}", value=written[2]),
         ),
         chart=Chart(
             page="bias",
@@ -78,7 +79,7 @@ def _unsure_tokens() -> Claim:
 def _never_worse() -> Claim:
     draft, target = SWAPPED.draft, SWAPPED.target
     token, block = token_accepted(draft, target, 2), expected_accepted(draft, target, 2)
-    turn = first(lambda gamma: _gain(gamma) > _ROUNDING, 1, 8)
+    flip_at = first(lambda gamma: _gain(gamma) > _ROUNDING, 1, 8)
     alone = [accepted_given((0, 0), [draft] * 2, [target] * 3, each) for each in _VERIFIERS]
     in_context = [_in_context(seed) for seed in range(_CHAINS)]
     most = max(two / one for one, two in in_context)
@@ -86,20 +87,21 @@ def _never_worse() -> Claim:
         id="never-worse",
         source=BLOCKS,
         quote="… and specifically is never worse than the standard token-level verification.",
-        verdict=judged(
+        verdict=verdict_for(
             [_gain(gamma) > -_ROUNDING for gamma in range(1, 9)]
             + [two > one - _ROUNDING for one, two in in_context]
         ),
-        finding=f"True of the mean. On two swapped tokens with γ 2 block verification accepts "
-        f"{block:.4f} where token by token accepts {token:.4f}; counted on {_CHAINS} pairs of "
-        f"random chains with γ {_GAMMA}, where every token changes the laws, it accepts up to "
-        f"{most:.2f} times as many. It is not true of every single draft: where A A was drafted, "
-        f"blocks accept {alone[1]:.2f} on average, token by token {alone[0]:.2f}.",
-        flip=f"At γ 1 the two are the same rule; the gain begins at γ = {turn}.",
+        finding=f"True of the mean. For two swapped tokens with γ 2 block verification accepts "
+        f"{block:.4f}, token verification {token:.4f}. Enumerated over {_CHAINS} pairs of random "
+        f"chains with γ {_GAMMA}, where every token changes the distributions, it accepts up to "
+        f"{most:.2f} times as many. It is not true of every single draft: if A A was drafted, "
+        f"block verification accepts {alone[1]:.2f} on average, token verification "
+        f"{alone[0]:.2f}.",
+        flip=f"At γ 1 the two rules are identical; the gain begins at γ = {flip_at}.",
         figures=(
             Figure(label="token rule, γ 2", value=token, form=".4f"),
             Figure(label="block rule, γ 2", value=block, form=".4f"),
-            Figure(label="first gain at γ", value=turn, form=".0f"),
+            Figure(label="first gain at γ", value=flip_at, form=".0f"),
         ),
         chart=chart_of_blocks(2),
         run="blocks",
@@ -115,9 +117,9 @@ def _gain(gamma: int) -> float:
 
 
 def _in_context(seed: int) -> tuple[float, float]:
-    """Accepted by either verifier on two random chains, counted over every round."""
+    """Return the accepted candidates of each verifier on two random chains, by enumeration."""
     chains = random_chains(seed, 3, _GAMMA + 1)
-    draft, target = _along(chains.draft_kernels), _along(chains.target_kernels)
+    draft, target = _as_kernel(chains.draft_kernels), _as_kernel(chains.target_kernels)
     token, block = (
         mean_accepted(emitted_distribution(draft, target, _GAMMA, chains.size, each))
         for each in _VERIFIERS
@@ -125,22 +127,22 @@ def _in_context(seed: int) -> tuple[float, float]:
     return token, block
 
 
-def _always(chances: tuple[float, ...]) -> Kernel:
-    def law(text: Text) -> tuple[float, ...]:
+def _constant_kernel(chances: tuple[float, ...]) -> Kernel:
+    def next_probs(text: Text) -> tuple[float, ...]:
         del text
         return chances
 
-    return law
+    return next_probs
 
 
-def _along(kernels: Floats) -> Kernel:
-    """A chain's law behind a text; the prompt's last token is the first of the vocabulary."""
+def _as_kernel(kernels: Floats) -> Kernel:
+    """Return a chain as a kernel; the prompt's last token is the vocabulary's first."""
 
-    def law(text: Text) -> Floats:
+    def next_probs(text: Text) -> Floats:
         return kernels[len(text), text[-1] if text else 0]
 
-    return law
+    return next_probs
 
 
-def _told(chances: tuple[float, ...] | list[float]) -> str:
+def _format_probs(chances: tuple[float, ...] | list[float]) -> str:
     return f"({', '.join(f'{each:.2f}'.rstrip('0') for each in np.asarray(chances).tolist())})"

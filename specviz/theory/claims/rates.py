@@ -1,4 +1,4 @@
-"""The guide's sentences on acceptance, draft length and what they bring."""
+"""The guide's claims about acceptance, draft length and speedup."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from specviz.theory.claims.claim import (
     Claim,
     Figure,
     crossing,
-    judged,
     rounded_down,
     rounded_up,
     speed_chart,
+    verdict_for,
 )
 from specviz.theory.estimates import alpha_from_drafted
 from specviz.theory.speed import (
@@ -22,7 +22,7 @@ from specviz.theory.speed import (
     speedup,
 )
 
-_COSTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)  # c, from a draft two orders smaller to a third
+_COSTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)  # c, from a draft 100 times smaller to about a third
 _ROUND = "Tokens a round"  # a tab of the Speed page
 _ALPHAS = (0.3, 0.6, 0.9)
 _GEMMA_TARGET, _GEMMA_DRAFT = 8.54, 2.51  # billions of parameters, the guide's own pair
@@ -49,11 +49,11 @@ def _counted_acceptance() -> Claim:
         id="counted-acceptance",
         source=GUIDE,
         quote="If you draft five tokens per round and average three acceptances, your α = 0.6.",
-        verdict=judged([abs(alpha - share) < 0.01]),
+        verdict=verdict_for([abs(alpha - share) < 0.01]),
         finding=f"{share:.1f} is the accepted share of all drafted. Candidates after a rejected "
-        f"one were never tested, so three accepted of five mean α = {alpha:.4f}. Put into the "
-        f"usual formula, {share:.1f} gives {expected_tokens(share, gamma):.3f} tokens a round, not "
-        f"the {1 + accepted:.0f} (the extra one included) that the example began with.",
+        f"one were never tested, so three accepted of five mean α = {alpha:.4f}. In the usual "
+        f"formula, {share:.1f} gives {expected_tokens(share, gamma):.3f} tokens per round, not "
+        f"the {1 + accepted:.0f} (the extra one included) of the example.",
         flip=f"The two agree only at γ 1, where every candidate is tested. Already at γ 2 the "
         f"same share of {share:.1f} means α = {two:.3f}.",
         figures=(
@@ -61,7 +61,7 @@ def _counted_acceptance() -> Claim:
             Figure(label="α", value=alpha, form=".4f"),
             Figure(label="τ from 0.6", value=expected_tokens(share, gamma), form=".3f"),
         ),
-        chart=speed_chart("Tokens a round at the flip", _ROUND, alpha=share, gamma=1),
+        chart=speed_chart("Tokens per round at the flip", _ROUND, alpha=share, gamma=1),
         run="estimates",
     )
 
@@ -69,7 +69,7 @@ def _counted_acceptance() -> Claim:
 def _bands() -> Claim:
     excellent = [best_gamma(0.7, c)[1] >= 2 for c in _COSTS]
     poor = [best_gamma(0.4, c)[1] < 1.5 for c in _COSTS]
-    turn = rounded_down(crossing(lambda c: best_gamma(0.7, c)[1] - 2, 0.001, 0.69))
+    flip_at = rounded_down(crossing(lambda c: best_gamma(0.7, c)[1] - 2, 0.001, 0.69))
     low_cheap, high_dear = best_gamma(0.4, 0.01)[1], best_gamma(0.7, 0.3)[1]
     return Claim(
         id="acceptance-bands",
@@ -77,18 +77,18 @@ def _bands() -> Claim:
         quote="High acceptance rate (α ≥ 0.7): Signifies excellent speedup … Medium acceptance "
         "rate (α = 0.5–0.7): Indicates good speedup … Low acceptance rate (α < 0.5): Suggests poor "
         "speedup",
-        verdict=judged([*excellent, *poor]),
-        finding=f"α says nothing without c. At the best γ, α 0.40 with c 0.01 gives "
-        f"{low_cheap:.2f} times; α 0.70 with c 0.30 only {high_dear:.2f}. Drafting pays exactly "
-        "if α > c (with v = 1). Here “excellent” is read as twice as fast, “poor” as under "
-        "1.5 times; the guide gives no numbers.",
-        flip=f"α 0.70 doubles the speed only up to c = {turn:.3f}.",
+        verdict=verdict_for([*excellent, *poor]),
+        finding=f"α alone does not determine the speedup; c matters as much. At the best γ, "
+        f"α 0.40 with c 0.01 gives {low_cheap:.2f}×, α 0.70 with c 0.30 only {high_dear:.2f}×. "
+        "Drafting pays exactly if α > c (with v = 1). “Excellent” is read as at least 2×, “poor” "
+        "as below 1.5×; the guide gives no numbers.",
+        flip=f"α 0.70 doubles the speed only up to c = {flip_at:.3f}.",
         figures=(
             Figure(label="α 0.40, c 0.01", value=low_cheap, unit="×"),
             Figure(label="α 0.70, c 0.30", value=high_dear, unit="×"),
-            Figure(label="flips at c", value=turn, form=".3f"),
+            Figure(label="flips at c", value=flip_at, form=".3f"),
         ),
-        chart=speed_chart("Speedup at the flip", alpha=0.7, c=turn),
+        chart=speed_chart("Speedup at the flip", alpha=0.7, c=flip_at),
         run="speed",
     )
 
@@ -103,13 +103,13 @@ def _draft_lengths() -> Claim:
         id="draft-lengths",
         source=GUIDE,
         quote="High α: Employ a larger γ (7–10 tokens) … Low α: Opt for a smaller γ (3–5 tokens)",
-        verdict=judged([*high, *low]),
-        finding=f"The direction is right, the numbers belong to one range of c. At c = 0.10 the "
-        f"best γ is {high_best} for α 0.90 but {low_best} for α 0.50, "
-        f"{best_gamma(0.3, 0.1)[0]} for α 0.30, and {best_gamma(0.3, 0.3)[0]} (do not draft) for "
-        f"α 0.30 at c = 0.30. The rule is right in {sum(high) + sum(low)} of the "
-        f"{len(high) + len(low)} cases tried here.",
-        flip=f"For α 0.80 the best γ lies within 7–10 only from c = {longest:.3f} to "
+        verdict=verdict_for([*high, *low]),
+        finding=f"The direction is right, but the numbers fit only one range of c. At c = 0.10 the "
+        f"best γ is {high_best} for α 0.90, {low_best} for α 0.50 and "
+        f"{best_gamma(0.3, 0.1)[0]} for α 0.30; at c = 0.30 it is {best_gamma(0.3, 0.3)[0]} (do "
+        f"not draft) for α 0.30. The rule is right in {sum(high) + sum(low)} of the "
+        f"{len(high) + len(low)} cases tested here.",
+        flip=f"For α 0.80 the best γ is within 7–10 only from c = {longest:.3f} to "
         f"c = {shortest:.3f}.",
         figures=(
             Figure(label="best γ, α 0.90, c 0.10", value=high_best, form=".0f"),
@@ -131,22 +131,22 @@ def _acceptance_length() -> Claim:
         source=GUIDE,
         quote="Acceptance Length (τ) … This metric represents the average number of tokens "
         "actually accepted per round. A theoretical formula governs this",
-        verdict=judged([abs(emitted - accepted) < 0.01]),
-        finding=f"A matter of wording that shifts every figure by one. The usual formula counts "
-        f"the extra token too: {emitted:.3f} emitted a round at α 0.60 and γ 5, of which "
+        verdict=verdict_for([abs(emitted - accepted) < 0.01]),
+        finding=f"The wording shifts every number by one. The usual formula includes the extra "
+        f"token: {emitted:.3f} tokens emitted per round at α 0.60 and γ 5, of which "
         f"{accepted:.3f} were accepted.",
         flip=f"Never: emitted minus accepted is {max(gaps):.0f} at every α and γ.",
         figures=(
-            Figure(label="emitted a round", value=emitted, form=".3f"),
-            Figure(label="accepted a round", value=accepted, form=".3f"),
+            Figure(label="emitted per round", value=emitted, form=".3f"),
+            Figure(label="accepted per round", value=accepted, form=".3f"),
         ),
-        chart=speed_chart("Tokens a round", _ROUND, alpha=alpha, gamma=gamma),
+        chart=speed_chart("Tokens per round", _ROUND, alpha=alpha, gamma=gamma),
         run="estimates",
         latex=r"\tau = \frac{1-\alpha^{\gamma+1}}{1-\alpha}",
         symbols=(
-            (r"\tau", "tokens emitted a round"),
-            (r"\alpha", "acceptance"),
-            (r"\gamma", "candidates a round"),
+            (r"\tau", "tokens emitted per round"),
+            (r"\alpha", "acceptance rate"),
+            (r"\gamma", "candidates per round"),
         ),
     )
 
@@ -158,18 +158,17 @@ def _six_tokens() -> Claim:
         source=GUIDE,
         quote="… if K=5 and all drafts are accepted, you obtain six tokens from a single target "
         "forward pass.",
-        verdict=judged(expected_tokens(1.0, gamma) == gamma + 1 for gamma in range(1, 17)),
-        finding=f"K accepted and the bonus token: {expected_tokens(1.0, 5):.0f} for K = 5. It is "
-        f"the most a round can give, not what it usually gives: at α 0.80 it happens in "
-        f"{100 * 0.8**5:.0f} % of rounds, and a round gives {expected_tokens(0.8, 5):.2f} on "
-        "average.",
+        verdict=verdict_for(expected_tokens(1.0, gamma) == gamma + 1 for gamma in range(1, 17)),
+        finding=f"K accepted and the bonus token: {expected_tokens(1.0, 5):.0f} for K = 5. This "
+        f"is a round’s maximum, not its usual yield: at α 0.80 it happens in "
+        f"{100 * 0.8**5:.0f} % of rounds, and the mean is {expected_tokens(0.8, 5):.2f}.",
         flip=f"At α = {half:.3f} half of all rounds reach it.",
         figures=(
             Figure(label="at most", value=expected_tokens(1.0, 5), form=".0f"),
             Figure(label="mean at α 0.80", value=expected_tokens(0.8, 5)),
             Figure(label="half of rounds from α", value=half, form=".3f"),
         ),
-        chart=speed_chart("Tokens a round at the flip", _ROUND, alpha=half, gamma=5),
+        chart=speed_chart("Tokens per round at the flip", _ROUND, alpha=half, gamma=5),
         run="estimates",
     )
 
@@ -177,25 +176,25 @@ def _six_tokens() -> Claim:
 def _two_to_three_times() -> Claim:
     alpha, gamma = 0.6, 5
     costs = (0.0, *_COSTS)
-    turn = rounded_down(crossing(lambda c: speedup(alpha, gamma, c) - 2, 0.0, 1.0))
+    flip_at = rounded_down(crossing(lambda c: speedup(alpha, gamma, c) - 2, 0.0, 1.0))
     twice = alpha_for_speedup(2.0, 0.1)
     return Claim(
         id="two-to-three-times",
         source=GUIDE,
         quote="… speculative decoding can achieve 2–3× speedups with robust acceptance rates "
         "(α ≥ 0.6, γ ≥ 5).",
-        verdict=judged(2 <= speedup(alpha, gamma, c) <= 3 for c in costs),
-        finding=f"At α 0.60 and γ 5 a draft that costs nothing gives "
-        f"{speedup(alpha, gamma, 0.0):.3f} times, c 0.05 gives "
-        f"{speedup(alpha, gamma, 0.05):.3f}, c 0.10 gives {speedup(alpha, gamma, 0.1):.3f}. "
-        f"Twice as fast at c 0.10 needs α ≥ {twice:.3f}, even at the best γ.",
-        flip=f"α 0.60 with γ 5 is twice as fast only up to c = {turn:.3f}.",
+        verdict=verdict_for(2 <= speedup(alpha, gamma, c) <= 3 for c in costs),
+        finding=f"At α 0.60 and γ 5 a free draft gives "
+        f"{speedup(alpha, gamma, 0.0):.3f}×, c 0.05 gives "
+        f"{speedup(alpha, gamma, 0.05):.3f}×, c 0.10 gives {speedup(alpha, gamma, 0.1):.3f}×. "
+        f"2× at c 0.10 needs α ≥ {twice:.3f}, even at the best γ.",
+        flip=f"α 0.60 with γ 5 reaches 2× only up to c = {flip_at:.3f}.",
         figures=(
             Figure(label="c 0", value=speedup(alpha, gamma, 0.0), form=".3f", unit="×"),
             Figure(label="c 0.10", value=speedup(alpha, gamma, 0.1), form=".3f", unit="×"),
-            Figure(label="flips at c", value=turn, form=".3f"),
+            Figure(label="flips at c", value=flip_at, form=".3f"),
         ),
-        chart=speed_chart("Speedup at the flip", alpha=alpha, c=turn, gamma=gamma),
+        chart=speed_chart("Speedup at the flip", alpha=alpha, c=flip_at, gamma=gamma),
         run="speed",
     )
 
@@ -212,12 +211,12 @@ def _ten_times_fewer() -> Claim:
         source=GUIDE,
         quote="At least 10× fewer parameters than the target model. An overly large draft model "
         "will slow down token generation, negating the intended benefit.",
-        verdict=judged([best_gamma(0.6, 0.1)[1] > 1, best_gamma(0.6, cost)[1] <= 1]),
-        finding=f"What counts is c, the time of a step, and parameters only stand in for it. The "
-        f"guide’s own pair, Gemma 2B and 7B, differs {ratio:.1f} times: if steps cost as "
-        f"parameters do, c = {cost:.3f}, and its γ {_GEMMA_GAMMA} gains nothing below "
-        f"α = {even:.3f} and needs α = {twice:.3f} to double. A shorter draft would still gain: "
-        f"{best_gamma(0.6, cost)[1]:.2f} times at α 0.60 with γ {best_gamma(0.6, cost)[0]}.",
+        verdict=verdict_for([best_gamma(0.6, 0.1)[1] > 1, best_gamma(0.6, cost)[1] <= 1]),
+        finding=f"What counts is c, the time of a step; the parameter count is only a proxy. The "
+        f"guide’s own pair, Gemma 2B and 7B, differs by {ratio:.1f}×: if step times scale with "
+        f"parameters, c = {cost:.3f}, and its γ {_GEMMA_GAMMA} gains nothing below "
+        f"α = {even:.3f} and needs α = {twice:.3f} to double. A smaller γ would still gain: "
+        f"{best_gamma(0.6, cost)[1]:.2f}× at α 0.60 with γ {best_gamma(0.6, cost)[0]}.",
         flip=f"The guide’s demonstration begins to gain at α = {even:.3f}.",
         figures=(
             Figure(label="c of Gemma 2B / 7B", value=cost, form=".3f"),

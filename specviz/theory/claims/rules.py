@@ -1,4 +1,4 @@
-"""Sentences on the rule itself: is the output the target's, what is optimal, what a batch does."""
+"""Claims about the rule itself: exactness, optimality, and batches of drafts."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from specviz.theory.claims.claim import (
     Figure,
     crossing,
     first,
-    judged,
     speed_chart,
+    verdict_for,
 )
 from specviz.theory.examples import REF5, SWAPPED
 from specviz.theory.rejections import batch_floor, batch_improvement, total_rejections
 from specviz.theory.speed import expected_tokens
 from specviz.theory.tradeoff import (
-    Law,
-    leftover,
+    Distribution,
     lossless,
     output_distribution,
     over_accept,
     reject_chance,
     rejection_and_bias,
+    residual_distribution,
     total_variation,
 )
 
 _ROUNDING = 1e-12
 _DRAFT, _TARGET = np.array(REF5.draft), np.array(REF5.target)
 _BATCHES = (1, 2, 4, 16, 64)
-_MODELS = (("p", "the draft’s chance of a token"), ("q", "the target’s"))
+_MODELS = (("p", "the draft’s probability of a token"), ("q", "the target’s"))
 
-_SEED, _SIZE, _HORIZON = 10, 7, 50  # the chain that the page on rejections opens on
-_TEXT = 3  # tokens whose law is worked out text by text
+_SEED, _SIZE, _HORIZON = 10, 7, 50  # the default chain of the Rejections page
+_TEXT = 3  # tokens whose distribution is enumerated
 
 
 def rule_claims() -> tuple[Claim, ...]:
@@ -61,7 +61,7 @@ def _exact_output() -> Claim:
     bias = _lossless_bias(_DRAFT)
     overlap = 1 - reject_chance(_DRAFT, lossless(_DRAFT, _TARGET))
     textbook = 1 / float((_TARGET / _DRAFT).max())
-    turn = crossing(
+    flip_at = crossing(
         lambda epsilon: rejection_and_bias(_DRAFT, _TARGET, _over(epsilon))[1] - 0.1, 0.0, 0.25
     )
     return Claim(
@@ -70,64 +70,66 @@ def _exact_output() -> Claim:
         quote="… a probabilistic method known as rejection sampling, which rigorously ensures that "
         "the output distribution precisely matches that of the target model's standard "
         "generation.",
-        verdict=judged([bias < _ROUNDING, _lossless_bias(_DRAFT[::-1]) < _ROUNDING]),
-        finding=f"With the token after a rejection drawn from the leftover, the law of what is "
-        f"emitted differs from the target’s by {bias:.0e} on the five-token example: "
-        f"rounding. The name is loose: rejection sampling in the textbook’s sense would accept "
+        verdict=verdict_for([bias < _ROUNDING, _lossless_bias(_DRAFT[::-1]) < _ROUNDING]),
+        finding=f"If the token after a rejection is drawn from the residual, the output "
+        f"distribution differs from the target’s by {bias:.0e} on the five-token example: "
+        f"rounding. The name is imprecise: textbook rejection sampling would accept "
         f"{textbook:.2f} there, this rule accepts {overlap:.2f}. In half precision a batched pass "
-        "rounds differently from a single one, which is outside this sum.",
-        flip=f"Accept with ε more, as below, and the error reaches 0.10 at ε = {turn:.3f}.",
+        "rounds differently from a single one, which this calculation leaves out.",
+        flip=f"Over-accept by ε, as below, and the error reaches 0.10 at ε = {flip_at:.3f}.",
         figures=(
-            Figure(label="distance from the target", value=bias, form=".0e"),
+            Figure(label="error", value=bias, form=".0e"),
             Figure(label="accepted", value=overlap),
             Figure(label="textbook rejection", value=textbook),
         ),
-        chart=_bias_chart("The output law at the flip", turn),
+        chart=_bias_chart("The output distribution at the flip", flip_at),
         run="residual",
-        latex=r"\text{leftover} \propto \max(0,\, q - p) \\ "
+        latex=r"\text{residual} \propto \max(0,\, q - p) \\ "
         r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right)",
-        symbols=(*_MODELS, (r"b_\varepsilon", "chance to accept, with ε more than exact")),
+        symbols=(*_MODELS, (r"b_\varepsilon", "acceptance probability, over-accepting by ε")),
     )
 
 
-def _lossless_bias(draft: Law) -> float:
-    made = output_distribution(draft, _TARGET, lossless(draft, _TARGET), leftover(draft, _TARGET))
+def _lossless_bias(draft: Distribution) -> float:
+    made = output_distribution(
+        draft, _TARGET, lossless(draft, _TARGET), residual_distribution(draft, _TARGET)
+    )
     return total_variation(made, _TARGET)
 
 
-def _over(epsilon: float) -> Law:
+def _over(epsilon: float) -> Distribution:
     return over_accept(_DRAFT, _TARGET, epsilon)
 
 
 def _new_token_from_target() -> Claim:
     made = output_distribution(_DRAFT, _TARGET, lossless(_DRAFT, _TARGET), _TARGET)
     bias = total_variation(made, _TARGET)
-    turn = crossing(lambda share: _target_drawn_bias(share) - 0.01, 0.0, 1.0)
+    flip_at = crossing(lambda share: _target_drawn_bias(share) - 0.01, 0.0, 1.0)
     return Claim(
         id="new-token-from-target",
         source=GUIDE,
         quote="if rejected: Discard this token and all following draft tokens … Generate one new "
         "token from target model",
-        verdict=judged([bias < _ROUNDING]),
+        verdict=verdict_for([bias < _ROUNDING]),
         finding=f"Read literally, this is not lossless: a token drawn from the target itself gives "
         f"({', '.join(f'{each:.4g}' for each in made)}) for a target of "
         f"({', '.join(f'{each:.4g}' for each in _TARGET)}), an error of {bias:.3f} in total "
-        f"variation. The token must come from the leftover.",
-        flip=f"The error falls below 0.01 once the draft has come {100 * turn:.0f} % of the way to "
-        "the target; it is zero only where the two agree, or where nothing is rejected.",
+        f"variation. The token must be drawn from the residual.",
+        flip=f"The error falls below 0.01 once the draft has moved {100 * flip_at:.0f} % of the "
+        "way to the target; it is zero only if the two agree or nothing is rejected.",
         figures=(
             Figure(label="error, from the target", value=bias, form=".3f"),
-            Figure(label="error, from the leftover", value=_lossless_bias(_DRAFT), form=".0e"),
+            Figure(label="error, from the residual", value=_lossless_bias(_DRAFT), form=".0e"),
         ),
-        chart=_bias_chart("The output law of this rule", 0.0),
+        chart=_bias_chart("The output distribution of this rule", 0.0),
         run="residual",
-        latex=r"\text{leftover} \propto \max(0,\, q - p)",
+        latex=r"\text{residual} \propto \max(0,\, q - p)",
         symbols=_MODELS,
     )
 
 
 def _target_drawn_bias(share: float) -> float:
-    """With a draft that has come this share of the way to the target."""
+    """Return the bias with a draft that has moved this share of the way to the target."""
     draft = (1 - share) * _DRAFT + share * _TARGET
     return rejection_and_bias(draft, _TARGET, lossless(draft, _TARGET), _TARGET)[1]
 
@@ -142,23 +144,23 @@ def _same_tokenizer() -> Claim:
         id="same-tokenizer",
         source=GUIDE,
         quote="Identical tokenizer to the target model. This is an absolute requirement.",
-        verdict=judged([max(biases) > _ROUNDING, min(overlaps) < 0.7]),
-        finding=f"Needed for acceptance, not for exactness. The rule stays exact for any draft law "
-        f"over the target’s token ids: a draft that cannot write one of the five tokens, and all "
-        f"{len(shuffled)} ways to mix up its ids, leave an error of at most {max(biases):.0e}, but "
-        f"acceptance then ranges from {min(overlaps):.2f} to {max(overlaps):.2f}. Here a pair is "
-        "refused unless its tokens agree one by one (padding apart), since all odds on the "
-        "pages compare the two models on the same token. Schemes for different vocabularies "
-        "exist (Timor et al. 2025); they are not computed here.",
-        flip=f"A draft that cannot write the fifth token is accepted with chance "
-        f"{np.minimum(cut, _TARGET).sum():.2f} instead of 0.70. How a draft with other "
-        "tokens would do cannot be computed here.",
+        verdict=verdict_for([max(biases) > _ROUNDING, min(overlaps) < 0.7]),
+        finding=f"Needed for acceptance, not for exactness. The rule is exact for any draft "
+        f"distribution over the target’s token ids: a draft that cannot generate one of the five "
+        f"tokens, and all {len(shuffled)} permutations of its ids, have an error of at most "
+        f"{max(biases):.0e}, but acceptance then ranges from {min(overlaps):.2f} to "
+        f"{max(overlaps):.2f}. specviz refuses a pair unless its tokens match one by one (except "
+        "padding), because all odds on the pages compare both models on the same token. Methods "
+        "for different vocabularies exist (Timor et al. 2025); they are not computed here.",
+        flip=f"A draft that cannot generate the fifth token has an acceptance of "
+        f"{np.minimum(cut, _TARGET).sum():.2f} instead of 0.70. Drafts with different tokens are "
+        "not computed here.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
             Figure(label="lowest acceptance", value=min(overlaps)),
-            Figure(label="a token missing", value=float(np.minimum(cut, _TARGET).sum())),
+            Figure(label="one token missing", value=float(np.minimum(cut, _TARGET).sum())),
         ),
-        chart=_bias_chart("Acceptance of two small laws", 0.0),
+        chart=_bias_chart("Acceptance of two small distributions", 0.0),
     )
 
 
@@ -167,7 +169,7 @@ def _fewest_rejections() -> Claim:
     token, block = token_accepted(draft, target, 3), expected_accepted(draft, target, 3)
     accept = lossless(_DRAFT, _TARGET)
     lazier = [reject_chance(_DRAFT, share * accept) for share in (0.5, 0.9, 0.99)]
-    turn = first(
+    flip_at = first(
         lambda gamma: (
             expected_accepted(draft, target, gamma)
             > token_accepted(draft, target, gamma) + _ROUNDING
@@ -181,17 +183,17 @@ def _fewest_rejections() -> Claim:
         source=OVERVIEW,
         quote="… possibly demonstrating that no unbiased algorithm can achieve fewer rejections "
         "than SD.",
-        verdict=judged([within, block <= token, _chain(8) >= _chain(1)]),
-        finding=f"True within the theorem’s class: one draft, judged token by token, each verdict "
-        f"from that token and what came before. Outside it, unbiased rules do better. Block "
-        f"verification accepts {block:.3f} of three where the token rule accepts {token:.3f} (two "
-        f"swapped tokens); eight drafts at once bring a chain of {_HORIZON} tokens from "
+        verdict=verdict_for([within, block <= token, _chain(8) >= _chain(1)]),
+        finding=f"True within the theorem’s class: one draft, verified token by token, each "
+        f"verdict from that token and those before it. Outside it, unbiased rules do better. "
+        f"Block verification accepts {block:.3f} of three, token verification {token:.3f} (two "
+        f"swapped tokens); eight parallel drafts lower a chain of {_HORIZON} tokens from "
         f"{_chain(1):.3f} to {_chain(8):.3f} rejections.",
-        flip=f"Block verification gains from γ = {turn} on, a batch from its second draft.",
+        flip=f"Block verification gains from γ = {flip_at}, a batch from its second draft.",
         figures=(
             Figure(label="token rule", value=token, form=".3f"),
             Figure(label="block rule", value=block, form=".3f"),
-            Figure(label="first gain at γ", value=turn, form=".0f"),
+            Figure(label="first gain at γ", value=flip_at, form=".0f"),
         ),
         chart=chart_of_blocks(3),
         run="rejections",
@@ -211,7 +213,7 @@ def chart_of_blocks(gamma: int) -> Chart:
 
 
 def _chain(num_drafts: float) -> float:
-    """Expected rejections on the chain."""
+    """Return the expected rejections on the chain."""
     return total_rejections(random_chains(_SEED, _SIZE, _HORIZON), num_drafts)
 
 
@@ -219,24 +221,26 @@ def _rejections_and_time() -> Claim:
     alpha = 0.9
     rejections = 1 - alpha
     rounds = 1 / expected_tokens(alpha, 5)
-    turn = first(lambda gamma: 1 / expected_tokens(alpha, gamma) < 1.05 * rejections, 1, 200)
+    flip_at = first(lambda gamma: 1 / expected_tokens(alpha, gamma) < 1.05 * rejections, 1, 200)
     return Claim(
         id="rejections-and-time",
         source=OVERVIEW,
         quote="It derives precise formulas for the expected number of rejections, which directly "
         "relates to inference time.",
-        verdict=judged([1 / expected_tokens(alpha, 200) < 1.001 * rejections, rounds < 0.11]),
-        finding=f"True in the paper’s setting, where drafts cost nothing and reach to the end "
+        verdict=verdict_for([1 / expected_tokens(alpha, 200) < 1.001 * rejections, rounds < 0.11]),
+        finding=f"True in the paper’s setting, where drafts cost nothing and extend to the end "
         f"of the text. With γ 5 and α {alpha:.2f} a token costs {rejections:.3f} rejections but "
-        f"{rounds:.3f} passes of the target, for most rounds end at γ, not at a rejection. Where "
+        f"{rounds:.3f} target passes, because most rounds end at γ, not at a rejection. If "
         "drafting takes time, a long γ does not help.",
-        flip=f"At α {alpha:.2f} passes come within 5 % of rejections only from γ = {turn} on.",
+        flip=f"At α {alpha:.2f} passes are within 5 % of rejections only from γ = {flip_at}.",
         figures=(
-            Figure(label="rejections a token", value=rejections, form=".3f"),
-            Figure(label="passes a token, γ 5", value=rounds, form=".3f"),
-            Figure(label="within 5 % from γ", value=turn, form=".0f"),
+            Figure(label="rejections per token", value=rejections, form=".3f"),
+            Figure(label="passes per token, γ 5", value=rounds, form=".3f"),
+            Figure(label="within 5 % from γ", value=flip_at, form=".0f"),
         ),
-        chart=speed_chart("Tokens a round at the flip", "Tokens a round", alpha=alpha, gamma=turn),
+        chart=speed_chart(
+            "Tokens per round at the flip", "Tokens a round", alpha=alpha, gamma=flip_at
+        ),
         run="rejections",
     )
 
@@ -245,25 +249,26 @@ def _bias_for_speed() -> Claim:
     steps = [rejection_and_bias(_DRAFT, _TARGET, _over(each / 100)) for each in range(0, 26)]
     distance = total_variation(_DRAFT, _TARGET)
     on_line = all(abs(sum(each) - distance) < _ROUNDING for each in steps)
-    turn = crossing(lambda epsilon: reject_chance(_DRAFT, _over(epsilon)) - 1e-9, 0.0, 1.0)
+    flip_at = crossing(lambda epsilon: reject_chance(_DRAFT, _over(epsilon)) - 1e-9, 0.0, 1.0)
     saved = batch_improvement(_DRAFT, _TARGET, 4)
     return Claim(
         id="bias-for-speed",
         source=OVERVIEW,
         quote="Reducing rejections often requires accepting tokens from the draft model that might "
         "deviate from the large model’s ideal distribution, thus increasing the bias.",
-        verdict=judged([on_line]),
-        finding=f"Exactly, for one draft token: rejection and least bias add up to the distance of "
-        f"the two models, {distance:.2f} on the five-token example, at every ε. “Often” is right: "
-        f"four drafts at once save {saved:.3f} of the {distance:.2f} rejections with no bias.",
-        flip=f"From ε = {turn:.3f} on nothing is rejected and the bias is all of {distance:.2f}: "
-        "the draft alone writes.",
+        verdict=verdict_for([on_line]),
+        finding=f"Exactly so, for one draft token: rejection probability and least bias add up to "
+        f"the total variation between the models, {distance:.2f} on the five-token example, at "
+        f"every ε. “Often” is right: four parallel drafts save {saved:.3f} of the {distance:.2f} "
+        f"rejections without bias.",
+        flip=f"From ε = {flip_at:.3f} nothing is rejected and the bias is the full "
+        f"{distance:.2f}: the draft alone generates the text.",
         figures=(
             Figure(label="rejection + bias", value=sum(steps[10])),
-            Figure(label="distance", value=distance),
-            Figure(label="no rejection from ε", value=turn, form=".3f"),
+            Figure(label="total variation", value=distance),
+            Figure(label="no rejection from ε", value=flip_at, form=".3f"),
         ),
-        chart=_bias_chart("The Pareto plane at the flip", turn),
+        chart=_bias_chart("The Pareto plane at the flip", flip_at),
         run="pareto",
     )
 
@@ -281,16 +286,16 @@ def _batch_scaling() -> Claim:
         source=OVERVIEW,
         quote="… while increasing batch size generally improves efficiency, it does not scale "
         "indefinitely.",
-        verdict=judged([four < one, limit > floor > 0, gains == sorted(gains, reverse=True)]),
+        verdict=verdict_for([four < one, limit > floor > 0, gains == sorted(gains, reverse=True)]),
         finding=f"On a chain of {_HORIZON} tokens, expected rejections fall from {one:.3f} with "
-        f"one draft to {four:.3f} with four, and never below {limit:.3f}. No chain that has as "
-        f"many with one draft gets below {floor:.3f}: only the token after a rejection gets "
+        f"one draft to {four:.3f} with four, and never below {limit:.3f}. No chain with as many "
+        f"rejections for one draft gets below {floor:.3f}: only the token after a rejection gets "
         "several tries.",
-        flip=f"Half of the possible gain comes with {half} drafts; nine tenths take {most}.",
+        flip=f"Half of the possible gain takes {half} drafts; nine tenths take {most}.",
         figures=(
             Figure(label="1 draft", value=one, form=".3f"),
             Figure(label="4 drafts", value=four, form=".3f"),
-            Figure(label="without limit", value=limit, form=".3f"),
+            Figure(label="infinitely many", value=limit, form=".3f"),
         ),
         chart=_drafts_chart("Rejections over the number of drafts", half),
         run="drafts",
@@ -305,28 +310,28 @@ def _batch_scaling() -> Claim:
 def _batch_accuracy() -> Claim:
     chains = random_chains(_SEED, _SIZE, _HORIZON)
     biases = [batch_bias(chains, each, length=_TEXT) for each in _BATCHES]
-    careless = batch_bias(chains, _BATCHES[-1], length=_TEXT, renew=False)
+    wrong_rule = batch_bias(chains, _BATCHES[-1], length=_TEXT, renew=False)
     return Claim(
         id="batch-accuracy",
         source=OVERVIEW,
         quote="… as overly aggressive batching can impact the accuracy of the final result.",
-        verdict=judged([max(biases) > _ROUNDING]),
-        finding=f"Batch speculation is unbiased at every size (Theorem 3 of the same paper). The "
-        f"law of three tokens, worked out on the chain for {', '.join(map(str, _BATCHES))} "
-        f"drafts, differs from the target’s by at most {max(biases):.0e}. A different rule can be "
-        f"biased: one that held every draft against the first leftover would be off by "
-        f"{careless:.3f}.",
+        verdict=verdict_for([max(biases) > _ROUNDING]),
+        finding=f"Batch speculation is unbiased at every size (theorem 3 of the same paper). The "
+        f"distribution of three tokens, enumerated on the chain for "
+        f"{', '.join(map(str, _BATCHES))} drafts, differs from the target’s by at most "
+        f"{max(biases):.0e}. A different rule can be biased: testing every draft against the "
+        f"first residual would be off by {wrong_rule:.3f}.",
         flip="None: no number of drafts makes it biased. More drafts only gain less and less.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
-            Figure(label="a careless rule", value=careless, form=".3f"),
+            Figure(label="wrong rule", value=wrong_rule, form=".3f"),
         ),
-        chart=_drafts_chart("What batches of drafts write", 16),
+        chart=_drafts_chart("The output of batches of drafts", 16),
     )
 
 
 def _drafts_chart(label: str, num_drafts: int) -> Chart:
-    """The chain on the page of rejections."""
+    """Return a chart of the chain on the Rejections page."""
     return Chart(
         page="rejections",
         label=label,
@@ -340,7 +345,7 @@ def _drafts_chart(label: str, num_drafts: int) -> Chart:
 
 
 def _bias_chart(label: str, epsilon: float) -> Chart:
-    """The five tokens on the page of bias and speed."""
+    """Return a chart of the five-token example on the Bias page."""
     return Chart(
         page="bias",
         label=label,

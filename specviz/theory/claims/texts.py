@@ -1,4 +1,4 @@
-"""Sentences on what is written: temperature, tasks, hard stretches, the choice of a draft."""
+"""Claims about texts: temperature, tasks, hard stretches, the choice of a draft."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from specviz.theory.claims.claim import (
     Claim,
     Figure,
     crossing,
-    judged,
     rounded_down,
     rounded_up,
     speed_chart,
+    verdict_for,
 )
 from specviz.theory.clustering import StickyText, tokens_per_round
 from specviz.theory.papers import LEVIATHAN, SPEC_BENCH, LeviathanRow
 from specviz.theory.speed import best_gamma, expected_tokens, generation_speed, speedup
 from specviz.theory.temperature import overlap
 
-# Two laws over five tokens whose overlap is U-shaped in the temperature.
+# Two distributions over five tokens whose overlap is U-shaped in the temperature.
 _DRAFT_LOGITS = np.log([0.4, 0.3, 0.15, 0.1, 0.05])
 _TARGET_LOGITS = np.log([0.6, 0.15, 0.1, 0.1, 0.05])
 
@@ -37,22 +37,24 @@ def _overlap(temperature: float) -> float:
 def _high_temperature() -> Claim:
     pairs = [(row, _at(row, 1)) for row in LEVIATHAN if row.temperature == 0]
     falls = [hot.alpha < cold.alpha for cold, hot in pairs]
-    heats = np.linspace(0.05, 2.0, 196)
-    lowest = float(heats[int(np.argmin([_overlap(float(heat)) for heat in heats]))])
-    turn = crossing(lambda heat: _overlap(heat) - _overlap(0.2), lowest, 3.0)
+    temperatures = np.linspace(0.05, 2.0, 196)
+    lowest = float(
+        temperatures[int(np.argmin([_overlap(float(temperature)) for temperature in temperatures]))]
+    )
+    flip_at = crossing(lambda temperature: _overlap(temperature) - _overlap(0.2), lowest, 3.0)
     return Claim(
         id="high-temperature",
         source=GUIDE,
         quote="Its efficacy diminishes with high-temperature sampling, common in creative writing "
         "applications.",
-        verdict=judged([*falls, _overlap(2.0) < _overlap(1.0)]),
+        verdict=verdict_for([*falls, _overlap(2.0) < _overlap(1.0)]),
         finding=f"True from T = 0 to 1 in all {sum(falls)} of Leviathan’s T5 rows "
-        f"({pairs[0][0].draft}: α {pairs[0][0].alpha:.2f} to {pairs[0][1].alpha:.2f}). It is no "
-        f"law: as T grows without limit, both models become uniform and α tends to 1. On a "
-        f"five-token example α is {_overlap(0.2):.3f} at T 0.2, {_overlap(0.5):.3f} at 0.5, "
+        f"({pairs[0][0].draft}: α {pairs[0][0].alpha:.2f} to {pairs[0][1].alpha:.2f}), but not "
+        f"in general: as T grows, both models become uniform and α tends to 1. On a five-token "
+        f"example α is {_overlap(0.2):.3f} at T 0.2, {_overlap(0.5):.3f} at 0.5, "
         f"{_overlap(1.0):.3f} at 1 and {_overlap(2.0):.3f} at 2.",
-        flip=f"In that example α is lowest at T = {lowest:.2f} and back at its value of T 0.2 at "
-        f"T = {turn:.2f}.",
+        flip=f"In that example α is lowest at T = {lowest:.2f} and returns to its value of T 0.2 "
+        f"at T = {flip_at:.2f}.",
         figures=(
             Figure(label="α at T 0.2", value=_overlap(0.2), form=".3f"),
             Figure(label=f"α at T {lowest:.2f}", value=_overlap(lowest), form=".3f"),
@@ -71,7 +73,7 @@ def _high_temperature() -> Claim:
 
 
 def _at(row: LeviathanRow, temperature: float) -> LeviathanRow:
-    """The same task and draft at this temperature."""
+    """Return the row with the same task and draft at this temperature."""
     return next(
         each
         for each in LEVIATHAN
@@ -92,21 +94,21 @@ def _grounded_tasks() -> Claim:
         source=GUIDE,
         quote="Tasks heavily reliant on input grounding, such as translation or summarization, "
         "exhibit greater speedups …",
-        verdict=judged(
+        verdict=verdict_for(
             [
                 model["translation"] > talk,
                 model["summarisation"] > talk,
                 copying["summarisation"] > model["summarisation"],
             ]
         ),
-        finding=f"It depends on the drafter. Reported by Spec-Bench for Vicuna-7B with a draft "
-        f"model: translation {model['translation']:.2f} times, summarisation "
-        f"{model['summarisation']:.2f}, conversation {talk:.2f}. Copying from the prompt: "
-        f"summarisation {copying['summarisation']:.2f}, translation "
-        f"{copying['translation']:.2f}. Leviathan’s drafts, fine-tuned on the task: translation "
-        f"{translated}, summarisation {summarised}. None of these is worked out here.",
-        flip="It turns with the drafter, not with the task. Run the embedded pair on several kinds "
-        "of prompt to see what its own draft does.",
+        finding=f"It depends on the drafter. Spec-Bench reports for Vicuna-7B with a draft "
+        f"model: translation {model['translation']:.2f}×, summarisation "
+        f"{model['summarisation']:.2f}×, conversation {talk:.2f}×. Copying from the prompt: "
+        f"summarisation {copying['summarisation']:.2f}×, translation "
+        f"{copying['translation']:.2f}×. Leviathan’s drafts, fine-tuned on the task: translation "
+        f"{translated}×, summarisation {summarised}×. None of these is computed here.",
+        flip="It depends on the drafter, not on the task. Run the embedded pair on several kinds "
+        "of prompt to measure its own draft.",
         figures=(
             Figure(label="translation, draft model", value=model["translation"], unit="×"),
             Figure(label="conversation", value=talk, unit="×"),
@@ -123,7 +125,7 @@ def _balance() -> Claim:
     speeds = {row.draft: speedup(row.alpha, row.gamma, row.c) for row in rows}
     best = max(rows, key=lambda row: speeds[row.draft])
     quickest, surest = min(rows, key=lambda row: row.c), max(rows, key=lambda row: row.alpha)
-    turn = rounded_down(
+    flip_at = rounded_down(
         crossing(lambda c: best_gamma(surest.alpha, c)[1] - speeds[best.draft], 0.001, 0.5)
     )
     return Claim(
@@ -131,43 +133,43 @@ def _balance() -> Claim:
         source=OPTIMIZATION,
         quote="The draft model should find a balance between model size (Ts) and acceptance "
         "probability (P) to get high speed ups",
-        verdict=judged([best is not quickest, best is not surest]),
-        finding=f"Leviathan’s three drafts for translation: {quickest.draft} "
-        f"(α {quickest.alpha:.2f}, c {quickest.c:.2f}) {speeds[quickest.draft]:.3f} times by the "
-        f"formula, {best.draft} (α {best.alpha:.2f}, c {best.c:.2f}) {speeds[best.draft]:.3f}, "
-        f"{surest.draft} (α {surest.alpha:.2f}, c {surest.c:.2f}) {speeds[surest.draft]:.3f}. The "
-        f"best has neither the least c nor the highest α. Measured, {quickest.draft} was ahead "
-        f"({quickest.measured} against {best.measured}).",
-        flip=f"The draft with the highest α would match the best if its c were {turn:.3f} or less.",
+        verdict=verdict_for([best is not quickest, best is not surest]),
+        finding=f"Leviathan’s three drafts for translation, by the formula: {quickest.draft} "
+        f"(α {quickest.alpha:.2f}, c {quickest.c:.2f}) {speeds[quickest.draft]:.3f}×, "
+        f"{best.draft} (α {best.alpha:.2f}, c {best.c:.2f}) {speeds[best.draft]:.3f}×, "
+        f"{surest.draft} (α {surest.alpha:.2f}, c {surest.c:.2f}) {speeds[surest.draft]:.3f}×. "
+        f"The best has neither the lowest c nor the highest α. Measured, {quickest.draft} was "
+        f"ahead ({quickest.measured}× against {best.measured}×).",
+        flip=f"The draft with the highest α would match the best at c ≤ {flip_at:.3f}.",
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
         ),
-        chart=speed_chart("The highest α at the flip", alpha=surest.alpha, c=turn),
+        chart=speed_chart("The highest α at the flip", alpha=surest.alpha, c=flip_at),
     )
 
 
 def _small_n() -> Claim:
     slow = [best_gamma(alpha, c)[0] <= 10 for alpha in (0.3, 0.5, 0.7, 0.8) for c in (0.1, 0.3)]
     fast = best_gamma(0.95, 0.01)[0] > 10
-    turn = rounded_down(crossing(lambda c: best_gamma(0.9, c)[0] - 10.5, 0.001, 0.5))
+    flip_at = rounded_down(crossing(lambda c: best_gamma(0.9, c)[0] - 10.5, 0.001, 0.5))
     hidden = max(generation_speed(0.3, n, 0.5, 1.0) for n in range(1, 11))
     return Claim(
         id="small-n",
         source=OPTIMIZATION,
         quote="Optimal number of speculated tokens (N) stays small unless your draft model have "
         "both very high acceptance rate and very fast generation",
-        verdict=judged([*slow, fast]),
+        verdict=verdict_for([*slow, fast]),
         finding=f"The best γ is {best_gamma(0.7, 0.1)[0]} at α 0.70, c 0.10; "
         f"{best_gamma(0.9, 0.1)[0]} at α 0.90, c 0.10; {best_gamma(0.95, 0.01)[0]} at α 0.95, "
-        f"c 0.01. The project’s plot begins at N = 1 and so hides the answer 0: at α 0.30 and "
-        f"c 0.50 its best N gives {hidden:.4f} times, slower than not drafting.",
-        flip=f"At α 0.90 the best γ passes 10 from c = {turn:.3f} down.",
+        f"c 0.01. The project’s plot begins at N = 1, which hides the answer 0: at α 0.30 and "
+        f"c 0.50 its best N gives {hidden:.4f}×, slower than not drafting.",
+        flip=f"At α 0.90 the best γ exceeds 10 for c up to {flip_at:.3f}.",
         figures=(
             Figure(label="α 0.70, c 0.10", value=best_gamma(0.7, 0.1)[0], form=".0f"),
             Figure(label="α 0.95, c 0.01", value=best_gamma(0.95, 0.01)[0], form=".0f"),
             Figure(label="best N ≥ 1 at α 0.30, c 0.50", value=hidden, form=".4f", unit="×"),
         ),
-        chart=speed_chart("Speedup over γ at the flip", alpha=0.9, c=turn),
+        chart=speed_chart("Speedup over γ at the flip", alpha=0.9, c=flip_at),
         run="speed",
     )
 
@@ -178,7 +180,7 @@ def _one_probability() -> Claim:
     formula = expected_tokens(sticky.mean_alpha, gamma)
     exact = tokens_per_round(sticky, gamma)
     mixed = tokens_per_round(_sticky(0.0), gamma)
-    turn = rounded_up(
+    flip_at = rounded_up(
         crossing(lambda each: tokens_per_round(_sticky(each), gamma) - 0.95 * formula, 0, 0.99), 2
     )
     return Claim(
@@ -186,24 +188,24 @@ def _one_probability() -> Claim:
         source=OPTIMIZATION,
         quote="… the expected number of additional tokens that can be successfully speculated when "
         "attempting to speculate N tokens ahead, given an overall acceptance probability P.",
-        verdict=judged([abs(mixed - formula) < 1e-9, abs(exact - formula) < 0.01 * formula]),
-        finding=f"Right if every candidate has the same chance, whatever came before. In real text "
-        f"easy and hard stretches follow each other: with the same mean α of "
-        f"{sticky.mean_alpha:.2f} and neighbours correlated by 0.8, a round of γ 5 gives "
-        f"{exact:.4f} tokens, where the formula says {formula:.4f}.",
-        flip=f"It is 5 % too high from a correlation of {turn:.2f} on (chances 0.95 and 0.45, six "
-        "tenths easy).",
+        verdict=verdict_for([abs(mixed - formula) < 1e-9, abs(exact - formula) < 0.01 * formula]),
+        finding=f"Right if every candidate has the same acceptance probability, independently. In "
+        f"real text easy and hard stretches alternate: with the same mean α of "
+        f"{sticky.mean_alpha:.2f} and neighbours correlated by 0.8, a round of γ 5 emits "
+        f"{exact:.4f} tokens, where the formula gives {formula:.4f}.",
+        flip=f"It is 5 % too high from a correlation of {flip_at:.2f} (acceptance probabilities "
+        "0.95 and 0.45, 60 % easy).",
         figures=(
             Figure(label="formula", value=formula, form=".4f"),
             Figure(label="exact, correlated", value=exact, form=".4f"),
-            Figure(label="5 % off from", value=turn),
+            Figure(label="5 % off from", value=flip_at),
         ),
         chart=Chart(
             page="misleading",
-            label="Tokens a round over the correlation",
+            label="Tokens per round over the correlation",
             settings=(
                 ("misleading_tab", "Clusters"),
-                ("misleading_stickiness", turn),
+                ("misleading_stickiness", flip_at),
                 ("misleading_gamma", gamma),
             ),
         ),

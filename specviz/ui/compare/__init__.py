@@ -1,1 +1,1 @@
-"""The parts of the page Compare, and its charts."""
+"""Sections and charts of the Compare page."""

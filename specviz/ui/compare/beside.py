@@ -19,30 +19,30 @@ from specviz.player.side_by_side import (
     LEGEND,
     Row,
     beside_html,
+    distinct_labels,
     rows_beside,
     sentences,
-    told_apart,
 )
 from specviz.record.server_run import AnyTrace, ServerTrace
 from specviz.store import Library, RunRow
 from specviz.ui.compare.lanes import DOTS
-from specviz.ui.runs.table import called
+from specviz.ui.runs.table import row_label
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.ui.widgets.player import show_player
 
 BESIDE_LINK = "beside"
-HANDED_OVER = "runs for compare"  # session state: ids of runs that the page Runs hands over
+RUNS_HANDOVER = "runs for compare"  # session state: ids of runs that the page Runs hands over
 _SHOWN, _OPENED = "runs beside", "runs beside opened"
 FEWEST = 2
 
 
-class Beside:
-    """Runs of the library that have rounds, and what is drawn of them, made once."""
+class RunsBeside:
+    """Runs of the library that have rounds; their figures and race are built once."""
 
     def __init__(self, rows: Sequence[RunRow], traces: Sequence[AnyTrace]) -> None:
         self.rows, self.traces = tuple(rows), tuple(traces)
-        self.labels = told_apart([called(row) for row in rows])
+        self.labels = distinct_labels([row_label(row) for row in rows])
         self._figures: list[Metrics | None] = [
             None if isinstance(each, ServerTrace) else metrics(each) for each in traces
         ]
@@ -60,15 +60,15 @@ class Beside:
 
 
 def linked_runs() -> tuple[str, ...]:
-    """The runs of the link; without any, those that were handed over or shown last."""
-    handed: list[str] | None = st.session_state.pop(HANDED_OVER, None)
+    """Return the runs of the link, else those handed over by another page or shown last."""
+    handed: list[str] | None = st.session_state.pop(RUNS_HANDOVER, None)
     ids = st.query_params.get_all(BESIDE_LINK) or handed or st.session_state.get(_SHOWN, ())
     found = st.session_state[_SHOWN] = tuple(dict.fromkeys(ids))
     return found
 
 
 def show_beside(ids: Sequence[str]) -> None:
-    """The tab; an error of the library is shown in it."""
+    """Draw the tab; show an error of the library in it."""
     try:
         _show(the_library(), ids)
     except SpecvizError as error:
@@ -79,28 +79,28 @@ def _show(library: Library, ids: Sequence[str]) -> None:
     if st.query_params.get_all(BESIDE_LINK) != list(ids):
         st.query_params[BESIDE_LINK] = list(ids)
     found, left_out = _opened(library, ids)
-    for words in left_out:
-        st.warning(as_text(words))
+    for sentence in left_out:
+        st.warning(as_text(sentence))
     if len(found.rows) < FEWEST:
         st.info(
-            f"Here stand {FEWEST} to {MOST_LANES} kept runs, of specviz and of other engines, as "
-            "each was timed. Choose them on Runs and press Add to Compare."
+            f"This tab compares {FEWEST} to {MOST_LANES} kept runs, of specviz and of other "
+            "engines, as they were timed. Choose them on Runs and press Add to Compare."
         )
         st.page_link("pages/runs.py", label="Choose runs")
         return
     _show_found(found)
 
 
-def _show_found(found: Beside) -> None:
+def _show_found(found: RunsBeside) -> None:
     with st.container(border=True, key="beside_said", gap="small"):
-        for words in sentences(found.traces):
-            st.markdown(as_text(words))
-    st.markdown("#### The figures")
+        for sentence in sentences(found.traces):
+            st.markdown(as_text(sentence))
+    st.markdown("#### Figures")
     with st.container(key="compare_table_beside"):
         st.table(_frame(found), border="horizontal")
     st.caption(f":green-badge[measured] {as_text(LEGEND)}")
-    st.markdown("#### The race")
-    st.caption("All are on one clock, as they really ran. Choose a lane to see its text.")
+    st.markdown("#### Race")
+    st.caption("All lanes replay on one clock at their measured times. Choose a lane for its text.")
     show_player(found.race, key="compare_player_beside")
     with st.container(horizontal=True, vertical_alignment="center", key="beside_files"):
         st.download_button(
@@ -114,34 +114,34 @@ def _show_found(found: Beside) -> None:
             )
 
 
-def _frame(found: Beside) -> pd.DataFrame:
+def _frame(found: RunsBeside) -> pd.DataFrame:
     heads = [f"{dot} {as_text(each)}" for dot, each in zip(DOTS, found.labels, strict=False)]
     rows = {as_text(name): [as_text(each) for each in row] for name, row in found.figures}
     return pd.DataFrame.from_dict(rows, orient="index", columns=heads)
 
 
-def _opened(library: Library, ids: Sequence[str]) -> tuple[Beside, tuple[str, ...]]:
-    """The runs, and sentences of those that cannot stand here; remembered for the same ids."""
-    known: tuple[Sequence[str], Beside, tuple[str, ...]] | None = st.session_state.get(_OPENED)
+def _opened(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, ...]]:
+    """Return the runs, and why others are left out; cached for the same ids."""
+    known: tuple[Sequence[str], RunsBeside, tuple[str, ...]] | None = st.session_state.get(_OPENED)
     if known is None or known[0] != ids:
         with st.spinner("Opening the runs"):
             known = st.session_state[_OPENED] = ids, *_open(library, ids)
     return known[1:]
 
 
-def _open(library: Library, ids: Sequence[str]) -> tuple[Beside, tuple[str, ...]]:
+def _open(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, ...]]:
     found: list[tuple[RunRow, AnyTrace]] = []
-    told: list[str] = []
+    left_out: list[str] = []
     for run_id in ids[:MOST_LANES]:
         try:
             row, trace = library.row(run_id), library.open_any(run_id)
         except SpecvizError as error:
-            told.append(f"A run is left out. {error}")
+            left_out.append(f"A run is left out. {error}")
             continue
         if trace.rounds:
             found.append((row, trace))
         else:
-            told.append(f"{called(row)} is left out: it has no rounds.")
+            left_out.append(f"{row_label(row)} is left out: it has no rounds.")
     if len(ids) > MOST_LANES:
-        told.append(f"At most {MOST_LANES} runs stand side by side: the others are left out.")
-    return Beside([row for row, _ in found], [trace for _, trace in found]), tuple(told)
+        left_out.append(f"Only the first {MOST_LANES} runs are shown: the others are left out.")
+    return RunsBeside([row for row, _ in found], [trace for _, trace in found]), tuple(left_out)

@@ -1,7 +1,7 @@
 """Charts that compare lanes: acceptance, tokens, times, speedup, kinds of text.
 
-All is measured but the curves over gamma, which follow from the step costs and the acceptance of
-a lane. A lane has the same colour and symbol in every chart.
+All values are measured except the curves over gamma, which are computed from a lane's step costs
+and acceptance. A lane has the same colour and symbol in every chart.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from specviz.record.trace import Round, Trace
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up")
-_MOST_TIMES = 3  # the highest value: an interval that goes farther is cut off
+_MOST_TIMES = 3  # longer intervals are cut off at this multiple of the highest value
 _TIME = CATALOGUE["ms_a_token"]
 _PHASES = {"draft": COLOURS.draft, "verify": COLOURS.target, "other": COLOURS.muted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A measured value with its interval; the ends are None where it has none."""
+    """A measured value with its interval; the ends are None if there is none."""
 
     value: float
     low: float | None = None
@@ -36,7 +36,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRuns:
-    """All runs that were measured of a lane, and their figures."""
+    """All measured runs of a lane, and their figures."""
 
     label: str
     traces: tuple[Trace, ...]
@@ -54,26 +54,26 @@ class LaneRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindReadings:
-    """One kind of text, with one reading for every lane, or None."""
+    """One kind of text, with one reading (or None) per lane."""
 
     kind: str
     readings: tuple[Reading | None, ...]
 
 
 def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Accepted / tested by position, over all runs of a lane."""
+    """Draw accepted / tested by position, over all runs of a lane."""
     made = figure(x_title="position", y_title=CATALOGUE["alpha_observed"].axis)
     for index, lane in enumerate(lanes):
-        places, shares, counts = _by_place(lane.rounds)
+        positions, shares, counts = _by_position(lane.rounds)
         made.add_scatter(
-            x=places,
+            x=positions,
             y=shares,
             customdata=counts,
             name=lane.label,
             mode="lines+markers",
             line={"color": _colour(index)},
             marker={"symbol": _symbol(index), "size": 8},
-            hovertemplate=f"place %{{x}}: {PROBABILITY.hover()} of %{{customdata}} tested"
+            hovertemplate=f"position %{{x}}: {PROBABILITY.hover()} of %{{customdata}} tested"
             f"<extra>{lane.label}</extra>",
         )
     made.update_yaxes(range=[0, 1.03])
@@ -83,11 +83,11 @@ def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """How often a whole round gave 1, 2, … tokens, with a dashed line at the mean.
+    """Draw the distribution of tokens per whole round, with a dashed line at the mean.
 
     The mean is tau over all rounds of a lane; the table has the median of the runs' taus.
     """
-    made = figure(x_title="tokens a round", y_title="share of the rounds")
+    made = figure(x_title="tokens per round", y_title="share of the rounds")
     for index, lane in enumerate(lanes):
         counts = [len(entry.emitted) for entry in lane.whole_rounds]
         if not counts:
@@ -113,7 +113,7 @@ _PATTERNS = ("", "/", ".", "x")
 
 
 def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Milliseconds a token: drafting, verifying and the rest; below them the target alone."""
+    """Draw milliseconds per token: drafting, verifying and the rest; below, the target alone."""
     rows = [(lane.label, _phases(lane.whole_rounds)) for lane in lanes]
     rows = [row for row in rows if row[1]]
     made = figure(x_title=f"{_TIME.label},{_TIME.quantity.unit}", y_title="")
@@ -142,12 +142,12 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """The measured speedup of a lane as a point, and what would be expected at other gammas.
+    """Draw a lane's measured speedup as a point, and its expected speedup at other gammas.
 
-    The curve follows from the lane's step costs, with every candidate accepted with the mean
-    expected acceptance. Prompt lookup drafts as many as it finds, so it has no curve.
+    The curve uses the lane's step costs and accepts each candidate with the mean expected
+    acceptance. A lane without a fixed number of candidates, such as prompt lookup, has no curve.
     """
-    made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET)
+    made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
     heights = [1.0]  # of the target alone and the curves
     for index, lane in enumerate(lanes):
         curve = _expected_curve(lane)
@@ -172,7 +172,7 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) -> go.Figure:
-    """A figure over the kinds of text, with its interval, for every lane."""
+    """Draw a figure with its interval per kind of text and lane."""
     made = figure(x_title="", y_title=read.axis)
     for index, label in enumerate(labels):
         there = [(each.kind, each.readings[index]) for each in kinds]
@@ -186,9 +186,9 @@ def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) 
 
 
 def _height(readings: Sequence[Reading | None], heights: Sequence[float] = ()) -> float:
-    """The top of a chart that begins at 0: a very long interval may not press the rest flat.
+    """Return the top of a y axis that starts at 0, so that a long interval does not flatten it.
 
-    ``heights`` are other values that it draws.
+    ``heights`` are other values drawn in the chart.
     """
     known = [each for each in readings if each is not None]
     highest = max((*heights, *(each.value for each in known)), default=1.0)
@@ -228,17 +228,19 @@ def _add_readings(
     )
 
 
-def _by_place(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[int]]:
-    """The places that were tested, the acceptance at each, and how many were tested there."""
+def _by_position(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[int]]:
+    """Return the tested positions, the acceptance at each, and the number tested there."""
     deepest = max((entry.num_tested for entry in rounds), default=0)
-    tested = [sum(entry.num_tested > place for entry in rounds) for place in range(deepest)]
-    accepted = [sum(entry.num_accepted > place for entry in rounds) for place in range(deepest)]
+    tested = [sum(entry.num_tested > position for entry in rounds) for position in range(deepest)]
+    accepted = [
+        sum(entry.num_accepted > position for entry in rounds) for position in range(deepest)
+    ]
     shares = [part / whole for part, whole in zip(accepted, tested, strict=True)]
     return list(range(1, deepest + 1)), shares, tested
 
 
 def _phases(rounds: Sequence[Round]) -> dict[str, float]:
-    """Milliseconds a token by phase; empty without a whole round."""
+    """Return milliseconds per token by phase; empty without a whole round."""
     tokens = sum(len(entry.emitted) for entry in rounds)
     if not tokens:
         return {}
@@ -249,7 +251,7 @@ def _phases(rounds: Sequence[Round]) -> dict[str, float]:
 
 
 def _targets_alone(lanes: Sequence[LaneRuns]) -> dict[str, float]:
-    """Median milliseconds a token of the target alone, for every target that was used."""
+    """Return median milliseconds per token of the target alone, for each target used."""
     rates: dict[str, list[float]] = {}
     for lane in lanes:
         for trace, figures in zip(lane.traces, lane.figures, strict=True):

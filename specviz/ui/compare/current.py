@@ -1,6 +1,6 @@
-"""The comparison that a tab shows: which one it is, and how it is started, followed and stopped.
+"""The comparison that a browser tab shows, and how it is started, followed and stopped.
 
-It is the one that the tab started or was led to by a link, else the newest of the server.
+It is the one that the tab started or opened by a link, else the newest on the server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.errors import SpecvizError
 from specviz.figures.body_words import spec_words
 from specviz.ui.compare.settings import on_cluster
 from specviz.ui.session.background_jobs import (
-    WORK_LINK,
+    JOB_LINK,
     start_comparison,
     stop,
     the_job_queue,
@@ -30,18 +30,18 @@ from specviz.ui.widgets.plain_text import as_text, show_error
 
 JobName = Literal["prompt", "suite"]
 NAMES: tuple[JobName, ...] = ("prompt", "suite")
-_SHOWN = "comparisons shown"  # the ids of works, by name
-_OWN = "comparisons started"  # the ids of works that this tab started
+_SHOWN = "comparisons shown"  # session state: ids of jobs, by name
+_OWN = "comparisons started"  # session state: ids of jobs that this tab started
 _TICK = 0.25  # seconds
 
 
 def take_linked() -> JobName | None:
-    """Show the comparison that the link names; returns which tab of the page it belongs to."""
-    work = the_job_queue().find(st.query_params.pop(WORK_LINK, None))
-    if not isinstance(work, ComparisonJob):
+    """Show the comparison that the link names; return the name of its tab on the page."""
+    job = the_job_queue().find(st.query_params.pop(JOB_LINK, None))
+    if not isinstance(job, ComparisonJob):
         return None
-    st.session_state.setdefault(_SHOWN, {})[work.name] = work.id
-    return next((name for name in NAMES if name == work.name), None)
+    st.session_state.setdefault(_SHOWN, {})[job.name] = job.id
+    return next((name for name in NAMES if name == job.name), None)
 
 
 def shown_job(name: JobName) -> ComparisonJob | None:
@@ -51,78 +51,74 @@ def shown_job(name: JobName) -> ComparisonJob | None:
 
 
 def own_job_going() -> ComparisonJob | None:
-    """A comparison that this tab started, until it is over."""
+    """Return a comparison that this browser tab started and that has not ended."""
     own: set[str] = st.session_state.get(_OWN, set())
-    for work in the_job_queue().going:
-        if work.id in own and isinstance(work, ComparisonJob):
-            return work
+    for job in the_job_queue().going:
+        if job.id in own and isinstance(job, ComparisonJob):
+            return job
     return None
 
 
 def start(name: JobName, plan: Plan, *, fresh: bool) -> None:
-    work = start_comparison(name, plan, fresh=fresh, on_cluster=on_cluster())
-    st.session_state.setdefault(_SHOWN, {})[name] = work.id
-    st.session_state.setdefault(_OWN, set()).add(work.id)
+    job = start_comparison(name, plan, fresh=fresh, on_cluster=on_cluster())
+    st.session_state.setdefault(_SHOWN, {})[name] = job.id
+    st.session_state.setdefault(_OWN, set()).add(job.id)
 
 
 def show_buttons(name: JobName, label: str, plan: Callable[[], Plan]) -> None:
-    """Buttons to start, to cancel, and to measure again what was found from before."""
-    own, work = own_job_going(), shown_job(name)
+    """Draw buttons to start, to stop, and to repeat a comparison that reused kept runs."""
+    own, job = own_job_going(), shown_job(name)
     begin, again = f"compare_start_{name}", f"compare_again_{name}"
     with st.container(horizontal=True, vertical_alignment="center", key=f"compare_go_{name}"):
         if own is not None and own.name == name:
             st.button("Stop", key=f"compare_cancel_{name}", on_click=stop, args=(own,))
         elif own is not None:
-            st.caption("The other comparison is still under way. Only one runs at a time.")
+            st.caption("The other comparison is still running. Only one runs at a time.")
         else:
             press_button(label, key=begin, type="primary")
-            st.caption(_in_line() + _words_of(plan), width="stretch")
-        if work is not None and work.found and not work.going and own is None:
-            press_button("Measure all of it again", key=again, type="tertiary")
-    begun, afresh = take_press(begin), take_press(again)
-    if begun or afresh:
-        _start(name, plan, fresh=afresh)
+            st.caption(_queue_note() + _plan_text(plan), width="stretch")
+        if job is not None and job.found and not job.going and own is None:
+            press_button("Measure everything again", key=again, type="tertiary")
+    pressed, pressed_again = take_press(begin), take_press(again)
+    if pressed or pressed_again:
+        _start(name, plan, fresh=pressed_again)
 
 
-def _in_line() -> str:
-    return (
-        "Other runs are under way; this one would wait for its turn. "
-        if the_job_queue().going
-        else ""
-    )
+def _queue_note() -> str:
+    return "Other runs are in progress; this one would wait. " if the_job_queue().going else ""
 
 
-def _words_of(plan: Callable[[], Plan]) -> str:
-    """What a click would do; empty where the plan cannot be compared."""
+def _plan_text(make_plan: Callable[[], Plan]) -> str:
+    """Describe what a click would do; empty if the plan cannot be compared."""
     try:
-        wanted = plan()
+        plan = make_plan()
     except SpecvizError:
         return ""
-    count = len(wanted.lanes) * len(wanted.items) * wanted.repeats
-    prompts = "" if len(wanted.items) == 1 else f"{len(wanted.items)} prompts × "
-    repeats = f"{wanted.repeats} repeat{'' if wanted.repeats == 1 else 's'}"
-    length = wanted.lanes[0].config.max_new_tokens
-    pairs = as_text(" and ".join(dict.fromkeys(spec_words(lane.spec) for lane in wanted.lanes)))
+    count = len(plan.lanes) * len(plan.items) * plan.repeats
+    prompts = "" if len(plan.items) == 1 else f"{len(plan.items)} prompts × "
+    repeats = f"{plan.repeats} repeat{'' if plan.repeats == 1 else 's'}"
+    length = plan.lanes[0].config.max_new_tokens
+    pairs = as_text(" and ".join(dict.fromkeys(spec_words(lane.spec) for lane in plan.lanes)))
     return (
-        f"{count} runs of {length} tokens: {len(wanted.lanes)} lanes × {prompts}{repeats}. Lanes "
-        "take turns, and the target alone is timed on the same words before and after each run. "
+        f"{count} runs of {length} tokens: {len(plan.lanes)} lanes × {prompts}{repeats}. Lanes "
+        "take turns, and the target alone is timed on the same tokens before and after each run. "
         f"Loaded first if needed: {pairs}."
     )
 
 
 def _start(name: JobName, plan: Callable[[], Plan], *, fresh: bool) -> None:
-    """Begin a comparison; where it cannot begin, an error is shown here."""
+    """Start a comparison, or show why it cannot start."""
     try:
         start(name, plan(), fresh=fresh)
     except SpecvizError as error:
         show_error(error)
         return
-    st.rerun()  # the controls are disabled meanwhile
+    st.rerun()  # draws the controls disabled
 
 
 def offer_unfinished() -> None:
-    """Comparisons that were under way when the server ended, to be resumed or dismissed."""
-    going = {work.plan.key for work in the_job_queue().going if isinstance(work, ComparisonJob)}
+    """Offer to resume or dismiss comparisons that were running when the server ended."""
+    going = {job.plan.key for job in the_job_queue().going if isinstance(job, ComparisonJob)}
     for entry in remembered():
         plan = entry.plan
         name: JobName = "suite" if entry.name == "suite" else "prompt"
@@ -132,12 +128,12 @@ def offer_unfinished() -> None:
             horizontal=True, vertical_alignment="center", border=True, key=f"unfinished_{plan.key}"
         ):
             st.markdown(
-                f"“{as_text(' against '.join(plan.labels))}” was under way when the dashboard "
+                f"“{as_text(' against '.join(plan.labels))}” was running when the dashboard "
                 "ended. Its finished runs are kept.",
                 width="stretch",
             )
             st.button(
-                "Go on", key=f"go_on_{plan.key}", on_click=partial(start, name, plan, fresh=False)
+                "Resume", key=f"go_on_{plan.key}", on_click=partial(start, name, plan, fresh=False)
             )
             st.button(
                 "Dismiss", key=f"let_go_{plan.key}", type="tertiary", on_click=forget, args=(plan,)
@@ -145,84 +141,82 @@ def offer_unfinished() -> None:
 
 
 def follow(name: JobName, plan: Callable[[], Plan]) -> None:
-    """Show how far the comparison is, or how it ended.
+    """Show the progress of the comparison, or how it ended.
 
-    ``plan`` is what the controls ask for now: results of another plan are marked as such.
+    ``plan`` returns the plan of the current controls; results of another plan are marked.
     """
-    work = shown_job(name)
-    if work is None:
+    job = shown_job(name)
+    if job is None:
         return
-    if work.going:
-        _show_progress(work, name)
+    if job.going:
+        _show_progress(job, name)
     else:
-        _show_end(work)
-        _tell_stale(work, plan)
-    if work.unkept is not None:
-        st.warning(f"These runs are not kept in the library. {as_text(work.unkept)}")
+        _show_end(job)
+        _show_stale_note(job, plan)
+    if job.unkept is not None:
+        st.warning(f"These runs are not kept in the library. {as_text(job.unkept)}")
 
 
-def _show_progress(work: ComparisonJob, name: JobName) -> None:
+def _show_progress(job: ComparisonJob, name: JobName) -> None:
     @st.fragment(run_every=_TICK)
     def progress() -> None:
         this_tab()
-        if not work.going:
-            st.rerun()  # drawing again stops, and the results are shown
-        done, planned = work.progress
-        words = f"{done} of {planned} runs{_time_left(work)}. Now {as_text(work.doing)}."
+        if not job.going:
+            st.rerun()  # ends the fragment's updates and shows the results
+        done, planned = job.progress
+        text = f"{done} of {planned} runs{_time_left(job)}. Now {as_text(job.doing)}."
         with st.container(key=f"compare_progress_{name}"):
-            st.progress(done / planned, text=f":small[{words}]")
+            st.progress(done / planned, text=f":small[{text}]")
         st.caption(
-            f"{_blocks(work)}{_found(work)}Finished runs are kept. The comparison goes on when "
-            "this page is left or closed."
+            f"{_blocks(job)}{_reused(job)}Finished runs are kept. The comparison continues when "
+            "you leave or close this page."
         )
 
     progress()
 
 
-def _time_left(work: ComparisonJob) -> str:
-    left = work.seconds_left
+def _time_left(job: ComparisonJob) -> str:
+    left = job.seconds_left
     if left is None:
         return ""
     return f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
 
 
-def _show_end(work: ComparisonJob) -> None:
-    done, planned = work.progress
-    if work.error is not None:
-        show_error(work.error)
+def _show_end(job: ComparisonJob) -> None:
+    done, planned = job.progress
+    if job.error is not None:
+        show_error(job.error)
     if 0 < done < planned:
-        kept = ", which are kept. Start again to make only the others." if not work.unkept else "."
+        kept = ", which are kept. Start again to make the others." if not job.unkept else "."
         st.info(f"Ended after {done} of {planned} runs{kept}")
-    elif done < planned and work.error is None:
+    elif done < planned and job.error is None:
         st.info("Ended before the first run.")
-    elif work.found or work.changed:
-        st.caption(_found(work))
+    elif job.found or job.changed:
+        st.caption(_reused(job))
 
 
-def _tell_stale(work: ComparisonJob, plan: Callable[[], Plan]) -> None:
+def _show_stale_note(job: ComparisonJob, plan: Callable[[], Plan]) -> None:
     try:
-        same = replace(plan(), order=work.plan.order) == work.plan
+        same = replace(plan(), order=job.plan.order) == job.plan
     except SpecvizError:
         same = False
     if not same:
-        st.caption("The settings have changed since. These results are of the settings before.")
+        st.caption("The settings have changed. These results are for the previous settings.")
 
 
-def _blocks(work: ComparisonJob) -> str:
-    if not work.blocks:
+def _blocks(job: ComparisonJob) -> str:
+    if not job.blocks:
         return ""
-    order = ", then ".join(as_text(each) for each in work.blocks)
-    return (
-        f"The pairs do not fit into memory together, so they are run one after the other: {order}. "
-    )
+    order = ", then ".join(as_text(each) for each in job.blocks)
+    return f"The pairs do not fit into memory together, so they run one after the other: {order}. "
 
 
-def _found(work: ComparisonJob) -> str:
-    if work.changed:
+def _reused(job: ComparisonJob) -> str:
+    if job.changed:
         return (
-            "Kept runs of these settings were made with other models or versions, or on another "
-            "machine, so all lanes are measured anew. "
+            "Kept runs with these settings were made with other models or versions, or on another "
+            "machine, so all lanes are measured again. "
         )
-    if not work.found:
+    if not job.found:
         return ""
-    return f"{work.found} of the runs were kept from before and are not made again. "
+    return f"{job.found} of the runs were already kept and are reused. "

@@ -1,7 +1,7 @@
-"""The lanes of the Compare page as cards, and the link that holds them.
+"""The lanes of the Compare page as cards, and the link that contains them.
 
-A lane stands in the link as ``lane=gamma=2,temperature=0.7``; what is left out has its default.
-A link loads no pair by itself: that takes a click.
+The link writes a lane as ``lane=gamma=2,temperature=0.7``; settings left out have their defaults.
+Opening a link loads no pair: that takes a click.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.record.shapes import shape_text
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import BODY_LABELS, offered
-from specviz.ui.widgets.method_boxes import WAY, WayBoxes, method_of, with_method
+from specviz.ui.widgets.method_boxes import METHOD_SETTINGS, MethodBoxes, method_of, with_method
 from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
 from specviz.ui.widgets.plain_text import as_text
 
-TAKEN = "compare_lanes"  # session state: lanes that another page hands over, as text
+LANES_HANDOVER = "compare_lanes"  # session state: lanes that another page hands over, as text
 DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # the symbols of the charts
 _KEY = "compare cards"
 _LINK = "lane"
@@ -50,10 +50,10 @@ _NEXT_LANES = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
 
 @dataclass(slots=True)
 class Card:
-    """One lane. Its number is in the keys of its widgets and is never given to another.
+    """One lane. Its number is part of its widgets' keys and is never reused.
 
-    ``first`` is the lane with which its widgets began, when the page was last opened: what is in a
-    closed popover is drawn in the browser later, and then begins with the widget's own first value.
+    ``first`` is the lane when the page was last opened. It provides the widgets' initial values: a
+    closed popover is drawn in the browser later, and its widgets then start with those.
     """
 
     number: int
@@ -67,21 +67,19 @@ class Card:
         return f"compare_{self.number}_{name}"
 
     def open(self) -> None:
-        """Before its widgets are drawn."""
+        """Update ``first`` if the page was just opened; call before the widgets are drawn."""
         if self.key("gamma") not in st.session_state:
             self.first = self.lane
 
 
 @dataclass(slots=True)
 class Cards:
-    """The lanes of this session: from the link, from another page, or the two to begin with."""
+    """The lanes of this session: from the link, from another page, or the two defaults."""
 
     cards: list[Card] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    changed: list[str] = field(
-        default_factory=list
-    )  # settings that had to change to fit the controls, in sentences
-    shown: PairSpec | None = None  # what the boxes of the pair named last time
+    changed: list[str] = field(default_factory=list)  # settings clipped to their controls
+    shown: PairSpec | None = None  # the pair in the boxes at the last redraw
     _count: int = 0
 
     @property
@@ -89,7 +87,7 @@ class Cards:
         return tuple(card.lane for card in self.cards)
 
     def take(self, texts: Sequence[str], spec: PairSpec) -> None:
-        """Replaces the lanes; a text that is no lane is left out, and ``refused`` says why."""
+        """Replace the lanes; invalid ones are left out and explained in ``refused``."""
         self.cards, self.refused, self.changed = [], [], []
         for text in texts[:MAX_LANES]:
             try:
@@ -98,7 +96,7 @@ class Cards:
             except SpecvizError as error:
                 self.refused.append(str(error))
             else:
-                self.add(self._reachable(lane))
+                self.add(self._clipped(lane))
         if len(texts) > MAX_LANES:
             self.refused.append(f"At most {MAX_LANES} lanes: the others are left out.")
         while len(self.cards) < MIN_LANES:
@@ -110,14 +108,15 @@ class Cards:
         self.cards.append(Card(number=self._count, lane=replace(lane, config=config)))
 
     def add_spare(self, spec: PairSpec) -> None:
-        """Adds a lane unlike the present ones."""
-        there = {(each.spec, each.config) for each in self.lanes}
+        """Add a lane that differs from the present ones."""
+        present = {(each.spec, each.config) for each in self.lanes}
         spare = _FIRST if len(self.cards) < MIN_LANES else _NEXT_LANES
         lanes = [Lane(spec=spec, config=config) for config in spare]
-        self.add(next((each for each in lanes if (each.spec, each.config) not in there), lanes[0]))
+        new = (each for each in lanes if (each.spec, each.config) not in present)
+        self.add(next(new, lanes[0]))
 
     def follow(self, spec: PairSpec) -> None:
-        """Lanes of the pair that the boxes named before change to the one that they name now."""
+        """Move lanes of the pair that the boxes showed before to the one that they show now."""
         before, self.shown = self.shown, spec
         for card in self.cards:
             if before not in (None, spec) and card.lane.spec == before:
@@ -128,14 +127,14 @@ class Cards:
                 for name in ("pair", *BODY_BOXES):
                     st.session_state.pop(card.key(name), None)
 
-    def _reachable(self, lane: Lane) -> Lane:
-        """The lane with its settings moved into the range of the controls; ``changed`` tells."""
+    def _clipped(self, lane: Lane) -> Lane:
+        """Return the lane with its settings clipped to the controls; ``changed`` lists them."""
         ends: dict[str, Any] = {
             name: COMPARED[name].nearest(getattr(lane.config, name)) for name in _CLAMPED
         }
         self.changed += [
             f"Lane {len(self.cards) + 1}: {name.replace('_', '-')} "
-            f"{getattr(lane.config, name):g} is out of range here, so it was set to {end:g}."
+            f"{getattr(lane.config, name):g} is out of range and was set to {end:g}."
             for name, end in ends.items()
             if end != getattr(lane.config, name)
         ]
@@ -150,9 +149,9 @@ def _default(name: str) -> Any:
 
 
 def session_cards(spec: PairSpec) -> Cards:
-    """The session's lanes; ``spec`` is the pair that the page shows."""
+    """Return the session's lanes; ``spec`` is the pair that the page shows."""
     cards: Cards = st.session_state.setdefault(_KEY, Cards())
-    taken = st.session_state.pop(TAKEN, None)
+    taken = st.session_state.pop(LANES_HANDOVER, None)
     if not cards.cards or taken:
         cards.take(taken or st.query_params.get_all(_LINK), spec)
     cards.follow(spec)
@@ -160,7 +159,7 @@ def session_cards(spec: PairSpec) -> Cards:
 
 
 def lane_text(lane: Lane) -> str:
-    """A lane as the link and the command line write it: without what has its default."""
+    """Return a lane as in links and on the command line, without default settings."""
     spec, config = lane.spec, lane.config
     named = {"pair": spec.name} if spec.embedded else {"target": spec.target, "draft": spec.draft}
     parts = [f"{key}={escaped(value)}" for key, value in named.items() if value]
@@ -172,7 +171,7 @@ def lane_text(lane: Lane) -> str:
         for each in fields(config)
         if each.name not in SHARED and getattr(config, each.name) != each.default
     ]
-    if name := _nameable(lane.name):
+    if name := _printable(lane.name):
         parts.append(f"name={escaped(name)}")
     return ",".join(parts) or f"gamma={config.gamma}"
 
@@ -187,11 +186,11 @@ def _written(value: Any) -> object:
 
 
 def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...]:
-    """Draw a card for every lane, read them, and put them into the link."""
-    for words in cards.refused:
-        st.warning(f"A lane of the link was left out. {as_text(words)}")
-    for words in cards.changed:
-        st.info(as_text(words))
+    """Draw a card per lane, read the lanes, and put them into the link."""
+    for reason in cards.refused:
+        st.warning(f"A lane of the link was left out. {as_text(reason)}")
+    for change in cards.changed:
+        st.info(as_text(change))
     columns = st.columns(len(cards.cards), gap="small")
     heads = [
         _draw_card(column, card, spec, busy)
@@ -206,7 +205,7 @@ def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...
 
 
 def _draw_card(column: DeltaGenerator, card: Card, spec: PairSpec, busy: bool) -> DeltaGenerator:
-    """Draw and read a lane; returns a place for its label, which depends on all lanes."""
+    """Draw and read a lane; return a container for its label, which depends on all lanes."""
     with column, st.container(border=True, key=f"compare_card_{card.number}", gap="small"):
         head = st.container(horizontal=True, vertical_alignment="center")
         card.lane = _choose_lane(card, spec, busy)
@@ -241,38 +240,38 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     low, high = COMPARED["gamma"].whole_ends
     changed: dict[str, Any] = {
         "gamma": st.slider(
-            "Candidates a round, γ", low, max(high, first.gamma), first.gamma,
+            "Candidates per round, γ", low, max(high, first.gamma), first.gamma,
             key=card.key("gamma"), disabled=busy,
         ),
-        "temperature": _typed(st.slider(
+        "temperature": _rounded(st.slider(
             "Temperature", *COMPARED["temperature"].ends, first.temperature, 0.05,
             key=card.key("temperature"), disabled=busy,
         )),
     }  # fmt: skip
     with st.popover("Pair and more", width="stretch", key=f"compare_more_{card.number}"):
         chosen = _choose_pair(card, spec, busy)
-        sampling, way = _choose_more(card, chosen, busy)
+        sampling, method = _choose_more(card, chosen, busy)
         name = st.text_input(
             "Name", card.first.name, MAX_NAME, key=card.key("name"), disabled=busy,
             placeholder="optional",
         )  # fmt: skip
-    asked = (*changed, *sampling, *WAY, "forks")
+    asked = (*changed, *sampling, *METHOD_SETTINGS, "forks")
     kept = {e.name: getattr(config, e.name) for e in fields(config) if e.name not in asked}
-    made = with_method(kept | changed | sampling, way)
-    if replace(config, forks=()) == made:  # in another run it has nothing to overrule
+    made = with_method(kept | changed | sampling, method)
+    if replace(config, forks=()) == made:  # forks belong to the draws of exactly this run
         made = replace(made, forks=config.forks)
-    return Lane(spec=chosen, config=made, name=_nameable(name or ""))
+    return Lane(spec=chosen, config=made, name=_printable(name or ""))
 
 
-def _nameable(text: str) -> str:
-    """The text without the characters that a lane's name may not have."""
+def _printable(text: str) -> str:
+    """Return the text without characters that a lane's name must not contain."""
     return "".join(each for each in text if each.isprintable()).strip()
 
 
 def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
     known = [PairSpec(target=each.target, draft=each.draft) for each in known_pairs()]
-    own = card.first.spec.as_it_is
-    options = list(dict.fromkeys([PairSpec(), spec.as_it_is, own, *known]))
+    own = card.first.spec.without_bodies
+    options = list(dict.fromkeys([PairSpec(), spec.without_bodies, own, *known]))
     pair = st.selectbox(
         "Pair", options, options.index(own), key=card.key("pair"), format_func=spec_words,
         disabled=busy,
@@ -299,7 +298,7 @@ def _choose_body(
 
 
 def _choose_more(card: Card, spec: PairSpec, busy: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Sampling, and the way of speculating."""
+    """Draw and read the sampling settings and the method."""
     config = card.first.config
     top_k = st.number_input(
         "Top-k (0 is off)", *COMPARED["top_k"].whole_ends, config.top_k, key=card.key("top_k"),
@@ -312,12 +311,12 @@ def _choose_more(card: Card, spec: PairSpec, busy: bool) -> tuple[dict[str, Any]
     drafters, first = methods_for(has_draft=spec.has_draft), method_of(config)
     if config.draft_method.needs_draft and not spec.has_draft:
         first["drafter"] = drafters[0]
-    boxes = WayBoxes(
+    boxes = MethodBoxes(
         drafters=drafters, ends=COMPARED, options={"disabled": busy}, key=card.key, first=first
     )
-    return {"top_k": int(top_k), "top_p": _typed(top_p)}, boxes.choose()
+    return {"top_k": int(top_k), "top_p": _rounded(top_p)}, boxes.choose()
 
 
-def _typed(value: float) -> float:
-    """Rounded: a slider's steps add up to 0.15000000000000002."""
+def _rounded(value: float) -> float:
+    """Round a slider's value: its steps add up to 0.15000000000000002."""
     return round(value, 6)

@@ -1,6 +1,6 @@
-"""The results of a comparison: verdict, table, kinds of text, race, charts, downloads.
+"""Results of a comparison: verdict, table, kinds of text, race, charts, downloads.
 
-The same for one prompt and for many; ``name`` keeps the widgets of two results on one page apart.
+For one prompt or many; ``name`` makes the widget keys of several results on one page unique.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _KEY = "compare findings"
 
 
 class Findings:
-    """A comparison and what is drawn of it; race and charts are made once, when first asked for."""
+    """A comparison with its race and charts, which are built on first use."""
 
     def __init__(self, comparison: Comparison, measured: Sequence[LaneRun]) -> None:
         self.comparison, self.measured = comparison, tuple(measured)
@@ -59,7 +59,7 @@ class Findings:
         self._races: dict[int, dict[str, object]] = {}
         self.lanes = [
             LaneRuns(
-                label=lane.label.replace("<", "‹"),  # plotly would read it as markup
+                label=lane.label.replace("<", "‹"),  # plotly renders markup
                 traces=tuple(run.trace for run in measured if run.job.lane == index),
                 figures=tuple(run.figures for run in measured if run.job.lane == index),
                 speedup=_reading(lane.speedup_ratio),
@@ -101,14 +101,14 @@ class Findings:
         return comparison_html(self.comparison, self.measured, item=item)
 
 
-def findings_of(name: str, work: ComparisonJob) -> Findings | None:
-    """None until every lane has a run."""
-    comparison = work.comparison
+def findings_of(name: str, job: ComparisonJob) -> Findings | None:
+    """Return the findings of a comparison, or None until every lane has a run."""
+    comparison = job.comparison
     if comparison is None:
         return None
     kept: dict[str, Findings] = st.session_state.setdefault(_KEY, {})
     if name not in kept or kept[name].comparison is not comparison:
-        kept[name] = Findings(comparison, work.measured)
+        kept[name] = Findings(comparison, job.measured)
     return kept[name]
 
 
@@ -121,11 +121,11 @@ def show_results(found: Findings, name: str) -> None:
     _show_files(found, name, item)
 
 
-# The parts
+# Sections
 
 
 def _show_verdict(found: Findings, name: str) -> None:
-    """The verdict, its notes, and what it rests on."""
+    """Show the verdict, its notes, and what it is based on."""
     comparison = found.comparison
     notes = comparison.verdict.notes
     text = comparison.verdict.text.removesuffix(" ".join(notes)).strip()
@@ -135,19 +135,19 @@ def _show_verdict(found: Findings, name: str) -> None:
             st.markdown(as_text(rest))
         for note in notes:
             st.caption(f"▲ {as_text(note)}")
-        for words in body_facts(comparison, found.measured):
-            st.caption(as_text(words))
+        for fact in body_facts(comparison, found.measured):
+            st.caption(as_text(fact))
         st.caption(f":green-badge[measured] {as_text(basis(comparison))}")
 
 
 def _show_race(found: Findings, name: str) -> int | None:
-    """Returns the number of the prompt; None where no prompt has a run of every lane."""
+    """Show the race; return the index of its prompt, or None if no prompt has all lanes' runs."""
     if not found.raced:
         return None
-    st.markdown("#### The race")
+    st.markdown("#### Race")
     st.caption(
-        "For each lane, the run whose rate is nearest the lane's median on this prompt. All are on "
-        "one clock, as they really ran. Choose a lane to see its text and its verdicts."
+        "For each lane, the run whose rate is nearest the lane's median on this prompt. All lanes "
+        "replay on one clock at their measured times. Choose a lane for its text and verdicts."
     )
     item = found.raced[0]
     if len(found.comparison.plan.items) > 1:
@@ -173,7 +173,7 @@ def _show_table(found: Findings, name: str) -> None:
         row.name: [*(_cell(text) for text in marked(row)), _cell(row.target or UNKNOWN)]
         for row in rows_of(comparison)
     }
-    st.markdown("#### The figures")
+    st.markdown("#### Figures")
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=[*labels, "target alone"])
     if not has_one_target(comparison):
         frame = frame[labels]
@@ -183,16 +183,16 @@ def _show_table(found: Findings, name: str) -> None:
 
 
 def _show_charts(found: Findings, name: str) -> None:
-    """In rows of two, so that the charts of a row begin at one height."""
+    """Show the charts in rows of two, so that those of a row are aligned."""
     st.markdown("#### Where the difference comes from")
     notes = {
-        "gamma": "Points: the measured speedup with its interval, which may end beyond the chart. "
-        "Dotted: what the lane's step costs and acceptance would give at other γ.",
-        "times": "Where the time of a token goes, in the lanes and in the target alone, which was "
-        "timed on the same words.",
+        "gamma": "Points: measured speedups with intervals, which may end outside the chart. "
+        "Dotted: expected speedup at other γ, from the lane's step costs and acceptance.",
+        "times": "Time per token by phase, for the lanes and for the target alone, timed on the "
+        "same tokens.",
         "places": "Share of tested candidates accepted, by position; all runs of a lane.",
-        "tokens": "How often a round gave so many tokens. Dashed: the mean, which is τ over all "
-        "rounds of a lane; the table has the median over its runs.",
+        "tokens": "Distribution of tokens per round. Dashed: the mean, τ over all rounds of a "
+        "lane; the table has the median over its runs.",
     }
     charts = list(zip(notes, found.charts, strict=True))
     for row in (charts[:2], charts[2:]):
@@ -207,20 +207,20 @@ def _show_kinds(found: Findings, name: str) -> None:
         return
     st.markdown("#### By kind of text")
     if not comparison.kinds:
-        st.caption("All prompts are of one kind, so there are no kinds to compare.")
+        st.caption("All prompts are of one kind, so there is nothing to compare.")
         return
-    words = kinds_with_intervals(comparison.kinds)
+    intervals = kinds_with_intervals(comparison.kinds)
     heads = (
-        "Speedup by kind of text; an interval may end beyond the chart.",
+        "Speedup by kind of text; an interval may end outside the chart.",
         "Expected acceptance by kind of text.",
     )
     columns = st.columns(2, gap="medium")
     sorts = ("kind_speeds", "kind_alphas")
     for column, head, chart, sort in zip(columns, heads, found.kind_charts, sorts, strict=True):
         with column:
-            show_chart(chart, f"{head} {words}", "measured", key=f"compare_{sort}_{name}")
+            show_chart(chart, f"{head} {intervals}", "measured", key=f"compare_{sort}_{name}")
     st.table(_kinds_frame(found), border="horizontal")
-    st.caption(f":green-badge[measured] In brackets the number of prompts. {words}")
+    st.caption(f":green-badge[measured] Number of prompts in brackets. {intervals}")
 
 
 def _show_files(found: Findings, name: str, item: int | None) -> None:
@@ -243,9 +243,9 @@ def _show_files(found: Findings, name: str, item: int | None) -> None:
 
 
 def _cell(text: str) -> str:
-    """An interval is not broken at its dash."""
-    whole = text.replace("–", "\u2060–\u2060") if text != UNKNOWN else text
-    return f"**{whole}**" if text.endswith(BEST) else whole
+    """Format a table cell; an interval must not wrap at its dash."""
+    unbroken = text.replace("–", "\u2060–\u2060") if text != UNKNOWN else text
+    return f"**{unbroken}**" if text.endswith(BEST) else unbroken
 
 
 def _reading(found: Ratio | None) -> Reading | None:
@@ -267,7 +267,7 @@ def _readings(kinds: Sequence[KindResult], name: str) -> list[KindReadings]:
 def _kinds_frame(found: Findings) -> pd.DataFrame:
     rows = {
         as_text(f"{each.kind or NO_KIND} ({each.num_prompts})"): [
-            _cell(_kind_words(lane)) for lane in each.lanes
+            _cell(_kind_text(lane)) for lane in each.lanes
         ]
         for each in found.comparison.kinds
     }
@@ -275,11 +275,11 @@ def _kinds_frame(found: Findings) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def _kind_words(lane: KindLane) -> str:
+def _kind_text(lane: KindLane) -> str:
     speed, alpha = CATALOGUE["speedup_observed"], CATALOGUE["alpha_expected"]
-    words = [f"**{spread_text(speed, lane.speedup_ratio)}**"] if lane.speedup_ratio else []
-    words += [f"{alpha.label} {spread_text(alpha, lane.expected)}"] if lane.expected else []
-    return ", ".join(words) or UNKNOWN
+    parts = [f"**{spread_text(speed, lane.speedup_ratio)}**"] if lane.speedup_ratio else []
+    parts += [f"{alpha.label} {spread_text(alpha, lane.expected)}"] if lane.expected else []
+    return ", ".join(parts) or UNKNOWN
 
 
 def first_sentence(text: str) -> str:
@@ -288,17 +288,17 @@ def first_sentence(text: str) -> str:
 
 
 def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
-    """What the intervals of the kinds of text are over; one sentence where they are all alike."""
+    """Describe the sampling unit of the kinds' intervals, grouped where kinds differ."""
     groups: dict[str, list[str]] = {}
     for each in kinds:
-        groups.setdefault(_of_kind(each), []).append(as_text(each.kind or NO_KIND))
+        groups.setdefault(_interval_text(each), []).append(as_text(each.kind or NO_KIND))
     if len(groups) == 1:
         return f"{next(iter(groups)).capitalize()}."
-    told = (f"{words} for {', '.join(names)}" for words, names in sorted(groups.items()))
-    return f"{'; '.join(told).capitalize()}."
+    parts = (f"{text} for {', '.join(names)}" for text, names in sorted(groups.items()))
+    return f"{'; '.join(parts).capitalize()}."
 
 
-def _of_kind(kind: KindResult) -> str:
+def _interval_text(kind: KindResult) -> str:
     units = interval_units(
         ratio for lane in kind.lanes for ratio in (lane.speedup_ratio, lane.expected)
     )

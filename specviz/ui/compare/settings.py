@@ -1,4 +1,4 @@
-"""What all lanes of a comparison share: the prompt or the suite, seed, length, repeats."""
+"""Settings that all lanes of a comparison share: prompt or suite, seed, length, repeats."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PRESETS, _FILE = "The presets", "A file of mine"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What the sidebar says."""
+    """The settings in the sidebar."""
 
     prompt: str
     kind: str | None
@@ -39,7 +39,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """The prompts to compare by kind, or why there are none."""
+    """The prompts to compare by kind, or the error why there are none."""
 
     items: tuple[SuiteItem, ...] = ()
     repeats: int = 1
@@ -50,20 +50,20 @@ def choose_shared() -> Shared:
     """Draw the controls and read them."""
     prompt = _PROMPT.choose()
     length = st.slider(
-        "Length, tokens", *_LENGTH.whole_ends, 64, 8, key=_returning("compare_length"),
+        "Length, tokens", *_LENGTH.whole_ends, 64, 8, key=_restored("compare_length"),
         bind=_LINKED,
     )  # fmt: skip
     repeats = st.slider(
-        "Repeats", 1, _MOST_REPEATS, 5, key=_returning("compare_repeats"), bind=_LINKED,
-        help="Every repeat has another seed, the same for all lanes. An interval takes at least "
+        "Repeats", 1, _MOST_REPEATS, 5, key=_restored("compare_repeats"), bind=_LINKED,
+        help="Each repeat has its own seed, the same for all lanes. An interval needs at least "
             "two.",
     )  # fmt: skip
     seed = st.number_input(
-        "First seed", *_SEED.whole_ends, 0, key=_returning("compare_seed"), bind=_LINKED
+        "First seed", *_SEED.whole_ends, 0, key=_restored("compare_seed"), bind=_LINKED
     )
     ignore_eos = st.toggle(
-        "Go on after the text has ended", True, key=_returning("compare_ignore_eos"),
-        bind=_LINKED, help="All runs then have the same length.",
+        "Continue after the end of the text", True, key=_restored("compare_ignore_eos"),
+        bind=_LINKED, help="Ignores the EOS token, so that all runs have the same length.",
     )  # fmt: skip
     _choose_where()
     shared = Shared(
@@ -79,7 +79,7 @@ def choose_shared() -> Shared:
 
 
 def _choose_where() -> None:
-    chosen = choose_cluster(_returning(_ON_CLUSTER), "Makes the runs")
+    chosen = choose_cluster(_restored(_ON_CLUSTER), "Makes the runs")
     st.session_state.setdefault(_KEPT, {})[_ON_CLUSTER] = chosen
 
 
@@ -88,7 +88,7 @@ def on_cluster() -> bool:
 
 
 def choose_suite() -> Suite:
-    """The presets, or the prompts of a file; an error of the file is returned, not raised."""
+    """Return the presets or the prompts of a file; an error of the file is returned, not raised."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         source = st.segmented_control(
             "Prompts", [_PRESETS, _FILE], default=_PRESETS, key="compare_suite_source"
@@ -104,7 +104,7 @@ def choose_suite() -> Suite:
 
 
 def take_settings(plan: Plan) -> None:
-    """Set the controls, before they are drawn, to what the plan's lanes share."""
+    """Set the controls to the settings that the plan's lanes share; call before they are drawn."""
     state, config = st.session_state, plan.lanes[0].config
     repeats = min(plan.repeats, _MOST_REPEATS)
     state["compare_length"] = int(_LENGTH.nearest(config.max_new_tokens))
@@ -118,39 +118,43 @@ def take_settings(plan: Plan) -> None:
         state["compare_suite_repeats"] = repeats
 
 
-def beyond_controls(plan: Plan) -> tuple[str, ...]:
-    """What ``take_settings`` cannot take over, in sentences."""
-    config, told = plan.lanes[0].config, list[str]()
+def unsupported_by_controls(plan: Plan) -> tuple[str, ...]:
+    """Describe the settings that ``take_settings`` cannot apply, in sentences."""
+    config, found = plan.lanes[0].config, list[str]()
     if config.max_new_tokens not in _LENGTH:
-        told.append(f"Its length is out of range here: this page has {_LENGTH} tokens.")
+        found.append(f"Its length is out of range: this page allows {_LENGTH} tokens.")
     if plan.repeats > _MOST_REPEATS:
-        told.append(f"It has more repeats than the {_MOST_REPEATS} that this page allows.")
+        found.append(f"It has more than the {_MOST_REPEATS} repeats that this page allows.")
     if config.stop or config.chat != RunConfig().chat:
-        told.append("Its stop words or its chat template cannot be set on this page.")
+        found.append("Its stop strings or chat template cannot be set on this page.")
     if len(plan.items) > 1 and plan.items != preset_suite():
-        told.append("Its prompts came from a file: choose that file again.")
-    return tuple(told)
+        found.append("Its prompts came from a file; choose that file again.")
+    return tuple(found)
 
 
 def plan_of(
     lanes: Sequence[Lane], items: Sequence[SuiteItem], shared: Shared, repeats: int
 ) -> Plan:
-    """Raises SpecvizError for what cannot be compared."""
+    """Return the plan of these lanes and prompts.
+
+    Raises:
+        SpecvizError: There are no prompts, one is empty, or the lanes cannot be compared.
+    """
     if not items:
-        raise ConfigError("There are no prompts.", remedy="Choose a file, or the presets.")
+        raise ConfigError("There are no prompts.", remedy="Choose a file or the presets.")
     if not all(item.prompt.strip() for item in items):
         which = "The prompt" if len(items) == 1 else "A prompt"
-        raise ConfigError(f"{which} is empty.", remedy="Write a few words, or choose a preset.")
+        raise ConfigError(f"{which} is empty.", remedy="Write a few words or choose a preset.")
     common: dict[str, Any] = {
         "seed": shared.seed,
         "max_new_tokens": shared.length,
         "ignore_eos": shared.ignore_eos,
-        "record": len(items) == 1,  # a race of one prompt shows what both models thought
+        "record": len(items) == 1,  # a race of one prompt shows both models' distributions
     }
     check_compared(lanes)
     planned = tuple(replace(each, config=replace(each.config, **common)) for each in lanes)
     if len(set(planned)) < len(planned):
-        raise ConfigError("Two lanes are the same.", remedy="Change one of them, or remove it.")
+        raise ConfigError("Two lanes are identical.", remedy="Change or remove one of them.")
     return Plan(lanes=planned, items=tuple(items), repeats=repeats)
 
 
@@ -160,7 +164,7 @@ def one_item(shared: Shared) -> tuple[SuiteItem, ...]:
 
 def _uploaded() -> tuple[SuiteItem, ...]:
     file = st.file_uploader(
-        "JSONL: one object a line, with prompt and, optionally, kind",
+        "JSONL: one object per line with a prompt and, optionally, a kind",
         type=["jsonl", "json", "txt"],
         key="compare_suite_file", max_upload_size=max(1, MAX_SUITE_BYTES // 10**6),
     )  # fmt: skip
@@ -173,10 +177,10 @@ def _uploaded() -> tuple[SuiteItem, ...]:
     return read_suite(text, file.name)
 
 
-# Streamlit forgets the widgets of a page that is left; these come back as they were.
+# Streamlit drops the state of a page's widgets when the user leaves it; these are restored.
 
 
-def _returning(key: str) -> str:
+def _restored(key: str) -> str:
     kept = st.session_state.setdefault(_KEPT, {})
     if key not in st.session_state and key in kept:
         st.session_state[key] = kept[key]

@@ -1,4 +1,4 @@
-"""Learn: a lesson in steps, a game of guesses, and challenges, all checked by real runs.
+"""Learn: a lesson in steps, a guessing game, and challenges, all checked by real runs.
 
-Texts are data, one file a step, in ``assets/learn``: a translation is a folder beside ``en``.
+Texts are data in ``assets/learn``, one file per step; a translation is a folder beside ``en``.
 """

@@ -1,4 +1,7 @@
-"""Ten challenges in three levels, checked by runs. A new one is an entry, a check and a file."""
+"""Ten challenges in three levels, checked by runs.
+
+A new one needs an entry in ``CHALLENGES``, a check and a text file.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from statistics import mean
 import numpy as np
 
 from specviz.record.trace import Round
-from specviz.ui.learn.checks import Fits, Task, Told, Work, no, yes
+from specviz.ui.learn.checks import Attempt, CheckResult, Fits, Task, no, yes
 from specviz.ui.learn.steps import loses
 from specviz.ui.session.history import ShownRun
 
-_BIAS = 0.02  # that is no rounding
-_SAME = 32  # tokens
+_BIAS = 0.02  # more than rounding
+_SAME_TOKENS = 32  # tokens
 
 
 def _warm(run: ShownRun) -> bool:
@@ -29,38 +32,38 @@ def _whole(run: ShownRun) -> list[Round]:
     return [entry for entry in run.trace.rounds if entry.whole]
 
 
-def _all_stand(work: Work) -> Told:
-    most = max((each.num_accepted for run in work.runs for each in _whole(run)), default=0)
+def _all_accepted(attempt: Attempt) -> CheckResult:
+    most = max((each.num_accepted for run in attempt.runs for each in _whole(run)), default=0)
     return yes(most=most) if most >= 6 else no("few", most=most)
 
 
-def _fall(work: Work) -> Told:
-    longest = max((max(_falls(run), default=0) for run in work.runs), default=0)
+def _first_rejected(attempt: Attempt) -> CheckResult:
+    longest = max((max(_rejected_in_a_row(run), default=0) for run in attempt.runs), default=0)
     return yes(longest=longest) if longest >= 3 else no("few", longest=longest)
 
 
-def _falls(run: ShownRun) -> Iterator[int]:
-    """How many rounds in a row begin with a token that falls."""
-    fell = ("rejected" in [each.verdict for each in e.candidates[:1]] for e in run.trace.rounds)
-    return (len(list(each)) for fallen, each in groupby(fell) if fallen)
+def _rejected_in_a_row(run: ShownRun) -> Iterator[int]:
+    """Yield the lengths of runs of rounds whose first candidate is rejected."""
+    rejected = ("rejected" in [each.verdict for each in e.candidates[:1]] for e in run.trace.rounds)
+    return (len(list(each)) for is_rejected, each in groupby(rejected) if is_rejected)
 
 
-def _tau(work: Work, fits: Fits, least: float) -> Told:
-    best = max((run.figures.tau or 0.0 for run in work.runs if fits(run)), default=0.0)
+def _tau(attempt: Attempt, fits: Fits, least: float) -> CheckResult:
+    best = max((run.figures.tau or 0.0 for run in attempt.runs if fits(run)), default=0.0)
     if best >= least:
         return yes(tau_tokens=best)
     return no("few" if best else "none", tau_tokens=best)
 
 
-def _half_c(work: Work) -> Told:
-    known = [run.figures.c for run in work.runs if run.figures.c is not None]
+def _half_c(attempt: Attempt) -> CheckResult:
+    known = [run.figures.c for run in attempt.runs if run.figures.c is not None]
     if not any(later <= 0.55 * former for former, later in pairwise(known)):
         return no("none")
-    return yes() if work.answer == "rises" else no("wrong" if work.answer else "say")
+    return yes() if attempt.answer == "rises" else no("wrong" if attempt.answer else "say")
 
 
-def _depends(work: Work) -> Told:
-    run = work.newest(lambda run: not run.trace.config.exact)
+def _depends(attempt: Attempt) -> CheckResult:
+    run = attempt.newest(lambda run: not run.trace.config.exact)
     tested = [c for e in run.trace.rounds for c in e.candidates if c.tested] if run else []
     known = [each.bias for each in tested if each.bias is not None]
     if not known:
@@ -69,8 +72,8 @@ def _depends(work: Work) -> Told:
     return yes(bias=bias) if bias >= _BIAS else no("few", bias=bias)
 
 
-def _tail(work: Work) -> Told:
-    found = sorted((run.trace.config.gamma, *_gaps_ms(run)) for run in work.runs if _whole(run))
+def _tail(attempt: Attempt) -> CheckResult:
+    found = sorted((run.trace.config.gamma, *_gaps_ms(run)) for run in attempt.runs if _whole(run))
     for (low, mean_low, tail_low), (high, mean_high, tail_high) in combinations(found, 2):
         if low < high and mean_high < mean_low and tail_high > tail_low:
             return yes(low=low, high=high, before_ms=mean_low, mean_ms=mean_high,
@@ -79,36 +82,36 @@ def _tail(work: Work) -> Told:
 
 
 def _gaps_ms(run: ShownRun) -> tuple[float, float]:
-    """From token to token, the mean and the 99th percentile: a round's tokens come together."""
+    """Return mean and 99th percentile of the gaps between tokens; a round's tokens come at once."""
     each = [[1000 * entry.times.decode, *[0.0] * (len(entry.emitted) - 1)] for entry in _whole(run)]
     gaps = [gap for entry in each for gap in entry]
     return mean(gaps), float(np.quantile(gaps, 0.99))
 
 
-def _same(work: Work, fits: Fits) -> Told:
-    """Two runs with different γ and otherwise alike, which wrote the same."""
-    told = no("none")
-    for one, other in combinations([run.trace for run in work.runs if fits(run)], 2):
+def _same(attempt: Attempt, fits: Fits) -> CheckResult:
+    """Check for two runs that differ in γ alone and emitted the same tokens."""
+    result = no("none")
+    for one, other in combinations([run.trace for run in attempt.runs if fits(run)], 2):
         alike = one.prompt == other.prompt and one.config.seed == other.config.seed
         if not alike or one.config.gamma == other.config.gamma:
             continue
         count = min(len(one.token_ids), len(other.token_ids))
-        if count >= _SAME and one.token_ids[:count] == other.token_ids[:count]:
+        if count >= _SAME_TOKENS and one.token_ids[:count] == other.token_ids[:count]:
             return yes(count=count, one=one.config.gamma, other=other.config.gamma)
-        told = no("parted")
-    return told
+        result = no("parted")
+    return result
 
 
 CHALLENGES = (
     Task(name="slower", level=1, check=loses),
-    Task(name="all_stand", level=1, check=_all_stand),
-    Task(name="fall", level=1, check=_fall),
-    Task(name="same_greedy", level=1, check=lambda w: _same(w, lambda r: r.trace.config.greedy)),
-    Task(name="tau", level=2, check=lambda work: _tau(work, _warm, 5.0)),
+    Task(name="all_stand", level=1, check=_all_accepted),
+    Task(name="fall", level=1, check=_first_rejected),
+    Task(name="same_greedy", level=1, check=lambda a: _same(a, lambda r: r.trace.config.greedy)),
+    Task(name="tau", level=2, check=lambda attempt: _tau(attempt, _warm, 5.0)),
     Task(name="half_c", level=2, check=_half_c, asks="choice"),
     Task(name="no_draft", level=2,
-         check=lambda work: _tau(work, _has_no_draft, 2.0)),
+         check=lambda attempt: _tau(attempt, _has_no_draft, 2.0)),
     Task(name="depends", level=3, check=_depends),
     Task(name="tail", level=3, check=_tail),
-    Task(name="same_warm", level=3, check=lambda work: _same(work, _warm)),
+    Task(name="same_warm", level=3, check=lambda attempt: _same(attempt, _warm)),
 )  # fmt: skip

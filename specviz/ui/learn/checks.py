@@ -1,4 +1,4 @@
-"""What a check is handed, and what it answers: whether a thing was done, by the runs themselves."""
+"""What a check receives and returns: whether the user's runs solve a task."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Fits = Callable[[ShownRun], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What a person did: the runs of this tab that are over, the newest last; what was typed or
+class Attempt:
+    """What the user did: finished runs of this tab, newest last; the answer that was typed or
     chosen; and how many tokens were drawn in the simulation."""
 
     runs: Sequence[ShownRun]
@@ -33,8 +33,8 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """``name``: of the words in the text file; ``numbers``: what is written into them."""
+class CheckResult:
+    """A result: the ``name`` of its text in the text file, and the ``numbers`` to fill in."""
 
     done: bool
     name: str
@@ -43,32 +43,34 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A step of the lesson, or a challenge of a level. ``asks``: for what, besides runs; ``link``:
-    the settings with which it opens."""
+    """A step of the lesson, or a challenge of a level.
+
+    ``asks``: the kind of answer it needs besides runs; ``link``: the settings it suggests.
+    """
 
     name: str
-    check: Callable[[Work], Told]
+    check: Callable[[Attempt], CheckResult]
     asks: str = ""
     link: dict[str, str] = field(default_factory=dict[str, str])
     level: int = 0
 
 
-def no(name: str, **numbers: object) -> Told:
-    return Told(False, name, {key: _shown(key, each) for key, each in numbers.items()})
+def no(name: str, **numbers: object) -> CheckResult:
+    return CheckResult(False, name, {key: _shown(key, each) for key, each in numbers.items()})
 
 
-def yes(**numbers: object) -> Told:
-    return Told(True, "done", {key: _shown(key, each) for key, each in numbers.items()})
+def yes(**numbers: object) -> CheckResult:
+    return CheckResult(True, "done", {key: _shown(key, each) for key, each in numbers.items()})
 
 
 def _shown(name: str, value: object) -> str:
-    """A name that ends with a unit, such as ``one_ms``, is written in it."""
+    """Format a value in the unit that its name ends with, as in ``one_ms``."""
     unit = UNITS.get(name.rsplit("_", 1)[-1])
     return unit.shown(value) if unit and isinstance(value, float) else f"{value}"
 
 
 def text_of(name: str) -> dict[str, Any]:
-    """Of a step or challenge, or of the page, in the language of the browser if it has a folder."""
+    """Return the texts of a step, a challenge or the page, in the browser's language if there."""
     language = (st.context.locale or "en").split("-")[0]
     return _read(name, language if language in _languages() else "en")
 

@@ -1,4 +1,4 @@
-"""Many tokens drawn by two rules: one that replaces from the leftover, one that does not."""
+"""Draw many tokens by two rules: the right one replaces rejected tokens from the residual."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from specviz.ui.learn.checks import text_of
 from specviz.ui.widgets.chart_style import COLOURS, figure
 
 BATCH = 500
-_DRAWN = 8  # tokens that have a bar of their own
+_DRAWN = 8  # tokens with a bar of their own
 
 
 @dataclass(slots=True)
 class DrawnTokens:
-    """At a place of a run. ``laws``: of draft and target, as far as they are listed, made to add up
-    to one; ``counts``: how often each token came, by the right rule and by the broken one."""
+    """Tokens drawn at one place of a run.
+
+    ``probs``: draft and target probabilities `[2, num_tokens]`, normalised over the listed tokens;
+    ``counts``: how often each token was drawn by the right rule and by the broken one.
+    """
 
     run: str
     texts: list[str]
-    laws: NDArray[np.float64]
+    probs: NDArray[np.float64]
     counts: NDArray[np.float64]
 
     @property
@@ -32,22 +35,22 @@ class DrawnTokens:
 
     @property
     def broken_bias(self) -> float:
-        """How far the law of the broken rule is from the target's (total variation)."""
-        both = self.laws.min(0)
-        return float(np.abs(both - both.sum() * self.laws[1]).sum()) / 2
+        """The total variation between the broken rule's distribution and the target's."""
+        both = self.probs.min(0)
+        return float(np.abs(both - both.sum() * self.probs[1]).sum()) / 2
 
     def draw(self, rng: np.random.Generator) -> None:
-        (draft, target), size = self.laws, len(self.texts)
+        (draft, target), size = self.probs, len(self.texts)
         tokens = rng.choice(size, BATCH, p=draft)
-        fell = rng.random(BATCH) * draft[tokens] >= target[tokens]
+        rejected = rng.random(BATCH) * draft[tokens] >= target[tokens]
         left = np.maximum(target - draft, 0.0)
-        for row, law in enumerate((left / left.sum() if left.any() else target, target)):
-            said = np.where(fell, rng.choice(size, BATCH, p=law), tokens)
-            self.counts[row] += np.bincount(said, minlength=size)
+        for row, probs in enumerate((left / left.sum() if left.any() else target, target)):
+            emitted = np.where(rejected, rng.choice(size, BATCH, p=probs), tokens)
+            self.counts[row] += np.bincount(emitted, minlength=size)
 
 
 def drawn_tokens(run: str, trace: Trace) -> DrawnTokens | None:
-    """At the place where the broken rule is off the most. None where the run has no record."""
+    """Choose the place where the broken rule is off the most; None if nothing was recorded."""
     insights = [each.insight for entry in trace.rounds for each in entry.candidates if each.insight]
     return max((_at(run, each) for each in insights), key=lambda p: p.broken_bias, default=None)
 
@@ -57,16 +60,16 @@ def _at(run: str, insight: Insight) -> DrawnTokens:
     texts = {i: text for top in tops for i, text in zip(top.token_ids, top.texts, strict=True)}
     listed = [dict(zip(top.token_ids, top.probs, strict=True)) for top in tops]
     order = sorted(texts, key=lambda each: -listed[1].get(each, 0.0))
-    laws = np.array([[law.get(each, 0.0) for each in order] for law in listed])
-    laws /= laws.sum(1, keepdims=True)
-    return DrawnTokens(run, [texts[each] for each in order], laws, np.zeros(laws.shape))
+    probs = np.array([[top.get(each, 0.0) for each in order] for top in listed])
+    probs /= probs.sum(1, keepdims=True)
+    return DrawnTokens(run, [texts[each] for each in order], probs, np.zeros(probs.shape))
 
 
 def chart(tokens: DrawnTokens) -> go.Figure:
     words = text_of("page")
     names = [text.replace("<", "‹").replace(" ", "·") for text in tokens.texts[:_DRAWN]]
     drawn = figure(x_title="", y_title=words["share"], height=300)
-    shares = np.vstack((tokens.laws[1], tokens.counts / max(1, tokens.draws)))
+    shares = np.vstack((tokens.probs[1], tokens.counts / max(1, tokens.draws)))
     colours = (COLOURS.exact, COLOURS.accepted, COLOURS.rejected)
     for key, row, colour in zip(
         ("law", "leftover_rule", "target_rule"), shares, colours, strict=True

@@ -1,7 +1,7 @@
-"""A game: accept or reject, and how many of a round will stand? Scored by a proper rule.
+"""A game: will a candidate be accepted, and how many of a round? Scored by a proper rule.
 
-Somebody who says the odds g where they are r is expected to lose (g - r)^2 more of Brier's score
-than by saying r. So 100 (1 - (g - r)^2) is best for whoever says what he believes.
+Guessing g where the probability is r raises the expected Brier score by (g - r)^2 over guessing r.
+So 100 (1 - (g - r)^2) rewards an honest estimate.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _PROMPT = "Once upon a time there was a fox who"
 _CONFIG = RunConfig(gamma=5, temperature=1.0, max_new_tokens=96, ignore_eos=True)
 _LEVELS = {0.05: "surely_not", 0.25: "rather_not", 0.5: "even", 0.75: "rather", 0.95: "surely"}
 _COUNTS = tuple(range(_CONFIG.gamma + 1))
-_SEEN = 24  # tokens of the text that are shown before a round
+_SEEN = 24  # tokens of the text shown before a round
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``place`` is None where the question is how many will stand."""
+    """``place`` is None if the question is how many candidates are accepted."""
 
     entry: Round
     place: int | None
 
     @property
     def truth(self) -> float:
-        """The odds, or how many stand in the mean."""
+        """The acceptance probability, or the expected number of accepted candidates."""
         odds = [each.odds for each in self.entry.candidates]
         return sum(accumulate(odds, mul)) if self.place is None else odds[self.place]
 
@@ -64,7 +64,7 @@ class Game:
     score: float = 0.0
     streak: int = 0
     top_streak: int = 0
-    told: str = ""
+    feedback: str = ""
 
     def answer(self, question: Question, guess: float) -> None:
         gained, right = question.score(guess), question.is_right(guess)
@@ -73,14 +73,17 @@ class Game:
         self.top_streak = max(self.top_streak, self.streak)
         which = "told_count" if question.place is None else f"told_{question.outcome}"
         draw = question.entry.candidates[question.place or 0].uniform
-        self.told = text_of("page")[which].format(
+        self.feedback = text_of("page")[which].format(
             odds=f"{question.truth:.2f}", draw=f"{draw:.2f}", stood=question.outcome,
             score=f"{gained:.0f}",
         )  # fmt: skip
 
 
 def questions_of(trace: Trace) -> Iterator[Question]:
-    """Of one whole round how many stand, of the next whether a token whose fate was open does."""
+    """Yield a question per whole round, in turn: how many are accepted; is this one accepted?
+
+    The second kind prefers a tested candidate with an acceptance probability below 1.
+    """
     for number, entry in enumerate(each for each in trace.rounds if each.whole):
         tested = [place for place, each in enumerate(entry.candidates) if each.tested]
         open_ones = [place for place in tested if entry.candidates[place].odds < 1.0]
@@ -88,7 +91,7 @@ def questions_of(trace: Trace) -> Iterator[Question]:
 
 
 def show_guess() -> int:
-    """Draw the game; the best streak."""
+    """Draw the game and return the best streak."""
     words = text_of("page")
     seed = int(st.number_input(words["seed"], 0, 9999, 1, key="guess_seed", bind="query-params"))
     game: Game | None = st.session_state.get("game")
@@ -104,13 +107,13 @@ def show_guess() -> int:
     if made.trace is None:
         show_error(made.error or SpecvizError(words["failed"], remedy=words["other_seed"]))
         return game.top_streak
-    asked = list(questions_of(made.trace))
+    questions = list(questions_of(made.trace))
     st.caption(words["rule"])
-    st.markdown(game.told)
+    st.markdown(game.feedback)
     st.markdown(words["standing"].format(score=f"{game.score / max(1, game.answered):.0f}",
                 asked=game.answered, streak=game.streak, best=game.top_streak))  # fmt: skip
-    if game.answered < len(asked):
-        _ask(game, asked[game.answered], made.trace)
+    if game.answered < len(questions):
+        _ask(game, questions[game.answered], made.trace)
     else:
         st.success(words["game_over"])
     return game.top_streak
@@ -138,5 +141,5 @@ def _ask(game: Game, question: Question, trace: Trace) -> None:
 
 
 def _marked(text: str) -> str:
-    """A token whose blanks can be seen."""
+    """Return a token with visible spaces and line ends."""
     return text.replace(" ", "·").replace("\n", "⏎")

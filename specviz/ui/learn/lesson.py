@@ -1,4 +1,4 @@
-"""The page Learn: the step that is open, its check, and what the browser keeps of it."""
+"""The Learn page: the open step, its check, and the progress that the browser stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specviz.player.script_modules import component_script
 from specviz.record.bodies import NO_BODY
 from specviz.theory.speed import expected_tokens, speedup
 from specviz.ui.learn.challenges import CHALLENGES
-from specviz.ui.learn.checks import Task, Work, text_of
+from specviz.ui.learn.checks import Attempt, Task, text_of
 from specviz.ui.learn.drawn_tokens import DrawnTokens, chart, drawn_tokens
 from specviz.ui.learn.guess import show_guess
 from specviz.ui.learn.steps import STEPS, costs_of
@@ -24,7 +24,7 @@ from specviz.ui.session.presses import press_button
 from specviz.ui.watch.run_player import show_run_player
 from specviz.ui.watch.stage import Stage
 from specviz.ui.widgets.page_parts import show_chart
-from specviz.ui.widgets.pair_boxes import TARGET_BODY, put_bodies
+from specviz.ui.widgets.pair_boxes import TARGET_BODY, set_bodies
 from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.plain_text import as_text
 
@@ -34,8 +34,10 @@ _mount = component("specviz_progress", js=_SCRIPT, isolate_styles=False)
 
 
 def show_lesson(stage: Stage) -> None:
-    """The part that is chosen: a step, the game, or a challenge; steps and challenges with the
-    player. A press of Run, or a changed setting, has begun its run before that is drawn."""
+    """Draw the chosen part: a step or a challenge, with the player, or the game.
+
+    A run requested by Run or by a changed setting was started before this is called.
+    """
     words, done = text_of("page"), _progress()
     parts = {"steps": STEPS, "guess": (), "challenges": CHALLENGES}
     _begin_with("learn", list(parts))
@@ -65,7 +67,7 @@ def show_lesson(stage: Stage) -> None:
 
 
 def _progress() -> set[str]:
-    """The names of what is done, in this tab or in a visit before, which the browser keeps."""
+    """Return the names of solved tasks, including those that the browser stored earlier."""
     done: set[str] = st.session_state.setdefault(_DONE, set())
     kept = _mount(key="progress", data={"done": sorted(done)}, on_kept_change=lambda: None).kept
     done.update(each for each in kept or [] if isinstance(each, str))
@@ -73,7 +75,7 @@ def _progress() -> set[str]:
 
 
 def _begin_with(key: str, options: list[str]) -> None:
-    """What the link says, or the first."""
+    """Initialise a widget from the link, or with its first option."""
     if st.session_state.get(key) not in options:
         wanted = st.query_params.get(key)
         st.session_state[key] = wanted if wanted in options else options[0]
@@ -86,7 +88,7 @@ def _title(tasks: dict[str, Task], name: str, folder: str, done: set[str]) -> st
 
 
 def _show_task(stage: Stage, task: Task, folder: str) -> None:
-    """What to do, what is asked, and whether the runs show that it is done."""
+    """Draw a task, its question, and whether the runs solve it."""
     text, words = text_of(f"{folder}/{task.name}"), text_of("page")
     level = f"{words['level']} {task.level}: " if task.level else ""
     st.markdown(f"### {level}{text['title']}")
@@ -103,17 +105,17 @@ def _show_task(stage: Stage, task: Task, folder: str) -> None:
     made = stage.history.shown_runs()
     runs = [run for run in made if not run.growing]
     answer, draws = _ask(task, text, runs)
-    told = task.check(Work(runs=runs, answer=answer, draws=draws))
-    if told.done and task.name not in st.session_state[_DONE]:
+    result = task.check(Attempt(runs=runs, answer=answer, draws=draws))
+    if result.done and task.name not in st.session_state[_DONE]:
         st.session_state[_DONE].add(task.name)
-        st.rerun()  # the list above says so, and the browser keeps it
-    numbers = {name: as_text(each) for name, each in told.numbers.items()}
-    if len(runs) < len(made) and not told.done:
+        st.rerun()  # updates the list above and stores the progress
+    numbers = {name: as_text(each) for name, each in result.numbers.items()}
+    if len(runs) < len(made) and not result.done:
         st.info(words["waits"])
     else:
-        (st.success if told.done else st.info)(text["said"][told.name].format(**numbers))
+        (st.success if result.done else st.info)(text["said"][result.name].format(**numbers))
     following = [after.name for task_, after in pairwise((*STEPS, *CHALLENGES)) if task_ is task]
-    if told.done and following:
+    if result.done and following:
         st.button(words["next"], key="learn_next", on_click=_go_to, args=(following[0],))
     with st.expander(words["hint"], key=f"hint_{task.name}"):
         st.markdown(text["hint"])
@@ -122,7 +124,7 @@ def _show_task(stage: Stage, task: Task, folder: str) -> None:
 def _set_controls(link: dict[str, str]) -> None:
     for name, value in link.items():
         if name == TARGET_BODY:
-            put_bodies(value, NO_BODY)
+            set_bodies(value, NO_BODY)
         else:
             st.session_state[name] = float(value) if "." in value else int(value)
 
@@ -133,8 +135,8 @@ def _go_to(name: str) -> None:
 
 
 def _ask(task: Task, text: dict[str, Any], runs: Sequence[ShownRun]) -> tuple[object, int]:
-    """What is typed or chosen, and how many tokens are drawn."""
-    key, costs = f"answer_{task.name}", costs_of(Work(runs=runs))
+    """Draw the question; return the answer and how many tokens were drawn."""
+    key, costs = f"answer_{task.name}", costs_of(Attempt(runs=runs))
     draws = _draw_tokens(runs) if task.asks == "draws" else 0
     if task.asks == "number":
         return st.number_input(text["asks"], 0.0, 100.0, None, step=None, key=key), 0

@@ -1,6 +1,6 @@
-"""The eight steps of the lesson: what each asks for, and how the runs show that it was done.
+"""The eight steps of the lesson and their checks.
 
-A new step is one entry in ``STEPS``, its check, and its file of texts.
+A new step needs an entry in ``STEPS``, a check and a text file.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from statistics import median
 
 from specviz.theory.speed import speedup
-from specviz.ui.learn.checks import Task, Told, Work, no, yes
+from specviz.ui.learn.checks import Attempt, CheckResult, Task, no, yes
 from specviz.ui.session.history import ShownRun
 
 ENOUGH_DRAWS = 2_000
-_ALIKE = 3.0  # times the parameters: bodies that differ by less do not show what a body costs
+_ALIKE = 3.0  # ratio of parameters: bodies closer in size do not show what a body costs
 _NEAR = 0.02
 
 
-def _memory(work: Work) -> Told:
-    alone = {run.trace.pair.target.parameters: _alone_ms(run) for run in work.runs}
+def _memory(attempt: Attempt) -> CheckResult:
+    alone = {run.trace.pair.target.parameters: _alone_ms(run) for run in attempt.runs}
     timed = {size: ms for size, ms in alone.items() if ms is not None}
     if len(timed) < 2 or max(timed) < _ALIKE * min(timed):
         return no(("none", "one", "alike")[min(len(timed), 2)])
@@ -30,32 +30,32 @@ def _memory(work: Work) -> Told:
 
 
 def _alone_ms(run: ShownRun) -> float | None:
-    """Of a token of the target alone."""
+    """Return the milliseconds per token of the target alone."""
     rate = run.figures.baseline_tokens_per_second
     return 1000 / rate if rate else None
 
 
-def _drafting(work: Work) -> Told:
-    run = work.newest(lambda run: run.trace.config.gamma == 3 and len(run.trace.rounds) > 1)
-    if run is None or work.answer is None:
+def _drafting(attempt: Attempt) -> CheckResult:
+    run = attempt.newest(lambda run: run.trace.config.gamma == 3 and len(run.trace.rounds) > 1)
+    if run is None or attempt.answer is None:
         return no("count" if run else "none")
     second = run.trace.rounds[1]
-    if work.answer != second.num_accepted:
-        return no("wrong", answer=f"{work.answer:g}")
+    if attempt.answer != second.num_accepted:
+        return no("wrong", answer=f"{attempt.answer:g}")
     return yes(drafted=second.num_drafted, stood=second.num_accepted, got=len(second.emitted))
 
 
-def by_gamma(work: Work) -> dict[int, ShownRun]:
-    """The newest of each γ, of chains of the draft model."""
-    configs = [(run.trace.config, run) for run in work.runs]
+def by_gamma(attempt: Attempt) -> dict[int, ShownRun]:
+    """Return the newest run per γ, of those with one chain of a draft model."""
+    configs = [(run.trace.config, run) for run in attempt.runs]
     chains = [
         each for each in configs if each[0].formulas_hold and each[0].draft_method.needs_draft
     ]
     return {config.gamma: run for config, run in chains}
 
 
-def _one_pass(work: Work) -> Told:
-    runs = by_gamma(work)
+def _one_pass(attempt: Attempt) -> CheckResult:
+    runs = by_gamma(attempt)
     most = max(runs, default=0)
     if 1 not in runs or most < 8:
         return no("long" if 1 in runs else "short" if most >= 8 else "none")
@@ -72,61 +72,69 @@ def _verify_ms(run: ShownRun) -> float:
     return 1000 * median(entry.times.verify for entry in run.trace.rounds)
 
 
-def _rejection(work: Work) -> Told:
-    run = work.newest(lambda run: run.trace.config.by_odds and not run.trace.config.greedy)
+def _rejection(attempt: Attempt) -> CheckResult:
+    run = attempt.newest(lambda run: run.trace.config.by_odds and not run.trace.config.greedy)
     candidates = [each for entry in run.trace.rounds for each in entry.candidates] if run else []
-    fell = next((each for each in candidates if each.verdict == "rejected"), None)
-    if run is None or fell is None:
+    rejected = next((each for each in candidates if each.verdict == "rejected"), None)
+    if run is None or rejected is None:
         return no("none")
-    place = next(e.index for e in run.trace.rounds if fell in e.candidates) + 1
-    if work.answer is None or abs(work.answer - fell.odds) > _NEAR:
-        return no("wrong" if work.answer is not None else "odds", answer=work.answer, round=place)
-    return yes(odds=f"{fell.odds:.2f}", draw=f"{fell.uniform:.2f}")
+    place = next(e.index for e in run.trace.rounds if rejected in e.candidates) + 1
+    if attempt.answer is None or abs(attempt.answer - rejected.odds) > _NEAR:
+        return no(
+            "wrong" if attempt.answer is not None else "odds", answer=attempt.answer, round=place
+        )
+    return yes(odds=f"{rejected.odds:.2f}", draw=f"{rejected.uniform:.2f}")
 
 
-def _residual(work: Work) -> Told:
-    if not (work.runs or work.draws):
+def _residual(attempt: Attempt) -> CheckResult:
+    if not (attempt.runs or attempt.draws):
         return no("run")
-    if work.draws < ENOUGH_DRAWS or not work.answer:
-        few = work.draws < ENOUGH_DRAWS
-        return no("draw" if few else "choose", draws=f"{work.draws:,}", enough=f"{ENOUGH_DRAWS:,}")
-    return yes() if work.answer == "leftover" else no("wrong")
+    if attempt.draws < ENOUGH_DRAWS or not attempt.answer:
+        few = attempt.draws < ENOUGH_DRAWS
+        return no(
+            "draw" if few else "choose", draws=f"{attempt.draws:,}", enough=f"{ENOUGH_DRAWS:,}"
+        )
+    return yes() if attempt.answer == "leftover" else no("wrong")
 
 
-def _gamma(work: Work) -> Told:
-    rated = {gamma: run.figures.tokens_per_second for gamma, run in by_gamma(work).items()}
+def _gamma(attempt: Attempt) -> CheckResult:
+    rated = {gamma: run.figures.tokens_per_second for gamma, run in by_gamma(attempt).items()}
     rates = {gamma: rate for gamma, rate in rated.items() if rate is not None}
-    if len(rates) < 3 or work.answer is None:
+    if len(rates) < 3 or attempt.answer is None:
         return no("which" if len(rates) >= 3 else "few", count=len(rates))
-    if rates.get(int(work.answer), 0.0) < 0.95 * max(rates.values()):  # as good, within the noise
-        return no("wrong", answer=f"{work.answer:g}")
-    low, high = (by_gamma(work)[end(rates)].figures.tau for end in (min, max))
-    best = f"{work.answer:g}"
+    if rates.get(int(attempt.answer), 0.0) < 0.95 * max(
+        rates.values()
+    ):  # as good, within the noise
+        return no("wrong", answer=f"{attempt.answer:g}")
+    low, high = (by_gamma(attempt)[end(rates)].figures.tau for end in (min, max))
+    best = f"{attempt.answer:g}"
     return yes(best=best, low=min(rates), high=max(rates), low_tokens=low, high_tokens=high)
 
 
-def costs_of(work: Work) -> tuple[float, int, float] | None:
-    """α, γ and v of the newest run that has them."""
-    run = work.newest(lambda run: run.figures.alpha_expected and run.figures.v)
+def costs_of(attempt: Attempt) -> tuple[float, int, float] | None:
+    """Return α, γ and v of the newest run that has them."""
+    run = attempt.newest(lambda run: run.figures.alpha_expected and run.figures.v)
     if run is None or run.figures.alpha_expected is None or run.figures.v is None:
         return None
     return run.figures.alpha_expected, run.trace.config.gamma, run.figures.v
 
 
-def _costs(work: Work) -> Told:
-    found = costs_of(work)
-    if found is None or work.answer is None:
+def _costs(attempt: Attempt) -> CheckResult:
+    found = costs_of(attempt)
+    if found is None or attempt.answer is None:
         return no("none")
-    gained = speedup(*found[:2], work.answer, found[2])
+    gained = speedup(*found[:2], attempt.answer, found[2])
     if abs(gained - 1.0) > _NEAR:
         return no("faster" if gained > 1.0 else "slower", gained_times=gained)
-    return yes(c_cost=float(work.answer), gamma=found[1])
+    return yes(c_cost=float(attempt.answer), gamma=found[1])
 
 
-def loses(work: Work) -> Told:
-    """Slower than the target alone, beyond doubt where the timing tells."""
-    highs = {run.id: run.figures.speedup_high or run.figures.speedup_observed for run in work.runs}
-    run = work.newest(lambda run: (highs[run.id] or 1.0) < 1.0)
+def loses(attempt: Attempt) -> CheckResult:
+    """Check for a run slower than the target alone, by the interval's upper end if there is one."""
+    highs = {
+        run.id: run.figures.speedup_high or run.figures.speedup_observed for run in attempt.runs
+    }
+    run = attempt.newest(lambda run: (highs[run.id] or 1.0) < 1.0)
     if run is None:
         return no("faster" if any(highs.values()) else "none")
     return yes(speed_times=run.figures.speedup_observed)

@@ -1,1 +1,1 @@
-"""The parts of the page Lossless, and its charts."""
+"""Sections and charts of the Lossless page."""

@@ -1,4 +1,4 @@
-"""How the evidence against the target's law grew, run by run."""
+"""Chart of the evidence that the output differs from the target's distribution, run by run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import plotly.graph_objects as go
 
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
 
-_HIGHEST = 12.0  # powers of ten that are drawn; a forbidden token is certain
+_HIGHEST = 12.0  # powers of ten; a forbidden token is infinite evidence, drawn here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Of one audit: runs, and the natural logarithm of the largest e-value by then."""
+    """One audit: numbers of runs, and the natural logarithm of the largest e-value up to each."""
 
     label: str
     runs: tuple[int, ...]
@@ -23,15 +23,15 @@ class Evidence:
 
 
 def evidence_chart(found: Sequence[Evidence], level: float) -> go.Figure:
-    """Powers of ten of the e-value; above the line it is an alarm."""
+    """Draw the e-value in powers of ten over the runs, with the alarm threshold as a line."""
     made = figure(x_title="short runs", y_title="evidence, powers of ten", height=340)
-    for place, each in enumerate(found):
+    for index, each in enumerate(found):
         made.add_scatter(
             x=[0, *each.runs],
             y=[0.0, *(min(_HIGHEST, value / math.log(10)) for value in each.log_e)],
             name=each.label,
             mode="lines",
-            line={"color": SERIES[place % len(SERIES)], "shape": "hv"},
+            line={"color": SERIES[index % len(SERIES)], "shape": "hv"},
             hovertemplate=f"run %{{x}}: %{{y:.1f}}<extra>{each.label}</extra>",
         )
     alarm = -math.log10(level)

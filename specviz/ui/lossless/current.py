@@ -1,4 +1,4 @@
-"""The audits of a pair that the server remembers, and how one is started."""
+"""Find the audits of a pair on the server, and start one."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def start_audit(
 
 
 def audits_of(spec: PairSpec) -> list[AuditJob]:
-    """In the order in which they were started."""
-    works = the_job_queue().works
-    return [each for each in works if isinstance(each, AuditJob) and each.spec == spec]
+    """Return the audits of the pair in the order in which they were started."""
+    jobs = the_job_queue().jobs
+    return [each for each in jobs if isinstance(each, AuditJob) and each.spec == spec]
 
 
 def is_auditing() -> bool:
-    """Whether an audit of any pair goes on, or waits for its turn."""
+    """Return whether an audit of any pair is running or queued."""
     return any(each.name == AUDIT for each in the_job_queue().going)

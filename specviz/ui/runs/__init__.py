@@ -1,1 +1,1 @@
-"""The parts of the page Runs."""
+"""The parts of the Runs page."""

@@ -1,4 +1,4 @@
-"""What can be done with the chosen runs: open, compare, annotate, export, delete."""
+"""Actions on the chosen runs: open, compare, annotate, export, delete."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from specviz.record.server_run import AnyTrace
 from specviz.record.trace import Trace
 from specviz.store import Library, Query, RunRow, trace_to_json
 from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
-from specviz.ui.compare.beside import BESIDE_LINK, FEWEST, HANDED_OVER, Beside
+from specviz.ui.compare.beside import BESIDE_LINK, FEWEST, RUNS_HANDOVER, RunsBeside
 from specviz.ui.compare.kept import SIDE_BY_SIDE, TAB
-from specviz.ui.compare.lanes import TAKEN, lane_text
+from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.runs.table import head_of, title_of
 from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-MOST_ROUNDS = 1000  # runs whose rounds go into one file
+MOST_ROUNDS = 1000  # the most runs whose rounds go into one file
 _DELETED = "runs deleted"
 _FAILED = "runs failed"
 _SAVED = "runs saved"
@@ -31,7 +31,7 @@ _LEFT_OUT = "runs left out"  # why fewer lanes than runs were taken
 
 
 def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> None:
-    """Buttons for the chosen runs; with none chosen, only the export of all that were found."""
+    """Draw the buttons for the chosen runs; with none chosen, only the export of all found."""
     if chosen:
         st.caption(f"**{len(chosen)} chosen**", width="content")
         if len(chosen) == 1:
@@ -52,7 +52,7 @@ def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> No
 
 
 def lane_of(trace: Trace) -> str:
-    """The run's pair and settings as one lane of Compare."""
+    """Return the run's pair and settings as a lane of Compare."""
     return lane_text(Lane(spec=spec_of(trace.pair), config=trace.config))
 
 
@@ -61,12 +61,15 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         "Add to Compare",
         key="runs_compare",
         on_click=_attempt(partial(_add_to_compare, library, tuple(chosen))),
-        help="Every run can stand side by side with others, as it was timed: at most "
-        f"{MOST_LANES}. A run of specviz also becomes a lane with its pair and settings, to be "
-        f"measured anew: at most {MAX_LANES}. Prompt, device and number format are not taken over "
-        "then: they are the same for all lanes.",
+        help=f"Up to {MOST_LANES} runs can be shown side by side, as they were timed. A run of "
+        f"specviz also becomes a lane with its pair and settings, to be measured again: up to "
+        f"{MAX_LANES} lanes. Prompt, device and number format are not copied, because they are the "
+        "same for all lanes.",
     )
-    lanes, beside = st.session_state.get(TAKEN, ()), st.session_state.get(HANDED_OVER, ())
+    lanes, beside = (
+        st.session_state.get(LANES_HANDOVER, ()),
+        st.session_state.get(RUNS_HANDOVER, ()),
+    )
     if lanes:
         plural = "" if len(lanes) == 1 else "s"
         st.page_link("pages/compare.py", label=f"Compare {len(lanes)} lane{plural}")
@@ -76,44 +79,44 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
             "pages/compare.py", label=f"See {len(beside)} runs side by side", query_params=link
         )
     elif beside and not lanes:
-        st.caption("One run of another engine: add a second, to see them side by side.")
+        st.caption("One run of another engine. Add a second one to see them side by side.")
     if words := st.session_state.get(_LEFT_OUT) if beside else "":
         st.caption(as_text(words), width="content")
 
 
 def _add_to_compare(library: Library, chosen: Sequence[RunRow]) -> None:
-    """All of them as they are kept, and our own also as lanes that are measured anew."""
-    beside = list(st.session_state.get(HANDED_OVER, ()))
+    """Hand over all chosen runs as they were timed, and ours also as lanes to measure again."""
+    beside = list(st.session_state.get(RUNS_HANDOVER, ()))
     beside += [each for each in _ids(chosen) if each not in beside]
     own = [row.id for row in chosen if row.summary.engine is None]
-    words = [*_add_lanes(library, own), *_beyond(beside, MOST_LANES, "that stand side by side")]
-    st.session_state[HANDED_OVER] = beside[:MOST_LANES]
+    words = [*_add_lanes(library, own), *_over_limit(beside, MOST_LANES, "side by side")]
+    st.session_state[RUNS_HANDOVER] = beside[:MOST_LANES]
     st.session_state[_LEFT_OUT] = f"Left out: {'; '.join(words)}." if words else ""
 
 
 def _add_lanes(library: Library, run_ids: Sequence[str]) -> list[str]:
-    """Returns what was left out, in words."""
-    lanes, alike = list(st.session_state.get(TAKEN, ())), 0
+    """Add the runs as lanes; return sentences about those left out."""
+    lanes, alike = list(st.session_state.get(LANES_HANDOVER, ())), 0
     for run_id in run_ids:
         lane = lane_of(library.open(run_id))
         alike += lane in lanes
         lanes += [] if lane in lanes else [lane]
     if lanes:
-        st.session_state[TAKEN] = lanes[:MAX_LANES]
+        st.session_state[LANES_HANDOVER] = lanes[:MAX_LANES]
     words = [f"{alike} with the same settings as a lane"] if alike else []
-    return words + _beyond(lanes, MAX_LANES, "lanes of Compare")
+    return words + _over_limit(lanes, MAX_LANES, "lanes of Compare")
 
 
-def _beyond(all_of_them: Sequence[str], most: int, what: str) -> list[str]:
-    over = len(all_of_them) - most
-    return [f"{over} beyond the {most} {what}"] if over > 0 else []
+def _over_limit(items: Sequence[str], most: int, what: str) -> list[str]:
+    over = len(items) - most
+    return [f"{over} over the limit of {most} {what}"] if over > 0 else []
 
 
 # Name, tags and note
 
 
 def show_annotations(library: Library, row: RunRow) -> None:
-    """A form for the name, tags and note of a run."""
+    """Draw a form for the name, tags and note of a run."""
     with st.form(f"runs_words_{row.id}"):
         st.markdown(f"**{as_text(title_of(row))}**")
         if row.name:
@@ -144,7 +147,7 @@ def _delete(library: Library, run_ids: Sequence[str]) -> None:
 
 
 def show_undo(library: Library) -> None:
-    """A line with Undo for the runs that were deleted last."""
+    """Draw a line with Undo for the runs deleted last."""
     gone = st.session_state.get(_DELETED)
     if not gone:
         return
@@ -169,7 +172,7 @@ def _dismiss() -> None:
 
 
 def _offer_files(library: Library, row: RunRow) -> None:
-    """Files of one run. They are made on the click, so that drawing the page opens no trace."""
+    """Offer the files of one run, made on the click: drawing the page opens no trace."""
     made: list[tuple[str, str, str, Callable[[AnyTrace], str]]] = [
         ("Trace (JSON)", "trace.json", "application/json", trace_to_json),
         ("Rounds (CSV)", "rounds.csv", "text/csv", rounds_csv),
@@ -192,9 +195,9 @@ def _file(library: Library, run_id: str, make: Callable[[AnyTrace], str]) -> str
 
 
 def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
-    """Parquet of these runs, or of all that a query finds."""
-    whose = "all runs found" if isinstance(rows, Query) else f"{len(rows)} runs"
-    st.caption(f"Of {whose}; rounds of the first {MOST_ROUNDS:,} runs at most.")
+    """Offer Parquet files of these runs, or of all that a query finds."""
+    runs = "All runs found" if isinstance(rows, Query) else f"{len(rows)} runs"
+    st.caption(f"{runs}; rounds of at most the first {MOST_ROUNDS:,} runs.")
     if not isinstance(rows, Query) and len(rows) <= MOST_LANES:
         _offer_race(library, rows)
     for label, name, make in (
@@ -213,7 +216,7 @@ def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
 
 
 def _offer_race(library: Library, rows: Sequence[RunRow]) -> None:
-    """Kept runs on one clock, whoever made them; nothing is said of who is faster."""
+    """Offer a race of kept runs of any engine; it has no winner."""
     st.download_button(
         "Race (HTML)",
         partial(_race, library, rows),
@@ -228,7 +231,7 @@ def _offer_race(library: Library, rows: Sequence[RunRow]) -> None:
 def _race(library: Library, rows: Sequence[RunRow]) -> str:
     opened = [(row, library.open_any(row.id)) for row in rows]
     raced = [(row, trace) for row, trace in opened if trace.rounds]
-    return Beside([row for row, _ in raced], [trace for _, trace in raced]).html()
+    return RunsBeside([row for row, _ in raced], [trace for _, trace in raced]).html()
 
 
 def _runs_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
@@ -242,16 +245,16 @@ def _rounds_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
     )
 
 
-# What went wrong
+# Errors
 
 
-def _attempt(act: Callable[[], object]) -> Callable[[], None]:
-    """The act, with its error remembered for the page instead of raised."""
+def _attempt(action: Callable[[], object]) -> Callable[[], None]:
+    """Wrap an action so that its error is stored for the page instead of raised."""
 
     def attempted() -> None:
         st.session_state.pop(_FAILED, None)
         try:
-            act()
+            action()
         except SpecvizError as error:
             st.session_state[_FAILED] = error
 

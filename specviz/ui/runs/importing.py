@@ -1,7 +1,7 @@
-"""Traces from files into the library. A file is imported whole, or refused with the reason.
+"""Import traces from files into the library. A file is imported whole, or refused with a reason.
 
-Nothing in a file is trusted: besides being read, its trace must give figures and data for the
-player. A run that the library has, even a deleted one, is not imported a second time.
+Files are not trusted: a trace must parse, and its figures and player data must compute. A run that
+the library has, even a deleted one, is not imported again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from specviz.store.saving import summary_of
 
 MOST_FILES = 50
 MOST_BYTES = 32 * 10**6  # about 14,000 tokens with the full record
-# All other tabs wait while JSON is parsed. A trace of the largest size, with the full record, has
+# All other tabs wait while JSON is parsed. The largest trace, with the full record, has
 # 0.35 million lists and objects and 2.5 million values.
 MOST_PARTS = 750_000
 MOST_VALUES = 4_000_000
@@ -34,18 +34,18 @@ _OPENING = (b"[", b"{")
 MOST_ROUNDS = 200_000
 _ANOTHER = "Choose a file written by specviz."
 _DONE = "runs imported"
-_TOLD_SECONDS = 20.0
+_SHOWN_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     run_ids: tuple[str, ...] = ()
-    known: int = 0  # how many of them the library had already
-    refused: tuple[str, ...] = ()  # one line for every refused file, with its name
+    known: int = 0  # how many of them were in the library already
+    refused: tuple[str, ...] = ()  # one line per refused file, with its name
 
 
 def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Imported:
-    """A refused file does not stop the others. Files come as names and contents."""
+    """Import files, given as names and contents; a refused file does not stop the others."""
     made: list[str] = []
     known = 0
     refused: list[str] = []
@@ -53,19 +53,19 @@ def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Import
         try:
             if number >= MOST_FILES:
                 raise TraceError(
-                    f"More than {MOST_FILES} files were chosen.", remedy="Import it in another go."
+                    f"More than {MOST_FILES} files were chosen.", remedy="Import it separately."
                 )
-            run_id, was_here = _import(library, name, content)
+            run_id, was_known = _import(library, name, content)
             made.append(run_id)
-            known += was_here
+            known += was_known
         except SpecvizError as error:
             refused.append(f"{_shown(name)}: {error}")
     return Imported(run_ids=tuple(made), known=known, refused=tuple(refused))
 
 
 def _import(library: Library, name: str, content: bytes) -> tuple[str, bool]:
-    """Returns the run's id, and whether the library had it already."""
-    trace = _showable(_read(content))
+    """Return the run's id, and whether the library had it already."""
+    trace = _checked(_read(content))
     name = PurePosixPath(_shown(name)).stem
     return library.add_unless_there(NewRun(trace=trace, summary=summary_of(trace), name=name))
 
@@ -92,14 +92,14 @@ def _read(content: bytes) -> AnyTrace:
 
 
 def _other_kind(error: TraceError, record: object) -> TraceError:
-    """The error for a file of another kind: what it is, and what to choose instead."""
+    """Return the error for a file of another kind: what it is, and what to choose instead."""
     kind = cast("dict[str, object]", record).get("kind") if isinstance(record, dict) else None
     if kind == COMPARISON:
         return TraceError("It is a comparison of runs.", remedy="Import the trace of one run.")
     return error if kind == TRACE else TraceError(error.culprit, remedy=_ANOTHER)
 
 
-def _showable(trace: AnyTrace) -> AnyTrace:
+def _checked(trace: AnyTrace) -> AnyTrace:
     if not trace.rounds or len(trace.rounds) > MOST_ROUNDS:
         raise TraceError(
             f"It has {len(trace.rounds)} rounds.", remedy=f"Import a run of 1 to {MOST_ROUNDS}."
@@ -107,16 +107,16 @@ def _showable(trace: AnyTrace) -> AnyTrace:
     try:
         script_json(payload_of_run(trace, run_id="import", state="recorded", label=""))
     except Exception as error:
-        # A record may be well-formed and senseless; better that it fails here than when shown.
+        # A record may be well-formed and meaningless; fail here rather than when it is shown.
         raise TraceError(
-            "It is damaged: its figures cannot be worked out.",
-            remedy="Save the run again, or take another copy.",
+            "It is damaged: its figures cannot be computed.",
+            remedy="Save the run again, or use another copy.",
         ) from error
     return trace
 
 
 def _shown(name: str) -> str:
-    """A file's name on one printable line, shortened if it is long."""
+    """Return a file's name on one printable line, shortened if it is long."""
     clean = "".join(each if each.isprintable() else "?" for each in name)
     return clean if len(clean) <= 80 else f"{clean[:79]}…"
 
@@ -139,13 +139,13 @@ def show_import(library: Library) -> None:
 
 
 def show_imported() -> None:
-    """What the last import did, as plain text, since names of files are foreign.
+    """Show the result of the last import, as plain text because file names are not trusted.
 
-    It stays for some seconds: the emptied form runs the page again at an unknown moment.
+    It stays for some seconds, because the cleared form reruns the page at an unknown moment.
     """
     done: Imported
     done, when = st.session_state.get(_DONE, (None, 0.0))
-    if done is None or time.monotonic() - when > _TOLD_SECONDS:
+    if done is None or time.monotonic() - when > _SHOWN_SECONDS:
         return
     if done.run_ids:
         st.success(_outcome(len(done.run_ids) - done.known, done.known))
@@ -157,9 +157,9 @@ def show_imported() -> None:
 
 
 def _outcome(new: int, known: int) -> str:
-    told: list[str] = []
+    parts: list[str] = []
     if new:
-        told.append(f"{new} run{'' if new == 1 else 's'} imported.")
+        parts.append(f"{new} run{'' if new == 1 else 's'} imported.")
     if known:
-        told.append(f"{known} {'was' if known == 1 else 'were'} in the library already.")
-    return " ".join(told)
+        parts.append(f"{known} {'was' if known == 1 else 'were'} in the library already.")
+    return " ".join(parts)

@@ -1,4 +1,4 @@
-"""The Runs page: the library's runs as a table, and what can be done with them."""
+"""The Runs page: the library's runs as a table, and the actions on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PURGED = "runs purged"
 
 
 def show_library() -> None:
-    """Raises SpecvizError where the library cannot be read."""
+    """Draw the page; raise SpecvizError if the library cannot be read."""
     library = the_library()
     if _PURGED not in st.session_state:
         library.purge(older_than_days=UNDO_DAYS)

@@ -1,4 +1,4 @@
-"""The table of kept runs: search and filters, a page of rows, and the rows that are chosen."""
+"""The table of kept runs: search, filters, a page of rows, and the chosen rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pandas as pd
 import streamlit as st
 
-from specviz.figures.body_words import WITHOUT
+from specviz.figures.body_words import WITHOUT_BODY
 from specviz.figures.catalogue import CATALOGUE, titled
 from specviz.figures.speedup_words import shown_speedup
 from specviz.record.numbers import UNKNOWN
@@ -18,13 +18,13 @@ from specviz.store import Facets, Query, RunRow, RunSummary, SortKey
 
 _Value = TypeVar("_Value", str, int, float)
 PAGE_ROWS = 50
-COMPARISON = "comparison"  # in the link: the key of a comparison
-OWN_WORDS = "own words"
+COMPARISON = "comparison"  # query parameter: the key of a comparison
+CUSTOM = "custom"
 _PAGE, _ASKED = "runs page", "runs asked"
 _ROW_PIXELS, _VISIBLE_ROWS = 35, 20
-# Ids in the catalogue, and widths.
+# Catalogue ids and column widths.
 FIGURES = {"alpha_observed": 95, "tau": 50, "tokens_per_second": 80, "speedup_observed": 145}
-_SPEEDUP = "speedup_observed"  # a text, with its interval
+_SPEEDUP = "speedup_observed"  # shown as text, with its interval
 _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Newest first": ("created", True),
     "Oldest first": ("created", False),
@@ -47,7 +47,7 @@ _FILTERS = {
     "rules": "Rule",
     "drafters": "Drafter",
     "bodies": "Bodies",
-    "finishes": "How it ended",
+    "finishes": "Finish reason",
     "gammas": "γ",
     "temperatures": "Temperature",
     "engines": "Engine",
@@ -56,7 +56,7 @@ OUR_OWN = "specviz"
 
 
 def ask(facets: Facets) -> Query:
-    """Draw search, order and filters, and read them."""
+    """Draw search, order and filters; return the query."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="runs_ask"):
         search = st.text_input(
             "Search", key="runs_search", bind="query-params", max_chars=200, width=320,
@@ -66,7 +66,7 @@ def ask(facets: Facets) -> Query:
             "Order", list(_SORTS), key="runs_order", bind="query-params", width=190
         )
         with st.popover("Filter", key="runs_filter"):
-            st.caption("Only filters on which the kept runs differ are listed.")
+            st.caption("Only filters in which the runs differ are listed.")
             filters = _filters(facets)
         if on := [_FILTERS[name].lower() for name, picked in filters.items() if picked]:
             st.caption(f"Filtered by {', '.join(on)}", width="content")
@@ -77,11 +77,11 @@ def ask(facets: Facets) -> Query:
 
 
 def _comparison() -> str | None:
-    """The comparison whose runs the link asks for; a line says so and leads to all runs."""
+    """Return the comparison that the link selects, and show a line with a way back to all runs."""
     wanted = st.query_params.get(COMPARISON)
     if wanted is not None:
         with st.container(horizontal=True, vertical_alignment="center", key="runs_comparison"):
-            st.caption("The runs of one comparison.", width="content")
+            st.caption("Runs of one comparison.", width="content")
             link = {"compare_tab": "Kept", "kept": wanted}
             st.page_link("pages/compare.py", label="Its results", query_params=link)
             st.button("All runs", key="runs_all", type="tertiary", on_click=_ask_for_all)
@@ -94,10 +94,10 @@ def _ask_for_all() -> None:
 
 def _filters(facets: Facets) -> dict[str, Any]:
     engines = _pick("engines", [OUR_OWN if e is None else e for e in facets.engines])
-    kinds = _pick("kinds", [OWN_WORDS if k is None else k for k in facets.kinds])
+    kinds = _pick("kinds", [CUSTOM if k is None else k for k in facets.kinds])
     return {
         "pairs": _pick("pairs", facets.pairs),
-        "kinds": tuple(None if kind == OWN_WORDS else kind for kind in kinds),
+        "kinds": tuple(None if kind == CUSTOM else kind for kind in kinds),
         "tags": _pick("tags", facets.tags, fewest=1),
         "rules": _pick("rules", facets.rules),
         "drafters": _pick("drafters", facets.drafters),
@@ -110,8 +110,10 @@ def _filters(facets: Facets) -> dict[str, Any]:
 
 
 def _pick(name: str, options: Sequence[_Value], fewest: int = 2) -> tuple[_Value, ...]:
-    """A filter, drawn only where there is a choice. What was picked stays among the options, even
-    when no run has it any more: otherwise it could not be taken back."""
+    """Draw a filter if there is a choice; return the picked values.
+
+    A picked value stays an option even when no run has it any more, so that it can be removed.
+    """
     key = f"runs_{name}"
     kept = [each for each in st.session_state.get(key, []) if each not in options]
     if len(options) + len(kept) < fewest:
@@ -120,7 +122,7 @@ def _pick(name: str, options: Sequence[_Value], fewest: int = 2) -> tuple[_Value
 
 
 def page_of(query: Query, total: int) -> Query:
-    """The query for the page that is open, at most the last one."""
+    """Return the query for the open page, at most the last one."""
     if st.session_state.get(_ASKED) != query:
         st.session_state[_ASKED] = query
         st.session_state[_PAGE] = 1
@@ -129,7 +131,7 @@ def page_of(query: Query, total: int) -> Query:
 
 
 def show_paging(total: int) -> None:
-    """Which rows are shown, and buttons to the others."""
+    """Draw which rows are shown, and buttons to the others."""
     page, pages = st.session_state[_PAGE], _pages(total)
     if pages == 1:
         st.caption(f"{total:,} run{'' if total == 1 else 's'}", width="content")
@@ -153,7 +155,7 @@ def _turn(by: int) -> None:
 
 
 def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
-    """Draw the rows and return the chosen ones. With other rows it is another widget."""
+    """Draw the rows and return the chosen ones. Different rows get a different widget."""
     ids = hashlib.sha256("".join(row.id for row in rows).encode()).hexdigest()[:12]
     with st.container(key="runs_table"):
         answer: Any = st.dataframe(
@@ -168,47 +170,49 @@ def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
             alt="The kept runs, one in each row",
         )
     if (below := len(rows) - _VISIBLE_ROWS) > 0:
-        st.caption(f"{below} more of these rows: scroll in the table.")
+        st.caption(f"Scroll the table for {below} more rows.")
     chosen = answer["selection"]["rows"]
     return [rows[place] for place in chosen if place < len(rows)]
 
 
 def title_of(row: RunRow) -> str:
-    """The run's name, else the beginning of its prompt."""
+    """Return the run's name, or else the beginning of its prompt."""
     return row.name or head_of(row)
 
 
 def head_of(row: RunRow) -> str:
-    """The beginning of the prompt, on one line."""
+    """Return the beginning of the prompt, on one line."""
     head = " ".join(row.summary.prompt_head.split())
     return head if len(head) <= 60 else f"{head[:59]}…"
 
 
 def _what_differs(row: RunRow) -> str:
-    """Its fork and its bodies; then the run's name or, where that would repeat the prompt beside
-    it, its settings. What a narrow column cuts is the end."""
-    called, summary = row.name if row.name != head_of(row) else "", row.summary
-    told = [f"forked at {summary.fork}"] if summary.fork else []
-    told += [summary.bodies] if summary.bodies not in (None, WITHOUT) else []
-    return ", ".join([*told, called or _settings(summary)])
+    """Return fork and bodies, then the run's name or, if that repeats the prompt, its settings.
+
+    The most important part comes first, because a narrow column cuts the end.
+    """
+    name, summary = row.name if row.name != head_of(row) else "", row.summary
+    parts = [f"forked at {summary.fork}"] if summary.fork else []
+    parts += [summary.bodies] if summary.bodies not in (None, WITHOUT_BODY) else []
+    return ", ".join([*parts, name or _settings(summary)])
 
 
 def _settings(summary: RunSummary) -> str:
-    told = [summary.engine] if summary.engine else []
-    told += [] if summary.gamma is None else [f"γ {summary.gamma}"]
-    told += [f"T {summary.temperature:g}"]
-    told += [summary.drafter.replace("-", " ")] if summary.drafter not in (None, "model") else []
-    told += [summary.rule] if summary.rule not in (None, "lossless") else []
-    told += [] if summary.seed is None else [f"seed {summary.seed}"]
-    return ", ".join(told)
+    parts = [summary.engine] if summary.engine else []
+    parts += [] if summary.gamma is None else [f"γ {summary.gamma}"]
+    parts += [f"T {summary.temperature:g}"]
+    parts += [summary.drafter.replace("-", " ")] if summary.drafter not in (None, "model") else []
+    parts += [summary.rule] if summary.rule not in (None, "lossless") else []
+    parts += [] if summary.seed is None else [f"seed {summary.seed}"]
+    return ", ".join(parts)
 
 
-def called(row: RunRow) -> str:
-    """Who made it, and what it differs by."""
-    engine, told = row.summary.engine, _what_differs(row)
+def row_label(row: RunRow) -> str:
+    """Return the run's engine and what distinguishes the run."""
+    engine, text = row.summary.engine, _what_differs(row)
     if row.name and row.name != head_of(row):
-        return f"{told} · {engine or OUR_OWN}"
-    return told if engine else f"{OUR_OWN}, {told}"
+        return f"{text} · {engine or OUR_OWN}"
+    return text if engine else f"{OUR_OWN}, {text}"
 
 
 def _figure_head(name: str) -> str:
@@ -232,15 +236,15 @@ def _cells(row: RunRow) -> dict[str, object]:
         "Pair": summary.pair,
         "Engine": summary.engine or OUR_OWN,
         "Bodies": summary.bodies or "",
-        "Kind": "" if summary.engine else summary.kind or OWN_WORDS,
+        "Kind": "" if summary.engine else summary.kind or CUSTOM,
         "Drafter": summary.drafter,
         "Rule": summary.rule,
-        "Ended by": summary.finish,
+        "Finish reason": summary.finish,
     }
 
 
 def _speedup(summary: RunSummary) -> str:
-    """With its interval; one that is wide stands alone. A mark where there is none."""
+    """Return the speedup with its interval; a wide interval alone; a mark if there is none."""
     low, high = summary.speedup_low, summary.speedup_high
     if summary.speedup is None:
         return "stopped" if summary.finish == "stopped" else UNKNOWN
@@ -254,7 +258,7 @@ def _columns() -> dict[str, Any]:
     return {
         "Run": column.TextColumn(width=190, pinned=True),
         "Prompt": column.TextColumn(help="The beginning of the prompt", width=150),
-        "γ": column.NumberColumn(help="Candidates drafted a round", width=45),
+        "γ": column.NumberColumn(help="Candidates drafted per round", width=45),
         "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
         **{
             _figure_head(name): column.NumberColumn(
@@ -267,17 +271,17 @@ def _columns() -> dict[str, Any]:
         },
         _figure_head(_SPEEDUP): column.TextColumn(
             help=f"{titled(speedup.label)}: {speedup.definition}, with its 95 % interval. A wide "
-            "interval stands alone. A question mark: the run was kept before intervals were.",
+            "interval is shown alone. A question mark: an older run without an interval.",
             width=FIGURES[_SPEEDUP],
         ),
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
         "Tags": column.ListColumn(width=95),
         "Tokens": column.NumberColumn(width=65),
-        "Pair": column.TextColumn(help="Of another engine, its model", width=95),
+        "Pair": column.TextColumn(help="For another engine: its model", width=95),
         "Engine": column.TextColumn(width=95),
         "Bodies": column.TextColumn(
-            help="What the models cost: as larger ones, or as they are. Empty: the run was kept "
-            "before this was.",
+            help="The models' simulated sizes, if they were enlarged. Empty: an older run without "
+            "this information.",
             width=115,
         ),
         "Kind": column.TextColumn(width=75),

@@ -1,1 +1,1 @@
-"""The parts of the page Servers."""
+"""The parts of the Servers page."""

@@ -1,4 +1,4 @@
-"""An answer against the target alone: the work that times it, and what came of it."""
+"""Time an answer against the target alone in a background job, and show the result."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ import streamlit as st
 from specviz.figures.server_words import sent_words
 from specviz.player.server_summary import speedup_words
 from specviz.record.server_run import ServerInfo, ServerTrace
-from specviz.servers.baseline_job import AGAINST, BLOCKS, MOST_ANSWERS, Against, BaselineJob
+from specviz.servers.baseline_job import (
+    BASELINE_JOB,
+    BLOCKS,
+    MOST_ANSWERS,
+    BaselineJob,
+    BaselineRequest,
+)
 from specviz.ui.servers.places import Place
 from specviz.ui.session.answers import AnswerRun, Answers
 from specviz.ui.session.background_jobs import the_job_queue
 from specviz.ui.tune.current import follow
 from specviz.ui.widgets.plain_text import as_text
 
-NOT_CLAIMED = (
-    "No speedup is claimed: for that, the same model must answer without speculation, too. Give "
-    "the address of one that does, or an engine that can switch it off for a single request."
+NO_SPEEDUP_NOTE = (
+    "No speedup: this engine cannot switch speculation off for a single request. Give the address "
+    "of a server that runs the same model without it."
 )
 
 
@@ -29,74 +35,73 @@ def can_time(info: ServerInfo, baseline: Place | None) -> bool:
 def start_timing(run: AnswerRun, baseline: Place | None) -> None:
     alone = baseline.info if baseline is not None else None
     granted = run.allow_remote or (baseline is not None and baseline.granted)
-    against = Against(trace=run.trace, alone=alone, allow_remote=granted)
+    against = BaselineRequest(trace=run.trace, alone=alone, allow_remote=granted)
     the_job_queue().start(BaselineJob(against, run.id))
 
 
-def timing_words(trace: ServerTrace, baseline: Place | None) -> str:
-    """What it sends, before it is sent."""
+def timing_request_text(trace: ServerTrace, baseline: Place | None) -> str:
+    """Describe what the timing will send."""
     alone = baseline.address if baseline is not None and baseline.info else trace.info.address
     sent = sent_words(
         characters=len(trace.prompt), answers=MOST_ANSWERS, tokens=trace.settings.max_new_tokens,
         address=trace.info.address,
     )  # fmt: skip
-    return sent if alone == trace.info.address else f"{sent} and {alone} by turns"
+    return sent if alone == trace.info.address else f"{sent} and {alone} in turn"
 
 
 def is_timing(answers: Answers) -> bool:
-    """Whether the answer that is shown is being timed, or waits for that."""
+    """Return whether the shown answer is being timed, or waits for it."""
     run = answers.shown()
-    work = _work_of(run) if run is not None else None
-    return work is not None and work.going
+    job = _job_of(run) if run is not None else None
+    return job is not None and job.going
 
 
-def take_timed(answers: Answers) -> None:
-    """What a timing that is over has found belongs to its answer from now on."""
+def collect_timing(answers: Answers) -> None:
+    """Add the blocks of a finished timing to its answer."""
     run = answers.shown()
-    work = _work_of(run) if run is not None else None
-    if run is not None and work is not None and not work.going and work.blocks:
-        run.take_blocks(work.blocks, work.against.address)
+    job = _job_of(run) if run is not None else None
+    if run is not None and job is not None and not job.going and job.blocks:
+        run.add_baseline(job.blocks, job.against.address)
 
 
 def show_timing(answers: Answers) -> None:
-    """Of the answer that is shown: how far its timing is, and what was found."""
+    """Show the progress and result of the shown answer's timing."""
     run = answers.shown()
     if run is None:
         return
-    work = _work_of(run)
-    if work is not None:
-        follow(work, lambda: _show(work))
+    job = _job_of(run)
+    if job is not None:
+        follow(job, lambda: _show(job))
     elif run.trace.baseline:
         show_against(run.trace)
 
 
-def _work_of(run: AnswerRun) -> BaselineJob | None:
+def _job_of(run: AnswerRun) -> BaselineJob | None:
     found = [
         each
-        for each in the_job_queue().works
-        if each.name == AGAINST and isinstance(each, BaselineJob) and each.answer_id == run.id
+        for each in the_job_queue().jobs
+        if each.name == BASELINE_JOB and isinstance(each, BaselineJob) and each.answer_id == run.id
     ]
     return found[-1] if found else None
 
 
-def _show(work: BaselineJob) -> None:
-    if work.blocks:
+def _show(job: BaselineJob) -> None:
+    if job.blocks:
         timed = replace(
-            work.against.trace, baseline=work.blocks, baseline_address=work.against.address
+            job.against.trace, baseline=job.blocks, baseline_address=job.against.address
         )
-        show_against(timed, so_far=work.going)
+        show_against(timed, so_far=job.going)
 
 
 def show_against(trace: ServerTrace, *, so_far: bool = False) -> None:
-    said, count = speedup_words(trace), len(trace.baseline)
-    if said is None:
+    text, count = speedup_words(trace), len(trace.baseline)
+    if text is None:
         return
     with st.container(border=True, key="server_against", gap="small"):
-        st.markdown(f"##### {as_text(said)}")
+        st.markdown(f"##### {as_text(text)}")
         progress = f"So far {count} of {BLOCKS} blocks" if so_far else f"{count} blocks"
         st.caption(
-            f":green-badge[measured] With speculation at {as_text(trace.info.address)}, the target "
-            f"alone at {as_text(trace.baseline_address)}. {progress} of four answers: alone, "
-            "speculative twice, alone; only what came after the first piece is timed. The interval "
-            "is of the timing."
+            f":green-badge[measured] Speculation at {as_text(trace.info.address)}, target alone at "
+            f"{as_text(trace.baseline_address)}. {progress} of four answers: alone, speculative "
+            "twice, alone; timed after the first piece. The interval covers timing noise."
         )

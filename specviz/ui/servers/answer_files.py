@@ -1,4 +1,4 @@
-"""Files of the answer that is shown, and where the library's copy opens."""
+"""Offer files of the shown answer, and a link to the library's copy."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from specviz.ui.widgets.plain_text import as_text
 
 
 def show_files(answers: Answers) -> None:
-    """Nothing before the answer is over. A file is made on the click."""
+    """Draw nothing before the answer is finished. A file is made on the click."""
     run = answers.shown()
     if run is None or not run.finished:
         return
-    if run.not_saved is not None:
-        st.warning(f"The answer is not in the library. {as_text(run.not_saved)}")
+    if run.save_error is not None:
+        st.warning(f"The answer was not saved in the library. {as_text(run.save_error)}")
     with st.container(horizontal=True, vertical_alignment="center", key="downloads"):
         offer_answer_files(run.trace, run.id, key="server")
-        if run.kept_as is not None:
+        if run.saved_id is not None:
             st.page_link(
-                "pages/watch.py", label="Open it on Watch", query_params={"run": run.kept_as},
+                "pages/watch.py", label="Open in Watch", query_params={"run": run.saved_id},
                 width="content",
             )  # fmt: skip

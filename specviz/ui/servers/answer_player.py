@@ -1,6 +1,7 @@
-"""The player of Watch with the answer of a serving engine, fed round by round while it lands.
+"""The player of Watch for a serving engine's answer, updated round by round as it arrives.
 
-At rest nothing is sent. Until the newest answer has its first piece, the one before is shown.
+Once the answer is finished, nothing is sent to the browser. Until the newest answer has its first
+piece, the previous one is shown.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from specviz.player.payload import RunStatus
 from specviz.player.server_payload import server_payload
 from specviz.ui.session.answers import AnswerRun, Answers
 from specviz.ui.session.redraw import redraw_while_busy
-from specviz.ui.widgets.player import player_event, show_player
+from specviz.ui.widgets.player import requested_rounds, show_player
 
 _KEY = "server_player"
 _TICK = 0.25  # seconds; at half of this the browser drops updates
@@ -20,38 +21,38 @@ _TICK = 0.25  # seconds; at half of this the browser drops updates
 def show_answer(answers: Answers) -> None:
     """Draw the player and keep it up to date."""
 
-    def look() -> AnswerRun | None:
+    def read() -> AnswerRun | None:
         return answers.current
 
     def busy(run: AnswerRun | None) -> str:
         return run.id if run is not None and not run.finished else ""
 
-    redraw_while_busy(look(), look, busy, lambda run: _draw(answers, run), seconds=_TICK)
+    redraw_while_busy(read(), read, busy, lambda run: _draw(answers, run), seconds=_TICK)
 
 
 def _draw(answers: Answers, newest: AnswerRun | None) -> None:
     if newest is None:
         return
-    over = newest.finished  # is read before the rounds: none may be missing from what is over
+    over = newest.finished  # read before the rounds, so that a finished answer has all of them
     shown = answers.shown()
     if shown is None:
-        st.caption(_waiting_words(over=over))
+        st.caption(_waiting_text(over=over))
         return
     trace = shown.trace
     growing = not over and shown is newest
-    start = answers.sent_rounds.next_start(shown.id, len(trace.rounds), player_event(_KEY))
+    start = answers.sent_rounds.next_start(shown.id, len(trace.rounds), requested_rounds(_KEY))
     status = _status(shown, newest, over=over)
     show_player(server_payload(trace, status, start=start, growing=growing), key=_KEY)
 
 
-def _waiting_words(*, over: bool) -> str:
-    return "Nothing came." if over else "The engine has been asked; nothing has come back yet."
+def _waiting_text(*, over: bool) -> str:
+    return "The answer is empty." if over else "Waiting for the engine's answer."
 
 
 def _status(shown: AnswerRun, newest: AnswerRun, *, over: bool) -> RunStatus:
     is_newest = shown is newest
     state = _state(newest, over=over)
-    word = {"running": "live", "queued": "asked"}.get(state, state)
+    word = {"running": "live", "queued": "waiting"}.get(state, state)
     waiting = not is_newest and not over
     return RunStatus(
         id=shown.id,
@@ -59,7 +60,7 @@ def _status(shown: AnswerRun, newest: AnswerRun, *, over: bool) -> RunStatus:
         label=f"{word} · {newest.trace.info.title} · {newest.trace.info.model}",
         detail=newest.error.culprit if newest.error else "",
         remedy=newest.error.remedy if newest.error else "",
-        sentence=None if is_newest else _meanwhile(over=over),
+        sentence=None if is_newest else _sentence_for_previous(over=over),
         decoded=over,
         waiting=waiting,
     )
@@ -74,7 +75,7 @@ def _state(run: AnswerRun, *, over: bool) -> str:
     return "stopped" if trace.finish == "stopped" else "done"
 
 
-def _meanwhile(*, over: bool) -> str:
+def _sentence_for_previous(*, over: bool) -> str:
     if over:
-        return "Nothing came. Below is the answer before it."
-    return "Until its first piece comes, the answer before it is shown below."
+        return "The answer is empty. The previous answer is below."
+    return "Waiting for the first piece. The previous answer is below."

@@ -1,4 +1,4 @@
-"""What a press of Ask sends, in words before and in deed after."""
+"""Describe and send the request of a press on Ask."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specviz.ui.session.worker import Tab
 from specviz.ui.widgets.run_controls import refuse_empty
 
 
-def asking_words(choices: Choices) -> str:
+def request_text(choices: Choices) -> str:
     assert choices.server is not None
     sent = sent_words(
         characters=len(choices.prompt), answers=1, tokens=choices.settings.max_new_tokens,
@@ -20,7 +20,7 @@ def asking_words(choices: Choices) -> str:
 
 
 def begin_answer(answers: Answers, tab: Tab, choices: Choices) -> None:
-    """Raises SpecvizError for what cannot be asked."""
+    """Start the answer; raise SpecvizError for an invalid request."""
     server = choices.server
     if server is None or server.info is None:
         return

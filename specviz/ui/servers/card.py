@@ -1,4 +1,4 @@
-"""The card of an engine: what it is, what it tells, and what it keeps to itself."""
+"""The card of an engine: its name and model, and what it reports."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from specviz.ui.widgets.plain_text import as_text
 
 
 def show_card(info: ServerInfo) -> None:
-    told, kept = reported_and_missing(info)
+    reported, missing = reported_and_missing(info)
     with st.container(border=True, key="server_card", gap="small"):
         st.markdown(f"**{as_text(info.title)}** · {as_text(info.model)} {_badges(info)}")
-        st.caption(f"Tells {_listed(told) or 'text alone'}.  \nKeeps to itself {_listed(kept)}.")
+        st.caption(
+            f"Reports {_listed(reported) or 'text alone'}.  \nDoes not report {_listed(missing)}."
+        )
 
 
 def _badges(info: ServerInfo) -> str:
@@ -33,11 +35,11 @@ def _listed(words: Sequence[str]) -> str:
     return ", ".join(as_text(each) for each in words)
 
 
-def show_none() -> None:
-    """What the page is for, as long as there is no address."""
+def show_introduction() -> None:
+    """Introduce the page while there is no address."""
     st.info(
         "Give the address of a serving engine that is running: "
         f"{', '.join(each for name, each in ENGINES.items() if name != 'openai')} or any "
-        "OpenAI-compatible server. Before you press Ask, only the questions that tell what engine "
-        "it is are sent; to an address that came with a link, none."
+        "OpenAI-compatible server. Until you press Ask, only requests that identify the engine are "
+        "sent; to an address from a link, nothing is sent."
     )

@@ -1,4 +1,4 @@
-"""Tokens a round that a draft is expected to give a served target, over γ."""
+"""Expected tokens per round of a draft for a served target, over γ."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from specviz.ui.widgets.chart_style import SERIES, figure
 
 
 def tau_over_gamma(found: Surface) -> go.Figure:
-    """A line a temperature. Acceptance alone: without step costs nothing is said of speed."""
-    made = figure(x_title="candidates a round, γ", y_title="tokens a round, τ", height=330)
+    """Draw a line per temperature: tokens per round, since speed needs step costs."""
+    made = figure(x_title="candidates per round, γ", y_title="tokens per round, τ", height=330)
     for place, temperature in enumerate(found.temperatures):
         cells = [each for each in found.cells if each.temperature == temperature]
         made.add_scatter(

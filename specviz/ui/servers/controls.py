@@ -1,5 +1,7 @@
-"""The controls of Servers: which server, and what is asked of it. All but keys and a prompt of
-one's own stand in the link."""
+"""The controls of Servers: the server, the prompt and the settings.
+
+The link contains all of them except keys and a custom prompt.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from specviz.record.limits import CONTROLS
 from specviz.record.server_run import ServerSettings
 from specviz.servers.address import BASELINE_KEY, SERVER_KEY
 from specviz.ui.servers.kept_boxes import box, keep_boxes
-from specviz.ui.servers.places import Place, choose_place, look_again, model_named
+from specviz.ui.servers.places import Place, choose_place, model_named, probe_again
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
@@ -26,7 +28,7 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What the controls say. ``server`` is None while there is no address."""
+    """The values of the controls. ``server`` is None while there is no address."""
 
     server: Place | None
     baseline: Place | None
@@ -37,13 +39,13 @@ class Choices:
 def choose() -> Choices:
     """Draw the controls and read them."""
     server = choose_place(
-        "Address of the engine", "server", SERVER_KEY, what="Prompts go", model=_said_model(),
+        "Address of the engine", "server", SERVER_KEY, what="Prompts go", model=_wanted_model(),
     )  # fmt: skip
     if server is not None and len(server.models) > 1:
         _choose_model(server)
     baseline = choose_place(
         "The same model without speculation", "baseline", BASELINE_KEY, what="Prompts go",
-        hint="Another address to time the target alone at. Empty where there is none.",
+        hint="An optional second address to time the target alone at.",
     )  # fmt: skip
     with st.container(horizontal=True, vertical_alignment="center", key="server_keys"):
         st.caption(
@@ -51,22 +53,22 @@ def choose() -> Choices:
             f"Each is sent only to the addresses in `{SERVER_KEY}_FOR` and `{BASELINE_KEY}_FOR`.",
         )
         if server is not None or baseline is not None:
-            st.button("Look again", key="server_look", type="tertiary", on_click=look_again)
+            st.button("Check again", key="server_look", type="tertiary", on_click=probe_again)
     prompt = _PROMPT.choose()
     settings = _choose_settings()
     keep_boxes(_MODEL, *_SETTINGS)
     return Choices(server=server, baseline=baseline, prompt=prompt, settings=settings)
 
 
-def _said_model() -> str | None:
-    """Before its box is drawn: what it said, or what the link says."""
+def _wanted_model() -> str | None:
+    """Return the model of the box or, before it is drawn, of the link."""
     key = box(_MODEL)
     return st.session_state.get(key) or st.query_params.get(key)
 
 
 def _choose_model(server: Place) -> None:
     if st.session_state.get(_MODEL) not in server.models:
-        st.session_state[_MODEL] = model_named(_said_model(), server.models)
+        st.session_state[_MODEL] = model_named(_wanted_model(), server.models)
     st.selectbox(
         "Model", server.models, key=_MODEL, bind=_LINKED, format_func=as_text,
         placeholder=as_text(server.models[0]),
@@ -75,17 +77,17 @@ def _choose_model(server: Place) -> None:
 
 def _choose_settings() -> ServerSettings:
     length = st.slider(
-        "At most, tokens", *CONTROLS["max_new_tokens"].whole_ends, 128, 8,
+        "Max new tokens", *CONTROLS["max_new_tokens"].whole_ends, 128, 8,
         key=box("server_length"), bind=_LINKED,
     )  # fmt: skip
     temperature = st.slider(
         "Temperature", *CONTROLS["temperature"].ends, 0.0, 0.05, key=box("server_temperature"),
-        bind=_LINKED, help="0 is greedy: the engine always chooses its likeliest token.",
+        bind=_LINKED, help="0 is greedy: the engine always picks the most likely token.",
     )  # fmt: skip
     with st.expander("More settings", key="server_more"):
         top_k = st.number_input(
             "Top-k", *CONTROLS["top_k"].whole_ends, 0, key=box("server_top_k"), bind=_LINKED,
-            help="Chooses among the k likeliest tokens only. 0 is off.",
+            help="Sample only from the k most likely tokens. 0 is off.",
         )  # fmt: skip
         top_p = st.slider(
             "Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key=box("server_top_p"), bind=_LINKED
@@ -95,8 +97,8 @@ def _choose_settings() -> ServerSettings:
         )
         chat = st.toggle("As a chat message", key=box("server_chat"), bind=_LINKED)
         ignore_eos = st.toggle(
-            "Go on after the text has ended", key=box("server_ignore_eos"), bind=_LINKED,
-            help="Where the engine can: it then writes up to the full length.",
+            "Continue after the end of the text", key=box("server_ignore_eos"), bind=_LINKED,
+            help="If the engine supports it: writes up to the full length.",
         )  # fmt: skip
     return ServerSettings(
         max_new_tokens=length, temperature=round(temperature, 2), top_k=int(top_k),

@@ -1,4 +1,4 @@
-"""The board of counters as a component, made of the files under ``assets/counters``."""
+"""The counter board as a component, made of the files under ``assets/counters``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamlit.components.v2 import component
 
 from specviz import ASSETS
 from specviz.player.script_modules import component_script
-from specviz.ui.session.sent_rounds import Wish
+from specviz.ui.session.sent_rounds import RoundRequest
 
 _FOLDER = ASSETS / "counters"
 _mount = component(
@@ -24,11 +24,11 @@ def show_board(data: dict[str, Any], *, key: str) -> None:
     _mount(key=key, data=data, on_wish_change=_nothing_to_do)
 
 
-def board_event(key: str) -> Wish:
-    """From which point on it wants them again."""
-    said: Any = st.session_state.get(key) or {}
-    return Wish(**(said.get("wish") or {}))
+def board_event(key: str) -> RoundRequest:
+    """Return the points that the board requests again."""
+    state: Any = st.session_state.get(key) or {}
+    return RoundRequest(**(state.get("wish") or {}))
 
 
 def _nothing_to_do() -> None:
-    """Streamlit returns a state value only if it has a callback."""
+    """Do nothing: Streamlit returns a state value only if it has a callback."""

@@ -1,4 +1,4 @@
-"""What the board of counters is sent: numbers for its drawings, and words that are written here."""
+"""The data of the counter board: numbers for its charts, and its texts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any
 from specviz.figures.server_figures import metrics_of_counters
 from specviz.record.numbers import PERCENT, RATE, TOKENS, UNKNOWN
 from specviz.record.server_run import Counters
-from specviz.servers.counter_poller import Point, Seen
+from specviz.servers.counter_poller import CounterHistory, Point
 from specviz.servers.counters import Rates
 
 _DIGITS = 4
 
 
 def board_data(
-    seen: Seen, *, name: str, start: int, live: bool, recent: str, began: str
+    seen: CounterHistory, *, name: str, start: int, live: bool, recent: str, began: str
 ) -> dict[str, Any]:
-    """Points from number ``start`` on. ``recent``: what the bars are of, ``began``: their marks."""
+    """Return the board's data, with points from index ``start`` on.
+
+    ``recent`` labels the bars, ``began`` their marks.
+    """
     start = max(start, seen.first)
     return {
         "id": name,
@@ -36,36 +39,36 @@ def board_data(
 
 
 def _point(point: Point) -> dict[str, Any]:
-    told = point.rates or Rates(seconds=0.0)
+    rates = point.rates or Rates(seconds=0.0)
     return {
         "at": round(point.at, 2),
-        "tau": _short(told.accepted_length),
-        "drafted": _short(told.drafted_per_second),
-        "accepted": _short(told.accepted_per_second),
-        "anew": point.anew,
+        "tau": _short(rates.accepted_length),
+        "drafted": _short(rates.drafted_per_second),
+        "accepted": _short(rates.accepted_per_second),
+        "anew": point.restarted,
     }
 
 
-def _alphas(seen: Seen, *, live: bool) -> list[dict[str, float | None]]:
-    """By position: of late, and since the engine began; of what was saved, one of them."""
+def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]]:
+    """Return α by position: recent and since the start; for saved counters only one of them."""
     ever = metrics_of_counters(seen.last).alpha_by_position if seen.last else ()
     late = seen.recent.alpha_by_position if seen.recent else ()
     if not live:
         return [{"recent": _short(each), "began": None} for each in late or ever]
     both = zip_longest(late, ever)
-    return [{"recent": _short(one), "began": _short(all_of_it)} for one, all_of_it in both]
+    return [{"recent": _short(recent), "began": _short(total)} for recent, total in both]
 
 
-def _figures(seen: Seen, *, began: str) -> list[dict[str, str]]:
-    """Large: of late. Beside it, small: what was counted since the engine began."""
+def _figures(seen: CounterHistory, *, began: str) -> list[dict[str, str]]:
+    """Return the figures: recent values, and as notes those since the engine's start."""
     ever = metrics_of_counters(seen.last or Counters(at=0.0))
     share, tau = PERCENT.shown(ever.draft_acceptance_rate), TOKENS.shown(ever.tau)
     drafted, accepted = _count(ever.num_drafted), _count(ever.num_accepted)
     generated = _count(seen.last and seen.last.generated)
     late = seen.recent
-    if late is None:  # there is nothing to compare with
+    if late is None:  # one reading has no rates
         rows = [
-            ("tau", "Tokens a round, τ", tau, ""),
+            ("tau", "Tokens per round, τ", tau, ""),
             ("rate", "Draft acceptance rate", share, ""),
             ("drafted", "Drafted", drafted, ""),
             ("accepted", "Accepted", accepted, ""),
@@ -73,15 +76,15 @@ def _figures(seen: Seen, *, began: str) -> list[dict[str, str]]:
         ]
     else:
         rows = [
-            ("tau", "Tokens a round, τ", TOKENS.shown(late.accepted_length), tau),
+            ("tau", "Tokens per round, τ", TOKENS.shown(late.accepted_length), tau),
             ("rate", "Draft acceptance rate", PERCENT.shown(late.draft_acceptance_rate), share),
-            ("drafted", "Drafted a second", _rate(late.drafted_per_second), drafted),
-            ("accepted", "Accepted a second", _rate(late.accepted_per_second), accepted),
-            ("generated", "Tokens a second", _rate(late.generated_per_second), generated),
+            ("drafted", "Drafted per second", _rate(late.drafted_per_second), drafted),
+            ("accepted", "Accepted per second", _rate(late.accepted_per_second), accepted),
+            ("generated", "Tokens per second", _rate(late.generated_per_second), generated),
         ]
     return [
-        {"id": name, "label": label, "shown": shown, "note": f"{all_of_it} {began}".strip()}
-        for name, label, shown, all_of_it in rows
+        {"id": name, "label": label, "shown": shown, "note": f"{total} {began}".strip()}
+        for name, label, shown, total in rows
     ]
 
 
@@ -93,17 +96,17 @@ def _count(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.0f}"
 
 
-def _notes(seen: Seen) -> list[str]:
+def _notes(seen: CounterHistory) -> list[str]:
     notes = []
     if seen.error is not None:
-        notes.append(f"{seen.error} The figures below were read before.")
-    if seen.anew:
-        times = "once" if seen.anew == 1 else f"{seen.anew} times"
-        notes.append(f"The counters went back {times}: the engine was restarted.")
+        notes.append(f"{seen.error} The figures below are from the last successful reading.")
+    if seen.restarts:
+        times = "once" if seen.restarts == 1 else f"{seen.restarts} times"
+        notes.append(f"The counters were reset {times}: the engine was restarted.")
     if seen.last is not None:
         notes += seen.last.notices
         if not seen.last.drafts:
-            notes.append("It has drafted nothing yet.")
+            notes.append("The engine has drafted nothing yet.")
     return notes
 
 

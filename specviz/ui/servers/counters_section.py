@@ -1,4 +1,4 @@
-"""Everything that an engine serves, by its counters: followed live, or from a file."""
+"""An engine's counters over all its requests: live, or from a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import streamlit as st
 
 from specviz.errors import ServerError, SpecvizError
 from specviz.record.server_run import Counters, ServerInfo
-from specviz.servers.counter_poller import MEAN_OF, RECENT, CounterPoller, Seen, seen_of
+from specviz.servers.counter_poller import (
+    AVERAGE_SECONDS,
+    RECENT_SECONDS,
+    CounterHistory,
+    CounterPoller,
+    history_of,
+)
 from specviz.servers.counters import counters_of_dump, read_counters
 from specviz.servers.vllm_log import counters_of_log
 from specviz.ui.servers.counter_board import board_event, show_board
@@ -20,13 +26,13 @@ from specviz.ui.widgets.plain_text import show_error
 
 _LIVE, _SAVED = "server_counters", "server_saved"
 _TICK = 1.0  # seconds
-_FIRST = 2.0  # seconds for the first reading
+_FIRST = 2.0  # seconds to wait for the first reading
 _MOST_BYTES = 50_000_000
 
 
 @st.cache_resource(show_spinner=False)
 def the_pollers() -> dict[str, CounterPoller]:
-    """One an address, whatever the number of tabs."""
+    """Return the pollers, one per address for all tabs."""
     return {}
 
 
@@ -36,16 +42,13 @@ def _poller(info: ServerInfo, *, granted: bool) -> CounterPoller:
 
 
 def show_counters(info: ServerInfo, *, granted: bool) -> None:
-    st.markdown("#### Everything it serves")
+    st.markdown("#### All requests of the engine")
     if not info.capabilities.counters:
-        st.caption(
-            "This engine counts nothing that could be read here: it has no page of metrics, or was "
-            "started without."
-        )
+        st.caption("This engine exposes no metrics. It has none, or was started without them.")
         return
     st.caption(
-        "Its own counters of all requests, whoever sent them, read once a second while this is on. "
-        f"A point on a line is the mean of up to {MEAN_OF:.0f} seconds."
+        "The engine's own counters over the requests of all clients, read once a second while this "
+        f"is on. Each point is the mean of up to {AVERAGE_SECONDS:.0f} seconds."
     )
     if st.toggle("Follow", key=box("server_follow"), bind="query-params"):
         _follow(_poller(info, granted=granted), info)
@@ -65,25 +68,25 @@ def _follow(poller: CounterPoller, info: ServerInfo) -> None:
         name = f"{info.address} {info.model}"
         start = sent.next_start(name, seen.total, board_event(_LIVE))
         data = board_data(
-            seen, name=name, start=start, live=True, recent=_recent_words(seen),
-            began="since the engine began",
+            seen, name=name, start=start, live=True, recent=_recent_label(seen),
+            began="since the engine started",
         )  # fmt: skip
         show_board(data, key=_LIVE)
 
     board()
 
 
-def _recent_words(seen: Seen) -> str:
+def _recent_label(seen: CounterHistory) -> str:
     seconds = seen.recent.seconds if seen.recent else 0.0
-    return "in the last minute" if seconds > RECENT - 2 else f"in the last {seconds:.0f} s"
+    return "in the last minute" if seconds > RECENT_SECONDS - 2 else f"in the last {seconds:.0f} s"
 
 
 def show_file() -> None:
-    """A saved page of metrics, or the log of an engine."""
+    """Draw the counters of a saved metrics page or of an engine's log."""
     with st.expander("From a file", key="server_file_box"):
         file = st.file_uploader(
             "A saved /metrics, or an engine's log", key="server_file",
-            help="A page of metrics of vLLM, llama.cpp or SGLang, or a log of vLLM.",
+            help="A metrics page of vLLM, llama.cpp or SGLang, or a log of vLLM.",
         )  # fmt: skip
         if file is None:
             return
@@ -91,21 +94,21 @@ def show_file() -> None:
             if file.size > _MOST_BYTES:
                 raise ServerError(
                     f"The file is larger than {_MOST_BYTES // 10**6} MB.",
-                    remedy="Cut it to its last part.",
+                    remedy="Keep only its last part.",
                 )
             text = file.getvalue().decode("utf-8", errors="replace")
             found = counters_of_log(text) or (counters_of_dump(text),)
         except SpecvizError as error:
             show_error(error)
             return
-        _show_saved(seen_of(found), found, text)
+        _show_saved(history_of(found), found, text)
 
 
-def _show_saved(seen: Seen, found: tuple[Counters, ...], text: str) -> None:
+def _show_saved(seen: CounterHistory, found: tuple[Counters, ...], text: str) -> None:
     lines = len(found) - 1
-    what = f"A log with {lines} lines of figures" if lines else "A page of metrics"
+    what = f"A log with {lines} lines of figures" if lines else "A metrics page"
     st.caption(f"{what}.")
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
-    recent = "over the log" if lines else "on that page"
-    data = board_data(seen, name=name, start=0, live=False, recent=recent, began="in all")
+    recent = "over the log" if lines else "on this page"
+    data = board_data(seen, name=name, start=0, live=False, recent=recent, began="in total")
     show_board(data, key=_SAVED)

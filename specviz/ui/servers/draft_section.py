@@ -1,4 +1,4 @@
-"""What a draft that the server does not run would be worth to it, from scores over HTTP."""
+"""Estimate what a draft that the server does not run would gain, from scores over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specviz.tune.tune_job import TuneJob
 from specviz.ui.servers.charts import tau_over_gamma
 from specviz.ui.servers.controls import Choices
 from specviz.ui.servers.kept_boxes import box, keep_boxes
-from specviz.ui.servers.places import is_granted, say_withheld_key
+from specviz.ui.servers.places import is_granted, show_withheld_key
 from specviz.ui.session.background_jobs import run_maker, the_job_queue
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.tune.current import follow
@@ -29,13 +29,13 @@ from specviz.ui.tune.text_section import show_text
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-_WORK, _SHOWN = "servers-draft", "draft work shown"
+_JOB, _SHOWN = "servers-draft", "draft work shown"
 _LINKED = "query-params"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wish:
-    """``granted``: an address may be that of another machine."""
+class _DraftRequest:
+    """The requested draft. ``granted``: its address may be on another machine."""
 
     draft: str
     granted: bool
@@ -43,35 +43,35 @@ class _Wish:
 
 
 def show_draft(choices: Choices) -> None:
-    """The controls, the work and what it has found; the page has a server."""
-    st.markdown("#### A draft that the engine does not run")
+    """Draw the controls, the job and its results; the page has a server."""
+    st.markdown("#### Another draft for this engine")
     server = choices.server
     assert server is not None
     assert server.info is not None
     if not server.info.capabilities.prompt_laws:
         st.caption(
-            "This takes log-probabilities of a text that is known, which this engine does not "
-            "give. vLLM and SGLang do."
+            "This needs log-probabilities of given text, which this engine does not report. vLLM "
+            "and SGLang do."
         )
         return
     st.caption(
-        "The server's model writes words, and both models' log-probabilities of them say how often "
-        "this draft would be accepted. Speeds follow only from costs that you give."
+        "The server's model writes a text. Both models' log-probabilities of it give the expected "
+        "acceptance of the draft. Speedups need costs that you give."
     )
     try:
-        wish = _choose()
+        request = _choose()
         if take_press("server_score"):
-            _start(choices, wish)
+            _start(choices, request)
     except SpecvizError as problem:
         show_error(problem)
-    work = the_job_queue().find(st.session_state.get(_SHOWN))
-    if isinstance(work, TuneJob):
-        follow(work, partial(_show_head, work))
-        if not work.going:
-            _show_found(work)
+    job = the_job_queue().find(st.session_state.get(_SHOWN))
+    if isinstance(job, TuneJob):
+        follow(job, partial(_show_head, job))
+        if not job.going:
+            _show_found(job)
 
 
-def _choose() -> _Wish:
+def _choose() -> _DraftRequest:
     with st.container(horizontal=True, vertical_alignment="bottom", key="server_draft_boxes"):
         typed = st.text_input(
             "Draft: an address, a folder or a Hub id", key=box("server_draft"), bind=_LINKED,
@@ -89,15 +89,15 @@ def _choose() -> _Wish:
             f"Its key is read from `{DRAFT_KEY}`, which is sent only to the addresses in "
             f"`{DRAFT_KEY}_FOR`."
         )
-        say_withheld_key(DRAFT_KEY, draft)
-    return _Wish(draft=draft, granted=granted, costs=costs)
+        show_withheld_key(DRAFT_KEY, draft)
+    return _DraftRequest(draft=draft, granted=granted, costs=costs)
 
 
 def _choose_costs() -> StepCosts | None:
     given = st.toggle(
         "Costs", key=box("server_costs"), bind=_LINKED,
-        help="c, a draft step, and v, checking a round, in steps of the target: with them speedups "
-        "follow, without them tokens a round.",
+        help="c: a draft step, v: verifying a round, both in target steps. With them speedups are "
+        "shown, without them tokens per round.",
     )  # fmt: skip
     if not given:
         return None
@@ -110,13 +110,14 @@ def _choose_costs() -> StepCosts | None:
     return given_costs(c, v)
 
 
-def _start(choices: Choices, wish: _Wish) -> None:
+def _start(choices: Choices, request: _DraftRequest) -> None:
     server, settings = choices.server, choices.settings
-    if server is None or not wish.draft:
+    if server is None or not request.draft:
         return
-    if not wish.granted:
+    if not request.granted:
         raise ConfigError(
-            "The draft is on another machine.", remedy="Confirm beside it that texts go there."
+            "The draft is on another machine.",
+            remedy="Confirm next to it that texts are sent there.",
         )
     config = RunConfig(
         temperature=settings.temperature, max_new_tokens=settings.max_new_tokens,
@@ -124,39 +125,38 @@ def _start(choices: Choices, wish: _Wish) -> None:
         ignore_eos=settings.ignore_eos,
     )  # fmt: skip
     question = Question(
-        lanes=(Lane(spec=PairSpec(target=server.address, draft=wish.draft), config=config),),
+        lanes=(Lane(spec=PairSpec(target=server.address, draft=request.draft), config=config),),
         items=(SuiteItem(prompt=choices.prompt),),
         temperatures=tuple(sorted({*TEMPERATURES, config.temperature})),
     )
     maker = EndpointMaker(run_maker(), allow_remote=server.granted)
-    work = TuneJob(question, maker, given=wish.costs, wants_costs=False, name=_WORK)
-    the_job_queue().start(work)
-    st.session_state[_SHOWN] = work.id
+    job = TuneJob(question, maker, given=request.costs, wants_costs=False, name=_JOB)
+    the_job_queue().start(job)
+    st.session_state[_SHOWN] = job.id
 
 
-def _show_head(work: TuneJob) -> None:
-    if work.given is not None:
-        show_advice(work)
+def _show_head(job: TuneJob) -> None:
+    if job.given is not None:
+        show_advice(job)
 
 
-def _show_found(work: TuneJob) -> None:
-    answer = work.answer
+def _show_found(job: TuneJob) -> None:
+    answer = job.answer
     if not answer.candidates:
         return
-    doubts = [
-        f"At temperature {each.law.temperature:g}: {as_text(each.doubt)}"
+    warnings = [
+        f"At temperature {each.sampling.temperature:g}: {as_text(each.doubt)}"
         for each in answer.candidates[0].texts
         if each.doubt
     ]
-    if doubts:
-        st.warning("  \n".join(doubts))
-    if work.given is not None:
+    if warnings:
+        st.warning("  \n".join(warnings))
+    if job.given is not None:
         show_surface(answer, (), given=True)
     elif answer.candidates[0].surface.cells:
         show_chart(
             tau_over_gamma(answer.candidates[0].surface),
-            "Rounds to expect along the target's own words. Without costs nothing is said of "
-            "speed.",
-            "exact", key="server_taus", alt="Expected tokens a round over γ, by temperature",
+            "Expected rounds along the target's own text. Give costs to see speedups.",
+            "exact", key="server_taus", alt="Expected tokens per round over γ, by temperature",
         )  # fmt: skip
     show_text(answer)

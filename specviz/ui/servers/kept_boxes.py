@@ -1,6 +1,6 @@
-"""Boxes of this page that come back as they were when it is left and opened again.
+"""Keep the values of this page's widgets when the user leaves it and returns.
 
-Streamlit forgets the widgets of a page that is left, and what they had put into the link.
+Streamlit forgets the widgets of a page that is left, and their query parameters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _KEPT = "server boxes kept"
 
 
 def box(key: str) -> str:
-    """The key of a widget, which starts with what it said before, unless the link says more."""
+    """Return a widget's key after restoring its earlier value, unless the link has one."""
     kept = _kept()
     if key in kept and key not in st.session_state and key not in st.query_params:
         st.session_state[key] = kept[key]
@@ -19,7 +19,7 @@ def box(key: str) -> str:
 
 
 def keep_boxes(*keys: str) -> None:
-    """Remember what they say, once they are drawn."""
+    """Store the values of widgets that have been drawn."""
     _kept().update({key: st.session_state[key] for key in keys if key in st.session_state})
 
 

@@ -1,1 +1,1 @@
-"""What a browser session shares: the worker, its runs, what is drawn again by itself."""
+"""State of a browser session: the worker, the tab, its runs and answers, periodic redraws."""

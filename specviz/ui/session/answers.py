@@ -1,6 +1,7 @@
-"""What serving engines answer to a tab: one answer at a time, the last few kept.
+"""The answers of serving engines in a tab: one at a time, the last few kept.
 
-An answer lands in a thread of its own, so it goes on when the page is left. It ends with its tab.
+An answer is received in its own thread, so it continues when the user leaves the page. It ends
+with its tab.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.sent_rounds import SentRounds
 
 _KEPT = 12
-_AT_ONCE = 0.35  # seconds in which the first piece of an answer may come
+_FIRST_PIECE_SECONDS = 0.35  # to wait for the first piece of an answer
 
 
 class AnswerRun:
-    """One answer, so far or to its end; saved in the library when it is over."""
+    """One answer, running or finished. A finished one is saved in the library."""
 
     def __init__(self, answer: Answer, *, allow_remote: bool) -> None:
         self.id = uuid.uuid4().hex
-        self.allow_remote = allow_remote  # what was granted when it was asked for
+        self.allow_remote = allow_remote  # the permission when it was requested
         self.error: SpecvizError | None = None
-        self.not_saved: SpecvizError | None = None
-        self.kept_as: str | None = None  # its id in the library
+        self.save_error: SpecvizError | None = None
+        self.saved_id: str | None = None  # in the library
         self._answer = answer
         self._trace: ServerTrace | None = None
         self._over = Event()
@@ -53,15 +54,15 @@ class AnswerRun:
     def wait(self, seconds: float) -> bool:
         return self._over.wait(seconds)
 
-    def take_blocks(self, blocks: tuple[ServerBlock, ...], address: str) -> None:
-        """It was timed against the target alone: kept with that, instead of without."""
+    def add_baseline(self, blocks: tuple[ServerBlock, ...], address: str) -> None:
+        """Add the timing of the target alone, and replace the saved answer."""
         trace = replace(self.trace, baseline=blocks, baseline_address=address)
         if trace == self._trace:
             return
-        self._trace, before = trace, self.kept_as
+        self._trace, previous_id = trace, self.saved_id
         self._save(trace, uuid.uuid4().hex)
-        if before is not None and self.not_saved is None:
-            the_library().delete([before])
+        if previous_id is not None and self.save_error is None:
+            the_library().delete([previous_id])
 
     def _follow(self) -> None:
         try:
@@ -79,14 +80,14 @@ class AnswerRun:
         if not trace.rounds:
             return
         try:
-            self.kept_as, self.not_saved = save_run(the_library(), trace, run_id=run_id), None
+            self.saved_id, self.save_error = save_run(the_library(), trace, run_id=run_id), None
         except SpecvizError as error:
-            self.not_saved = error
+            self.save_error = error
 
 
 @dataclass(slots=True)
 class Answers:
-    """Of one tab, the newest last."""
+    """The answers of one tab, the newest last."""
 
     runs: list[AnswerRun] = field(default_factory=list)
     sent_rounds: SentRounds = field(default_factory=SentRounds)
@@ -96,15 +97,15 @@ class Answers:
         return self.runs[-1] if self.runs else None
 
     def begin(self, run: AnswerRun) -> None:
-        """Add one that has just been asked for; the one before ends."""
+        """Add an answer that was just requested, and stop the previous one."""
         self.stop()
         self.runs = [*self.runs[-_KEPT + 1 :], run]
-        run.wait_for_piece(_AT_ONCE)
+        run.wait_for_piece(_FIRST_PIECE_SECONDS)
 
     def stop(self) -> None:
         for each in self.runs:
             each.stop()
 
     def shown(self) -> AnswerRun | None:
-        """The newest that has anything to show."""
+        """Return the newest answer with a round."""
         return next((each for each in reversed(self.runs) if each.trace.rounds), None)

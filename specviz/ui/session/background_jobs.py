@@ -1,6 +1,6 @@
-"""Work that the server does for all tabs: comparisons, and runs that test a claim.
+"""Background jobs of the server: comparisons, tunings, audits, runs that test a claim.
 
-It goes on when a page is left or its tab is closed, and any tab may stop it.
+A job continues when the user leaves the page or closes the tab. Any tab may stop it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from specviz.worker.parent.work_queue import JobQueue
 from specviz.worker.parent.worker_maker import WorkerMaker
 
 CLAIMS = "claims"
-# By their pages; all other works are comparisons.
-_WORKS_OF = {
+# Names of jobs by page; all other jobs are comparisons.
+_JOBS_OF = {
     CLAIMS: (CLAIMS,),
     "lossless": ("audit",),
     "servers": ("servers", "servers-draft"),
     "tune": ("tune", "tune-cells", "tune-race"),
 }
-WORK_LINK = "work"  # in the link to a work's page: its id
+JOB_LINK = "work"  # query parameter of a job's page: the job's id
 _TICK = 1.0  # seconds
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda queue: queue.close())
 def the_job_queue() -> JobQueue:
-    """One for the server. A comparison that the server's end breaks off can be resumed."""
+    """Return the server's queue. A comparison interrupted by a server shutdown can be resumed."""
     return JobQueue(on_over=_forget_if_over)
 
 
 def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
-    """Makes the runs of one work, under a session that belongs to no tab."""
+    """Return a maker of one job's runs, with a session that belongs to no tab."""
     return WorkerMaker(the_worker(), "work", on_submit)
 
 
@@ -53,50 +53,50 @@ def start_comparison(
 ) -> ComparisonJob:
     reuse: Reuse = "none" if fresh else "any"
     if on_cluster:
-        work = ClusterComparison(plan, the_library(), name=name, reuse=reuse)
+        job = ClusterComparison(plan, the_library(), name=name, reuse=reuse)
     else:
-        work = ComparisonJob(plan, run_maker(), the_library(), name=name, reuse=reuse)
+        job = ComparisonJob(plan, run_maker(), the_library(), name=name, reuse=reuse)
     unfinished_plans.remember(name, plan)
-    the_job_queue().start(work)
-    return work
+    the_job_queue().start(job)
+    return job
 
 
-def stop(work: Job) -> None:
-    work.stop()
-    _forget_if_over(work)
+def stop(job: Job) -> None:
+    job.stop()
+    _forget_if_over(job)
 
 
-def _forget_if_over(work: Job) -> None:
-    """A comparison that ends because the server ends is not over: it stays remembered."""
-    finished = work.state in {"done", "failed"} or work.was_stopped
-    if isinstance(work, ComparisonJob) and finished:
-        unfinished_plans.forget(work.plan)
+def _forget_if_over(job: Job) -> None:
+    """Forget a finished comparison. One interrupted by a server shutdown stays resumable."""
+    finished = job.state in {"done", "failed"} or job.was_stopped
+    if isinstance(job, ComparisonJob) and finished:
+        unfinished_plans.forget(job.plan)
 
 
 def show_job_line() -> None:
-    """While there is work, a line at the head of every page: how far it is, a link, and Stop."""
+    """Draw a line at the top of every page while a job runs: progress, a link, and Stop."""
     queue = the_job_queue()
 
-    def look() -> _Going:
-        return _Going(works=queue.going, calibrating=calibrating_worker())
+    def look() -> _BackgroundWork:
+        return _BackgroundWork(jobs=queue.going, calibrating=calibrating_worker())
 
-    redraw_while_busy(look(), look, _Going.__bool__, _show_going, seconds=_TICK)
+    redraw_while_busy(look(), look, _BackgroundWork.__bool__, _show_background, seconds=_TICK)
 
 
 @dataclass(frozen=True, slots=True)
-class _Going:
-    works: tuple[Job, ...]
+class _BackgroundWork:
+    jobs: tuple[Job, ...]
     calibrating: Worker | None
 
     def __bool__(self) -> bool:
-        return bool(self.works or self.calibrating)
+        return bool(self.jobs or self.calibrating)
 
 
-def _show_going(going: _Going) -> None:
-    if going.works:
-        _show_jobs(going.works)
-    elif going.calibrating:
-        _show_calibration(going.calibrating)
+def _show_background(background: _BackgroundWork) -> None:
+    if background.jobs:
+        _show_jobs(background.jobs)
+    elif background.calibrating:
+        _show_calibration(background.calibrating)
 
 
 def _show_calibration(worker: Worker) -> None:
@@ -110,13 +110,13 @@ def _line() -> DeltaGenerator:
     return st.container(horizontal=True, vertical_alignment="center", key="work_line")
 
 
-def _show_jobs(going: tuple[Job, ...]) -> None:
-    work, waiting = going[0], len(going) - 1
-    done, planned = work.progress
-    more = f" · {waiting} more in line" if waiting else ""
+def _show_jobs(jobs: tuple[Job, ...]) -> None:
+    job, waiting = jobs[0], len(jobs) - 1
+    done, planned = job.progress
+    more = f" · {waiting} more queued" if waiting else ""
     with _line():
-        st.caption(f"Working: {done} of {planned} · {as_text(work.label)}{more}", width="content")
-        page = next((page for page, names in _WORKS_OF.items() if work.name in names), "compare")
-        query = None if page in (CLAIMS, "servers") else {WORK_LINK: work.id}
+        st.caption(f"Working: {done} of {planned} · {as_text(job.label)}{more}", width="content")
+        page = next((page for page, names in _JOBS_OF.items() if job.name in names), "compare")
+        query = None if page in (CLAIMS, "servers") else {JOB_LINK: job.id}
         st.page_link(f"pages/{page}.py", label="Show", query_params=query, width="content")
-        st.button("Stop", key="work_stop", type="tertiary", on_click=stop, args=(work,))
+        st.button("Stop", key="work_stop", type="tertiary", on_click=stop, args=(job,))

@@ -1,7 +1,7 @@
-"""What this machine has for bodies of a pair: asked of the worker once, and known to all tabs.
+"""The resources of this machine for bodies of a pair, requested from the worker once for all tabs.
 
-Asking opens the small files of a pair. Those of the embedded pair are here; another pair is only
-asked about once a click has loaded it.
+A request opens the small files of a pair. The embedded pair's files are local; for another pair a
+request is made only after a click has loaded it.
 """
 
 from __future__ import annotations
@@ -14,26 +14,28 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
-    """The answer, which may still be to come; None for a pair that nobody has loaded yet."""
-    pair, rooms = spec.as_it_is, _rooms()
-    loaded = status.state == "ready" and status.spec is not None and status.spec.as_it_is == pair
+    """Return the request, which may be pending; None for a pair that was never loaded."""
+    pair, rooms = spec.without_bodies, _rooms()
+    loaded = (
+        status.state == "ready" and status.spec is not None and status.spec.without_bodies == pair
+    )
     if pair not in rooms and (pair.embedded or loaded):
         rooms[pair] = worker.room(pair)
     return rooms.get(pair)
 
 
 def known_room(spec: PairSpec) -> BodyRoom | None:
-    """What was answered before; nothing is asked."""
-    return found_room(_rooms().get(spec.as_it_is))
+    """Return an earlier result without a new request."""
+    return found_room(_rooms().get(spec.without_bodies))
 
 
 def forget_room(spec: PairSpec) -> None:
-    """Ask again, the next time that it is of use."""
-    _rooms().pop(spec.as_it_is, None)
+    """Drop the result, so that the next use requests it again."""
+    _rooms().pop(spec.without_bodies, None)
 
 
 def found_room(room: Room | None) -> BodyRoom | None:
-    """What was answered; None before, and where the question failed."""
+    """Return the result; None while the request is pending and if it failed."""
     return room.result if room is not None and room.done else None
 
 

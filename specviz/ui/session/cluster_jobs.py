@@ -1,6 +1,6 @@
-"""Works that are done on a cluster: that of RAY_ADDRESS, or this machine's cores.
+"""Jobs on a cluster: the one at RAY_ADDRESS, or this machine's cores.
 
-A page names no address, so that no link can send a run anywhere.
+A page cannot choose the address, so no link can send a run elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ClusterComparison", "ClusterTune", "has_ray"]
 
 
 class PageClusterMaker(ClusterMaker):
-    """A cluster that refuses the pairs that this dashboard does not open; see ``model_places``."""
+    """A cluster that refuses pairs this dashboard must not open; see ``model_places``."""
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
         require_open(spec)
@@ -44,7 +44,7 @@ class PageClusterMaker(ClusterMaker):
 
 
 class _OnCluster(Job):
-    """It lets go of the cluster when it is over, however it ends."""
+    """A job that releases its cluster when it ends, even on failure."""
 
     _cluster: PageClusterMaker
 

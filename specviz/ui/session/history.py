@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import streamlit as st
 
 from specviz import ASSETS
-from specviz.figures.body_words import OwnSpeedup
+from specviz.figures.body_words import SpeedupWithoutBody
 from specviz.figures.frames import rounds_frame
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.throughput import Outlook
@@ -21,22 +21,22 @@ from specviz.store import load_trace, trace_to_json
 from specviz.ui.session.answers import Answers
 from specviz.ui.session.sent_rounds import SentRounds
 from specviz.ui.session.tabs import TAB_LINK, the_tabs
-from specviz.ui.session.worker import sit_in, this_tab
+from specviz.ui.session.worker import resume_tab, this_tab
 from specviz.worker.parent.client import Run
 
 RECORDED = "recorded"
 _FIRST = ASSETS / "first_trace.json"
 _KEPT = 12
 _OUTLOOK_SECONDS = 20.0
-_AT_ONCE = 0.35  # seconds in which a run of a pair that is ready has its first round
-_UNDISTURBED = 0.3  # seconds in which a short run is decoded
+_FIRST_ROUND_SECONDS = 0.35  # to wait for the first round of a run of a loaded pair
+_UNDISTURBED = 0.3  # seconds for a short run to be decoded before the page is drawn
 _KEY = "history"
 _LINK = "tab link"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRun:
-    """A run as it is shown, so far or to its end."""
+    """A run as the player shows it, running or finished."""
 
     id: str
     trace: Trace
@@ -45,13 +45,13 @@ class ShownRun:
     growing: bool
     so_far: bool = False  # the target alone is still being timed
     name: str | None = None  # of a run that was opened from the library
-    own_speedup: OwnSpeedup | None = None  # of the same pair without bodies, if the run has some
-    forked: Trace | None = None  # the run that it is a fork of, where that is at hand
+    own_speedup: SpeedupWithoutBody | None = None  # None for a run without bodies
+    forked: Trace | None = None  # the run that this one forks, if available
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownAnswer:
-    """The answer of another engine, which was opened from the library."""
+    """An answer of another engine, opened from the library."""
 
     id: str
     trace: ServerTrace
@@ -60,22 +60,21 @@ class ShownAnswer:
 
 @dataclass(slots=True)
 class History:
-    """The last dozen runs, the newest last: records are large.
+    """The last dozen runs, the newest last; only a dozen, because records are large.
 
     A run that was opened from the library is shown until another is started.
     """
 
     runs: list[Run] = field(default_factory=list)
     opened: ShownRun | None = None
-    opened_answer: ShownAnswer | None = None  # shown in the place of any run
+    opened_answer: ShownAnswer | None = None  # shown instead of any run
     sent_rounds: SentRounds = field(default_factory=SentRounds)
-    # What the same pair does without bodies, by the run beside which it stands; None while unknown.
-    own: dict[str, OwnSpeedup | None] = field(default_factory=dict)
-    # The runs that were forked, by the fork's id; and where a replay of a run is to open.
-    forked: dict[str, Trace] = field(default_factory=dict)
-    moment: tuple[str, dict[str, str]] | None = None
-    heard: dict[str, int] = field(default_factory=dict)  # what the player asked for last, by number
-    # The id of the shown run, and the run of its pair without bodies that is under way for it.
+    # By the id of a run with bodies: the pair's speedup without them; None while unknown.
+    own: dict[str, SpeedupWithoutBody | None] = field(default_factory=dict)
+    forked: dict[str, Trace] = field(default_factory=dict)  # the forked runs, by the fork's id
+    moment: tuple[str, dict[str, str]] | None = None  # a run's id, and where its replay opens
+    handled: dict[str, int] = field(default_factory=dict)  # number of the last event, by kind
+    # The id of the shown run, and the run without bodies that is in progress for it.
     run_without_body: tuple[str, Run] | None = None
     answers: Answers = field(default_factory=Answers)  # of serving engines
     _figures: dict[str, tuple[tuple[int, int], Metrics]] = field(default_factory=dict)
@@ -85,8 +84,8 @@ class History:
     @property
     def current(self) -> Run | None:
         """The newest run; None while a run of the library is shown instead."""
-        kept = self.opened is not None or self.opened_answer is not None
-        return self.runs[-1] if self.runs and not kept else None
+        from_library = self.opened is not None or self.opened_answer is not None
+        return self.runs[-1] if self.runs and not from_library else None
 
     def add(self, run: Run) -> None:
         self.runs = [*self.runs[-_KEPT + 1 :], run]
@@ -95,31 +94,31 @@ class History:
         self.close()
 
     def close(self) -> None:
-        """Back from the library's run to the session's own."""
+        """Return from a run of the library to the session's own runs."""
         self.opened = self.opened_answer = None
 
     def begin(self, run: Run) -> None:
-        """Add a run that has just been asked for, with its first round if that comes at once.
+        """Add a run that was just submitted, and wait briefly for its first round.
 
-        A short run is first decoded to its end: drawing would take the processor from the decoder.
+        Also wait for a short run to be decoded: drawing would take processor time from the decoder.
         """
         self.add(run)
         undisturbed = time.monotonic() + _UNDISTURBED
-        run.wait_for_round(_AT_ONCE)
+        run.wait_for_round(_FIRST_ROUND_SECONDS)
         while not run.decoded and time.monotonic() < undisturbed:
             time.sleep(0.01)
 
-    def tell_own(self, run_id: str, speedup: OwnSpeedup | None) -> None:
+    def set_own_speedup(self, run_id: str, speedup: SpeedupWithoutBody | None) -> None:
         self.own[run_id] = speedup
         self._files = {key: text for key, text in self._files.items() if key[0] != run_id}
 
     def fork(self, run: Run, other: Trace) -> None:
-        """Begin a run that is a fork of the other."""
+        """Begin a run that is a fork of another run."""
         self.forked[run.id] = other
         self.begin(run)
 
     def open_at(self, run_id: str, moment: dict[str, str]) -> None:
-        """From now on a replay of the run opens at this moment."""
+        """Let replays of the run open at this moment."""
         self.moment = run_id, moment
         self._files.pop((run_id, "replay.html"), None)
 
@@ -131,7 +130,7 @@ class History:
         run_id: str,
         name: str,
         trace: Trace,
-        own_speedup: OwnSpeedup | None = None,
+        own_speedup: SpeedupWithoutBody | None = None,
         forked: Trace | None = None,
     ) -> None:
         self.opened = ShownRun(
@@ -146,7 +145,7 @@ class History:
         )
 
     def shown(self) -> ShownRun:
-        """The newest run that has a round, else the recorded one."""
+        """Return the newest run with a round, else the recorded run."""
         if self.opened is not None:
             return self.opened
         for run in reversed(self.runs):
@@ -158,7 +157,7 @@ class History:
         return [shown for run in self.runs if (shown := self._shown(run)) is not None]
 
     def awaits_outlook(self, run: Run) -> bool:
-        """Whether the forecast for the chart, where a run began without one, may still come."""
+        """Return whether the chart's forecast may still arrive for a run that began without one."""
         config, prompt = run.config, run.prompt
         can_forecast = prompt is not None and prompt.kind is not None and config.by_odds
         if run.outlook is not None or run.state != "done" or not can_forecast:
@@ -168,7 +167,7 @@ class History:
         return predicted and time.monotonic() - since < _OUTLOOK_SECONDS
 
     def file(self, shown: ShownRun, name: str) -> str:
-        """A finished run as ``trace.json``, ``rounds.csv`` or ``replay.html``; made once."""
+        """Return a finished run as ``trace.json``, ``rounds.csv`` or ``replay.html``; cached."""
         key = (shown.id, name)
         if key not in self._files:
             self._files = {kept: text for kept, text in self._files.items() if kept[0] == shown.id}
@@ -192,7 +191,7 @@ class History:
         )
 
     def _figures_of(self, run: Run, trace: Trace, final: bool) -> Metrics:
-        """Computed anew when rounds or slices have come; at the end with intervals of alpha."""
+        """Return the figures, recomputed after new rounds or slices; at the end with intervals."""
         slices = len(trace.baseline.slices) if trace.baseline else 0
         version = (-1, -1) if final else (len(trace.rounds), slices)
         known = self._figures.get(run.id)
@@ -216,22 +215,22 @@ _FILES: dict[str, Callable[[ShownRun, dict[str, str] | None], str]] = {
 
 
 def session_history() -> History:
-    """Of this tab; after a reload that which it had. Call it before ``this_tab``."""
+    """Return the history of this tab, restored after a reload. Call it before ``this_tab``."""
     if _KEY not in st.session_state:
         wanted = st.query_params.get(TAB_LINK)
         found = the_tabs().take(wanted) if wanted else None
         st.session_state[_KEY] = History()
         if found is not None and isinstance(found[1], History):
-            sit_in(found[0])
+            resume_tab(found[0])
             st.session_state[_KEY] = found[1]
-            found[1].sent_rounds = SentRounds()  # the new page has none of them
+            found[1].sent_rounds = SentRounds()  # the reloaded page has no rounds yet
             found[1].answers.sent_rounds = SentRounds()
             st.session_state[_LINK] = wanted
     return st.session_state[_KEY]
 
 
 def remember_tab(history: History) -> None:
-    """Keep for a reload what the tab shows, once it has a run; the key stands in the address."""
+    """Keep the tab's state for a reload once it has a run; its key is in the address."""
     if not (history.runs or history.answers.runs):
         return
     key = st.session_state.setdefault(_LINK, uuid.uuid4().hex[:12])
@@ -242,6 +241,6 @@ def remember_tab(history: History) -> None:
 
 @st.cache_resource(show_spinner=False)
 def recorded_run() -> ShownRun:
-    """The run that comes with the program and plays before any model is loaded."""
+    """Return the run that ships with the program and plays before any model is loaded."""
     trace = load_trace(_FIRST)
     return ShownRun(id=RECORDED, trace=trace, figures=metrics(trace), outlook=None, growing=False)

@@ -1,7 +1,7 @@
-"""Numbers in a link that no control could have written, such as ``inf``, are taken out of it.
+"""Removes numbers from a link that no control could have written, such as ``inf``.
 
-Streamlit puts a link's value into its widget before the page's own code runs, and an infinite
-number where a whole one belongs ends the page in a traceback. So the frame looks at the link first.
+Streamlit puts a link's value into its widget before the page's code runs, and an infinite number
+in place of an integer ends the page with a traceback. So the shell checks the link first.
 """
 
 from __future__ import annotations
@@ -11,40 +11,42 @@ from collections.abc import Sequence
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-# Text that a person writes, and ids: there "inf" is a word and "1e400" may be an id.
-WORDS = frozenset(
+# Free text and ids: there "inf" is a word and "1e400" may be an id.
+TEXT_PARAMETERS = frozenset(
     ("prompt", "preset", "target_folder", "draft_folder", "target_id", "draft_id", "lane", "run",
      "kept", "comparison", "runs_search", "server", "server_model", "baseline",
      "server_draft", "beside", "drafter", "draft_until", "branching")
 )  # fmt: skip
-_GREATEST = 2**53  # beyond it a browser no longer tells whole numbers apart
+_GREATEST = 2**53  # above it a browser cannot represent every integer
 
 
-def drop_senseless_numbers() -> None:
-    """Where the link has any, the page starts over without them."""
-    said = {name: st.query_params.get_all(name) for name in st.query_params}
-    senseless = [name for name in said if name not in WORDS and _is_senseless(said[name])]
-    for name in senseless:
-        _forget(name)
-    if senseless:
+def drop_invalid_numbers() -> None:
+    """Remove invalid numbers from the link, and rerun the page if there were any."""
+    values = {name: st.query_params.get_all(name) for name in st.query_params}
+    invalid = [name for name in values if name not in TEXT_PARAMETERS and _is_invalid(values[name])]
+    for name in invalid:
+        _remove(name)
+    if invalid:
         st.rerun()
 
 
-def _forget(name: str) -> None:
-    """Removes it even where a widget is bound to it, which ``st.query_params`` refuses to do: a
-    person who goes back to such a link finds the page's widgets there already."""
+def _remove(name: str) -> None:
+    """Remove a parameter even if a widget is bound to it, which ``st.query_params`` refuses.
+
+    A widget is bound already when the user navigates back to such a link.
+    """
     context = get_script_run_ctx()
     assert context is not None
     with context.session_state.query_params() as params:
         params.remove_param(name)
 
 
-def _is_senseless(values: Sequence[str]) -> bool:
+def _is_invalid(values: Sequence[str]) -> bool:
     return any(not abs(number) <= _GREATEST for number in map(_number, values))
 
 
 def _number(text: str) -> float:
-    """0 for what is not a number: a control drops that by itself."""
+    """Return 0 for text that is not a number: controls ignore such values."""
     try:
         return float(text)
     except ValueError:

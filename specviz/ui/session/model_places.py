@@ -1,10 +1,9 @@
-"""Which models a visitor may name where others can reach the dashboard.
+"""Which models a page may open on a dashboard that others can reach.
 
-Then a page opens only Hub ids, the embedded pairs, the Hugging Face cache, and the folders that
-``SPECVIZ_MODELS`` lists. Each other path is refused with one message, whether it exists or not, and
-before anything is opened. All work of the pages passes here: ``session/worker.py`` for the worker
-and ``session/cluster_jobs.py`` for a cluster. On a dashboard that only this machine reaches, a
-page opens any folder.
+Allowed are Hub ids, the embedded pairs, the Hugging Face cache, and the folders listed in
+``SPECVIZ_MODELS``. Every other path is refused with the same message, whether it exists or not,
+before anything is opened. ``session/worker.py`` and ``session/cluster_jobs.py`` apply this check to
+all work of the pages. A dashboard that only this machine can reach opens any folder.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re
 
 
 def refusal_of(spec: PairSpec) -> PairError | None:
-    """Return why this dashboard does not open the pair; None where it does."""
+    """Return the error for a pair that this dashboard must not open; None for an allowed pair."""
     if not reachable_by_others():
         return None
     places = [each for each in (spec.target, spec.draft) if each]
@@ -32,7 +31,7 @@ def refusal_of(spec: PairSpec) -> PairError | None:
 
 
 def require_open(spec: PairSpec) -> None:
-    """Raise PairError for a pair that this dashboard does not open."""
+    """Raise PairError for a pair that this dashboard must not open."""
     if refusal := refusal_of(spec):
         raise refusal
 
@@ -45,10 +44,10 @@ def _refusal() -> PairError:
 
 
 def _is_open(place: str) -> bool:
-    """Return whether a page may open a place, which is a Hub id or a path.
+    """Return whether a page may open a Hub id or a path.
 
-    The loader reads a Hub id as a folder if one of that name exists. For every other place the
-    text of the path is checked first, so the answer for a path outside never depends on the disk.
+    The loader reads a Hub id as a folder if a folder with that name exists. Otherwise the text of
+    the path is checked first, so the result for a path outside never depends on the disk.
     """
     try:
         if _HUB_ID.fullmatch(place) and not os.path.lexists(place):
@@ -73,7 +72,7 @@ def _is_inside(path: str) -> bool:
 
 
 def _folders() -> Iterator[str]:
-    """Yield the folders whose models a page may open, each as it is named and as it is resolved."""
+    """Yield the folders whose models a page may open, each as named and as resolved."""
     from huggingface_hub import constants
 
     listed = os.environ.get(MODELS, "").split(os.pathsep)

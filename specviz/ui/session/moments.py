@@ -1,4 +1,4 @@
-"""A moment of a run as a link says it: the player writes and reads its values."""
+"""A moment of a run in a link. The player writes and reads its values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _LONGEST = 24  # characters
 
 
 def linked_moment() -> dict[str, str]:
-    """What the address of the page says; empty if it says nothing."""
-    return sensible_moment({name: st.query_params.get(name, "") for name in MOMENT})
+    """Return the moment in the page's address; empty without one."""
+    return valid_moment({name: st.query_params.get(name, "") for name in MOMENT})
 
 
-def sensible_moment(said: Mapping[str, str]) -> dict[str, str]:
-    """Without what is no part of a moment."""
-    return {n: said[n] for n in MOMENT if 0 < len(said.get(n, "")) <= _LONGEST}
+def valid_moment(values: Mapping[str, str]) -> dict[str, str]:
+    """Return only the values that belong to a moment and have an acceptable length."""
+    return {n: values[n] for n in MOMENT if 0 < len(values.get(n, "")) <= _LONGEST}
 
 
 def forget_linked_moment() -> None:

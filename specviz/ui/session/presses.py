@@ -1,7 +1,7 @@
-"""Presses of buttons that a page acts on itself, kept until it has.
+"""Button presses, stored until the page has handled them.
 
-Streamlit tells a script once that a button was pressed, and may end that script before it gets so
-far: a part that draws itself again can be due in the same round, and ask for the whole page.
+Streamlit reports a press to one script run only, and may end that run before it handles the press:
+a fragment's timer can fire at the same time and rerun the whole page.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from typing import Any
 import streamlit as st
 
 
-def press_button(label: str, *, key: str, **how: Any) -> None:
-    st.button(label, key=key, on_click=_keep, args=(key,), **how)
+def press_button(label: str, *, key: str, **options: Any) -> None:
+    """Draw a button whose press ``take_press`` reports."""
+    st.button(label, key=key, on_click=_store, args=(key,), **options)
 
 
 def take_press(key: str) -> bool:
-    """Whether that button was pressed since this was last asked; it may be drawn later."""
+    """Return whether the button was pressed since the last call. It may be drawn after the call."""
     return bool(st.session_state.pop(_name(key), False))
 
 
-def _keep(key: str) -> None:
+def _store(key: str) -> None:
     st.session_state[_name(key)] = True
 
 

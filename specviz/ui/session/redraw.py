@@ -1,7 +1,7 @@
-"""A part of the page that is drawn again and again while something is under way.
+"""A part of the page that is redrawn periodically while something is in progress.
 
-What is drawn, and whether it will be drawn again, follow from one look at the state. With two looks
-the state could change between them, and the page could stop with the old state on it.
+One read of the state decides both what is drawn and whether to redraw. With two reads the state
+could change in between, and the page could stop with the old state on it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ def redraw_while_busy(
     *,
     seconds: float,
 ) -> None:
-    """Draw the state that the page's script has seen; while it is busy, look and draw again.
+    """Draw a state, and redraw it while it is busy.
 
-    ``busy`` says what it is busy with, or only whether it is. When that changes, the whole page
-    runs again. The first drawing, by the script itself, never causes that: a click which the
-    script has not yet reached would be lost.
+    Args:
+        seen: The state that the page's script has read.
+        look: Reads the state again.
+        busy: Returns whether the state is busy, or with what. When the result changes, the whole
+            page reruns. The first drawing, by the script itself, never causes a rerun: a click
+            that the script has not reached yet would be lost.
+        draw: Draws a state.
+        seconds: Time between two redraws.
     """
     was_busy = busy(seen)
     first = [seen]

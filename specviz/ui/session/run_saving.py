@@ -1,4 +1,4 @@
-"""Every run of the dashboard is saved in the library; where that fails, the pages say so."""
+"""Saves every run of the dashboard in the library, and shows a failure to save on the pages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from specviz.worker.parent.client import Run
 
 
 def the_library() -> Library:
-    """The library in the present data folder."""
+    """Return the library in the current data folder."""
     return Library()
 
 
 class RunSaver:
-    """Called from the worker's threads; remembers a failure until a run is saved again."""
+    """Saves runs from the worker's threads; keeps a failure until a later run is saved."""
 
     def __init__(self) -> None:
         self.failure: SpecvizError | None = None
@@ -38,7 +38,7 @@ def the_run_saver() -> RunSaver:
 
 
 def show_save_failure() -> None:
-    """A warning where the last run could not be saved."""
+    """Show a warning if the last run could not be saved."""
     failure = the_run_saver().failure
     if failure is not None:
-        st.warning(f"The last run is not in the library. {as_text(failure)}")
+        st.warning(f"The last run was not saved. {as_text(failure)}")

@@ -1,7 +1,7 @@
 """Which rounds the player still needs.
 
-A round is sent once. If a message is lost, the player sees the gap and wishes for all rounds from
-there on, which are then sent again (go-back-N).
+Each round is sent once. If a message is lost, the player notices the gap and requests all rounds
+from there on, which are then sent again (go-back-N).
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What the player last asked for: the rounds of ``run`` from ``start`` on."""
+class RoundRequest:
+    """The player's last request: the rounds of ``run`` from ``start`` on."""
 
     run: str | None = None
     start: int = 0
-    number: int = 0  # another number is another wish
+    number: int = 0  # a new number is a new request
 
 
 @dataclass(slots=True)
 class SentRounds:
-    """How far one player has been sent the run that it shows."""
+    """How many rounds of the shown run have been sent to one player."""
 
     run: str | None = None
     sent: int = 0
-    heard: int = 0  # the number of the last wish that was granted
+    handled: int = 0  # the number of the last request that was answered
 
-    def next_start(self, run: str, total: int, wish: Wish) -> int:
-        """The first round of the next message; its last one is the run's last, number ``total``."""
+    def next_start(self, run: str, total: int, request: RoundRequest) -> int:
+        """Return the first round of the next message. Its last one is the run's round ``total``."""
         start = self.sent if run == self.run else 0
-        if wish.number != self.heard:
-            self.heard = wish.number
-            start = min(wish.start, total) if wish.run == run else 0
+        if request.number != self.handled:
+            self.handled = request.number
+            start = min(request.start, total) if request.run == run else 0
         self.run, self.sent = run, total
         return start

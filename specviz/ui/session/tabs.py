@@ -1,8 +1,8 @@
-"""What a tab shows is kept on the server for a while, so that a reload finds it again.
+"""Keeps a tab's state on the server for a while, so that a reload restores it.
 
-The address of the page holds a key. Whoever opens it is given what the tab had, but only once that
-tab is gone: another tab that opens the same address begins afresh. What a tab has under way at
-another server ends some seconds after the tab is gone.
+The page's address contains a key. A tab that opens it gets the state, but only after the first tab
+is gone; until then, another tab with the same address starts empty. Requests of a tab to other
+servers are stopped some seconds after the tab is gone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import streamlit as st
 
 TAB_LINK = "tab"
 _KEPT_SECONDS = 120.0  # after a tab is gone
-_CLOSING_SECONDS = 1.0  # a reloaded page may come before its old connection is known to be gone
-_GRACE = 10.0  # seconds; a broken connection counts as closing too
+_CLOSING_SECONDS = 1.0  # a reloaded page may connect before its old connection is closed
+_GRACE = 10.0  # seconds; a broken connection also counts as closing
 
 
 @dataclass(slots=True)
-class _Seat:
+class _SavedTab:
     tab: str
     shown: object
     left_at: float | None = None
@@ -29,29 +29,29 @@ class _Seat:
 
 @dataclass(slots=True)
 class Tabs:
-    """Safe to call from any thread."""
+    """The saved states of tabs, by key. Thread-safe."""
 
-    _seats: dict[str, _Seat] = field(default_factory=dict)
+    _saved: dict[str, _SavedTab] = field(default_factory=dict)
     _changed: Condition = field(default_factory=Condition)
     _ends: dict[str, Callable[[], object]] = field(default_factory=dict)
     _timers: dict[str, Timer] = field(default_factory=dict)
 
     def end_with(self, tab: str, end: Callable[[], object]) -> None:
-        """Call this some seconds after the tab is gone, unless it is back by then."""
+        """Register a function to call some seconds after the tab is gone, unless it comes back."""
         with self._changed:
             self._ends[tab] = end
 
     def keep(self, key: str, tab: str, shown: object) -> None:
         with self._changed:
-            self._seats[key] = _Seat(tab, shown)
+            self._saved[key] = _SavedTab(tab, shown)
             self._forget_old()
 
     def leave(self, tab: str) -> None:
-        """The tab is closed, reloaded, or its connection is broken."""
+        """Handle a tab that was closed or reloaded, or whose connection broke."""
         with self._changed:
-            for seat in self._seats.values():
-                if seat.tab == tab:
-                    seat.left_at = time.monotonic()
+            for saved in self._saved.values():
+                if saved.tab == tab:
+                    saved.left_at = time.monotonic()
             if tab in self._ends:
                 self._cancel(tab)
                 timer = self._timers[tab] = Timer(_GRACE, self._end, [tab])
@@ -60,25 +60,25 @@ class Tabs:
             self._changed.notify_all()
 
     def stay(self, tab: str) -> None:
-        """It is there after all, as after a broken connection."""
+        """Handle a tab that is open, possibly again after its connection broke."""
         with self._changed:
             self._cancel(tab)
-            for seat in self._seats.values():
-                if seat.tab == tab:
-                    seat.left_at = None
+            for saved in self._saved.values():
+                if saved.tab == tab:
+                    saved.left_at = None
 
     def take(self, key: str) -> tuple[str, object] | None:
-        """The tab's id and what it showed; None if there is no such tab, or it is still open."""
+        """Return the tab's id and its state; None if there is no such tab or it is still open."""
         with self._changed:
             self._forget_old()
-            seat = self._seats.get(key)
-            if seat is None:
+            saved = self._saved.get(key)
+            if saved is None:
                 return None
-            self._changed.wait_for(lambda: seat.left_at is not None, _CLOSING_SECONDS)
-            if seat.left_at is None:
+            self._changed.wait_for(lambda: saved.left_at is not None, _CLOSING_SECONDS)
+            if saved.left_at is None:
                 return None
-            seat.left_at = None
-            return seat.tab, seat.shown
+            saved.left_at = None
+            return saved.tab, saved.shown
 
     def _cancel(self, tab: str) -> None:
         timer = self._timers.pop(tab, None)
@@ -94,9 +94,9 @@ class Tabs:
 
     def _forget_old(self) -> None:
         now = time.monotonic()
-        for key, seat in list(self._seats.items()):
-            if seat.left_at is not None and now - seat.left_at > _KEPT_SECONDS:
-                del self._seats[key]
+        for key, saved in list(self._saved.items()):
+            if saved.left_at is not None and now - saved.left_at > _KEPT_SECONDS:
+                del self._saved[key]
 
 
 @st.cache_resource(show_spinner=False)

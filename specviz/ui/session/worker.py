@@ -1,4 +1,4 @@
-"""The worker that all browser sessions share, and the tab that this script runs for."""
+"""The worker that all browser sessions share, and the tab of the current script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from specviz.ui.session.model_places import refusal_of
 from specviz.ui.session.run_saving import the_run_saver
 from specviz.ui.session.tabs import Tabs, the_tabs
 from specviz.worker.parent.client import Check, Room, Run, Worker
-from specviz.worker.parent.handles import Studying
+from specviz.worker.parent.handles import StudyHandle
 
 _TAB = "tab"
 
@@ -32,9 +32,9 @@ class Tab:
 
 
 class PageWorker(Worker):
-    """A worker that refuses the pairs that this dashboard does not open; see ``model_places``.
+    """A worker that refuses pairs this dashboard must not open; see ``model_places``.
 
-    What is refused fails as if the process had refused it, but the process is not asked.
+    A refused request fails as if the worker process had refused it, but never reaches it.
     """
 
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
@@ -65,11 +65,11 @@ class PageWorker(Worker):
         room.end(None, error)
         return room
 
-    def study(self, spec: PairSpec, study: Study) -> Studying:
+    def study(self, spec: PairSpec, study: Study) -> StudyHandle:
         error = refusal_of(spec)
         if error is None:
             return super().study(spec, study)
-        studying = Studying(spec, uuid.uuid4().hex)
+        studying = StudyHandle(spec, uuid.uuid4().hex)
         studying.end(None, error)
         return studying
 
@@ -82,7 +82,7 @@ def refused_check(spec: PairSpec, error: SpecvizError) -> Check:
 
 @st.cache_resource(show_spinner=False, on_release=lambda worker: worker.close())
 def the_worker() -> Worker:
-    """Started when the first page opens, ended with the server. Its runs are saved."""
+    """Return the worker, which starts with the first page, ends with the server and saves runs."""
     worker = PageWorker(on_over=the_run_saver().save)
     worker.start()
     _started().append(worker)
@@ -95,12 +95,12 @@ def _started() -> list[Worker]:
 
 
 def calibrating_worker() -> Worker | None:
-    """The worker, if it measures step costs that somebody asked for; starts none."""
+    """Return the worker while it measures step costs on request, else None. Starts no worker."""
     return next((each for each in _started() if each.status().calibrating), None)
 
 
 def _release(tab: Tab) -> None:
-    """Through the tab's own worker: asking for one while the server ends would start another."""
+    """Release a closed tab through its own worker: ``the_worker()`` could start a new one here."""
     tab.tabs.leave(tab.id)
     tab.worker.release(tab.id)
 
@@ -111,9 +111,10 @@ def _the_tab(tab_id: str) -> Tab:
 
 
 def this_tab() -> Tab:
-    """Tells the worker that the tab is still open; some seconds after it closes its runs end.
+    """Return the current tab, and notify the worker that it is open.
 
-    A broken connection counts as closing, but the same tab is usually back in time.
+    A tab's runs are stopped some seconds after it closes. A broken connection counts as closing,
+    but the tab is usually back in time.
     """
     tab = _the_tab(st.session_state.setdefault(_TAB, uuid.uuid4().hex))
     tab.tabs.stay(tab.id)
@@ -121,6 +122,6 @@ def this_tab() -> Tab:
     return tab
 
 
-def sit_in(tab_id: str) -> None:
-    """Take the place of a tab that was reloaded; before ``this_tab`` is first asked for."""
+def resume_tab(tab_id: str) -> None:
+    """Continue a tab that was reloaded. Call before the first ``this_tab``."""
     st.session_state[_TAB] = tab_id

@@ -1,1 +1,1 @@
-"""The parts of the theory pages, a folder a page."""
+"""Sections, charts and sentences of the theory pages, one folder per page."""

@@ -1,7 +1,7 @@
-"""Simulations that go on, a batch at every redraw, until their intervals are narrow.
+"""Simulations that run one batch per redraw until their intervals are narrow.
 
-A batch is as large as all before it together, so that a chart with a logarithmic axis grows evenly,
-but it never takes longer than its share of the time.
+Each batch is as large as all earlier ones together, so that a chart with a logarithmic axis grows
+evenly, but it never takes longer than its share of the time.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _KEY = "simulations"
 
 
 class TextSimulator(Protocol):
-    """What simulates texts."""
+    """Simulates texts."""
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated: ...
 
 
 class GrowingSimulation:
-    """One simulation: its result so far, and its estimate after every batch."""
+    """One simulation: its result so far, and its estimate after each batch."""
 
     def __init__(self, simulator: TextSimulator, narrow: float = NARROW) -> None:
         self.result: Simulated | None = None
@@ -51,7 +51,7 @@ class GrowingSimulation:
 
     @property
     def width(self) -> float:
-        """Half the interval of the rejections, as a share of their mean."""
+        """Half the width of the rejections' interval, as a share of their mean."""
         if not self.estimates:
             return math.inf
         found = self.estimates[-1]
@@ -59,25 +59,25 @@ class GrowingSimulation:
         return 0.0 if half == 0.0 else half / found.mean
 
     def advance(self, seconds: float) -> None:
-        """Simulate one batch, which should not take longer than ``seconds``."""
+        """Simulate one batch, sized to take at most ``seconds``."""
         self._size = self._next_size(seconds)
-        begun = time.thread_time()
+        start = time.thread_time()
         batch = self._simulator.run(self._size, self._rng)
-        self.seconds = time.thread_time() - begun
+        self.seconds = time.thread_time() - start
         self.result = batch if self.result is None else self.result + batch
         self.estimates.append(self.result.rejections)
 
     def _next_size(self, seconds: float) -> int:
         if self.result is None:
             return _FIRST
-        pace = 2.0  # also where the last batch was too short to be timed
+        growth = 2.0  # also when the last batch was too short to time
         if self.seconds > 0.0:
-            pace = min(pace, seconds / self.seconds)
-        return max(_FIRST, min(self.result.texts, int(self._size * pace)))
+            growth = min(growth, seconds / self.seconds)
+        return max(_FIRST, min(self.result.texts, int(self._size * growth)))
 
 
 class SimulationGroup:
-    """Several simulations of the same settings, side by side."""
+    """Several simulations with the same settings."""
 
     def __init__(
         self, settings: Hashable, simulators: Mapping[str, TextSimulator], narrow: float = NARROW
@@ -96,27 +96,27 @@ class SimulationGroup:
         return max((each.width for each in self.simulations.values()), default=0.0)
 
     def advance(self) -> None:
-        """A batch for every unfinished one; time that quick ones leave goes to the slow.
+        """Run a batch of each unfinished simulation; time that fast ones save goes to slow ones.
 
-        The first redraw, which answers a changed setting, starts only one of them.
+        The first redraw after a changed setting runs only one of them, so that it is quick.
         """
         unfinished = [each for each in self.simulations.values() if not each.done]
         unfinished.sort(key=lambda each: each.seconds)
         until = time.thread_time() + _BUDGET
         if not self.estimates():
             unfinished = unfinished[:1]
-        for place, simulation in enumerate(unfinished):
+        for index, simulation in enumerate(unfinished):
             left = max(0.0, until - time.thread_time())
-            simulation.advance(left / (len(unfinished) - place))
+            simulation.advance(left / (len(unfinished) - index))
 
     @property
     def texts(self) -> int:
-        """Texts of the simulation that has the fewest."""
+        """Number of texts of the simulation that has the fewest."""
         counts = [each.count for each in self.estimates().values()]
         return min(counts) if len(counts) == len(self.simulations) and counts else 0
 
     def estimates(self) -> dict[str, Estimate]:
-        """The present estimates, by name; empty before the first batch."""
+        """Return the latest estimates by name; empty before the first batch."""
         known = ((name, each.estimates) for name, each in self.simulations.items())
         return {name: estimates[-1] for name, estimates in known if estimates}
 
@@ -127,7 +127,7 @@ def session_group(
     simulators: Callable[[], Mapping[str, TextSimulator]],
     narrow: float = NARROW,
 ) -> SimulationGroup:
-    """The session's simulations of that name, begun anew when the settings have changed."""
+    """Return the session's simulations of that name; start again if the settings have changed."""
     kept = st.session_state.setdefault(_KEY, {})
     known = kept.get(name)
     if not isinstance(known, SimulationGroup) or known.settings != settings:
@@ -138,17 +138,17 @@ def session_group(
 def simulate_and_draw(group: SimulationGroup, paused: bool, draw: Callable[[], None]) -> None:
     """Simulate and draw twice a second until all are done."""
 
-    def go_on() -> bool:
-        """Whether there is more to do."""
+    def advance() -> bool:
+        """Run a batch; return whether the simulation continues."""
         if not (paused or group.done):
             group.advance()
         return not (paused or group.done)
 
-    redraw_while_busy(go_on(), go_on, bool, lambda _: draw(), seconds=_TICK)
+    redraw_while_busy(advance(), advance, bool, lambda _: draw(), seconds=_TICK)
 
 
-def progress_in_words(group: SimulationGroup, paused: bool) -> str:
-    """How far the simulations are."""
+def progress_sentence(group: SimulationGroup, paused: bool) -> str:
+    """Describe the progress of the simulations."""
     texts = f"{group.texts:,} texts"
     if group.done and group.widest <= group.narrow:
         return f"{texts}; stopped: the 95 % interval is within ± {PERCENT.shown(group.narrow)}."

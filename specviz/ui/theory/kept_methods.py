@@ -1,5 +1,5 @@
-"""The runs that a section is about: of a comparison that the library keeps, or those recorded with
-the program. And the way to make more: lanes for Compare, and the same as a command.
+"""The runs behind a section of a theory page: from a kept comparison, or those shipped with
+specviz. Also offers to make such runs: as lanes for Compare and as a command.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from specviz.comparison import LaneRun, settings_of
 from specviz.comparison.kept_runs import kept_comparison
 from specviz.comparison.plan import Lane, Plan, plan_from_json
 from specviz.errors import SpecvizError
-from specviz.figures.recorded_methods import RecordedWays, Recording
+from specviz.figures.recorded_methods import RecordedMethods, Recording
 from specviz.record.pairs import PairSpec
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
 from specviz.store import ComparisonRow
 from specviz.store.dataclass_json import fit_to_type
 from specviz.ui.compare.kept import KEPT_LINK, TAB
-from specviz.ui.compare.lanes import TAKEN, lane_text
+from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.runs.table import COMPARISON
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 RECORDED = "recorded"
-_FOUND = "ways found"  # session state: by the key of a section, what its runs say
-_OF_A_LANE = 12  # runs that are linked one by one
+_FOUND = "method runs found"  # session state: the findings of each section, by its key
+_MAX_LINKS = 12  # runs linked individually, per lane
 
 T = TypeVar("T")
 
@@ -44,8 +44,11 @@ class RunLink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ways(Generic[T]):
-    """What runs say, and which they are. ``row`` is None for the recorded ones."""
+class MethodRuns(Generic[T]):
+    """Findings of a set of runs, and where the runs come from.
+
+    ``row`` is None for the runs shipped with specviz.
+    """
 
     found: T
     about: str
@@ -54,9 +57,9 @@ class Ways(Generic[T]):
 
 
 @st.cache_resource(show_spinner=False)
-def recorded_methods() -> RecordedWays:
+def recorded_methods() -> RecordedMethods:
     text = (ASSETS / "recorded_ways.json").read_text("utf-8")
-    return fit_to_type(json.loads(text), RecordedWays)
+    return fit_to_type(json.loads(text), RecordedMethods)
 
 
 def recorded_about(made: Recording) -> str:
@@ -67,10 +70,12 @@ def choose_methods(
     section: str,
     fits: Callable[[Sequence[RunConfig]], bool],
     find: Callable[[Sequence[Trace]], T | None],
-    recorded: Ways[T],
-) -> Ways[T]:
-    """The newest kept comparison whose lanes fit, unless another is chosen. Runs that turn out to
-    say nothing leave the recorded ones."""
+    recorded: MethodRuns[T],
+) -> MethodRuns[T]:
+    """Return the findings of the newest kept comparison that fits, or of the one chosen.
+
+    Falls back to ``recorded`` where no comparison fits or where its runs yield no findings.
+    """
     try:
         kept = _fitting(fits)
     except SpecvizError as error:
@@ -80,7 +85,7 @@ def choose_methods(
         return recorded
     key = st.selectbox(
         "Runs", [*kept, RECORDED], key=f"{section}_runs", width=520,
-        format_func=lambda each: _named(kept.get(each)),
+        format_func=lambda each: _run_set_title(kept.get(each)),
     )  # fmt: skip
     if key not in kept:
         return recorded
@@ -100,10 +105,10 @@ def _lanes(row: ComparisonRow) -> tuple[Lane, ...]:
     try:
         return plan_from_json(row.plan_json).lanes
     except SpecvizError:
-        return ()  # Compare says what is wrong with it
+        return ()  # Compare shows the error
 
 
-def _named(row: ComparisonRow | None) -> str:
+def _run_set_title(row: ComparisonRow | None) -> str:
     if row is None:
         return "recorded with the program"
     plural = "" if row.num_runs == 1 else "s"
@@ -112,16 +117,21 @@ def _named(row: ComparisonRow | None) -> str:
 
 def _found(
     section: str, row: ComparisonRow, find: Callable[[Sequence[Trace]], T | None]
-) -> Ways[T] | None:
-    """Remembered until the comparison has other runs: opening them takes a while."""
-    known: dict[str, tuple[ComparisonRow, Ways[T] | None]] = st.session_state.setdefault(_FOUND, {})
+) -> MethodRuns[T] | None:
+    """Return the findings of a comparison, cached until its runs change: opening them is slow."""
+    known: dict[str, tuple[ComparisonRow, MethodRuns[T] | None]] = st.session_state.setdefault(
+        _FOUND, {}
+    )
     if section not in known or known[section][0] != row:
-        with st.spinner("Opening its runs"):
+        with st.spinner("Opening the runs"):
             plan, runs = kept_comparison(the_library(), row.key)
             found = find([run.trace for run in runs])
         about = f"Kept on {row.created[:10]}: {settings_of(plan)}"
-        ways = Ways(found=found, about=about, row=row, links=_links(plan, row.key, runs))
-        known[section] = row, None if ways.found is None else ways  # pyright: ignore[reportArgumentType]
+        links = _links(plan, row.key, runs)
+        known[section] = (
+            row,
+            None if found is None else MethodRuns(found=found, about=about, row=row, links=links),
+        )
     return known[section][1]
 
 
@@ -143,40 +153,42 @@ def _run_name(plan: Plan, run: LaneRun) -> str:
     return f"{kind}, {seed}" if kind else seed
 
 
-def show_about(ways: Ways[T], lanes: Mapping[str, RunConfig], section: str, body: str) -> None:
-    """Which runs these are, the way to each, and how to make such runs."""
-    st.caption(f":green-badge[measured] {as_text(ways.about)}")
+def show_about(
+    runs: MethodRuns[T], lanes: Mapping[str, RunConfig], section: str, body: str
+) -> None:
+    """Show which runs these are, links to them, and how to make such runs."""
+    st.caption(f":green-badge[measured] {as_text(runs.about)}")
     with st.container(horizontal=True, vertical_alignment="center", key=f"{section}_ways"):
-        if ways.row is not None:
-            link = {TAB: "Kept", KEPT_LINK: ways.row.key}
-            st.page_link("pages/compare.py", label="Their comparison", query_params=link)
+        if runs.row is not None:
+            link = {TAB: "Kept", KEPT_LINK: runs.row.key}
+            st.page_link("pages/compare.py", label="Open the comparison", query_params=link)
             st.page_link(
-                "pages/runs.py", label="All of them", query_params={COMPARISON: ways.row.key}
+                "pages/runs.py", label="List its runs", query_params={COMPARISON: runs.row.key}
             )
         spec = PairSpec(target_body=body) if body else PairSpec()
         texts = [lane_text(Lane(spec=spec, config=config, name=n)) for n, config in lanes.items()]
-        if st.button("Set these lanes in Compare", key=f"{section}_make"):
-            st.session_state[TAKEN] = texts
+        if st.button("Use these lanes in Compare", key=f"{section}_make"):
+            st.session_state[LANES_HANDOVER] = texts
             st.switch_page("pages/compare.py", query_params={"lane": texts})
     with st.expander("The runs, and the command", key=f"{section}_list"):
-        _list_runs(ways.links)
-        st.markdown("The same lanes on the command line; what is made there is kept, too:")
+        _list_runs(runs.links)
+        st.markdown("The same lanes on the command line, which also keeps its runs:")
         st.code(_command(texts), language="bash", wrap_lines=True)
 
 
 def _list_runs(links: Sequence[RunLink]) -> None:
     if not links:
-        st.markdown("The recorded runs are kept as figures, so there is none of them to open.")
+        st.markdown("The recorded runs are stored as figures only, so they cannot be opened.")
     for lane in dict.fromkeys(each.lane for each in links):
         own = [each for each in links if each.lane == lane]
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"{as_text(lane)}:", width="content")
-            for each in own[:_OF_A_LANE]:
+            for each in own[:_MAX_LINKS]:
                 st.page_link(
                     "pages/watch.py", label=as_text(each.name), query_params={RUN_LINK: each.id}
                 )
-            if len(own) > _OF_A_LANE:
-                st.caption(f"and {len(own) - _OF_A_LANE} more", width="content")
+            if len(own) > _MAX_LINKS:
+                st.caption(f"and {len(own) - _MAX_LINKS} more", width="content")
 
 
 def _command(lanes: Sequence[str]) -> str:

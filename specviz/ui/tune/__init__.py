@@ -1,1 +1,1 @@
-"""The parts of the page Tune, and its charts."""
+"""Sections and charts of the Tune page."""

@@ -1,7 +1,7 @@
-"""Charts of expected speedups: the surface, one temperature, candidates, a waterfall, the ledger.
+"""Charts of expected speedups: the map, one temperature, candidates, a waterfall, the ledger.
 
-What is expected is worked out exactly from scored texts and measured step costs; what was measured
-lies over it as points.
+Expected values are computed exactly from scored texts and measured step costs; measured values are
+drawn over them as points.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import plotly.graph_objects as go
 from specviz.figures.catalogue import TIMES_THE_TARGET
 from specviz.figures.token_kinds import KindShare
 from specviz.figures.waterfall import Waterfall
-from specviz.record.numbers import MILLISECONDS_A_TOKEN, PROBABILITY, RATIO, TOKENS
+from specviz.record.numbers import MILLISECONDS_PER_TOKEN, PROBABILITY, RATIO, TOKENS
 from specviz.tune.surface import Cell, Surface
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure, see_through
 
-# Slower than the target alone, as fast, faster: by the logarithm, so that 0.5 and 2 are as far off.
+# Slower than the target alone, as fast, faster. The scale is logarithmic, so 0.5 mirrors 2.
 _SHADES = (
     (0.0, "rgba(217, 98, 43, 0.75)"),
     (0.5, "rgba(138, 147, 160, 0.10)"),
@@ -32,7 +32,7 @@ _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPoint:
-    """A measured run; ``low`` and ``high`` as its interval of the timing."""
+    """A measured run; ``low`` and ``high`` are the interval of its timing."""
 
     label: str
     gamma: int
@@ -44,7 +44,7 @@ class RunPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPoint:
-    """A kept run: what was expected along its words, and what was observed."""
+    """A kept run: the speedup expected along its tokens, and the observed one."""
 
     label: str
     expected: float
@@ -54,12 +54,15 @@ class LedgerPoint:
 
 
 def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Figure:
-    """γ across, temperatures upwards; the number in a cell is its speedup. Cells can be pressed:
-    the browser marks them itself, since another figure would make it forget which they are.
+    """Draw the speedup per cell: γ on the x axis, temperature on the y axis.
 
-    ``ink``: the colour of the numbers, which must be read on every shade.
+    Cells can be selected. The browser marks the selection itself, since a new figure would reset
+    it.
+
+    Args:
+        ink: The colour of the numbers, which must be legible on every shade.
     """
-    made = figure(x_title="candidates a round, γ", y_title="temperature", height=360)
+    made = figure(x_title="candidates per round, γ", y_title="temperature", height=360)
     grid = _Grid(found)
     made.add_heatmap(
         z=[[_shade(each) for each in row] for row in grid.speedups], zmin=-_DEEPEST,
@@ -67,10 +70,10 @@ def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Fig
     )  # fmt: skip
     cells = [each for each in found.cells if each.speedup is not None]
     made.add_scatter(
-        **grid.places(cells), mode="markers+text",
+        **grid.positions(cells), mode="markers+text",
         customdata=[[each.gamma, each.temperature] for each in cells],
         text=[RATIO.bare(each.speedup or 0.0) for each in cells],
-        hovertext=[_cell_words(each) for each in cells],
+        hovertext=[_cell_tooltip(each) for each in cells],
         hovertemplate="%{hovertext}<extra></extra>",
         textfont={"size": TEXT_SIZE, "color": ink},
         marker={"size": 30, "symbol": "square", "color": "rgba(0, 0, 0, 0)"},
@@ -87,16 +90,16 @@ def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Fig
     )  # fmt: skip
     if found.best is not None:
         made.add_scatter(
-            **grid.places([found.best]), name="best of all", mode="markers", hoverinfo="skip",
+            **grid.positions([found.best]), name="best of all", mode="markers", hoverinfo="skip",
             marker={
                 "symbol": "square-open", "size": 34, "color": COLOURS.measured,
                 "line": {"width": 3},
             },
         )  # fmt: skip
-    there = [cell for each in runs if (cell := found.cell(each.gamma, each.temperature))]
-    if there:
+    measured = [cell for each in runs if (cell := found.cell(each.gamma, each.temperature))]
+    if measured:
         made.add_scatter(
-            **grid.places(there), name="measured", mode="markers", hoverinfo="skip",
+            **grid.positions(measured), name="measured", mode="markers", hoverinfo="skip",
             marker={"symbol": "circle-open", "size": 30, "color": COLOURS.exact},
         )  # fmt: skip
     made.update_xaxes(**grid.axis(found.gammas))
@@ -106,14 +109,14 @@ def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Fig
 
 
 class _Grid:
-    """Where cells lie: the place of its γ and of its temperature, from 0."""
+    """Positions of cells: the index of their γ and of their temperature, from 0."""
 
     def __init__(self, found: Surface) -> None:
-        self._columns = {gamma: place for place, gamma in enumerate(found.gammas)}
-        self._rows = {each: place for place, each in enumerate(found.temperatures)}
-        self.speedups = [[_of(found.cell(g, t)) for g in self._columns] for t in self._rows]
+        self._columns = {gamma: index for index, gamma in enumerate(found.gammas)}
+        self._rows = {each: index for index, each in enumerate(found.temperatures)}
+        self.speedups = [[_speedup(found.cell(g, t)) for g in self._columns] for t in self._rows]
 
-    def places(self, cells: Sequence[Cell]) -> dict[str, list[int]]:
+    def positions(self, cells: Sequence[Cell]) -> dict[str, list[int]]:
         return {
             "x": [self._columns[each.gamma] for each in cells],
             "y": [self._rows[each.temperature] for each in cells],
@@ -127,20 +130,19 @@ class _Grid:
         }
 
     def break_even(self) -> dict[str, list[float | None]]:
-        """Along the edges between cells that are faster than the target alone and those that are
-        not."""
+        """Return the edges between cells that are faster than the target alone and others."""
         x, y = list[float | None](), list[float | None]()
         for row in range(len(self._rows)):
             for column in range(len(self._columns)):
-                if self._parts(row, column, row, column + 1):
+                if self._separates(row, column, row, column + 1):
                     x += [column + 0.5, column + 0.5, None]
                     y += [row - 0.5, row + 0.5, None]
-                if self._parts(row, column, row + 1, column):
+                if self._separates(row, column, row + 1, column):
                     x += [column - 0.5, column + 0.5, None]
                     y += [row + 0.5, row + 0.5, None]
         return {"x": x, "y": y}
 
-    def _parts(self, row: int, column: int, other_row: int, other_column: int) -> bool:
+    def _separates(self, row: int, column: int, other_row: int, other_column: int) -> bool:
         if other_row >= len(self._rows) or other_column >= len(self._columns):
             return False
         one, other = self.speedups[row][column], self.speedups[other_row][other_column]
@@ -148,8 +150,8 @@ class _Grid:
 
 
 def speedup_over_gamma(found: Surface, temperature: float, runs: Sequence[RunPoint]) -> go.Figure:
-    """One temperature: the expected speedup with its interval, and the runs that were made."""
-    made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET, height=330)
+    """Draw the expected speedup with its interval at one temperature, and the measured runs."""
+    made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET, height=330)
     cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
     gammas = [each.gamma for each in cells]
     if all(each.low is not None for each in cells):
@@ -161,7 +163,7 @@ def speedup_over_gamma(found: Surface, temperature: float, runs: Sequence[RunPoi
         )  # fmt: skip
     made.add_scatter(
         x=gammas, y=[each.speedup for each in cells], mode="lines+markers", name="expected",
-        line={"color": COLOURS.exact}, text=[_cell_words(each) for each in cells],
+        line={"color": COLOURS.exact}, text=[_cell_tooltip(each) for each in cells],
         hovertemplate="%{text}<extra></extra>",
     )  # fmt: skip
     own = [each for each in runs if each.temperature == temperature]
@@ -173,7 +175,7 @@ def speedup_over_gamma(found: Surface, temperature: float, runs: Sequence[RunPoi
 
 
 def _scale_over_gamma(made: go.Figure, gammas: Sequence[int]) -> None:
-    """Each γ has its tick, and there is none beyond them."""
+    """Give each γ a tick, and end the axis at the last one."""
     made.update_yaxes(rangemode="tozero")
     made.update_xaxes(dtick=1)
     if gammas:
@@ -201,16 +203,16 @@ def _add_points(made: go.Figure, runs: Sequence[RunPoint]) -> None:
 def candidates_chart(
     labels: Sequence[str], surfaces: Sequence[Surface], temperature: float
 ) -> go.Figure:
-    """Every candidate over gamma, at one temperature."""
-    made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET, height=340)
-    for place, (label, found) in enumerate(zip(labels, surfaces, strict=True)):
+    """Draw each candidate's speedup over gamma, at one temperature."""
+    made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET, height=340)
+    for index, (label, found) in enumerate(zip(labels, surfaces, strict=True)):
         cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
         made.add_scatter(
             x=[each.gamma for each in cells], y=[each.speedup for each in cells],
             mode="lines+markers", name=_plain(label),
-            line={"color": SERIES[place % len(SERIES)]},
-            marker={"symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
-            text=[_cell_words(each) for each in cells],
+            line={"color": SERIES[index % len(SERIES)]},
+            marker={"symbol": _SYMBOLS[index % len(_SYMBOLS)], "size": 8},
+            text=[_cell_tooltip(each) for each in cells],
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
     made.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
@@ -219,8 +221,10 @@ def candidates_chart(
 
 
 def waterfall_chart(found: Waterfall) -> go.Figure:
-    """From the textbook's speedup down to the observed one; a bar for each cause, its name beside
-    it, so that it can be read on a phone too."""
+    """Draw the steps from the textbook speedup to the observed one.
+
+    The bars are horizontal with their names beside them, so that they are legible on a phone.
+    """
     made = figure(x_title=TIMES_THE_TARGET, y_title="", height=400)
     steps, last = found.steps, len(found.steps) - 1
     made.add_waterfall(
@@ -233,8 +237,8 @@ def waterfall_chart(found: Waterfall) -> go.Figure:
         ],
         textposition="outside",
         textfont={"size": TEXT_SIZE},
-        customdata=[MILLISECONDS_A_TOKEN.shown(each.ms_a_token) for each in steps],
-        hovertemplate="%{y}: %{text}<br>then %{customdata} a token<extra></extra>",
+        customdata=[MILLISECONDS_PER_TOKEN.shown(each.ms_a_token) for each in steps],
+        hovertemplate="%{y}: %{text}<br>then %{customdata} per token<extra></extra>",
         connector={"line": {"color": COLOURS.muted, "width": 1}},
         increasing={"marker": {"color": COLOURS.accepted}},
         decreasing={"marker": {"color": COLOURS.rejected}},
@@ -243,14 +247,14 @@ def waterfall_chart(found: Waterfall) -> go.Figure:
     )
     made.add_vline(x=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
     ends = [each.speedup for each in steps]
-    made.update_xaxes(range=[min(0.0, *ends), 1.22 * max(ends)])  # with room for a number
+    made.update_xaxes(range=[min(0.0, *ends), 1.22 * max(ends)])  # room for the numbers
     made.update_yaxes(autorange="reversed", showgrid=False)
     return made
 
 
 def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
-    """Mean odds by the kind of token."""
-    made = figure(x_title="", y_title="odds of acceptance", height=300)
+    """Draw the mean acceptance probability by kind of token."""
+    made = figure(x_title="", y_title="acceptance probability", height=300)
     made.add_scatter(
         x=[f"{_wrapped(each.kind, 1)}<br>{each.count:,}" for each in kinds],
         y=[each.odds for each in kinds],
@@ -274,12 +278,12 @@ def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
 
 
 def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
-    """Every kept run that has both: on the line, this page can be trusted here."""
-    made = figure(x_title="expected along its words", y_title="observed", height=420)
+    """Draw observed over expected speedup; runs on the line match their expectation."""
+    made = figure(x_title="expected along its tokens", y_title="observed", height=420)
     values = [value for each in points for value in (each.expected, each.observed)]
     highest = max(values, default=1.0)
     ends = [each.high for each in points if each.high is not None]
-    top = 1.1 * min(2 * highest, max([highest, *ends]))  # an interval may reach far beyond
+    top = 1.1 * min(2 * highest, max([highest, *ends]))  # cuts off very long intervals
     made.add_scatter(
         x=[0, top], y=[0, top], mode="lines", name="as expected", hoverinfo="skip",
         line={"color": COLOURS.ink, "dash": "dot", "width": 1},
@@ -305,7 +309,7 @@ def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
     return made
 
 
-def _of(cell: Cell | None) -> float | None:
+def _speedup(cell: Cell | None) -> float | None:
     return None if cell is None else cell.speedup
 
 
@@ -313,14 +317,14 @@ def _shade(speedup: float | None) -> float | None:
     return None if speedup is None else math.log(speedup)
 
 
-def _cell_words(cell: Cell) -> str:
-    tokens = f"{TOKENS.bare(cell.tau)} tokens a round"
+def _cell_tooltip(cell: Cell) -> str:
+    tokens = f"{TOKENS.bare(cell.tau)} tokens per round"
     head = f"γ {cell.gamma}, temperature {cell.temperature:g}"
     return f"{head}: {RATIO.spread(cell.speedup, cell.low, cell.high)}<br>{tokens}"
 
 
 def _plain(label: str) -> str:
-    """Plotly would read it as markup."""
+    """Escape a label, since Plotly renders markup."""
     return label.replace("<", "‹")
 
 
@@ -329,6 +333,6 @@ def _signed(change: float) -> str:
 
 
 def _wrapped(name: str, most: int = 2) -> str:
-    """At most so many words a line."""
+    """Wrap a name after at most ``most`` words per line."""
     words = name.split()
     return "<br>".join(" ".join(words[at : at + most]) for at in range(0, len(words), most))

@@ -1,4 +1,4 @@
-"""The controls of Tune: the texts, the laws, and who may draft."""
+"""The controls of Tune: texts, sampling settings, and candidate drafts and methods."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ONE, _PRESETS, _FILE, _PASTED = SOURCES = (
     "One prompt", "The presets", "A file of mine", "Pasted text",
 )  # fmt: skip
 _LOOKUP = "drafter=prompt-lookup"
-_WAYS = (
+_METHODS = (
     "drafter=suffix", "drafter=early-exit:1", "rule=block", "rule=coupled", "rule=match",
     "num_drafts=2", "num_drafts=4", "branching=2x2x1", "draft_until=confidence:0.4",
     "draft_until=cost",
@@ -50,7 +50,7 @@ _LENGTH, _SEED = CONTROLS["max_new_tokens"], CONTROLS["seed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """What is to be scored: prompts that the target goes on from, or given words."""
+    """What to score: prompts that the target continues, or a given text."""
 
     items: tuple[SuiteItem, ...] = ()
     text: str | None = None
@@ -58,24 +58,29 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What the controls say; ``question`` raises for what cannot be asked."""
+class TuneSettings:
+    """The values of the controls."""
 
     texts: Texts
     config: RunConfig
     further: tuple[str, ...]
     bodies: tuple[str, ...]  # of the draft
     lookup: bool
-    ways: tuple[str, ...] = ()  # other ways to speculate, as a lane is typed
-    refused: tuple[tuple[str, str], ...] = ()  # of those that were asked for, and why
-    given: StepCosts | None = None  # of a machine that is not at hand
+    methods: tuple[str, ...] = ()  # other methods, in the syntax of a lane
+    refused: tuple[tuple[str, str], ...] = ()  # requested methods that are left out, and why
+    given: StepCosts | None = None  # of another machine
     on_cluster: bool = False
 
     def question(self, spec: PairSpec) -> Question:
+        """Return the question to ask about this pair.
+
+        Raises:
+            SpecvizError: There are no texts, or a setting is invalid.
+        """
         if self.texts.error is not None:
             raise self.texts.error
         if not self.texts.items:
-            raise ConfigError("There are no texts.", remedy="Choose a file, or the presets.")
+            raise ConfigError("There are no texts.", remedy="Choose a file or the presets.")
         temperatures = {*TEMPERATURES, self.config.temperature}
         return Question(
             lanes=self._lanes(spec),
@@ -92,43 +97,43 @@ class Wishes:
         ]
         others += [replace(first, spec=replace(spec, draft_body=each)) for each in self.bodies]
         others += [parse_lane(_LOOKUP, first)] if self.lookup and self.texts.text is None else []
-        return (first, *others, *(parse_lane(each, first) for each in self.ways))
+        return (first, *others, *(parse_lane(each, first) for each in self.methods))
 
 
-def choose_wishes(spec: PairSpec) -> Wishes:
-    """Draw the controls and read them; ``spec`` is the pair that is shown."""
+def choose_settings(spec: PairSpec) -> TuneSettings:
+    """Draw the controls and read them; ``spec`` is the pair that the page shows."""
     texts = _choose_texts()
     temperature = st.slider(
-        "Temperature asked about", *CONTROLS["temperature"].ends, 0.7, 0.05,
+        "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05,
         key="tune_temperature", bind=_LINKED,
-        help="The advice and the ranking are for this one. The map has the others beside it.",
+        help="The advice and the ranking are for this temperature. The map also shows others.",
     )  # fmt: skip
-    with st.expander("Other drafts and ways", key="tune_drafts"):
+    with st.expander("Other drafts and methods", key="tune_drafts"):
         lookup, further = _choose_drafts()
         bodies = _choose_bodies(spec)
-        ways, refused = _choose_ways(spec, copies=texts.text is None)
+        methods, refused = _choose_methods(spec, copies=texts.text is None)
     with st.expander("More settings", key="tune_more"):
         config = _choose_config(round(temperature, 2))
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):
         given = _choose_costs()
-    return Wishes(
-        texts=texts, config=config, further=further, bodies=bodies, lookup=lookup, ways=ways,
-        refused=refused, given=given, on_cluster=on_cluster,
+    return TuneSettings(
+        texts=texts, config=config, further=further, bodies=bodies, lookup=lookup,
+        methods=methods, refused=refused, given=given, on_cluster=on_cluster,
     )  # fmt: skip
 
 
 def _choose_texts() -> Texts:
     source = st.selectbox(
         "Texts", SOURCES, key="tune_source", bind=_LINKED,
-        help="The target goes on from the prompts, once at every temperature. Pasted text is "
-        "scored as it is: its odds are of that text, not of a run.",
+        help="The target continues the prompts, once per temperature. Pasted text is scored "
+        "unchanged: its acceptance probabilities apply to that text, not to a run.",
     )  # fmt: skip
     if source == _ONE:
         prompt = _PROMPT.choose()
         if not prompt.strip():
             problem = ConfigError(
-                "The prompt is empty.", remedy="Write a few words, or choose a preset."
+                "The prompt is empty.", remedy="Write a few words or choose a preset."
             )
             return Texts(error=problem)
         return Texts(items=(SuiteItem(prompt=prompt, kind=kind_of(prompt)),))
@@ -142,14 +147,14 @@ def _choose_texts() -> Texts:
 def _pasted() -> Texts:
     text = st.text_area("Text to score", key="tune_text", height=160)
     if not text.strip():
-        problem = ConfigError("There is no text.", remedy="Paste some words.")
+        problem = ConfigError("There is no text.", remedy="Paste a text.")
         return Texts(error=problem)
     return Texts(items=(SuiteItem(prompt=""),), text=text)
 
 
 def _uploaded() -> Texts:
     file = st.file_uploader(
-        "JSONL: one object a line, with prompt and, optionally, kind",
+        "JSONL: one object per line with a prompt and, optionally, a kind",
         type=["jsonl", "json", "txt"], key="tune_suite",
         max_upload_size=max(1, MAX_SUITE_BYTES // 10**6),
     )  # fmt: skip
@@ -165,7 +170,7 @@ def _uploaded() -> Texts:
 
 
 def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
-    """Bodies of the draft to try beside the one that is shown: the same words at other costs."""
+    """Draw and read the draft sizes to try besides the present one: same output, other costs."""
     room = known_room(spec)
     if room is None or room.draft is None or not spec.has_draft:
         return ()
@@ -176,29 +181,31 @@ def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
     ]
     return tuple(
         st.multiselect(
-            "Bodies of the draft to try", bodies, format_func=body_title, key="tune_bodies",
-            max_selections=3, help="The draft as it is, at the cost of a larger model.",
+            "Simulated draft sizes to try", bodies, format_func=body_title, key="tune_bodies",
+            max_selections=3, help="The same draft, at the cost of a larger model.",
         )
     )  # fmt: skip
 
 
-def show_refused(wishes: Wishes) -> None:
-    """What was asked for, in a link perhaps, and is left out."""
-    for text, why in wishes.refused:
+def show_refused(settings: TuneSettings) -> None:
+    """Show the requested methods that are left out, for example those of a link."""
+    for text, why in settings.refused:
         st.warning(f"{as_text(text)} is left out. {as_text(why)}")
 
 
-def _choose_ways(
+def _choose_methods(
     spec: PairSpec, *, copies: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Those that can be candidates; and of others, which a link may name too, why they cannot.
-    ``copies``: whether there are words to copy from."""
+    """Draw and read the other methods; return those that can be candidates, and why others cannot.
+
+    ``copies``: whether drafters that copy from the text apply.
+    """
     typed = st.multiselect(
-        "Other ways to speculate", _WAYS, key="tune_ways", bind=_LINKED, accept_new_options=True,
+        "Other methods", _METHODS, key="tune_ways", bind=_LINKED, accept_new_options=True,
         max_selections=MAX_CANDIDATES,
-        help="Each is a candidate on the same words. Others can be typed as on the command line: "
+        help="Each is a candidate on the same texts. Type others as on the command line: "
         "`num_drafts=8`, `branching=3x2x1`, `draft_until=confidence:0.3`, "
-        "`drafter=early-exit:4`, or several of them with commas.",
+        "`drafter=early-exit:4`, or several joined with commas.",
     )  # fmt: skip
     found, refused = list[str](), list[tuple[str, str]]()
     for text in dict.fromkeys(typed):
@@ -215,8 +222,8 @@ def _choose_ways(
 
 def _choose_costs() -> StepCosts | None:
     st.caption(
-        "Acceptance does not depend on the machine. With the two costs of another one, in steps of "
-        "its target, the map is exact for it."
+        "Acceptance does not depend on the machine. With another machine's two costs, in its "
+        "target steps, the map is exact for that machine."
     )
     if not st.toggle("Use these costs", key="tune_given", bind=_LINKED):
         return None
@@ -224,7 +231,7 @@ def _choose_costs() -> StepCosts | None:
         "c, a draft step", 0.0, 10.0, 0.05, 0.01, format="%.3f", key="tune_c", bind=_LINKED
     )
     v = st.number_input(
-        "v, checking a round", 0.1, 50.0, 1.1, 0.05, format="%.2f", key="tune_v", bind=_LINKED
+        "v, verification", 0.1, 50.0, 1.1, 0.05, format="%.2f", key="tune_v", bind=_LINKED
     )
     return given_costs(c, v)
 
@@ -232,11 +239,11 @@ def _choose_costs() -> StepCosts | None:
 def _choose_drafts() -> tuple[bool, tuple[str, ...]]:
     lookup = st.toggle(
         "Prompt lookup", True, key="tune_lookup", bind=_LINKED,
-        help="Copies what followed the same words earlier in the text. It needs no model.",
+        help="Copies what followed the same tokens earlier in the text. Needs no draft model.",
     )  # fmt: skip
     typed = st.text_area(
-        "Further drafts for this target, one a line", key="tune_further", height=90,
-        help="Hub ids or folders. They are loaded when you press the button, not before.",
+        "Further drafts for this target, one per line", key="tune_further", height=90,
+        help="Hub ids or folders. They are loaded when you press the button.",
     )  # fmt: skip
     named = tuple(dict.fromkeys(line.strip() for line in typed.splitlines() if line.strip()))
     return lookup, named[: MAX_CANDIDATES - 5]
@@ -252,8 +259,8 @@ def _choose_config(temperature: float) -> RunConfig:
     top_p = st.slider("Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key="tune_top_p", bind=_LINKED)
     seed = st.number_input("Seed", *_SEED.whole_ends, 0, key="tune_seed", bind=_LINKED)
     ignore_eos = st.toggle(
-        "Go on after the text has ended", True, key="tune_ignore_eos", bind=_LINKED,
-        help="All texts then have the same length.",
+        "Continue after the end of the text", True, key="tune_ignore_eos", bind=_LINKED,
+        help="Ignores the EOS token, so that all texts have the same length.",
     )  # fmt: skip
     return RunConfig(
         temperature=temperature, max_new_tokens=length, top_k=int(top_k), top_p=round(top_p, 2),

@@ -1,7 +1,7 @@
-"""The question that a tab shows: how it is started, followed and stopped.
+"""The tuning job that a browser tab shows, and how it is started, followed and stopped.
 
-It is the one that the tab asked, else the newest of the server; measurements of its cells are
-works of their own.
+It is the one that the tab started, else the newest on the server. Measurements of cells are
+separate jobs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.tune.confirming import CellsJob, RaceJob
 from specviz.tune.measuring import Choice, MeasuredCell
 from specviz.tune.question import Question
 from specviz.tune.tune_job import TuneJob
-from specviz.ui.session.background_jobs import WORK_LINK, run_maker, stop, the_job_queue
+from specviz.ui.session.background_jobs import JOB_LINK, run_maker, stop, the_job_queue
 from specviz.ui.session.cluster_jobs import ClusterTune
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
@@ -33,31 +33,31 @@ Kind = TypeVar("Kind", bound=Job)
 
 def ask(question: Question, given: StepCosts | None, *, on_cluster: bool = False) -> None:
     if on_cluster:
-        _begin(ClusterTune(question, given=given))
+        _start(ClusterTune(question, given=given))
     else:
-        _begin(TuneJob(question, run_maker(), given=given))
+        _start(TuneJob(question, run_maker(), given=given))
 
 
 def measure(choices: Sequence[Choice], items: Sequence[SuiteItem]) -> None:
-    """Measure these cells, on every prompt or, of a single one, with three seeds."""
+    """Measure these cells on every prompt, or on a single prompt with three seeds."""
     repeats = 3 if len(items) == 1 else 1
-    _begin(CellsJob(choices, items, run_maker(), the_library(), repeats=repeats))
+    _start(CellsJob(choices, items, run_maker(), the_library(), repeats=repeats))
 
 
 def race(choices: Sequence[Choice], items: Sequence[SuiteItem]) -> None:
-    _begin(RaceJob(choices, items, run_maker(), the_library()))
+    _start(RaceJob(choices, items, run_maker(), the_library()))
 
 
-def _begin(work: Job) -> None:
-    the_job_queue().start(work)
-    st.session_state.setdefault(_SHOWN, {})[work.name] = work.id
+def _start(job: Job) -> None:
+    the_job_queue().start(job)
+    st.session_state.setdefault(_SHOWN, {})[job.name] = job.id
 
 
 def take_linked() -> None:
-    """Show the work that the link names."""
-    work = the_job_queue().find(st.query_params.pop(WORK_LINK, None))
-    if work is not None:
-        st.session_state.setdefault(_SHOWN, {})[work.name] = work.id
+    """Show the job that the link names."""
+    job = the_job_queue().find(st.query_params.pop(JOB_LINK, None))
+    if job is not None:
+        st.session_state.setdefault(_SHOWN, {})[job.name] = job.id
 
 
 def shown_question() -> TuneJob | None:
@@ -65,8 +65,8 @@ def shown_question() -> TuneJob | None:
 
 
 def shown_cells() -> tuple[MeasuredCell, ...]:
-    work = shown("tune-cells", CellsJob)
-    return () if work is None else work.cells
+    job = shown("tune-cells", CellsJob)
+    return () if job is None else job.cells
 
 
 def shown(name: str, kind: type[Kind]) -> Kind | None:
@@ -75,36 +75,36 @@ def shown(name: str, kind: type[Kind]) -> Kind | None:
     return found if isinstance(found, kind) else None
 
 
-def follow(work: Job, draw: Callable[[], object] = lambda: None) -> None:
-    """How far the work is, and what it has found; drawn again while it goes on."""
+def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:
+    """Show the job's progress and results, and redraw them while it runs."""
 
-    def look() -> bool:
+    def is_going() -> bool:
         this_tab()
-        return work.going
+        return job.going
 
     def show(going: bool) -> None:
         if going:
-            _show_progress(work)
+            _show_progress(job)
         draw()
 
-    redraw_while_busy(look(), look, bool, show, seconds=_TICK)
-    if work.error is not None:
-        show_error(work.error)
-    elif work.was_stopped:
-        st.info("It was stopped. What had been found by then is shown.")
+    redraw_while_busy(is_going(), is_going, bool, show, seconds=_TICK)
+    if job.error is not None:
+        show_error(job.error)
+    elif job.was_stopped:
+        st.info("Stopped. Partial results are shown.")
 
 
-def _show_progress(work: Job) -> None:
-    done, planned = work.progress
-    words = f"{done:,} of {planned:,}: {as_text(work.doing)}"
-    with st.container(horizontal=True, vertical_alignment="center", key=f"progress_{work.name}"):
-        st.progress(min(1.0, done / max(1, planned)), text=f":small[{words}]")
-        st.button("Stop", key=f"stop_{work.name}", type="tertiary", on_click=stop, args=(work,))
+def _show_progress(job: Job) -> None:
+    done, planned = job.progress
+    text = f"{done:,} of {planned:,}: {as_text(job.doing)}"
+    with st.container(horizontal=True, vertical_alignment="center", key=f"progress_{job.name}"):
+        st.progress(min(1.0, done / max(1, planned)), text=f":small[{text}]")
+        st.button("Stop", key=f"stop_{job.name}", type="tertiary", on_click=stop, args=(job,))
 
 
-def settled(question: Callable[[], Question], given: StepCosts | None, work: TuneJob) -> bool:
-    """Whether the work answers what the controls ask now."""
+def is_current(question: Callable[[], Question], given: StepCosts | None, job: TuneJob) -> bool:
+    """Return whether the job answers the question of the current controls."""
     try:
-        return question() == work.question and given == work.given
+        return question() == job.question and given == job.given
     except SpecvizError:
         return False

@@ -1,4 +1,4 @@
-"""Which draft, which way: the candidates ranked, opened elsewhere, and the first few raced."""
+"""The ranked candidates of Tune, links to open them elsewhere, and a race of the first few."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import streamlit as st
 
 from specviz.record.numbers import RATIO
 from specviz.tune.advice import (
-    LIKE_THESE,
-    cell_words,
-    how_found,
-    memory_words,
+    ON_SIMILAR_TEXTS,
+    basis_text,
+    memory_text,
     reason,
-    unknown_words,
+    speedup_text,
+    unranked_text,
 )
 from specviz.tune.answer import Answer
 from specviz.tune.confirming import RaceJob
@@ -33,10 +33,10 @@ def show_candidates(answer: Answer) -> None:
         {
             "candidate": [as_text(each.label) for each, _ in rows],
             "best γ": [str(cell.gamma) for _, cell in rows],
-            "speedup": [as_text(cell_words(cell)) for _, cell in rows],
-            "memory": [as_text(memory_words(each)) for each, _ in rows],
+            "speedup": [as_text(speedup_text(cell)) for _, cell in rows],
+            "memory": [as_text(memory_text(each)) for each, _ in rows],
             "why": [
-                f"{as_text(how_found(each, cell))}. {as_text(reason(each, cell).capitalize())}."
+                f"{as_text(basis_text(each, cell))}. {as_text(reason(each, cell).capitalize())}."
                 for each, cell in rows
             ],
         }
@@ -44,10 +44,10 @@ def show_candidates(answer: Answer) -> None:
     with st.container(key="tune_ranking"):
         st.table(frame, border="horizontal", hide_index=True)
     st.caption(
-        f"At temperature {answer.temperature:g}, {LIKE_THESE}. Whoever is chosen as the best of "
-        "several was also the luckiest, so look at the intervals, and confirm."
+        f"At temperature {answer.temperature:g}, {ON_SIMILAR_TEXTS}. The best of several is partly "
+        "best by chance, so check the intervals and confirm."
     )
-    if unknown := unknown_words(answer):
+    if unknown := unranked_text(answer):
         st.caption(as_text(unknown))
     offer_rows(answer)
     if len(rows) > 1 and answer.question.text is None:
@@ -56,9 +56,9 @@ def show_candidates(answer: Answer) -> None:
         candidates_chart(
             [each.label for each, _ in rows], [each.surface for each, _ in rows], answer.temperature
         ),
-        "Speedup of every candidate: expected, or measured in short runs.", "exact", "measured",
+        "Speedup of each candidate, expected or measured in short runs.", "exact", "measured",
         key="tune_candidates",
-        alt="Speedup over γ, a line for each candidate",
+        alt="Speedup over γ, one line per candidate",
     )  # fmt: skip
 
 
@@ -67,18 +67,18 @@ def _show_confirm(answer: Answer) -> None:
     st.button(
         f"Confirm: race the first {count}", key="tune_confirm", on_click=race,
         args=(answer.ranked[:3], answer.question.items),
-        help="They are measured for real, in stages; after each the slower half drops out.",
+        help="Measures them in stages; after each stage, the slower half drops out.",
     )  # fmt: skip
-    work = shown("tune-race", RaceJob)
-    if work is not None:
-        follow(work, lambda: _race_table(work))
+    job = shown("tune-race", RaceJob)
+    if job is not None:
+        follow(job, lambda: _race_table(job))
 
 
-def _race_table(work: RaceJob) -> None:
-    if work.cells and not work.going and work.error is None and not work.was_stopped:
-        first = work.cells[0]
+def _race_table(job: RaceJob) -> None:
+    if job.cells and not job.going and job.error is None and not job.was_stopped:
+        first = job.cells[0]
         st.markdown(
             f"**Fastest when measured: {as_text(first.label)} with γ {first.gamma}**, "
             f"{RATIO.spread(first.speedup, first.low, first.high)}."
         )
-    measured_table(work.cells)
+    measured_table(job.cells)

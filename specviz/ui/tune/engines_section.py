@@ -1,4 +1,4 @@
-"""The finding as settings for other engines."""
+"""The best setting, written as settings for other engines."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from specviz.ui.widgets.plain_text import as_text, show_error
 
 def show_engines(answer: Answer) -> None:
     if answer.best is None:
-        st.caption("As soon as there is advice, its settings stand here.")
+        st.caption("No advice yet, so there are no settings.")
         return
     if answer.best_plain is None:
         st.caption(
-            "No candidate is a chain of a draft model, or of prompt lookup, judged token by token, "
-            "as these engines run it."
+            "These engines run only chains from a draft model or prompt lookup, verified token by "
+            "token, and no candidate is one."
         )
         return
     candidate, cell = answer.best_plain
     if answer.best_plain != answer.best:
         st.caption(
-            f"{as_text(answer.best[0].label)} is ranked first, which these engines do not run as "
-            f"it was judged; this is {as_text(candidate.label)}."
+            f"{as_text(answer.best[0].label)} is ranked first, but these engines cannot reproduce "
+            f"it. These settings are for {as_text(candidate.label)}."
         )
     try:
         found = settings_for(candidate, cell)
@@ -32,8 +32,8 @@ def show_engines(answer: Answer) -> None:
         show_error(problem)
         return
     st.caption(
-        "The finding as settings to paste. Engines do not all accept by the same rule, so the "
-        "tokens a round to expect are worked out again by each engine's own."
+        "Settings to paste. Engines differ in their acceptance rules, so the expected tokens a "
+        "round are computed by each engine's own rule."
     )
     engine = st.segmented_control(
         "Engine", [each.engine for each in found], default=found[0].engine, key="tune_engine",
@@ -41,13 +41,13 @@ def show_engines(answer: Answer) -> None:
     )  # fmt: skip
     settings = next(each for each in found if each.engine == engine)
     for snippet in settings.snippets:
-        st.markdown(f"**{as_text(snippet.label)}**" + _tau_words(snippet.tau))
+        st.markdown(f"**{as_text(snippet.label)}**" + _tau_text(snippet.tau))
         st.code(snippet.text, language=snippet.language, wrap_lines=True)
     for note in settings.notes:
         st.caption(f"▲ {as_text(note)}")
     named = as_text(f"{settings.engine} {settings.version}")
-    st.caption(f"Names as in the sources of {named}.")
+    st.caption(f"Option names are from the source code of {named}.")
 
 
-def _tau_words(tau: float | None) -> str:
-    return "" if tau is None else f" · {tau:.2f} tokens a round expected by its rule"
+def _tau_text(tau: float | None) -> str:
+    return "" if tau is None else f" · {tau:.2f} tokens per round expected by its rule"

@@ -1,4 +1,7 @@
-"""A text as a heat map of its odds, drawn in the browser: token text travels only as data."""
+"""A text as a heat map of its acceptance probabilities, drawn in the browser.
+
+Token text is sent only as data, never as HTML.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,13 @@ def show_odds_text(
     key: str,
     ends: Mapping[int, str] | None = None,
 ) -> None:
-    """``ends``: with which tokens a round of a run ended, and how: recovered or bonus."""
+    """Draw the text; ``ends`` maps the last token of each round to ``recovered`` or ``bonus``."""
     content = {
         "prompt": prompt,
         "texts": list(texts),
         "odds": [None if each is None else round(each, 3) for each in odds],
-        "ends": {str(place): kind for place, kind in (ends or {}).items()},
+        "ends": {str(index): kind for index, kind in (ends or {}).items()},
     }
     name = hashlib.sha256(repr(content).encode()).hexdigest()[:16]
-    label = "The text; each token's ground says how likely it was to be accepted"
+    label = "The text; each token's background shows its acceptance probability"
     _mount(key=key, data={"id": name, "label": label, **content})

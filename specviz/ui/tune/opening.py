@@ -1,4 +1,4 @@
-"""A finding taken to another page: one setting to Watch, the first few to Compare."""
+"""Open a finding on another page: one setting on Watch, the first few on Compare."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from specviz.record.run_config import RunConfig
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.measuring import Choice, plan_of_cells
 from specviz.tune.surface import Cell
-from specviz.ui.compare.lanes import TAKEN, lane_text
+from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.compare.settings import take_settings
-from specviz.ui.widgets.pair_boxes import put_bodies
-from specviz.ui.widgets.run_controls import out_of_reach, take_over
+from specviz.ui.widgets.pair_boxes import set_bodies
+from specviz.ui.widgets.run_controls import apply_settings, unsupported_settings
 
 _GO = "tune go to watch"
 
 
-def goes_to_watch() -> bool:
-    """Whether a setting was just taken over to Watch."""
+def take_watch_handover() -> bool:
+    """Return, once, whether a setting was just handed over to Watch."""
     return bool(st.session_state.pop(_GO, False))
 
 
 def offer_watch(answer: Answer, candidate: Candidate, cell: Cell, *, key: str) -> None:
-    """Nothing where Watch cannot make such a run."""
+    """Draw a button that opens the setting on Watch, unless Watch cannot run it."""
     config = _config(candidate, cell)
     unwatchable = candidate.lane.spec.served or answer.question.text is not None
-    if unwatchable or out_of_reach(config):
+    if unwatchable or unsupported_settings(config):
         return
     prompt = answer.question.items[0].prompt
     st.button("Watch this setting", key=key, on_click=_to_watch, args=(prompt, candidate, cell))
 
 
 def offer_rows(answer: Answer) -> None:
-    """Any row of the ranking to Watch, and the first rows to Compare."""
+    """Draw controls that open a row of the ranking on Watch, and the first rows on Compare."""
     rows = answer.ranked
     if answer.question.text is not None or any(each.lane.spec.served for each, _ in rows):
         return
@@ -55,14 +55,14 @@ def _config(candidate: Candidate, cell: Cell) -> RunConfig:
 
 def _to_watch(prompt: str, candidate: Candidate, cell: Cell) -> None:
     spec = candidate.lane.spec
-    put_bodies(spec.target_body, spec.draft_body)  # Watch would choose one at its first visit
-    take_over(prompt, _config(candidate, cell))
+    set_bodies(spec.target_body, spec.draft_body)  # else Watch chooses bodies on its first visit
+    apply_settings(prompt, _config(candidate, cell))
     st.session_state[_GO] = True
 
 
 def _to_compare(answer: Answer, choices: Sequence[Choice]) -> None:
-    """With the prompts and the length that the question has."""
+    """Open these choices on Compare, with the question's prompts and length."""
     plan = plan_of_cells(choices, answer.question.items, repeats=1)
-    st.session_state[TAKEN] = texts = [lane_text(each) for each in plan.lanes]
+    st.session_state[LANES_HANDOVER] = texts = [lane_text(each) for each in plan.lanes]
     take_settings(plan)
     st.switch_page("pages/compare.py", query_params={"lane": texts})

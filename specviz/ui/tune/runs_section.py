@@ -1,5 +1,7 @@
-"""A run looked into: where its speed went, its odds along the text, its figures in other engines'
-words; and the ledger of all kept runs, expected against observed."""
+"""Analysis of a kept run: its waterfall, the acceptance along its text, and other engines' figures.
+
+Also the ledger of all kept runs, expected against observed speedup.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from specviz.errors import SpecvizError
 from specviz.figures.engine_figures import HOW_ENGINES_DIFFER, EngineFigure, engine_figures
 from specviz.figures.metrics import metrics
 from specviz.figures.waterfall import WaterfallStep, waterfall, why_no_waterfall
-from specviz.record.numbers import MILLISECONDS_A_TOKEN, PROBABILITY, RATIO, UNKNOWN
+from specviz.record.numbers import MILLISECONDS_PER_TOKEN, PROBABILITY, RATIO, UNKNOWN
 from specviz.record.token_text import added_texts, emitted_tokens
 from specviz.record.trace import Trace
 from specviz.store import Query, RunRow
@@ -29,13 +31,13 @@ _LEDGER = 500
 
 
 def show_run_findings() -> None:
-    """Where the speed of a kept run went."""
+    """Show the analysis of a kept run."""
     rows = the_library().find(Query(rules=("lossless",), limit=_OFFERED))
     timed = [each for each in rows if each.summary.speedup is not None]
     if not timed:
-        st.info("No run with a measured speedup is kept yet. Run one on Watch.")
+        st.info("No kept run has a measured speedup yet. Start one on Watch.")
         return
-    row = st.selectbox("Run", timed, format_func=_named, key="tune_run")
+    row = st.selectbox("Run", timed, format_func=_run_title, key="tune_run")
     assert row is not None
     try:
         trace = the_library().open(row.id)
@@ -47,7 +49,7 @@ def show_run_findings() -> None:
     _show_definitions(trace)
 
 
-def _named(row: RunRow) -> str:
+def _run_title(row: RunRow) -> str:
     summary = row.summary
     when = summary.created.replace("T", " ")[:16]
     setting = f"{summary.drafter}, γ {summary.gamma}, T {summary.temperature:g}"
@@ -62,26 +64,28 @@ def _show_waterfall(trace: Trace) -> None:
         return
     show_chart(
         waterfall_chart(found),
-        "From the textbook's speedup to the observed one, a cause at a time. The order is always "
-        "the same; what a cause is worth depends on it.",
+        "From the textbook speedup to the observed one, cause by cause. The size of a step depends "
+        "on the order, which is always the same.",
         "measured", key="tune_waterfall",
-        alt="Waterfall from the textbook's speedup to the observed one",
+        alt="Waterfall from the textbook speedup to the observed one",
     )  # fmt: skip
-    with st.expander("In words", key="tune_waterfall_words"):
+    with st.expander("Explanation", key="tune_waterfall_words"):
         for each in found.steps:
-            change = "" if each.is_level else f" ({_change_words(each)})"
+            change = "" if each.is_level else f" ({_change_text(each)})"
             st.markdown(f"**{as_text(each.name.capitalize())}**{change}: {as_text(each.words)}")
 
 
-def _change_words(step: WaterfallStep) -> str:
+def _change_text(step: WaterfallStep) -> str:
     faster, longer = ("−" if each < 0 else "+" for each in (step.change, step.change_ms))
     speedup = RATIO.shown(abs(step.change))
-    return f"{faster}{speedup}, {longer}{MILLISECONDS_A_TOKEN.shown(abs(step.change_ms))} a token"
+    return (
+        f"{faster}{speedup}, {longer}{MILLISECONDS_PER_TOKEN.shown(abs(step.change_ms))} per token"
+    )
 
 
 def _show_run_text(trace: Trace) -> None:
-    """The odds where the run was scored, else those that its record has."""
-    st.markdown("#### Acceptance along its text")
+    """Draw the run's text with its acceptance probabilities where it was scored, and its rounds."""
+    st.markdown("#### Acceptance along the text")
     tokens = list(emitted_tokens(trace.rounds))
     ids, texts = [each.token_id for _, each in tokens], [each.text for _, each in tokens]
     pieces = added_texts(ids, texts, trace.pieces, trace.text)
@@ -96,26 +100,26 @@ def _show_run_text(trace: Trace) -> None:
 
 def _why_no_odds(trace: Trace) -> str:
     if not trace.config.draft_method.needs_draft:
-        return "Its words were not scored, as no draft model proposed: only its rounds are shown."
-    return "This run was kept before its words were scored, so only its rounds are shown."
+        return "Not scored, since the run used no draft model: only its rounds are shown."
+    return "Not scored when this run was kept: only its rounds are shown."
 
 
 def _ends(trace: Trace) -> dict[int, str]:
-    """The token with which each round ended, and how it came."""
-    found, place = dict[int, str](), 0
+    """Return the position of each round's last token, with its kind: recovered or bonus."""
+    found, count = dict[int, str](), 0
     for entry in trace.rounds:
-        place += len(entry.emitted)
+        count += len(entry.emitted)
         if entry.extra is not None:
-            found[place - 1] = entry.extra.kind
+            found[count - 1] = entry.extra.kind
     return found
 
 
 def _show_definitions(trace: Trace) -> None:
-    st.markdown("#### The same run in other engines' figures")
+    st.markdown("#### Figures as other engines define them")
     st.caption(as_text(HOW_ENGINES_DIFFER))
     found = engine_figures(trace)
     engine = st.segmented_control(
-        "Whose figures", list(dict.fromkeys(each.engine for each in found)),
+        "Engine", list(dict.fromkeys(each.engine for each in found)),
         default=found[0].engine, key="tune_figures_of", label_visibility="collapsed",
         required=True, format_func=as_text,
     )  # fmt: skip
@@ -139,7 +143,7 @@ def _value(figure: EngineFigure) -> str:
 
 
 def _number(value: float) -> str:
-    """Counts are whole; a rate keeps its digits, even where it is 1."""
+    """Format a count as a whole number and a rate with its digits, even if it is 1."""
     return str(value) if isinstance(value, int) else PROBABILITY.bare(value)
 
 
@@ -150,7 +154,7 @@ def show_ledger() -> None:
     rows = the_library().find(Query(limit=_LEDGER))
     points = [
         LedgerPoint(
-            label=_named(each), expected=each.summary.speedup_expected,
+            label=_run_title(each), expected=each.summary.speedup_expected,
             observed=each.summary.speedup, low=each.summary.speedup_low,
             high=each.summary.speedup_high,
         )
@@ -159,8 +163,8 @@ def show_ledger() -> None:
     ]  # fmt: skip
     if not points:
         st.info(
-            "No kept run has both yet. Every run that is timed from now on stores what was to be "
-            "expected along its words."
+            "No kept run has both an expected and an observed speedup yet. Each timed run stores "
+            "both from now on."
         )
         return
     st.markdown(
@@ -168,8 +172,8 @@ def show_ledger() -> None:
     )
     show_chart(
         ledger_chart(points),
-        "Every kept run: the speedup that its odds and the step costs promise along its own words, "
-        "and the one that was observed, with the interval of its timing. On the line, what this "
-        "page expects can be trusted here.",
+        "Each kept run: observed speedup with the interval of its timing, over the speedup "
+        "expected from the step costs and acceptance along its own tokens. On the line, this "
+        "page's expectations are correct.",
         "measured", key="tune_ledger", alt="Expected against observed speedup of all kept runs",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Acceptance along a text: each token's odds, by kind of token and by kind of prompt."""
+"""Acceptance along a text: probabilities per token, by kind of token and by kind of prompt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.figures.token_kinds import by_token_kind
 from specviz.record.numbers import PROBABILITY
 from specviz.record.scores import ScoredText
 from specviz.record.token_text import added_texts
-from specviz.tune.advice import NOT_ITS_OWN
+from specviz.tune.advice import FOREIGN_TEXT_NOTE
 from specviz.tune.answer import Answer
 from specviz.tune.methods import is_plain
 from specviz.ui.tune.charts import kinds_chart
@@ -36,20 +36,20 @@ def show_text(answer: Answer) -> None:
     impossible = scores.impossible_at
     if impossible is not None:
         st.warning(
-            f"This text is impossible under this law: the target never writes its token "
-            f"{impossible + 1}."
+            f"The target cannot generate this text with these sampling settings: its token "
+            f"{impossible + 1} has probability 0."
         )
     pieces = added_texts(text.token_ids, text.token_texts, text.pieces)
     show_odds_text(text.prompt.text, pieces, scores.odds, key="tune_odds_text")
     st.caption(
-        ":blue-badge[exact] Odds of acceptance, min(1, draft / target), at every token: given that "
-        "the target wrote it, how likely it was an accepted candidate."
-        + ("" if text.own else f" {NOT_ITS_OWN}")
+        ":blue-badge[exact] Acceptance probability of each token, min(1, draft / target): the "
+        "probability that a token of the target was an accepted candidate."
+        + ("" if text.own else f" {FOREIGN_TEXT_NOTE}")
     )
     show_chart(
         kinds_chart(by_token_kind(pieces, scores.odds)),
-        "Mean odds by kind of token, with 95 % intervals where a kind is frequent enough.",
-        "exact", key="tune_token_kinds", alt="Mean odds of acceptance by kind of token",
+        "Mean acceptance probability by kind of token, with 95 % intervals for frequent kinds.",
+        "exact", key="tune_token_kinds", alt="Mean acceptance probability by kind of token",
     )  # fmt: skip
     _show_kinds_of_prompt(texts)
 
@@ -73,6 +73,8 @@ def _show_kinds_of_prompt(texts: Sequence[ScoredText]) -> None:
     }
     st.caption(":blue-badge[exact] By kind of prompt.")
     st.table(
-        pd.DataFrame.from_dict(rows, orient="index", columns=["mean odds", "tokens"]),
+        pd.DataFrame.from_dict(
+            rows, orient="index", columns=["mean acceptance probability", "tokens"]
+        ),
         border="horizontal",
     )

@@ -1,4 +1,4 @@
-"""The answer of another engine on Watch: one of the library, in the player, and its files."""
+"""An answer of another engine on Watch, opened from the library: the player and downloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.ui.widgets.player import show_player
 
 def show_answer(shown: ShownAnswer, history: History, key: str, *, local: bool) -> None:
     handle_moment(history, key, shown.id)
-    link = RunLink(kept=True, settings=None, local=local, heard=history.heard.get("moment"))
+    link = RunLink(kept=True, settings=None, local=local, heard=history.handled.get("moment"))
     data = server_payload(shown.trace, _status(shown), link=link, moment=linked_moment())
     show_player(data, key=key)
 
@@ -30,7 +30,7 @@ def _status(shown: ShownAnswer) -> RunStatus:
 
 
 def show_answer_files(shown: ShownAnswer, history: History) -> None:
-    """Made on the click. The replay opens at the moment that the player asked for last."""
+    """Draw the download buttons. The replay opens at the moment the player requested last."""
     offer_answer_files(
         shown.trace, shown.id, key="download", moment=lambda: history.moment_of(shown.id)
     )

@@ -1,4 +1,4 @@
-"""What Watch shows before Streamlit has drawn it: its heading, and the recorded run, playing."""
+"""The first view of Watch, before Streamlit has drawn it: the heading and the recorded run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def first_stage_body() -> str:
         label=recorded_label(shown.trace),
         figures=shown.figures,
     )
-    data = json.dumps(run).replace("<", "\\u003c")  # it can hold no mark-up
+    data = json.dumps(run).replace("<", "\\u003c")  # so that it cannot contain markup
     return (
         f'<div id="first-stage"><div><header><h1>{escape(TITLE)}</h1>'
         f'<p class="caption">{escape(CAPTION)}</p></header><main></main></div></div>\n'

@@ -1,4 +1,4 @@
-"""A run of the library on Watch: ``/?run=ID`` opens it, and a line above the player says so."""
+"""A run of the library on Watch. ``/?run=ID`` opens it, and a line above the player says so."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from specviz.ui.session.moments import forget_linked_moment
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.watch.run_without_body import speedup_without_body_kept
 from specviz.ui.widgets.plain_text import as_text
-from specviz.ui.widgets.run_controls import out_of_reach, take_over
+from specviz.ui.widgets.run_controls import apply_settings, unsupported_settings
 
 RUN_LINK = "run"
-_SEEN = "opened run"  # the id in the link, so that its run is read once
+_SEEN = "opened run"  # the id in the link, so that its run is loaded once
 
 
-def open_linked(history: History) -> SpecvizError | None:
-    """Show the run that the link names; without one, the session's own runs are shown again."""
+def open_linked_run(history: History) -> SpecvizError | None:
+    """Open the run that the link names; without one, return to the session's own runs."""
     wanted = st.query_params.get(RUN_LINK)
     if wanted == st.session_state.get(_SEEN):
         return None
@@ -42,7 +42,7 @@ def open_linked(history: History) -> SpecvizError | None:
 
 
 def _forked(library: Library, trace: Trace) -> Trace | None:
-    """The run that this one is a fork of, where it is still kept."""
+    """Return the run that this one forks, if the library still has it."""
     of = trace.config.forks[-1].of if trace.config.forks else None
     try:
         other = library.open(of) if of else None
@@ -52,7 +52,7 @@ def _forked(library: Library, trace: Trace) -> Trace | None:
 
 
 def show_library_run(history: History) -> None:
-    """A line for the opened run, with the way back. Once it is closed, the link forgets it too."""
+    """Draw a line for the opened run with a Close button. After closing, clear the link."""
     shown = history.opened
     if shown is None and history.opened_answer is None:
         if st.query_params.get(RUN_LINK) is not None:
@@ -69,12 +69,14 @@ def show_library_run(history: History) -> None:
 
 
 def _offer_settings(trace: Trace) -> None:
-    beyond = out_of_reach(trace.config)
-    words = f"The controls cannot show its {as_text(', '.join(beyond))}." if beyond else None
+    unsupported = unsupported_settings(trace.config)
+    reason = f"The controls do not support its {as_text(', '.join(unsupported))}."
     st.button(
-        "Use its prompt and settings", key="use_opened", type="tertiary", disabled=bool(beyond),
-        on_click=take_over, args=(trace.prompt.text, trace.config),
-        help=words or "Sets the controls to what this run had. The pair stays as it is.",
+        "Use its prompt and settings", key="use_opened", type="tertiary",
+        disabled=bool(unsupported),
+        on_click=apply_settings, args=(trace.prompt.text, trace.config),
+        help=reason if unsupported
+        else "Sets the controls to this run's settings. The pair does not change.",
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""The player of Watch, which shows the recorded run, a live one, or one that is over.
+"""The player of Watch, which shows the recorded run, a live run, or a finished one.
 
-While a run is under way or a pair loads, a fragment sends the player its missing rounds several
-times a second; otherwise nothing is sent. Until a run has its first round, the run before is shown.
+While a run is in progress or a pair loads, a fragment sends the player its missing rounds several
+times a second. Until a run has its first round, the previous run is shown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.figures.body_words import UNTIL_GROWN, grown_words, spec_words
+from specviz.figures.body_words import RUN_WITHOUT_BODY_HINT, body_sizes, spec_words
 from specviz.player.payload import (
     ChartPoint,
     RunChoice,
@@ -31,23 +31,23 @@ from specviz.ui.session.worker import this_tab
 from specviz.ui.watch.answer import show_answer
 from specviz.ui.watch.first_body import session_first_body
 from specviz.ui.watch.player_wishes import can_be_forked, handle_player_events
-from specviz.ui.watch.run_without_body import ensure_run_without_body, is_making_own
+from specviz.ui.watch.run_without_body import ensure_run_without_body, is_making_run_without_body
 from specviz.ui.watch.sharing import is_local, link_of
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import run_label
-from specviz.ui.widgets.player import player_event, show_player
+from specviz.ui.widgets.player import requested_rounds, show_player
 from specviz.worker.parent.client import PairStatus, Worker
 from specviz.worker.parent.handles import FINISHED, Run, RunState
 
 _KEY = "player"
 _TICK = 0.25  # seconds; at half of this the browser drops updates
-_TICK_OF_BODIES = 0.5  # such runs take seconds, and each drawing slows their decoder down
+_TICK_WITH_BODIES = 0.5  # runs with bodies take seconds, and each redraw slows the decoder down
 
 
 def show_run_player(
     worker: Worker, seen: PairStatus, history: History, chosen: RunChoice, tour: Tour
 ) -> None:
-    """Draw the player and keep it up to date; ``seen`` is the status that the page was drawn by."""
+    """Draw the player and keep it up to date. ``seen`` is the status read by the page's script."""
     if history.opened_answer is not None:
         show_answer(history.opened_answer, history, _KEY, local=is_local())
         return
@@ -61,19 +61,19 @@ def show_run_player(
         ensure_runs()
         show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
-    ensure_runs()  # before it is asked whether there is anything to wait for
+    ensure_runs()  # before the check whether the page is busy
     has_bodies = history.current is not None and history.current.spec.has_bodies
     redraw_while_busy(
         seen,
         worker.status,
         lambda status: _busy_with(status, history),
         draw,
-        seconds=_TICK_OF_BODIES if has_bodies else _TICK,
+        seconds=_TICK_WITH_BODIES if has_bodies else _TICK,
     )
 
 
 def _busy_with(status: PairStatus, history: History) -> str:
-    """Why what is shown may still change by itself; empty where it may not."""
+    """Return why the player may still change by itself; empty if it will not."""
     run = history.current
     if history.run_without_body is not None:
         return "the pair as it is"
@@ -88,17 +88,17 @@ def _busy_with(status: PairStatus, history: History) -> str:
 def _player_data(
     status: PairStatus, history: History, chosen: RunChoice, tour: Tour
 ) -> dict[str, Any]:
-    """The run's state is read before its rounds, so that "done" is never shown without the last."""
+    """Return the player's data. The state is read before the rounds, so "done" has all of them."""
     run = history.current
     state = run.state if run else None
     shown = history.shown()
-    wish = player_event(_KEY)
+    request = requested_rounds(_KEY)
     return payload(
         shown.trace,
         _status_of_run(run, state, shown, history)
         if run and state
         else _status_of_pair(status, shown),
-        start=history.sent_rounds.next_start(shown.id, len(shown.trace.rounds), wish),
+        start=history.sent_rounds.next_start(shown.id, len(shown.trace.rounds), request),
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
         points=_chart_points(history, shown),
         chosen=chosen,
@@ -120,7 +120,7 @@ def _status_of_run(run: Run, state: RunState, shown: ShownRun, history: History)
     return RunStatus(
         id=shown.id,
         state=state,
-        label=f"{_word(run, state)} · {what}",
+        label=f"{_state_word(run, state)} · {what}",
         detail=run.error.culprit if run.error else _detail(run, state, history),
         remedy=run.error.remedy if run.error else "",
         sentence=_run_sentence(shown.trace, run, state) if is_shown else _meanwhile(shown, over),
@@ -140,37 +140,37 @@ _STATE_WORDS = {
 }
 
 
-def _word(run: Run, state: RunState) -> str:
-    """Of a run whose words are all there, what is still measured is told beside it."""
+def _state_word(run: Run, state: RunState) -> str:
+    """Return the run's state in one word; "decoded" while a run with all its tokens is timed."""
     return "decoded" if state == "running" and run.decoded else _STATE_WORDS[state]
 
 
 def _meanwhile(shown: ShownRun, over: bool) -> str:
-    """Which run is shown while, or because, the newest one has no round."""
-    there = "the recorded run" if shown.id == RECORDED else "the previous run"
+    """Return a sentence that names the run shown while the newest one has no round."""
+    substitute = "the recorded run" if shown.id == RECORDED else "the previous run"
     if not over:
-        return f"Until it starts, {there} is shown below."
-    return f"The run ended before its first round. Below is {there}."
+        return f"Until it starts, {substitute} is shown below."
+    return f"The run ended before its first round. Below is {substitute}."
 
 
 def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
-    """While the tab has no run of its own: the library's run, or the recorded one and the pair."""
+    """Return the status while the tab has no run of its own, for a saved or the recorded run."""
     if shown.name is not None:
         return _status_of_library_run(shown)
-    wished = shown_pair()
-    label, remedy = run_label(status, wished), ""
+    wanted = shown_pair()
+    label, remedy = run_label(status, wanted), ""
     detail = "no pair is loaded: Run loads this one" if label == "Run" else f"press {label}"
-    if wished is None:
+    if wanted is None:
         detail = "name a target and a draft under The pair"
     elif status.preparing:
         detail = status.progress.text if status.progress else "loading the pair"
-    elif status.spec == wished and status.error is not None:
+    elif status.spec == wanted and status.error is not None:
         detail, remedy = status.error.culprit, status.error.remedy
-    elif status.spec == wished and status.state == "ready" and label == "Run":
+    elif status.spec == wanted and status.state == "ready" and label == "Run":
         measuring = f"; {status.progress.text}" if status.progress else ""
         detail = f"the pair is ready: press Run{measuring}"
     if session_first_body().pending and not remedy:
-        detail = f"{detail}; {UNTIL_GROWN}"
+        detail = f"{detail}; {RUN_WITHOUT_BODY_HINT}"
     return RunStatus(
         id=RECORDED,
         state="recorded",
@@ -181,7 +181,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
 
 
 def _status_of_library_run(shown: ShownRun) -> RunStatus:
-    """A run of the library, which no longer changes."""
+    """Return the status of a run from the library, which no longer changes."""
     trace = shown.trace
     when = trace.created.replace("T", " ")[:16]
     return RunStatus(
@@ -195,12 +195,12 @@ def _status_of_library_run(shown: ShownRun) -> RunStatus:
 
 
 def _stopped_sentence(rounds: int) -> str:
-    return f"Stopped after {rounds} round{'' if rounds == 1 else 's'}, so there is no verdict."
+    return f"Stopped after {rounds} round{'' if rounds == 1 else 's'}. Partial results below."
 
 
 def _detail(run: Run, state: RunState, history: History) -> str:
-    if is_making_own(history, run):
-        return "now the same run without a body"
+    if is_making_run_without_body(history, run):
+        return "now repeating the run without a body"
     if state == "queued":
         return "next in the queue" if run.place <= 1 else f"number {run.place} in the queue"
     return run.detail if run.decoded or not run.rounds else ""
@@ -212,38 +212,38 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
     tokens = f"{len(trace.token_ids)} tokens in {rounds} round{plural}"
     if state == "running":
         if trace.baseline is not None:
-            return None  # the speedup so far
+            return None  # the player shows the speedup so far
         return " ".join(
             [f"{tokens}." if run.decoded else f"{tokens} so far.", *_expected(trace, run)]
         )
     if state == "stopped":
         return _stopped_sentence(rounds)
     if state == "failed":
-        return f"The run broke off after {rounds} round{plural}, so there is no verdict."
+        return f"The run failed after {rounds} round{plural}. Partial results below."
     return None
 
 
 def _expected(trace: Trace, run: Run) -> Iterator[str]:
-    """Acceptance on other texts, where no speedup can be forecast because nothing was timed yet."""
+    """Yield the acceptance on other texts if no speedup can be forecast for lack of step costs."""
     outlook = run.outlook
     tau = outlook.tau(trace.config.gamma) if outlook else None
     if outlook is None or tau is None or trace.step_costs is not None:
         return
     yield (
         f"Expected from {outlook.num_texts} other texts ({outlook.kind}): α "
-        f"{PROBABILITY.bare(outlook.alpha)}, {TOKENS.bare(tau)} tokens a round."
+        f"{PROBABILITY.bare(outlook.alpha)}, {TOKENS.bare(tau)} tokens per round."
     )
 
 
 def _pair_and_device(trace: Trace) -> str:
     name = trace.pair.name if trace.pair.draft else trace.pair.target.name
     where = trace.environment.device_name if trace.environment.device != "cpu" else "CPU"
-    grown = grown_words(trace.pair)
+    grown = body_sizes(trace.pair)
     return " · ".join(each for each in (name, grown, where) if each)
 
 
 def recorded_label(trace: Trace) -> str:
-    """It says that there is no body: the runs that a person makes here may have one."""
+    """Return the recorded run's label. It says "no body", because runs made here may have one."""
     body = "" if trace.pair.has_bodies else " · no body"
     return f"recorded · {_pair_and_device(trace)}{body}"
 
@@ -251,5 +251,5 @@ def recorded_label(trace: Trace) -> str:
 def _chart_points(history: History, shown: ShownRun) -> list[ChartPoint]:
     seen = [each for each in history.shown_runs() if each.trace.pair == shown.trace.pair]
     seen = [each for each in seen if each.id != shown.id] + [shown]
-    made = [chart_point(each.trace, each.figures, current=each.id == shown.id) for each in seen]
-    return [point for point in made if point is not None]
+    points = [chart_point(each.trace, each.figures, current=each.id == shown.id) for each in seen]
+    return [point for point in points if point is not None]

@@ -1,12 +1,12 @@
-"""The same run on the pair as it is, made after a run with bodies, to stand beside it.
+"""The same run without bodies, made after a run with bodies for comparison.
 
-It is looked for in the library first, and kept there like any other.
+It is looked up in the library first, and saved there like any other run.
 """
 
 from __future__ import annotations
 
 from specviz.errors import SpecvizError
-from specviz.figures.body_words import OwnSpeedup, speedup_without_body_of
+from specviz.figures.body_words import SpeedupWithoutBody, speedup_without_body_of
 from specviz.figures.metrics import metrics
 from specviz.measure.speedup_without_body import kept_speedup_without_body
 from specviz.record.trace import Trace
@@ -18,7 +18,7 @@ from specviz.worker.parent.client import Run, Worker
 def ensure_run_without_body(
     worker: Worker, library: Library, session: str, history: History
 ) -> None:
-    """Find or make what the shown run lacks; a run that a person starts comes first."""
+    """Find or start the shown run's counterpart without bodies; the user's runs come first."""
     _take(history)
     run = history.current
     if history.run_without_body is not None:
@@ -30,14 +30,14 @@ def ensure_run_without_body(
     history.own[run.id] = own = _kept(library, run.trace)
     if own is None:
         made = worker.submit(
-            f"{session} as it is", run.spec.as_it_is, run.trace.prompt.text, run.config
+            f"{session} as it is", run.spec.without_bodies, run.trace.prompt.text, run.config
         )
         history.run_without_body = (run.id, made)
-        worker.prepare(run.spec)  # ready again when that is over
+        worker.prepare(run.spec)  # load the pair with bodies again afterwards
 
 
 def leave_run_without_body(history: History) -> None:
-    """A person starts a run, which is not to wait for this one."""
+    """Stop the run without bodies, so that a run started by the user need not wait for it."""
     if history.run_without_body is not None:
         run_id, made = history.run_without_body
         made.stop()
@@ -50,18 +50,19 @@ def _take(history: History) -> None:
         return
     (run_id, made), history.run_without_body = history.run_without_body, None
     if made.state == "done" and made.trace is not None:
-        history.tell_own(run_id, speedup_without_body_of(metrics(made.trace, intervals=False)))
+        figures = metrics(made.trace, intervals=False)
+        history.set_own_speedup(run_id, speedup_without_body_of(figures))
 
 
-def _kept(library: Library, trace: Trace) -> OwnSpeedup | None:
+def _kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
     try:
         return speedup_without_body_kept(library, trace)
     except SpecvizError:
         return None
 
 
-def speedup_without_body_kept(library: Library, trace: Trace) -> OwnSpeedup | None:
-    """Of a kept run of the same pair without bodies, with the interval that its row has."""
+def speedup_without_body_kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
+    """Return the speedup and interval of a saved run of the same pair without bodies."""
     value = kept_speedup_without_body(library, trace)
     if value is None:
         return None
@@ -69,9 +70,9 @@ def speedup_without_body_kept(library: Library, trace: Trace) -> OwnSpeedup | No
     rows = (each.summary for each in found if each.summary.speedup == value)
     row = next(rows, None)
     if row is None:
-        return OwnSpeedup(value=value)
-    return OwnSpeedup(value=value, low=row.speedup_low, high=row.speedup_high)
+        return SpeedupWithoutBody(value=value)
+    return SpeedupWithoutBody(value=value, low=row.speedup_low, high=row.speedup_high)
 
 
-def is_making_own(history: History, run: Run) -> bool:
+def is_making_run_without_body(history: History, run: Run) -> bool:
     return history.run_without_body is not None and history.run_without_body[0] == run.id

@@ -1,4 +1,4 @@
-"""Files of the run that is shown, and a link to the settings."""
+"""Downloads of the shown run, and a link to the settings."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from specviz.ui.widgets.pair_boxes import (
     bodies_are_chosen,
     shown_pair,
 )
-from specviz.ui.widgets.run_controls import linked_settings, out_of_reach
+from specviz.ui.widgets.run_controls import linked_settings, unsupported_settings
 from specviz.worker.parent.client import Run
 
-# In the address, but not settings of a run.
+# Query parameters that are not settings of a run.
 _LEFT_OUT = {"prompt", "tour", "present", "more", "pair_panel", "run", TAB_LINK, *MOMENT}
 
 
 def show_downloads(history: History) -> None:
-    """Of the run that is shown, once nothing is under way: before, that may be an older run."""
+    """Draw download buttons for the shown run, disabled while a run is in progress."""
     if history.opened_answer is not None:
         show_answer_files(history.opened_answer, history)
         return
@@ -55,15 +55,15 @@ def show_downloads(history: History) -> None:
 
 
 def show_share(prompt: str) -> None:
-    """The link holds every setting; the prompt joins it only on request."""
+    """Draw the Share menu. The link contains every setting, but the prompt only on request."""
     with st.popover("Share", key="share"):
-        st.caption("This link opens the page with the same settings. It loads no model by itself.")
+        st.caption("This link opens the page with the same settings. It does not load a model.")
         with_prompt = st.toggle("Include the prompt", key="share_prompt")
         st.code(_link(prompt if with_prompt else None), language=None, wrap_lines=True)
 
 
 def link_of(shown: ShownRun, run: Run | None, history: History) -> RunLink | None:
-    """What a link to the shown run is made of; the recorded one needs none."""
+    """Return the parts of a link to the shown run; None for the recorded run."""
     if shown.id == RECORDED:
         return None
     kept = shown.name is not None or run is None or run.id != shown.id or run.finished
@@ -71,19 +71,19 @@ def link_of(shown: ShownRun, run: Run | None, history: History) -> RunLink | Non
         kept=kept and the_run_saver().failure is None,
         settings=_settings_of(shown.trace),
         local=is_local(),
-        heard=history.heard.get("moment"),
+        heard=history.handled.get("moment"),
     )
 
 
 def is_local() -> bool:
-    """Whether the server listens on this machine alone."""
+    """Return whether only this machine can reach the server."""
     return not reachable_by_others()
 
 
 def _settings_of(trace: Trace) -> str | None:
-    """The query that sets the controls to what the run had; None where they cannot show it."""
+    """Return the query that sets the controls to the run's settings; None if they cannot."""
     pair, made = shown_pair(), spec_of(trace.pair)
-    if out_of_reach(trace.config) or pair is None or pair.models != made.models:
+    if unsupported_settings(trace.config) or pair is None or pair.models != made.models:
         return None
     bodies = (trace.pair.target, trace.pair.draft)
     named = [model.body.name if model and model.body else NO_BODY for model in bodies]
@@ -104,7 +104,7 @@ def _link(prompt: str | None) -> str:
         for name, value in st.query_params.items()
         if name not in _LEFT_OUT
     ]
-    if not bodies_are_chosen():  # what a run would have now
+    if not bodies_are_chosen():  # a run started now would have no body
         settings.append(f"{TARGET_BODY}={NO_BODY}")
     if prompt is not None:
         settings.append(f"prompt={quote(prompt)}")

@@ -1,4 +1,4 @@
-"""What Watch and the lesson share: the pair, the controls beside it, the run that they ask for."""
+"""What Watch and the lesson share: the pair, the sidebar controls, and starting a run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import (
     active_spec,
-    asked_by_run,
     has_chat,
+    pair_for_run,
     run_label,
     show_pair_panel,
 )
 from specviz.ui.widgets.run_controls import (
     Choices,
     choose_run,
+    clear_restart,
     refuse_empty,
-    restart_is_asked,
-    restart_is_settled,
+    restart_requested,
 )
 from specviz.worker.parent.client import Worker
 
@@ -45,15 +45,19 @@ class Stage:
     def is_ready(self) -> bool:
         return run_label(self.worker.status(), self.shown) == "Run"
 
-    def begin_asked_run(self, *, pressed: bool) -> bool:
-        """Begin the run that a press or a changed setting asks for, if any. Raises SpecvizError."""
+    def begin_requested_run(self, *, pressed: bool) -> bool:
+        """Begin the run that a press or a changed setting requests, if any; return whether it did.
+
+        Raises:
+            SpecvizError: If the prompt is empty or the pair cannot be opened.
+        """
         history, worker, run = self.history, self.worker, self.history.current
-        restarts = restart_is_asked() and self.is_ready
-        restart_is_settled()
+        restarts = restart_requested() and self.is_ready
+        clear_restart()
         if pressed or restarts:
             refuse_empty(self.choices.prompt)
             leave_run_without_body(history)
-            spec, choices = asked_by_run(self.shown), self.choices
+            spec, choices = pair_for_run(self.shown), self.choices
             made = self.first_body.submit(worker, self.tab, spec, choices.prompt, choices.config)
             history.begin(made)
         elif take_press(TIME_AGAIN) and run is not None:
@@ -65,7 +69,7 @@ class Stage:
 
 
 def open_stage() -> Stage:
-    """Wake the pair, and draw the controls in the sidebar."""
+    """Start loading the pair, and draw the controls in the sidebar."""
     history = session_history()
     worker, tab = the_worker(), this_tab()
     if worker.status().state in {"none", "failed"} and "woken" not in st.session_state:
@@ -81,5 +85,5 @@ def open_stage() -> Stage:
             show_pair_panel(worker, status)
     return Stage(
         worker=worker, tab=tab.id, history=history, first_body=first_body, choices=choices,
-        shown=shown_pair(),  # the boxes of the pair are drawn by now
+        shown=shown_pair(),  # after the pair's boxes have been drawn
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Time again: the same run once more, where its timing left the answer open or rough."""
+"""Time again: repeat a run whose timing was inconclusive or imprecise."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ TIME_AGAIN = "time_again"
 
 
 def offer_time_again(history: History) -> None:
-    """The button, where it has a use."""
+    """Draw the button for a run whose timing was inconclusive or imprecise."""
     run = history.current
-    if run is None or run.state != "done" or run.trace is None or not _is_rough(run.trace):
+    if run is None or run.state != "done" or run.trace is None or not _is_imprecise(run.trace):
         return
     press_button(
         "Time again", key=TIME_AGAIN,
-        help="Makes the same run once more and times it anew. First close other programs that "
-             "keep this machine busy.",
+        help="Repeats the run and times it again. First close other programs that keep this "
+             "machine busy.",
     )  # fmt: skip
 
 
 def time_again(worker: Worker, session: str, run: Run) -> Run:
-    """The seed decides the words, so they are the same; both timings are kept."""
+    """Submit the run again. The same seed gives the same text; both timings are saved."""
     prompt = run.trace.prompt.text if run.trace else ""
     return worker.submit(session, run.spec, prompt, run.config)
 
 
-def _is_rough(trace: Trace) -> bool:
+def _is_imprecise(trace: Trace) -> bool:
     found = metrics(trace, intervals=False)
     if found.speedup_observed is None:
         return False

@@ -1,1 +1,1 @@
-"""Parts that several pages draw: controls, headings, charts, the player, foreign text."""
+"""Widgets shared by several pages: controls, headings, charts, the player, untrusted text."""

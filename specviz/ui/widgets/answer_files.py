@@ -1,4 +1,4 @@
-"""Files of another engine's answer; each is made on the click."""
+"""Downloads of another engine's answer. Each file is generated on click."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ def offer_answer_files(
     key: str,
     moment: Callable[[], Mapping[str, str] | None] = lambda: None,
 ) -> None:
-    """``key``: what the keys of the buttons begin with. The replay opens at the ``moment`` that is
-    told when it is made."""
+    """Draw the download buttons.
+
+    Args:
+        trace: The answer.
+        run_id: Its id, part of the file names.
+        key: Prefix of the buttons' keys.
+        moment: Returns where the replay opens; called when the replay is generated.
+    """
 
     def replay(answer: ServerTrace) -> str:
         return replay_html(answer, moment=moment())

@@ -1,4 +1,4 @@
-"""Two sliders for the bodies of the shown pair, each with what a step would cost here."""
+"""Two sliders for the bodies of the shown pair, each with the expected cost of a step."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from specviz.ui.widgets.pair_boxes import (
     bodies_were_chosen,
     body_box,
     link_bodies,
-    put_bodies,
+    set_bodies,
     shown_pair,
 )
-from specviz.ui.widgets.pair_panel import ask_for
+from specviz.ui.widgets.pair_panel import use_pair
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import PairStatus, Room, Worker
 
 BODY_LABELS = {TARGET_BODY: "Body of the target", DRAFT_BODY: "Body of the draft"}
 _TICK = 0.25  # seconds
 _HELP = (
-    "A body makes the model larger without changing what it says: only the cost of its steps is "
-    "that of a larger model."
+    "A body enlarges the model without changing its output: each step costs as much as a step of "
+    "a larger model."
 )
 
 
 def show_body_boxes(worker: Worker, status: PairStatus) -> None:
-    """Draw the sliders, or say why there are none yet."""
+    """Draw the sliders, or the reason why there are none yet."""
     spec = shown_pair()
     if spec is None:
         return
-    asked = body_room(worker, status, spec)
-    room = found_room(asked)
+    request = body_room(worker, status, spec)
+    room = found_room(request)
     with st.container(key="bodies", gap="small"):
         if room is not None:
             _show_sliders(spec, room)
-        elif asked is None or asked.error is not None:
-            _say_none(spec, asked)
+        elif request is None or request.error is not None:
+            _show_no_sliders(spec, request)
         else:
-            _wait(asked)
+            _wait(request)
         if spec.has_bodies:
             st.button(
-                "Without a body", key="without_body", type="tertiary", on_click=_leave,
+                "Without a body", key="without_body", type="tertiary", on_click=_remove_bodies,
                 args=(worker, spec),
             )  # fmt: skip
 
 
 def offered(shape: ModelShape | None, room: BodyRoom | None, chosen: str) -> list[str]:
-    """No body, those that fit, and the chosen one whether it fits or not; the smallest first."""
+    """Return the slider's bodies, smallest first: none, those that fit, and the chosen one."""
     if shape is None or room is None:
         return list(dict.fromkeys([NO_BODY, chosen]))
     sizes = {body: cost.parameters for body, cost in body_choices(shape, room) if _fits(cost, room)}
@@ -71,7 +71,7 @@ def _fits(cost: BodyCost, room: BodyRoom) -> bool:
 
 
 def _cost(body: str, shape: ModelShape, room: BodyRoom) -> BodyCost | None:
-    """None for a body that is smaller than the model."""
+    """Return the body's cost; None if it is smaller than the model."""
     try:
         return body_cost(body, shape, room)
     except ConfigError:
@@ -97,9 +97,9 @@ def _show_slider(key: str, chosen: str, shape: ModelShape | None, room: BodyRoom
         help=_help(bodies, shape, room),
     )  # fmt: skip
     cost = _cost(body, shape, room)
-    words = "This model is larger already." if cost is None else expected_words(cost, room)
+    text = "The model is already larger than this." if cost is None else expected_words(cost, room)
     show = st.warning if cost is None or not _fits(cost, room) else st.caption
-    show(as_text(words))
+    show(as_text(text))
     return body
 
 
@@ -108,25 +108,25 @@ def _help(bodies: Sequence[str], shape: ModelShape, room: BodyRoom) -> str:
     return f"{_HELP} {not_offered_words(left_out, room)}".strip()
 
 
-def _say_none(spec: PairSpec, asked: Room | None) -> None:
-    if asked is not None and asked.error is not None:
-        show_error(asked.error)
+def _show_no_sliders(spec: PairSpec, request: Room | None) -> None:
+    if request is not None and request.error is not None:
+        show_error(request.error)
         forget_room(spec)
     else:
         st.caption("Load the pair to choose bodies for its models.")
 
 
-def _wait(asked: Room) -> None:
-    """Until it is known what the machine has; then the page is drawn anew."""
+def _wait(request: Room) -> None:
+    """Show a caption until the machine's resources are known; then the page is redrawn."""
     redraw_while_busy(
-        asked.done, lambda: asked.done, lambda done: not done,
-        lambda _: st.caption("Bodies (larger models): measuring how fast memory is read here…"),
+        request.done, lambda: request.done, lambda done: not done,
+        lambda _: st.caption("Bodies (larger models): measuring the memory bandwidth…"),
         seconds=_TICK,
     )  # fmt: skip
 
 
-def _leave(worker: Worker, spec: PairSpec) -> None:
-    """One click: the pair as it is, loaded if it is not any more."""
-    put_bodies(NO_BODY, NO_BODY)
-    ask_for(spec.as_it_is)
-    worker.prepare(spec.as_it_is)
+def _remove_bodies(worker: Worker, spec: PairSpec) -> None:
+    """Select the pair without bodies, and load it if necessary."""
+    set_bodies(NO_BODY, NO_BODY)
+    use_pair(spec.without_bodies)
+    worker.prepare(spec.without_bodies)

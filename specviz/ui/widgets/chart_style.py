@@ -1,4 +1,4 @@
-"""The look of all charts. Colours of text and grid come from the page's theme."""
+"""The style of all charts. Colours of text and grid come from the page's theme."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """A colour has one meaning and is readable on light and on dark; shapes differ as well."""
+    """One meaning per colour, readable on light and dark. Charts also use different shapes."""
 
     exact: str = "#2f7fc2"
     simulated: str = "#c9862b"
@@ -26,12 +26,12 @@ class Colours:
 
 
 COLOURS = Colours()
-TEXT_SIZE = 13  # pixels, of the smallest text in a chart
+TEXT_SIZE = 13  # pixels; the smallest text in a chart
 SERIES = ("#2f7fc2", "#d1932f", "#a163c7", "#1a9c76", "#d9622b", "#8a93a0")
 
 
 def figure(*, x_title: str, y_title: str, height: int = 340) -> go.Figure:
-    """An empty chart with the shared layout."""
+    """Return an empty chart with the shared layout."""
     small = {"size": TEXT_SIZE}
     axis = {"zeroline": False, "tickfont": small}
     return go.Figure(
@@ -62,7 +62,7 @@ def figure(*, x_title: str, y_title: str, height: int = 340) -> go.Figure:
 
 
 def add_diagonal(drawn: go.Figure, low: float, high: float, name: str) -> None:
-    """Where what stands on both axes is equal."""
+    """Add the line y = x."""
     drawn.add_scatter(
         x=[low, high], y=[low, high], mode="lines", name=name, hoverinfo="skip",
         line={"color": COLOURS.muted, "dash": "dash"},
@@ -70,6 +70,6 @@ def add_diagonal(drawn: go.Figure, low: float, high: float, name: str) -> None:
 
 
 def see_through(colour: str, share: float) -> str:
-    """A hex colour with some transparency, for bands."""
+    """Return a hex colour with opacity ``share``, for bands."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {share:g})"

@@ -1,4 +1,4 @@
-"""The choice of a cluster. It is there only where Ray is installed."""
+"""The toggle for runs on a cluster, drawn only if Ray is installed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from specviz.ui.session.cluster_jobs import has_ray
 def choose_cluster(key: str, what: str) -> bool:
     return has_ray() and st.toggle(
         "On a cluster", key=key,
-        help=f"{what} on the devices of the Ray cluster of `RAY_ADDRESS` or, where that is not "
-            "set, on a device of this machine.",
+        help=f"{what} on the devices of the Ray cluster at `RAY_ADDRESS` or, if that is not set, "
+            "on a device of this machine.",
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""How a run speculates: who drafts, how much and in which shape, and how it is judged.
+"""Controls for the speculation method: drafter, stopping rule, shape, verification rule.
 
-Watch asks for it under its own keys, which are in the link; Compare under those of a lane's card.
+Watch uses keys that are in the link; Compare uses the keys of a lane's card.
 """
 
 from __future__ import annotations
@@ -23,18 +23,22 @@ from specviz.ui.widgets.plain_text import as_text
 _EXITS = ["early-exit:1", "early-exit:2"]  # any other number can be typed
 _UNTIL = ["count", "confidence:0.4", "cost", "oracle"]
 _RESIDUALS = ["leftover", "target", "draft"]
-WAY = (
+METHOD_SETTINGS = (
     "drafter", "draft_until", "num_drafts", "replacement", "branching", "rule", "epsilon",
     "residual",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WayBoxes:
-    """The boxes of the settings ``WAY``.
+class MethodBoxes:
+    """Controls for ``METHOD_SETTINGS``.
 
-    ``options``: of every box. ``key``: of the box of a setting. ``first``: what boxes begin with,
-    by the names of settings, where that is not the usual.
+    Attributes:
+        drafters: The drafters to choose from; others can be typed.
+        ends: Ranges of the numeric settings.
+        options: Arguments for every control.
+        key: Returns the key of a setting's control.
+        first: Initial values that differ from the defaults, by setting.
     """
 
     drafters: Sequence[str]
@@ -44,7 +48,7 @@ class WayBoxes:
     first: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def choose(self) -> dict[str, Any]:
-        """Draw the boxes and read them: the settings by the names of ``RunConfig``."""
+        """Draw the controls, and return their values by the field names of ``RunConfig``."""
         drafter = self._typed(
             "Drafter", "drafter", [*self.drafters, *_EXITS], f"Who drafts: {DRAFTERS_IN_WORDS}."
         )
@@ -53,11 +57,11 @@ class WayBoxes:
         )
         return {"drafter": drafter, "draft_until": until, **self._shape(), **self._rule()}
 
-    def _typed(self, label: str, name: str, offered: Sequence[str], told: str) -> str:
+    def _typed(self, label: str, name: str, offered: Sequence[str], hint: str) -> str:
         first = self.first.get(name, offered[0])
         options = list(dict.fromkeys([*offered, first]))
         chosen = st.selectbox(
-            label, options, options.index(first), key=self.key(name), help=told,
+            label, options, options.index(first), key=self.key(name), help=hint,
             accept_new_options=True, **self.options,
         )  # fmt: skip
         return chosen or offered[0]
@@ -65,36 +69,36 @@ class WayBoxes:
     def _shape(self) -> dict[str, Any]:
         low, high = self.ends["num_drafts"].whole_ends
         typed = st.number_input(
-            "Drafts side by side", low, high, **self._first("num_drafts", low),
-            help="Several sequences of γ candidates from one place, verified together: where one "
-            "is rejected, the next is tried against what is left of the target's odds.",
+            "Parallel drafts", low, high, **self._first("num_drafts", low),
+            help="Several sequences of γ candidates from the same position, verified together. "
+            "After a rejection, the next one is tested against the target's residual.",
         )  # fmt: skip
         count = int(typed)
-        again = count > 1 and st.toggle(
-            "The same first token may come twice", **self._first("replacement", True),
-            help="Drawn with replacement. Without, the drafts begin with different tokens.",
+        replacement = count > 1 and st.toggle(
+            "Allow equal first tokens", **self._first("replacement", True),
+            help="First tokens are drawn with replacement. Otherwise they all differ.",
         )  # fmt: skip
-        said = st.text_input(
+        typed_tree = st.text_input(
             "Tree", max_chars=60, placeholder="none, or 3x2x1x1", **self._first("branching", ""),
-            help="How many children each token has, depth by depth. Checking goes on to the "
-            "next depth as long as a child is accepted. The tree's depth takes the place of γ.",
+            help="Children per token at each depth. Verification continues one level deeper as "
+            "long as a child is accepted. The tree's depth replaces γ.",
         )  # fmt: skip
-        tree = (said or "").strip()
+        tree = (typed_tree or "").strip()
         if tree:
-            _tell_tree(tree)
-        return {"num_drafts": count, "replacement": again or count == 1, "branching": tree}
+            _show_tree_size(tree)
+        return {"num_drafts": count, "replacement": replacement or count == 1, "branching": tree}
 
     def _rule(self) -> dict[str, Any]:
         rule = self._one_of(
             "Verification rule", "rule", list(RULES),
-            help=f"How candidates are judged: {RULES_IN_WORDS}.",
+            help=f"How candidates are verified: {RULES_IN_WORDS}.",
         )  # fmt: skip
         found: dict[str, Any] = {"rule": rule}
         if "epsilon" in RULES[rule].takes:
             epsilon = st.slider(
                 "ε", *self.ends["epsilon"].ends, step=0.01, **self._first("epsilon", 0.1),
-                help="What the rule adds to the target's probability, or asks of it. The text no "
-                "longer follows the target.",
+                help="The amount the rule adds to the target's probability, or the probability it "
+                "requires. The text no longer follows the target's distribution.",
             )  # fmt: skip
             found["epsilon"] = round(epsilon, 6)
         if "residual" in RULES[rule].takes:
@@ -105,31 +109,31 @@ class WayBoxes:
         first = offered.index(self.first.get(name, offered[0]))
         return st.selectbox(label, offered, first, key=self.key(name), **more, **self.options)
 
-    def _first(self, name: str, usual: object) -> dict[str, Any]:
-        return {"value": self.first.get(name, usual), "key": self.key(name), **self.options}
+    def _first(self, name: str, default: object) -> dict[str, Any]:
+        return {"value": self.first.get(name, default), "key": self.key(name), **self.options}
 
 
-def _tell_tree(text: str) -> None:
+def _show_tree_size(text: str) -> None:
     try:
         shape = parse_shape(text)
     except ConfigError:
-        return  # ``with_method`` says so
-    st.caption(f"{num_nodes(shape):,} candidates a round, {len(shape)} deep.")
+        return  # ``with_method`` shows the error
+    st.caption(f"{num_nodes(shape):,} candidates per round, depth {len(shape)}.")
 
 
-def with_method(settings: Mapping[str, Any], way: Mapping[str, Any]) -> RunConfig:
-    """The run of both; where they do not go together it says so, and goes on the usual way."""
+def with_method(settings: Mapping[str, Any], method: Mapping[str, Any]) -> RunConfig:
+    """Return the config with the method; on a conflict, warn and use the default method."""
     try:
-        config = RunConfig(**{**settings, **way, "branching": parse_shape(way["branching"])})
+        config = RunConfig(**{**settings, **method, "branching": parse_shape(method["branching"])})
         refuse_own_drafter(config)
     except ConfigError as error:
-        st.warning(f"{as_text(str(error))} Until then a run goes the usual way.")
+        st.warning(f"{as_text(str(error))} Until then, runs use the default method.")
         return RunConfig(**settings)
     return config
 
 
 def method_of(config: RunConfig) -> dict[str, Any]:
-    """What the boxes say for a run; of those that are not always there, what it looks at."""
+    """Return the values of the controls for a run, without settings that its method ignores."""
     names = ["drafter", "draft_until", "num_drafts", "rule", *config.judging.takes]
     names += ["replacement"] if config.num_drafts > 1 else []
     return {name: getattr(config, name) for name in names} | {

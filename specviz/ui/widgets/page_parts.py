@@ -1,6 +1,6 @@
 """Parts of the theory pages: headings, formulas, charts with their provenance, sliders.
 
-Every setting is in the link, so that a claim can open a chart exactly where it flips.
+Every setting is in the link, so that a claim can open a chart exactly where its result flips.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 import streamlit as st
+
+from specviz.ui.docs.chapters import chapter_link
 
 Provenance = Literal["exact", "simulated", "measured", "reported"]
 _MARKS: dict[Provenance, str] = {
@@ -23,14 +25,11 @@ _MARKS: dict[Provenance, str] = {
 def show_heading(title: str, lead: str) -> None:
     with st.container(key="title", gap=None):
         st.title(title, anchor=False)
-        st.caption(lead)
+        st.caption(f"{lead} {chapter_link()}")
 
 
-def show_distribution(latex: str, symbols: Mapping[str, str], source: str = "") -> None:
-    """A formula, the meaning of its letters, and its source.
-
-    ``symbols`` maps a letter in LaTeX to its meaning.
-    """
+def show_formula(latex: str, symbols: Mapping[str, str], source: str = "") -> None:
+    """Draw a formula, the meanings of its ``symbols`` (by LaTeX symbol), and its source."""
     with st.container(border=True, key=None, gap="small"):
         st.latex(latex)
         meanings = "; ".join(f"${letter}$ {meaning}" for letter, meaning in symbols.items())
@@ -38,19 +37,19 @@ def show_distribution(latex: str, symbols: Mapping[str, str], source: str = "") 
 
 
 def show_reference() -> None:
-    """Where the algorithm itself can be read."""
+    """Draw a reference to the code of the algorithm."""
     st.caption(
-        "The whole algorithm, without caches and timing, is one screen of code: "
-        "`specviz/engine/reference.py`. It writes the same tokens as the engine."
+        "The whole algorithm, without caches and timing, fits on one screen: "
+        "`specviz/engine/reference.py`. It emits the same tokens as the engine."
     )
 
 
 def show_chart(
     figure: go.Figure, note: str, *provenance: Provenance, key: str, **options: Any
 ) -> Any:
-    """A chart; above it a note and badges: exact, simulated, measured, reported.
+    """Draw a chart below a note and its provenance badges.
 
-    ``options`` go to ``st.plotly_chart``, whose answer is returned.
+    ``options`` are passed to ``st.plotly_chart``, whose result is returned.
     """
     marks = " ".join(_MARKS[each] for each in provenance)
     st.caption(f"{marks} {note}")
@@ -70,12 +69,12 @@ def slider(
     hint: str = "",
     form: str | None = None,
 ) -> float:
-    """A number on a slider, kept in the link under its key; ``form`` as in printf."""
+    """Draw a slider for a number, stored in the link under its key; ``form`` as in printf."""
     return st.slider(
         label, low, high, default, step, form, key=key, help=hint or None, bind="query-params"
     )
 
 
 def whole_slider(label: str, low: int, high: int, default: int, *, key: str, hint: str = "") -> int:
-    """A whole number on a slider, kept in the link under its key."""
+    """Draw a slider for an integer, stored in the link under its key."""
     return st.slider(label, low, high, default, 1, key=key, help=hint or None, bind="query-params")

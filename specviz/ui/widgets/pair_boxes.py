@@ -1,7 +1,7 @@
-"""The boxes that name a pair, the same on every page, and the pair that they name.
+"""The controls that name a pair, the same on every page.
 
-Naming a pair, in a box or a link, downloads nothing and opens no folder: that takes a click. The
-boxes are read by their keys, so that a page knows the pair before they are drawn.
+Naming a pair, in a control or a link, downloads nothing and opens no folder: that takes a click.
+The controls are read by their keys, so that a page knows the pair before they are drawn.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from specviz.record.pairs import KnownPair, PairSpec, known_pairs
 
 _LINKED = "query-params"
 _KEPT, _PAGE = "pair boxes kept", "page"
-OPEN_PAGE = "open page"  # session state: which page the shell has opened
+OPEN_PAGE = "open page"  # key in the session state: the page that the shell has opened
 _OWN = "other ids"
 _EMBEDDED, _HUB, _LOCAL = _SOURCES = (
     "Embedded",
     "Hub",
     "Local",
-)  # words that also stand in the link
+)  # also values in the link
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 PAIR_BOXES = (  # in the link, besides the bodies
@@ -42,46 +42,46 @@ _CHOSEN = "bodies chosen"
 
 
 def shown_pair() -> PairSpec | None:
-    """The pair that the boxes name; None while one of them is empty."""
+    """Return the pair that the controls name; None while one of them is empty."""
     models = _shown_models()
     if models is None:
         return None
-    target, draft = _said_body(TARGET_BODY), _said_body(DRAFT_BODY)
+    target, draft = _body_value(TARGET_BODY), _body_value(DRAFT_BODY)
     return replace(models, target_body=target, draft_body=draft)
 
 
 def _shown_models() -> PairSpec | None:
-    source = _said("pair", _SOURCES)
+    source = _value("pair", _SOURCES)
     if source == _EMBEDDED:
         return PairSpec()
     if source == _HUB:
         known = _known()
-        chosen = known.get(_said("known_pair", (*known, _OWN)))
-        ids = (chosen.target, chosen.draft) if chosen else (_said("target_id"), _said("draft_id"))
+        chosen = known.get(_value("known_pair", (*known, _OWN)))
+        ids = (chosen.target, chosen.draft) if chosen else (_value("target_id"), _value("draft_id"))
     else:
-        ids = _said("target_folder"), _said("draft_folder")
+        ids = _value("target_folder"), _value("draft_folder")
     target, draft = (each.strip() for each in ids)
     if not (target and draft):
         return None
     return PairSpec(
         target=target,
         draft=draft,
-        device=_said("device", _DEVICES),
-        dtype=_said("dtype", _DTYPES),
-        shared_vocabulary=_said("shared_vocabulary").lower() == "true",
+        device=_value("device", _DEVICES),
+        dtype=_value("dtype", _DTYPES),
+        shared_vocabulary=_value("shared_vocabulary").lower() == "true",
     )
 
 
 def show_pair_boxes() -> None:
-    """Draw the boxes for the chosen source of the pair."""
+    """Draw the controls for the chosen source of the pair."""
     source = st.segmented_control(
         "Where the pair comes from", _SOURCES, default=_EMBEDDED, key=_box("pair"), bind=_LINKED,
-        label_visibility="collapsed", width="stretch", required=True, on_change=leave_bodies,
+        label_visibility="collapsed", width="stretch", required=True, on_change=clear_bodies,
     )  # fmt: skip
     if source == _HUB:
         names = [*_known(), _OWN]
         chosen = st.selectbox(
-            "Well-known pairs", names, key=_box("known_pair"), bind=_LINKED, on_change=leave_bodies
+            "Well-known pairs", names, key=_box("known_pair"), bind=_LINKED, on_change=clear_bodies
         )
         if chosen == _OWN:
             _name_model("Target, Hub id", "target_id")
@@ -95,26 +95,27 @@ def show_pair_boxes() -> None:
             st.selectbox("Number type", _DTYPES, key=_box("dtype"), bind=_LINKED)
         st.toggle(
             "Shared vocabulary", key=_box("shared_vocabulary"), bind=_LINKED,
-            help="For two models whose tokenizers differ. The draft proposes only the tokens that "
-                 "both have, and reads the text in its own. The text keeps the target's law.",
+            help="For two models with different tokenizers. The draft proposes only tokens that "
+                 "both have, and reads the text in its own tokens. The output still follows the "
+                 "target's distribution.",
         )  # fmt: skip
     _remember()
 
 
 def _name_model(label: str, key: str) -> None:
-    st.text_input(label, key=_box(key), bind=_LINKED, on_change=leave_bodies)
+    st.text_input(label, key=_box(key), bind=_LINKED, on_change=clear_bodies)
 
 
-# The bodies. None is chosen at first, which is not the same as choosing none.
+# The bodies. At first nothing is chosen, which differs from choosing no body.
 
 
 def bodies_are_chosen() -> bool:
-    """Whether anybody chose a body or none: a person, a link, or the page for its beginning."""
+    """Return whether bodies or "none" were chosen: by the user, a link, or the page's default."""
     return _CHOSEN in _remembered() or any(key in st.query_params for key in BODY_BOXES)
 
 
-def put_bodies(target: str, draft: str) -> None:
-    """Choose the bodies, before their boxes are drawn."""
+def set_bodies(target: str, draft: str) -> None:
+    """Choose the bodies, before their controls are drawn."""
     for key, body in zip(BODY_BOXES, (target, draft), strict=True):
         st.session_state[key] = _remembered()[key] = body
     bodies_were_chosen()
@@ -122,24 +123,24 @@ def put_bodies(target: str, draft: str) -> None:
 
 
 def bodies_were_chosen() -> None:
-    """From now on the link names them."""
+    """Record that bodies were chosen, so that the link names them."""
     _remembered()[_CHOSEN] = "yes"
 
 
-def leave_bodies() -> None:
-    """Another pair is as it is: a body is a choice for one pair."""
+def clear_bodies() -> None:
+    """Reset the bodies for another pair: a body is a choice for one pair."""
     if bodies_are_chosen():
-        put_bodies(NO_BODY, NO_BODY)
+        set_bodies(NO_BODY, NO_BODY)
 
 
 def body_box(key: str) -> str:
-    """The key of a box for a body, which starts with what was said."""
-    st.session_state[key] = _said_body(key)
+    """Return the key of a body's control, and set the control to the current value."""
+    st.session_state[key] = _body_value(key)
     return key
 
 
 def link_bodies(target: str, draft: str) -> None:
-    """A link says that there is no body too: without a word the page would choose one."""
+    """Put the bodies into the link, "none" included: without it the page would choose one."""
     if not bodies_are_chosen():
         return
     st.query_params[TARGET_BODY] = target
@@ -149,10 +150,10 @@ def link_bodies(target: str, draft: str) -> None:
         st.query_params.pop(DRAFT_BODY, None)
 
 
-def _said_body(key: str) -> str:
+def _body_value(key: str) -> str:
     try:
-        return body_name(_said(key) or NO_BODY)
-    except ConfigError:  # a link may say anything
+        return body_name(_value(key) or NO_BODY)
+    except ConfigError:  # from an invalid link
         return NO_BODY
 
 
@@ -160,21 +161,21 @@ def _known() -> dict[str, KnownPair]:
     return {f"{each.family} · {each.size}": each for each in known_pairs()}
 
 
-def _said(key: str, options: tuple[str, ...] = ()) -> str:
-    """What the box says; before it is drawn, what the link says, or the box on another page."""
+def _value(key: str, options: tuple[str, ...] = ()) -> str:
+    """Return a control's value; before it is drawn, the link's or that of the last page."""
     before: tuple[Any, ...] = (st.query_params, _remembered())
-    places = before if _just_opened() else (st.session_state, *before)
+    sources = before if _just_opened() else (st.session_state, *before)
     first = options[0] if options else ""
-    said = next((str(each[key]) for each in places if each.get(key) is not None), first)
-    return said if said in options or not options else first
+    value = next((str(each[key]) for each in sources if each.get(key) is not None), first)
+    return value if value in options or not options else first
 
 
-# Streamlit forgets the widgets of a page that is left, so their values are remembered here. In the
-# first script of the new page the session still holds the old widgets' values.
+# Streamlit drops the widgets of a page that the user leaves, so their values are stored here. In
+# the first run of the new page's script, the session state still has the old widgets' values.
 
 
 def _just_opened() -> bool:
-    """Whether this page was just opened and its boxes are not drawn yet."""
+    """Return whether this page was just opened and its controls are not drawn yet."""
     return _remembered().get(_PAGE) != st.session_state.get(OPEN_PAGE)
 
 

@@ -1,6 +1,6 @@
-"""The panel that names, checks and loads a pair: embedded, from the Hub, or from local folders.
+"""The panel to name, check and load a pair: embedded, from the Hub, or from local folders.
 
-Checking reads only small files. A run is always of the pair that is shown.
+Checking reads only small files. A run always uses the pair that is shown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.ui.widgets.pair_boxes import show_pair_boxes, shown_pair
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import Check, PairStatus, Worker
 
-_ASKED = "pair asked for"
+_REQUESTED = "pair asked for"
 _READY = "pair that was ready"
 _CHECK = "pair check"
 _CHATS = "pairs with chat"
@@ -26,19 +26,19 @@ _TICK = 0.5  # seconds
 
 
 def active_spec(status: PairStatus) -> PairSpec:
-    """The pair that was last asked for by a click, at first the embedded one.
+    """Return the pair that was last requested by a click, initially the embedded one.
 
-    Where it could not be loaded, it is the one before.
+    If it could not be loaded, return the previous pair.
     """
-    before = st.session_state.get(_READY, PairSpec())
-    asked = st.session_state.get(_ASKED, before)
-    if status.spec == asked and status.state == "ready":
-        st.session_state[_READY] = asked
-    return before if status.spec == asked and status.state == "failed" else asked
+    previous = st.session_state.get(_READY, PairSpec())
+    requested = st.session_state.get(_REQUESTED, previous)
+    if status.spec == requested and status.state == "ready":
+        st.session_state[_READY] = requested
+    return previous if status.spec == requested and status.state == "failed" else requested
 
 
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:
-    """Whether the pair has a chat template; known as soon as it was loaded once."""
+    """Return whether the pair has a chat template; False until it was loaded once."""
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
     if status.spec == spec and status.state == "ready":
         known[spec] = status.has_chat
@@ -46,27 +46,31 @@ def has_chat(status: PairStatus, spec: PairSpec) -> bool:
 
 
 def run_label(status: PairStatus, shown: PairSpec | None) -> str:
-    """The label of Run, which says so where it has to load the shown pair first."""
+    """Return the label of Run, which names the shown pair if that must be loaded first."""
     if shown is None or shown == active_spec(status):
         return "Run"
     return f"Load {_short(shown)} and run"
 
 
-def asked_by_run(shown: PairSpec | None) -> PairSpec:
-    """The pair for a click on Run. Raises SpecvizError where there is none that may be opened."""
+def pair_for_run(shown: PairSpec | None) -> PairSpec:
+    """Return the pair for a click on Run.
+
+    Raises:
+        SpecvizError: If no pair is named, or the pair may not be opened.
+    """
     if shown is None:
         raise ConfigError(
             "There is no pair to run.",
-            remedy="Name a target and a draft under The pair, or choose Embedded there.",
+            remedy="Name a target and a draft under The pair, or choose Embedded.",
         )
     require_open(shown)
-    ask_for(shown)
+    use_pair(shown)
     return shown
 
 
-def ask_for(spec: PairSpec) -> None:
-    """From now on this tab's runs are of that pair."""
-    st.session_state[_ASKED] = spec
+def use_pair(spec: PairSpec) -> None:
+    """Use the pair for this tab's next runs."""
+    st.session_state[_REQUESTED] = spec
 
 
 def show_pair_panel(worker: Worker, status: PairStatus) -> None:
@@ -77,38 +81,38 @@ def show_pair_panel(worker: Worker, status: PairStatus) -> None:
     _show_status(worker, status)
 
 
-def _show_actions(worker: Worker, status: PairStatus, wished: PairSpec) -> None:
-    loading = status.preparing and wished == active_spec(status)
-    if loading or (status.state == "ready" and status.spec == wished):
+def _show_actions(worker: Worker, status: PairStatus, wanted: PairSpec) -> None:
+    loading = status.preparing and wanted == active_spec(status)
+    if loading or (status.state == "ready" and status.spec == wanted):
         return
-    if not wished.embedded:
+    if not wanted.embedded:
         st.button(
-            "Check", key="check_pair", width="stretch", on_click=_check, args=(worker, wished)
+            "Check", key="check_pair", width="stretch", on_click=_check, args=(worker, wanted)
         )
-        asked = st.session_state.get(_CHECK)
-        if asked and asked[0] == wished:
-            _show_check(asked[1])
+        checked = st.session_state.get(_CHECK)
+        if checked and checked[0] == wanted:
+            _show_check(checked[1])
     st.button(
-        f"Load {_short(wished)}", key="load_pair", width="stretch", on_click=_load,
-        args=(worker, wished),
+        f"Load {_short(wanted)}", key="load_pair", width="stretch", on_click=_load,
+        args=(worker, wanted),
     )  # fmt: skip
 
 
-def _check(worker: Worker, wished: PairSpec) -> None:
-    st.session_state[_CHECK] = (wished, worker.check(wished))
+def _check(worker: Worker, wanted: PairSpec) -> None:
+    st.session_state[_CHECK] = (wanted, worker.check(wanted))
 
 
-def _load(worker: Worker, wished: PairSpec) -> None:
-    if error := refusal_of(wished):
-        st.session_state[_CHECK] = (wished, refused_check(wished, error))
+def _load(worker: Worker, wanted: PairSpec) -> None:
+    if error := refusal_of(wanted):
+        st.session_state[_CHECK] = (wanted, refused_check(wanted, error))
         return
-    ask_for(wished)
-    worker.prepare(wished)
+    use_pair(wanted)
+    worker.prepare(wanted)
 
 
 def _short(spec: PairSpec) -> str:
     if spec.has_bodies:
-        return "the grown pair"
+        return "the enlarged pair"
     return "the embedded pair" if spec.embedded else "this pair"
 
 
@@ -128,7 +132,7 @@ def _show_check(check: Check) -> None:
 
 
 def _report(found: PairCheck) -> None:
-    lines = [_vocabulary_words(found)]
+    lines = [_vocabulary_text(found)]
     if found.size_ratio is not None:
         lines.append(size_words(found.size_ratio))
     if found.memory_needed is not None:
@@ -140,14 +144,14 @@ def _report(found: PairCheck) -> None:
     show(" ".join([*lines, *map(as_text, found.notices)]))
 
 
-def _vocabulary_words(found: PairCheck) -> str:
+def _vocabulary_text(found: PairCheck) -> str:
     if found.shared_tokens is None:
         return f"Same vocabulary: {found.vocabulary:,} tokens."
     return f"Shared: {found.shared_tokens:,} of the target's {found.vocabulary:,} tokens."
 
 
 def size_words(ratio: float) -> str:
-    """Of the target's parameters to the draft's."""
+    """Describe the ratio of the target's parameters to the draft's."""
     if ratio > 1.05:
         return f"The target is {times(ratio)} as large as the draft."
     if ratio > 0.95:
@@ -179,16 +183,16 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
             st.button(
                 "Measure step costs again", key="measure_again", type="tertiary",
                 on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
-                help="The step costs were measured once and kept. Measure them again if the "
-                    "machine was busy then: the forecast, c and v follow from them.",
+                help="The step costs were measured once and saved. Measure them again if the "
+                    "machine was busy then: the forecast, c and v depend on them.",
             )  # fmt: skip
     else:
         st.caption("No pair is loaded.")
 
 
 def _is_ours(spec: PairSpec | None) -> bool:
-    """Whether this tab asked for it, or it is the one that every tab begins with."""
-    return spec in (st.session_state.get(_ASKED), PairSpec())
+    """Return whether this tab requested the pair, or it is the one every tab begins with."""
+    return spec in (st.session_state.get(_REQUESTED), PairSpec())
 
 
 def _show_progress(worker: Worker, status: PairStatus) -> None:

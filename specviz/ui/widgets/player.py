@@ -1,6 +1,6 @@
-"""The player as a Streamlit component, made of the files under ``assets/player``.
+"""The player as a Streamlit component, built from the files under ``assets/player``.
 
-``show_player`` sends data to the browser; ``player_state`` is what the browser has asked for.
+``show_player`` sends data to the browser; ``player_state`` returns the browser's requests.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ import streamlit as st
 from streamlit.components.v2 import component
 
 from specviz.player.player_source import player_source
-from specviz.ui.session.sent_rounds import Wish
+from specviz.ui.session.sent_rounds import RoundRequest
 
 _SCRIPT, _STYLE = player_source()
 _mount = component("specviz_player", js=_SCRIPT, css=_STYLE, isolate_styles=False)
 
 
 def show_player(data: dict[str, Any], *, key: str) -> None:
-    """Show the player; ``data`` is as ``assets/player/payload.d.ts`` declares."""
+    """Show the player. ``assets/player/payload.d.ts`` declares ``data``."""
     _mount(
-        key=key, data=data, on_wish_change=_nothing_to_do, on_fork_change=_nothing_to_do,
-        on_moment_change=_nothing_to_do,
+        key=key, data=data, on_wish_change=_no_callback, on_fork_change=_no_callback,
+        on_moment_change=_no_callback,
     )  # fmt: skip
 
 
 def player_state(key: str, name: str) -> object:
-    """What the browser last said under a name."""
-    said = st.session_state.get(key) or {}
-    return said.get(name)
+    """Return the browser's last value of a state; None before the first."""
+    state = st.session_state.get(key) or {}
+    return state.get(name)
 
 
-def player_event(key: str) -> Wish:
-    """From which round on it wants them again."""
-    said: Any = player_state(key, "wish")
-    return Wish(**(said or {}))
+def requested_rounds(key: str) -> RoundRequest:
+    """Return the rounds that the player last requested."""
+    state: Any = player_state(key, "wish")
+    return RoundRequest(**(state or {}))
 
 
-def _nothing_to_do() -> None:
-    """Streamlit returns a state value only if it has a callback."""
+def _no_callback() -> None:
+    """Do nothing: Streamlit returns a state value only if it has a callback."""

@@ -1,6 +1,6 @@
-"""The prompt of a page: a box for a preset and one for the text, which follow each other.
+"""The prompt controls of a page: a preset and a text, kept in sync.
 
-Streamlit forgets the widgets of a page that is left; these come back as they were.
+Streamlit drops the widgets of a page that the user leaves; these are restored afterwards.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import streamlit as st
 
 from specviz.record.prompts import read_presets
 
-_OWN = "my own words"
+_OWN = "custom prompt"
 
 
 @dataclass(frozen=True, slots=True)
 class PromptBoxes:
-    """``prefix`` keeps the boxes of two pages apart.
+    """The prompt controls; ``prefix`` separates the keys of two pages.
 
-    Linked boxes start with what the link says, and put a chosen preset into it. A prompt of one's
-    own is never put there by itself: whether to share it is the writer's choice.
+    Linked controls start with the link's values, and put a chosen preset into the link. A custom
+    prompt is never added to the link automatically: whether to share it is the writer's choice.
     """
 
     prefix: str = ""
@@ -39,7 +39,7 @@ class PromptBoxes:
         return f"{self.prefix}prompt kept"
 
     def choose(self, changed: Callable[[], None] = lambda: None) -> str:
-        """Draw the boxes and read them; ``changed`` is called when a person changes one."""
+        """Draw the controls and return the prompt. ``changed`` is called when the user edits it."""
         self.settle()
         texts = _preset_texts()
 
@@ -63,15 +63,17 @@ class PromptBoxes:
         return prompt
 
     def settle(self) -> str:
-        """The prompt before its boxes are drawn: the one from before the page was left, else the
-        link's, else the first preset."""
+        """Return the prompt before its controls are drawn.
+
+        It is the page's previous prompt, else the link's, else the first preset.
+        """
         state = st.session_state
         if self._preset not in state or self._prompt not in state:
             state[self._preset], state[self._prompt] = state.get(self._remembered) or self._first()
         return state[self._prompt]
 
     def put(self, prompt: str) -> None:
-        """Set the boxes to a prompt, before they are drawn."""
+        """Set the controls to a prompt, before they are drawn."""
         titles = {text: title for title, text in _preset_texts().items()}
         st.session_state[self._preset] = titles.get(prompt, _OWN)
         st.session_state[self._prompt] = prompt

@@ -1,7 +1,7 @@
 """The controls of a run: three in view, the others under More settings.
 
-All but a prompt of one's own stand in the link. A change of any of them asks for a new run, unless
-that is switched off.
+All of them are in the link, except a custom prompt. Changing one requests a new run, unless that is
+switched off.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.record.forks import forks_text, parse_forks
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
 from specviz.record.trace import RunConfig
-from specviz.ui.widgets.method_boxes import WayBoxes, method_of, with_method
+from specviz.ui.widgets.method_boxes import MethodBoxes, method_of, with_method
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
@@ -32,10 +32,10 @@ _PROMPT = PromptBoxes(linked=True)
 def _ask_restart() -> None:
     st.session_state[_RESTART] = True
     st.session_state[_DROPPED] = {}
-    st.query_params.pop(FORKS, None)  # with other settings it is another run
+    st.query_params.pop(FORKS, None)  # forks refer to a run with the previous settings
 
 
-_WAY = WayBoxes(
+_METHOD = MethodBoxes(
     drafters=methods_for(has_draft=True),
     ends=CONTROLS,
     options={"bind": _LINKED, "on_change": _ask_restart},
@@ -44,7 +44,7 @@ _WAY = WayBoxes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What the controls say."""
+    """The values of the controls."""
 
     prompt: str
     config: RunConfig
@@ -55,7 +55,7 @@ class Choices:
 
 
 def choose_run(*, has_chat: bool) -> Choices:
-    """Draw the controls and read them."""
+    """Draw the controls and return their values."""
     prompt = _PROMPT.choose(_ask_restart)
     gamma = st.slider(
         "Candidates a round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", bind=_LINKED,
@@ -64,58 +64,58 @@ def choose_run(*, has_chat: bool) -> Choices:
     temperature = st.slider(
         "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05, key="temperature", bind=_LINKED,
         on_change=_ask_restart,
-        help="0 is greedy: both models always choose their likeliest token.",
+        help="0 is greedy: both models always choose their most likely token.",
     )  # fmt: skip
     with st.expander("More settings", key="more", bind=_LINKED):
         more = _more_settings(has_chat=has_chat)
-        said = {name: st.query_params.get(name) for name in ("rule", "num_drafts")}
-        way = _WAY.choose()
-        _tell_dropped({name: text for name, text in said.items() if text != str(way[name])})
+        linked = {name: st.query_params.get(name) for name in ("rule", "num_drafts")}
+        method = _METHOD.choose()
+        _warn_dropped({name: text for name, text in linked.items() if text != str(method[name])})
         st.toggle("Run again when a setting changes", True, key="live", bind=_LINKED)
-    config = with_method({"gamma": gamma, "temperature": round(temperature, 2), **more}, way)
+    config = with_method({"gamma": gamma, "temperature": round(temperature, 2), **more}, method)
     config = _forked(config)
     if not st.session_state["live"]:
-        restart_is_settled()
+        clear_restart()
     return Choices(prompt=prompt, config=config)
 
 
-def _tell_dropped(said: dict[str, str | None]) -> None:
-    """What the link says and no box can say; told until a setting changes."""
-    known: dict[str, str | None] = st.session_state.setdefault(_DROPPED, said)
+def _warn_dropped(linked: dict[str, str | None]) -> None:
+    """Warn about the link's invalid values until a setting changes."""
+    dropped: dict[str, str | None] = st.session_state.setdefault(_DROPPED, linked)
     for name in ("rule", "num_drafts"):
-        if text := known.get(name):
-            st.warning(f"The link has {name}={as_text(text[:40])}, which is unknown and left out.")
+        if text := dropped.get(name):
+            st.warning(f"Ignored {name}={as_text(text[:40])} in the link: not a known value.")
 
 
 def _forked(config: RunConfig) -> RunConfig:
-    """With the forks that the link names."""
-    said = st.query_params.get(FORKS)
-    if not said:
+    """Return the config with the link's forks."""
+    linked = st.query_params.get(FORKS)
+    if not linked:
         return config
     try:
-        forked = replace(config, forks=parse_forks(said))
+        forked = replace(config, forks=parse_forks(linked))
     except ConfigError as error:
-        st.warning(f"The link's fork is left out. {as_text(str(error))}")
+        st.warning(f"Ignored the fork in the link. {as_text(str(error))}")
         return config
     with st.container(horizontal=True, vertical_alignment="center", key="linked_fork"):
         st.caption(f"The next run is forked at {forked.forks[-1].words}.", width="content")
-        st.button("Leave the fork out", key="leave_fork", type="tertiary", on_click=_leave_fork)
+        st.button("Remove the fork", key="leave_fork", type="tertiary", on_click=_remove_fork)
     return forked
 
 
-def _leave_fork() -> None:
+def _remove_fork() -> None:
     st.query_params.pop(FORKS, None)
 
 
-def restart_is_asked() -> bool:
-    """Whether a setting has changed, and that is to start a new run."""
+def restart_requested() -> bool:
+    """Return whether a changed setting requests a new run."""
     return bool(st.session_state.get(_RESTART))
 
 
-def restart_is_settled() -> None:
-    """Call this once the page has acted on a change.
+def clear_restart() -> None:
+    """Clear the request for a new run once the page has handled it.
 
-    Until then the wish to restart is kept: Streamlit may end a script before it gets that far.
+    It is stored until then, because Streamlit may end a script run before it gets that far.
     """
     st.session_state[_RESTART] = False
 
@@ -129,12 +129,12 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
     top_k = st.number_input(
         "Top-k", *CONTROLS["top_k"].whole_ends, 0, key="top_k", bind=_LINKED,
         on_change=_ask_restart,
-        help="Both models choose among their k likeliest tokens only. 0 is off.",
+        help="Both models choose only among their k most likely tokens. 0 is off.",
     )  # fmt: skip
     top_p = st.slider(
         "Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key="top_p", bind=_LINKED,
         on_change=_ask_restart,
-        help="Both models choose only among the likeliest tokens that together have this "
+        help="Both models choose only among the most likely tokens that together have this "
         "probability. 1 is off.",
     )  # fmt: skip
     seed = st.number_input(
@@ -148,7 +148,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
         "ignore_eos": st.toggle(
             "Go on after the text has ended", key="ignore_eos", bind=_LINKED,
             on_change=_ask_restart,
-            help="Decodes up to the full length, whatever the models write.",
+            help="Decodes up to the full length, even after an end-of-text token.",
         ),
     }  # fmt: skip
     if has_chat:
@@ -158,39 +158,39 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
     return settings
 
 
-def take_over(prompt: str, config: RunConfig) -> None:
-    """Set the controls, before they are drawn, to the settings of a run. Starts nothing."""
-    assert not out_of_reach(config)
+def apply_settings(prompt: str, config: RunConfig) -> None:
+    """Set the controls to a run's settings, before they are drawn. Starts no run."""
+    assert not unsupported_settings(config)
     _PROMPT.put(prompt)
-    st.session_state["more"] = True  # what is set while it is closed would not be seen in it
+    st.session_state["more"] = True  # controls set while the expander is closed would not update
     for name, value in _values_of(config).items():
         st.session_state[name] = value
     if config.forks:
         st.query_params[FORKS] = forks_text(config.forks)
     else:
-        _leave_fork()
+        _remove_fork()
 
 
-def out_of_reach(config: RunConfig) -> tuple[str, ...]:
-    """Which settings of a run are out of range of the controls."""
-    beyond = [
+def unsupported_settings(config: RunConfig) -> tuple[str, ...]:
+    """Return the settings of a run that the controls cannot represent."""
+    out_of_range = [
         "length" if name == "max_new_tokens" else name
-        for name, reach in CONTROLS.items()
-        if getattr(config, name) not in reach
+        for name, allowed in CONTROLS.items()
+        if getattr(config, name) not in allowed
     ]
-    own = ["a drafter of your own"] if config.draft_method.own else []
-    return (*beyond, *own, *(["stop strings"] if config.stop else []))
+    own = ["custom drafter"] if config.draft_method.own else []
+    return (*out_of_range, *own, *(["stop strings"] if config.stop else []))
 
 
 def _values_of(config: RunConfig) -> dict[str, Any]:
-    """The settings by the keys of their controls; those that a rule takes only where it is on."""
+    """Return the settings by the keys of their controls, without those the method ignores."""
     names = ("gamma", "temperature", "top_k", "top_p", "seed", "ignore_eos", "chat")
     own = {name: getattr(config, name) for name in names}
     return {"length": config.max_new_tokens} | own | method_of(config)
 
 
 def linked_settings(config: RunConfig) -> dict[str, str]:
-    """The settings of a run as the link says them."""
+    """Return the settings of a run as query parameters."""
     values = {name: _linked(value) for name, value in _values_of(config).items() if value != ""}
     return values | ({FORKS: forks_text(config.forks)} if config.forks else {})
 
@@ -200,6 +200,6 @@ def _linked(value: object) -> str:
 
 
 def refuse_empty(prompt: str) -> None:
-    """Raises SpecvizError for a prompt without words."""
+    """Raise SpecvizError for a prompt without text."""
     if not prompt.strip():
-        raise SpecvizError("The prompt is empty.", remedy="Write a few words, or choose a preset.")
+        raise SpecvizError("The prompt is empty.", remedy="Write some text, or choose a preset.")

@@ -1,6 +1,6 @@
-"""What the worker measures while no request waits: step costs, and acceptance on other texts.
+"""Measurements while no request waits: step costs, and acceptance on other texts.
 
-A request breaks a task off; it begins again when the worker is next idle.
+A request interrupts a task; the task starts again when the worker is next idle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from specviz.record.drafters import first_method
 from specviz.record.pairs import PairSpec, Progress
 from specviz.record.trace import RunConfig, Trace
 from specviz.worker.child.inbox import Inbox
-from specviz.worker.child.interrupts import Interrupted, Interrupts
+from specviz.worker.child.interrupts import Interrupted, TaskInterrupts
 from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import Calibrating, Doing, Event, OutlookMade
 from specviz.worker.process_end import is_device_fault
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 _FIRST_KIND = "story"
-_MOST_TASKS = 8  # older ones are dropped, as of settings that a slider only passed
+_MOST_TASKS = 8  # older ones are dropped, such as for settings that a slider passed through
 Send = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostsTask:
-    """Step costs that are missing, or were measured busy or in a hurry; ``fresh`` in any case."""
+    """Measure step costs that are missing or imprecise; ``fresh``: measure all again."""
 
     spec: PairSpec
     config: RunConfig
@@ -40,18 +40,18 @@ class CostsTask:
     tries: Counter[str] = field(default_factory=Counter[str], compare=False)
 
     def do(self, pair: Pair, send: Send) -> None:
-        def tell(progress: Progress) -> None:
+        def on_progress(progress: Progress) -> None:
             send(Doing(progress=progress))
 
         if self.fresh:
-            step_costs(pair, self.config, fresh=True, tell=tell)
+            step_costs(pair, self.config, fresh=True, on_progress=on_progress)
         else:
-            mend_step_costs(pair, self.config, self.tries, tell)
+            mend_step_costs(pair, self.config, self.tries, on_progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileTask:
-    """Acceptance for one sampling and kind; then the outlook of the run that had none."""
+    """Measure acceptance for one sampling and kind, then make the outlook of a run without one."""
 
     spec: PairSpec
     config: RunConfig
@@ -73,24 +73,24 @@ Task = CostsTask | ProfileTask
 
 
 class IdleTasks:
-    """Tasks for the loaded pair, the most urgent first."""
+    """The tasks for loaded pairs, the most urgent first."""
 
     def __init__(
-        self, send: Send, inbox: Inbox, interrupts: Interrupts, pairs: WorkerPairs
+        self, send: Send, inbox: Inbox, interrupts: TaskInterrupts, pairs: WorkerPairs
     ) -> None:
         self._send = send
         self._inbox = inbox
         self._interrupts = interrupts
         self._pairs = pairs
         self._tasks: list[Task] = []
-        self._calibrating = False  # as the dashboard was told
+        self._calibrating = False  # as last reported to the dashboard
         self._tries: Counter[str] = Counter()
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
     def warm_up(self, spec: PairSpec, pair: Pair, *, fresh: bool) -> None:
-        """Add what the first runs of a pair will need; it comes before what others may need."""
+        """Put the measurements for a pair's first runs before all other tasks."""
         drafter = first_method(has_draft=pair.draft is not None).name
         usual = RunConfig(drafter=drafter)
         greedy = RunConfig(drafter=drafter, temperature=0.0)
@@ -101,21 +101,21 @@ class IdleTasks:
         if pair.draft is not None:
             tasks.append(ProfileTask(spec=spec, config=usual, kind=_FIRST_KIND))
         self._tasks = [*tasks, *self._tasks][:_MOST_TASKS]
-        self._tell_calibrating()
+        self._report_calibrating()
 
     def end_calibration(self) -> None:
-        """Measure nothing again that is stored; the rest stays to be done."""
+        """Drop the tasks that measure stored step costs again; the others remain."""
         self._tasks = [task for task in self._tasks if not _is_calibration(task)]
-        self._tell_calibrating()
+        self._report_calibrating()
 
     def mend_costs(self, spec: PairSpec, config: RunConfig) -> None:
-        """Measure at rest what a run's step costs lack; that they lack nothing is seen at once."""
+        """Add a task for missing step costs of a run; without any it ends at once."""
         task = CostsTask(spec=spec, config=config, tries=self._tries)
         if task not in self._tasks:
             self._tasks = [*self._tasks, task][:_MOST_TASKS]
 
     def predict(self, spec: PairSpec, run_id: str, record: Trace) -> None:
-        """Add the outlook of a run that had none, if it can have one."""
+        """Add a task for the outlook of a run without one, if it can have one."""
         kind = record.prompt.kind
         if kind is None or not can_be_forecast(record):
             return
@@ -123,9 +123,9 @@ class IdleTasks:
         self._tasks = [task, *self._tasks][:_MOST_TASKS]
 
     def work(self) -> None:
-        """Do one task. If a request breaks it off, it stays to be done.
+        """Do one task. If a request interrupts it, it stays in the list.
 
-        Between two tasks the dashboard is not told that the worker rests.
+        Between two tasks the dashboard does not see the worker as idle.
         """
         task = self._tasks[0]
         pair = self._pairs.get(task.spec)
@@ -141,11 +141,11 @@ class IdleTasks:
                 raise
             traceback.print_exc()
         del self._tasks[0]
-        self._tell_calibrating()
+        self._report_calibrating()
         if not self._tasks:
             self._send(Doing(progress=None))
 
-    def _tell_calibrating(self) -> None:
+    def _report_calibrating(self) -> None:
         going = any(_is_calibration(task) for task in self._tasks)
         if going != self._calibrating:
             self._calibrating = going

@@ -1,6 +1,6 @@
-"""The child's end of the link: an inbox that listens in a thread, and an outbox.
+"""The child's end of the link: an inbox with its own thread, and an outbox.
 
-When the parent closes its end, or dies, the process ends at once.
+When the parent closes its end or dies, the process ends at once.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Lock, Thread
 
-from specviz.worker.child.interrupts import Interrupts
+from specviz.worker.child.interrupts import TaskInterrupts
 from specviz.worker.messages import CancelSignal, Event, Request, Signal, StopSignal
 
 
 class Inbox:
-    """Holds requests in the order in which they came; knows of a signal as soon as it comes."""
+    """Queues requests in order; signals are known as soon as they arrive."""
 
-    def __init__(self, connection: Connection, interrupts: Interrupts) -> None:
+    def __init__(self, connection: Connection, interrupts: TaskInterrupts) -> None:
         self._connection = connection
         self._interrupts = interrupts
         self._requests: SimpleQueue[Request] = SimpleQueue()
@@ -26,7 +26,7 @@ class Inbox:
         Thread(target=self._listen, name="inbox", daemon=True).start()
 
     def take(self) -> Request:
-        """The next request; waits for one."""
+        """Wait for the next request and return it."""
         return self._requests.get()
 
     def waiting(self) -> bool:
@@ -60,7 +60,7 @@ class Inbox:
 
 
 class Outbox:
-    """Sends events from any thread, because downloads report from threads of their own."""
+    """Sends events from any thread; downloads report from their own threads."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

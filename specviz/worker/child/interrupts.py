@@ -1,8 +1,8 @@
-"""Lets the thread that listens break off what the main thread measures.
+"""Interrupt measurements of the main thread from the inbox thread.
 
-It works like Ctrl-C: a simulated SIGINT, whose handler raises in the main thread, but only inside
-``until`` and only once its reason holds. A real Ctrl-C in the terminal is meant for the parent and
-does nothing here. Where Python swallows the exception, as in a finalizer, it is raised again.
+It works like Ctrl-C: the handler of a simulated SIGINT raises in the main thread, but only inside
+``until`` and only once its condition is true. A real Ctrl-C in the terminal is meant for the parent
+and does nothing here. If Python swallows the exception, as in a finalizer, it is raised again.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 
-_AGAIN = 0.25  # seconds; by then the work has been left, or its exception was swallowed
+_AGAIN = 0.25  # seconds; by then the block has been left, or its exception was swallowed
 
 
 class Interrupted(BaseException):
-    """The present work is no longer wanted. Not an ``Exception``, because libraries catch those."""
+    """The current task is interrupted. Not an ``Exception``, because libraries catch those."""
 
 
-class Interrupts:
-    """Made in the main thread; the others call ``poke``."""
+class TaskInterrupts:
+    """Created in the main thread; other threads call ``poke``."""
 
     def __init__(self) -> None:
         self._reason: Callable[[], bool] | None = None
@@ -30,14 +30,14 @@ class Interrupts:
 
     @contextmanager
     def until(self, reason: Callable[[], bool]) -> Iterator[None]:
-        """Raise ``Interrupted`` inside the block at the first poke for which the reason holds."""
+        """Raise ``Interrupted`` inside the block at the first poke at which ``reason`` is true."""
         self._reason = reason
         try:
             if reason():
                 raise Interrupted
             yield
         except Interrupted:
-            gc.enable()  # a timed block may have been left with collection off
+            gc.enable()  # a timed block may have left garbage collection off
             raise
         finally:
             self._reason = None

@@ -1,8 +1,8 @@
-"""The worker process: owns the models, and does one request at a time.
+"""The worker process: it owns the models and processes one request at a time.
 
-An error that the user can mend is sent to the parent as it is. Any other exception ends its
-request; the user sees its name, and standard error has the traceback. Either way the process goes
-on, unless the device itself has failed: then it ends, and its parent starts another.
+A ``SpecvizError`` is sent to the parent unchanged. Any other exception ends its request; the user
+sees its name, and standard error has the traceback. In both cases the process goes on, unless the
+device itself has failed: then it ends, and its parent starts another.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from specviz.record.run_config import refuse_own_drafter
 from specviz.record.trace import Trace
 from specviz.worker.child.idle_tasks import IdleTasks
 from specviz.worker.child.inbox import Inbox, Outbox
-from specviz.worker.child.interrupts import Interrupted, Interrupts
+from specviz.worker.child.interrupts import Interrupted, TaskInterrupts
 from specviz.worker.child.worker_pairs import WorkerPairs
 from specviz.worker.messages import (
     CheckRequest,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 class Process:
     def __init__(self, connection: Connection) -> None:
         self._send = Outbox(connection).send
-        self._interrupts = Interrupts()
+        self._interrupts = TaskInterrupts()
         self._inbox = Inbox(connection, self._interrupts)
         self._pairs = WorkerPairs(self._send, self._inbox)
         self._idle_tasks = IdleTasks(self._send, self._inbox, self._interrupts, self._pairs)
@@ -98,7 +98,7 @@ class Process:
     def _end(self, request: Request, ended: RequestEnded) -> None:
         self._inbox.forget(request.id)
         self._send(Doing(progress=None))
-        self._pairs.tell_memory()
+        self._pairs.report_memory()
         self._send(ended)
 
     def _do(self, request: Request) -> RequestEnded:
@@ -128,7 +128,7 @@ class Process:
         try:
             self._play(request, run)
             self._measure(request, run)
-        finally:  # also where it failed: keep what was decoded
+        finally:  # even after a failure: keep the decoded rounds
             self._conclude(request, run.trace(), memory)
             self._idle_tasks.mend_costs(request.spec, request.config)
         self._complete_outlook(request, pair, began)
@@ -140,13 +140,13 @@ class Process:
                 run.stop()
 
     def _measure(self, request: RunRequest, run: MeasuredRun) -> None:
-        """The target alone, then step costs where there are none; a stop ends that.
+        """Time the target alone, then measure missing step costs, until a stop.
 
-        What was timed until then is kept; a run stopped before that counts as broken off.
+        Slices timed before the stop are kept; a run stopped before them counts as broken off.
         """
         try:
             with self._until_stopped(request):
-                self._tell("timing the target alone" if request.baseline else "")
+                self._on_progress("timing the target alone" if request.baseline else "")
                 for _ in run.timed():
                     self._send_timing(request, run.trace(), over=False)
                 self._send_timing(request, run.trace(), over=True)
@@ -158,14 +158,14 @@ class Process:
 
     def _send_timing(self, request: RunRequest, record: Trace, *, over: bool) -> None:
         if record.baseline is not None:
-            told = RunTimed(
+            timing = RunTimed(
                 run_id=request.id, baseline=record.baseline, text=record.text,
                 finish=record.finish, over=over,
             )  # fmt: skip
-            self._send(told)
+            self._send(timing)
 
     def _complete_outlook(self, request: RunRequest, pair: Pair, began: Trace) -> None:
-        """The forecast for the chart, where the step costs came only after the run."""
+        """Send the outlook for the chart if step costs were measured only after the run."""
         if request.kind is not None or began.step_costs is not None:
             return
         costs = stored_costs(pair, request.config)
@@ -174,7 +174,7 @@ class Process:
             self._send(OutlookMade(run_id=request.id, outlook=outlook))
 
     def _conclude(self, request: RunRequest, record: Trace, memory: RunMemory) -> None:
-        bare = replace(record, rounds=())  # which were sent one by one
+        bare = replace(record, rounds=())  # rounds were sent one by one
         used = memory.measured()
         self._send(RunRecord(run_id=request.id, record=bare, memory_bytes=used))
 
@@ -199,7 +199,7 @@ class Process:
 
     def _study(self, request: StudyRequest) -> None:
         pair = self._pairs.load(request.spec, request.id)
-        self._tell(request.study.label)
+        self._on_progress(request.study.label)
         with self._until_stopped(request):
             for value in request.study.find(pair):
                 self._send(StudyFound(request_id=request.id, value=value))
@@ -207,9 +207,9 @@ class Process:
     def _until_stopped(self, request: RunRequest | StudyRequest) -> AbstractContextManager[None]:
         return self._interrupts.until(lambda: self._inbox.stopped(request.id))
 
-    def _tell(self, text: str) -> None:
-        told = Progress(activity="measuring", text=text) if text else None
-        self._send(Doing(progress=told))
+    def _on_progress(self, text: str) -> None:
+        progress = Progress(activity="measuring", text=text) if text else None
+        self._send(Doing(progress=progress))
 
 
 def main(descriptor: int) -> None:
@@ -229,11 +229,11 @@ def _room(request: RoomRequest) -> BodyRoom:
 
 
 def _unexpected(error: Exception) -> SpecvizError:
-    """Return the error for a page. Paths of files stay in the traceback on standard error."""
-    words = (error.strerror or "") if isinstance(error, OSError) else str(error)
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    """Return the error for a page. Paths of files appear only in the traceback."""
+    message = (error.strerror or "") if isinstance(error, OSError) else str(error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     named = ": ".join([type(error).__name__, *lines[:1]])
     return SpecvizError(
         f"The worker process met an unexpected error ({named}).",
-        remedy="Run again; if it happens again, report it with the text in the terminal.",
+        remedy="Run again; if it happens again, report it with the output in the terminal.",
     )

@@ -1,7 +1,4 @@
-"""The pairs that are loaded, and what the dashboard is told of them.
-
-It is told of one, the pair asked for last.
-"""
+"""The loaded pairs. The dashboard sees only one of them, the last requested."""
 
 from __future__ import annotations
 
@@ -26,38 +23,44 @@ class WorkerPairs:
         self._send = send
         self._inbox = inbox
         self._pairs = LoadedPairs()
-        self._told: PairSpec | None = None  # the pair that the dashboard was told is loaded
+        self._reported: PairSpec | None = None  # the loaded pair that the dashboard knows of
 
     def get(self, spec: PairSpec) -> Pair | None:
-        """The pair, if it is loaded."""
+        """Return the pair if it is loaded."""
         return self._pairs.get(spec)
 
     def load(self, spec: PairSpec, request_id: str) -> Pair:
-        """The pair, loaded if it is not yet; raises ``Interrupted`` if that is cancelled."""
+        """Return the pair, loading it if needed.
+
+        Raises:
+            Interrupted: The loading was cancelled.
+        """
         if self._pairs.get(spec) is None:
-            self._told = None
+            self._reported = None
             self._send(PairLoading(spec=spec))
-            self._tell(Progress(activity="loading", text=f"loading {spec.label}"), request_id)
-        pair = self._pairs.load(spec, lambda progress: self._tell(progress, request_id))
-        if self._told != spec:
+            self._on_progress(
+                Progress(activity="loading", text=f"loading {spec.label}"), request_id
+            )
+        pair = self._pairs.load(spec, lambda progress: self._on_progress(progress, request_id))
+        if self._reported != spec:
             self._send(_ready(spec, pair))
             self._send(Doing(progress=None))
-            self._told = spec
+            self._reported = spec
         return pair
 
     def unload(self) -> None:
-        """Free the models, and whatever an interrupted loading left behind."""
+        """Free the models, and the remains of an interrupted loading."""
         had_pairs = len(self._pairs) > 0
         self._pairs.clear()
-        self._told = None
+        self._reported = None
         if had_pairs:
             self._send(PairGone())
 
-    def tell_memory(self) -> None:
-        pair = self._pairs.get(self._told) if self._told else None
+    def report_memory(self) -> None:
+        pair = self._pairs.get(self._reported) if self._reported else None
         self._send(MemoryUsed(memory_bytes=_memory_bytes(pair)))
 
-    def _tell(self, progress: Progress, request_id: str) -> None:
+    def _on_progress(self, progress: Progress, request_id: str) -> None:
         if self._inbox.cancelled(request_id):
             raise Interrupted
         self._send(Doing(progress=progress))
@@ -69,7 +72,7 @@ def _ready(spec: PairSpec, pair: Pair) -> PairReady:
 
 
 def _memory_bytes(pair: Pair | None) -> int:
-    """Bytes in use: of the GPU if the pair is on one, else of this process."""
+    """Return the bytes in use: of the GPU if the pair is on one, else of this process."""
     if pair is not None and pair.device.type == "cuda":
         return sys.modules["torch"].cuda.memory_allocated(pair.device)
     return psutil.Process().memory_info().rss

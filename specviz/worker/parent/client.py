@@ -1,7 +1,7 @@
-"""The client of the worker process: queues requests, follows them, replaces a dead process.
+"""The client of the worker process: it queues requests, tracks them and replaces a dead process.
 
-The queue is kept here, and one request at a time is sent, so that a process that dies takes only
-that one with it. No call waits for the process, except ``close``. Loads no models.
+It sends one request at a time, so a process that dies fails only that one. No call waits for the
+process, except ``close``. It loads no models.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from specviz.worker.parent.handles import (
     Room,
     Run,
     RunState,
-    Studying,
+    StudyHandle,
     end_run,
 )
 from specviz.worker.parent.link import Link
@@ -66,19 +66,19 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Safe to call from any thread. The process starts when there is something to do.
+    """Safe to call from any thread. The process starts with the first request.
 
-    ``on_over`` is called once for every run that was done or stopped and has a trace, unless it
-    only warmed up. The call comes from a thread of the link, or from that of ``close``.
+    ``on_over`` is called once for every run that is done or stopped and has a trace, except
+    warm-ups. It is called on a thread of the link, or on the thread that calls ``close``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
         self._on_over = on_over
-        self._ended: list[Run] = []  # ended, but ``on_over`` has not been called yet
+        self._ended: list[Run] = []  # ended runs, before ``on_over``
         self._lock = RLock()
         self._link: Link | None = None
-        self._listening = False  # it has said hello
-        self._used = False  # it was sent a request
+        self._listening = False  # it has sent Hello
+        self._used = False  # it has received a request
         self._active: QueuedRequest | None = None
         self._queue: deque[QueuedRequest] = deque()
         self._wanted: PrepareRequest | None = None
@@ -94,7 +94,7 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is under way or waits; idle tasks do not count."""
+        """Return whether a request is running or queued; idle tasks do not count."""
         with self._lock:
             return self._wanted is not None or any(True for _ in self._requests())
 
@@ -126,7 +126,8 @@ class Worker:
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
         """Load a pair when nothing else waits, and measure what its first runs will need.
 
-        ``fresh`` measures step costs again, in case the stored ones are wrong.
+        Args:
+            fresh: Measure step costs again, in case the stored ones are wrong.
         """
         with self._lock:
             self._wanted = PrepareRequest(spec=spec, fresh=fresh)
@@ -144,7 +145,7 @@ class Worker:
         warm_up: bool = False,
         kind: str | None = None,
     ) -> Run:
-        """Queue a run; an earlier run of the session that is not over is stopped."""
+        """Queue a run, and stop an unfinished run of the session."""
         run = Run(session=session, spec=spec, config=config, on_stop=self._stop)
         run.warm_up = warm_up
         request = RunRequest(
@@ -156,11 +157,11 @@ class Worker:
             self._stop_all(session)
             self._runs[run.id] = run
             self._join(QueuedRequest(request=request, run=run))
-            self._tell_detail()  # what is under way, such as a loading, is what it waits for
+            self._show_detail()  # the run waits for the current activity, such as a loading
         return run
 
     def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
-        """Queue a check of a pair's small files, and of whether the prompts fit."""
+        """Queue a check of a pair's small files and of the prompts' lengths."""
         check, prompts = Check(spec), tuple(prompts)
         with self._lock:
             request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
@@ -168,22 +169,22 @@ class Worker:
         return check
 
     def room(self, spec: PairSpec) -> Room:
-        """Queue the question what the machine has for bodies of a pair."""
+        """Queue a measurement of the machine's memory for bodies of a pair."""
         room = Room(spec)
         with self._lock:
             self._join(QueuedRequest(request=RoomRequest(spec=spec), room=room))
         return room
 
-    def study(self, spec: PairSpec, study: Study) -> Studying:
+    def study(self, spec: PairSpec, study: Study) -> StudyHandle:
         """Queue a study on a pair."""
         request = StudyRequest(spec=spec, study=study)
-        studying = Studying(spec, request.id)
+        studying = StudyHandle(spec, request.id)
         with self._lock:
             self._join(QueuedRequest(request=request, study=studying))
         return studying
 
-    def stop_study(self, studying: Studying) -> None:
-        """End it; what it has found so far has come."""
+    def stop_study(self, studying: StudyHandle) -> None:
+        """End a study; its values so far have been received."""
         with self._lock:
             if self._active is not None and self._active.study is studying:
                 self._signal(CancelSignal(request_id=studying.id))
@@ -193,7 +194,7 @@ class Worker:
                 studying.end(None, None)
 
     def end_calibration(self) -> None:
-        """Measure step costs again no longer; the stored ones stay."""
+        """Stop measuring step costs again; the stored ones stay valid."""
         with self._lock:
             if self._calibrating:
                 self._join(QueuedRequest(request=EndCalibrationRequest()))
@@ -205,27 +206,27 @@ class Worker:
                 self._join(QueuedRequest(request=UnloadRequest()))
 
     def cancel_loading(self) -> None:
-        """Break off the loading at its next progress report; a run that needs it is stopped."""
+        """Cancel the loading at its next progress report, and stop a run that needs it."""
         with self._lock:
             self._wanted = None
             if self._active is not None:
                 self._cancel(self._active)
 
     def cancel_preparing(self) -> None:
-        """Break off a loading that no run waits for."""
+        """Cancel a loading that no run waits for."""
         with self._lock:
             if self._active is None or isinstance(self._active.request, PrepareRequest):
                 self.cancel_loading()
 
     def cancel_release(self, session: str) -> None:
-        """The tab is still open, so it is not released after all."""
+        """Cancel a release, since the tab is still open."""
         with self._lock:
             timer = self._releases.pop(session, None)
         if timer is not None:
             timer.cancel()
 
     def release(self, session: str, grace: float = 10.0) -> None:
-        """The tab closed: stop its runs after the grace, unless ``cancel_release`` comes first."""
+        """Stop a closed tab's runs after ``grace`` seconds, unless the release is cancelled."""
         self.cancel_release(session)
         timer = Timer(grace, self._end_session, [session])
         timer.daemon = True
@@ -248,7 +249,7 @@ class Worker:
             if self._active is not None:
                 self._used = True
                 self._signal(self._active.request)
-        self._tell_places()
+        self._update_places()
 
     def _take(self) -> QueuedRequest | None:
         if self._queue:
@@ -262,9 +263,9 @@ class Worker:
 
     def _is_preparing(self) -> bool:
         active = self._active.request if self._active else None
-        asked = isinstance(active, PrepareRequest | UnloadRequest)
+        running = isinstance(active, PrepareRequest | UnloadRequest)
         waits = any(isinstance(each.request, UnloadRequest) for each in self._queue)
-        return self._status.state == "loading" or self._wanted is not None or asked or waits
+        return self._status.state == "loading" or self._wanted is not None or running or waits
 
     def _requests(self) -> Iterator[QueuedRequest]:
         if self._active is not None:
@@ -274,7 +275,7 @@ class Worker:
     def _unfinished_runs(self) -> list[Run]:
         return [each.run for each in self._requests() if each.run and not each.run.finished]
 
-    def _tell_places(self) -> None:
+    def _update_places(self) -> None:
         for place, run in enumerate(self._unfinished_runs()):
             run.take_place(place)
 
@@ -290,7 +291,7 @@ class Worker:
                     return
             self._queue = deque(each for each in self._queue if each.run is not run)
             run.end("stopped")
-            self._tell_places()
+            self._update_places()
 
     def _stop_all(self, session: str) -> None:
         for run in self._unfinished_runs():
@@ -305,7 +306,7 @@ class Worker:
             self._stop(queued.run)
 
     def _end_session(self, session: str) -> None:
-        """Stop its runs, and the loading of a pair that nobody else waits for."""
+        """Stop a session's runs, and the loading of a pair that no other session waits for."""
         with self._lock:
             if self._releases.pop(session, None) is None:
                 return  # cancelled while the timer waited for the lock
@@ -339,7 +340,7 @@ class Worker:
         self._report_ended_runs()
 
     def _report_ended_runs(self) -> None:
-        """Called outside the lock, because ``on_over`` may take its time."""
+        """Call ``on_over`` outside the lock, because it may be slow."""
         with self._lock:
             ended, self._ended = self._ended, []
         for run in ended:
@@ -393,11 +394,11 @@ class Worker:
                 self._status = PairStatus(memory_bytes=memory)
             case Doing():
                 self._status = replace(self._status, progress=event.progress)
-                self._tell_detail()
+                self._show_detail()
             case MemoryUsed():
                 self._status = replace(self._status, memory_bytes=event.memory_bytes)
 
-    def _tell_detail(self) -> None:
+    def _show_detail(self) -> None:
         progress = self._status.progress
         for run in self._unfinished_runs()[:1]:
             run.detail = progress.text if progress else ""
@@ -431,34 +432,34 @@ class Worker:
     # The end of the process
 
     def _on_end(self, link: Link, code: int | None) -> None:
-        """Fail the lost request and start another process, for every kind of request.
+        """Fail the lost request and start another process.
 
-        A process that died before any request is not replaced until the next request, so a
-        process that always dies at once is not restarted without end.
+        A process that died before any request is replaced only with the next request, so a process
+        that always dies at once is not restarted forever.
         """
         with self._lock:
             if link is not self._link:
                 return
-            born, self._link, self._listening = self._listening, None, False
+            started, self._link, self._listening = self._listening, None, False
             self._calibrating = False
-            error = unexpected_end(code) if born else failed_start(code)
+            error = unexpected_end(code) if started else failed_start(code)
             self._status = PairStatus(state="failed", spec=self._lost_spec(), error=error)
             lost = [self._active] if self._active else []
             self._active = None
-            if not born:
+            if not started:
                 lost += self._queue
                 self._queue.clear()
                 self._wanted = None
             for queued in lost:
                 queued.lose(error)
-            if born and self._used:
+            if started and self._used:
                 self.start()
             self._send_next()
 
     def _lost_spec(self) -> PairSpec | None:
         request = self._active.request if self._active else None
-        asked = isinstance(request, RunRequest | PrepareRequest)
-        return self._status.spec or (request.spec if asked else None)
+        loads = isinstance(request, RunRequest | PrepareRequest)
+        return self._status.spec or (request.spec if loads else None)
 
     def _forget_all(self) -> None:
         for run in self._unfinished_runs():

@@ -1,7 +1,7 @@
-"""What the dashboard holds of the worker: a run that grows, a check, the status of the pair.
+"""What the dashboard sees of the worker: growing runs, pending results, the status of the pair.
 
-Any thread may read them at any time. Only the worker's client calls the methods that change them;
-the state is set last, so a run that is finished is complete.
+Any thread may read them at any time. Only the worker's client changes them; it sets the state last,
+so a finished run is complete.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FINISHED: tuple[RunState, ...] = ("stopped", "done", "failed")
 
 
 class Run:
-    """One run as the dashboard sees it. ``rounds`` is the live list: only ever appended to."""
+    """One run as the dashboard sees it. ``rounds`` is a live list that only grows."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class Run:
         self.session = session
         self.spec = spec
         self.config = config
-        self.warm_up = False  # only prepares the next run
+        self.warm_up = False  # it only prepares the next run
         self.timed = False  # the timing of the target alone is over
-        self.memory_bytes: int | None = None  # taken by the run, once it is over
+        self.memory_bytes: int | None = None  # used by the run, once it is over
         self.detail = ""
         self.place = 0
         self.outlook: Outlook | None = None
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def decoded(self) -> bool:
-        """Whether its last round is there; the target alone may still be timed."""
+        """Return whether its last round has arrived; the target alone may still be timed."""
         return self.finished or (bool(self._rounds) and bool(self.detail))
 
     @property
@@ -86,22 +86,22 @@ class Run:
         return self._record.prompt if self._record else None
 
     def so_far(self) -> Trace | None:
-        """The trace with the rounds so far; None before the first."""
+        """Return the trace with the rounds so far, or None before the first."""
         if self.finished:
             return self.trace
         record, rounds = self._record, tuple(self._rounds)
         return replace(record, rounds=rounds) if record and rounds else None
 
     def stop(self) -> None:
-        """End after the present round; the finished rounds are kept."""
+        """Stop after the current round; finished rounds are kept."""
         self._on_stop(self)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it is finished; says whether it is. Not for the thread that draws a page."""
+        """Wait until it is finished; return whether it is. Never call this while drawing a page."""
         return self._over.wait(seconds)
 
     def wait_for_round(self, seconds: float) -> bool:
-        """Wait for its first round; says whether there is one, or it is over."""
+        """Wait for its first round or its end; return whether one of them came."""
         return self._moved.wait(seconds)
 
     # Called by the client
@@ -116,13 +116,13 @@ class Run:
         self.outlook = outlook
         self._state = "running"
 
-    def take_timing(self, told: RunTimed) -> None:
-        """Every round is there, and the target alone is being timed."""
+    def take_timing(self, timing: RunTimed) -> None:
+        """Take the timing of the target alone so far; all rounds have arrived."""
         assert self._record is not None
         self._record = replace(
-            self._record, baseline=told.baseline, text=told.text, finish=told.finish
+            self._record, baseline=timing.baseline, text=timing.text, finish=timing.finish
         )
-        self.timed = told.over
+        self.timed = timing.over
 
     def add(self, entry: Round) -> None:
         self._rounds.append(entry)
@@ -157,8 +157,8 @@ class Run:
         )
 
 
-class Answer(Generic[T]):
-    """What is asked about a pair; once ``done``, it has a result or an error."""
+class PendingResult(Generic[T]):
+    """A result about a pair that arrives later; once ``done``, it has a result or an error."""
 
     def __init__(self, spec: PairSpec) -> None:
         self.spec = spec
@@ -171,7 +171,7 @@ class Answer(Generic[T]):
         return self._over.is_set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it is done; says whether it is."""
+        """Wait until it is done; return whether it is."""
         return self._over.wait(seconds)
 
     def end(self, result: T | None, error: SpecvizError | None) -> None:
@@ -180,28 +180,28 @@ class Answer(Generic[T]):
         self._over.set()
 
 
-class Check(Answer[PairCheck]):
-    """The check of a pair."""
+class Check(PendingResult[PairCheck]):
+    """The pending check of a pair."""
 
 
-class Room(Answer[BodyRoom]):
-    """What the machine has for bodies of a pair."""
+class Room(PendingResult[BodyRoom]):
+    """The pending measurement of the memory for bodies of a pair."""
 
 
-class Studying(Answer[bool]):
-    """A study on a pair: its values as they come; the result is True unless it was stopped."""
+class StudyHandle(PendingResult[bool]):
+    """A study on a pair and its values so far; the result is True unless it was stopped."""
 
     def __init__(self, spec: PairSpec, request_id: str) -> None:
         super().__init__(spec)
         self.id = request_id
-        self.found: SimpleQueue[object] = SimpleQueue()  # ends with the study itself
+        self.found: SimpleQueue[object] = SimpleQueue()  # the handle itself marks the end
 
     def end(self, result: bool | None, error: SpecvizError | None) -> None:
         super().end(result, error)
         self.found.put(self)
 
     def values(self) -> Iterator[object]:
-        """Each value once, as it comes, to the end of the study. For one reader."""
+        """Yield each value once, as it arrives, until the study ends. For one reader."""
         while (value := self.found.get()) is not self:
             yield value
 
@@ -210,9 +210,9 @@ class Studying(Answer[bool]):
 class PairStatus:
     """The pair as the dashboard sees it: ``spec`` is loaded, being loaded, or failed to load.
 
-    ``preparing`` is set while a pair is loaded or let go, or is about to be. ``progress`` says what
-    takes the time just now, in any state. ``calibrating``
-    holds until the step costs are measured again that somebody asked for.
+    ``preparing`` is set while a pair is being loaded or unloaded, or is about to be. ``progress``
+    is the current activity, in any state. ``calibrating`` is set while step costs are measured
+    again at a user's request.
     """
 
     state: PairState = "none"
@@ -227,22 +227,22 @@ class PairStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedRequest:
-    """A request that has not ended, and what its caller holds of it."""
+    """A request that has not ended, with the handle that its caller has."""
 
     request: Request
     run: Run | None = None
     check: Check | None = None
     room: Room | None = None
-    study: Studying | None = None
+    study: StudyHandle | None = None
 
     def fail(self, error: SpecvizError) -> None:
-        """End what was asked about a pair; a run is ended by its own rules."""
-        for answer in (self.check, self.room, self.study):
-            if answer is not None:
-                answer.end(None, error)
+        """End a pending result with an error; runs end by their own rules."""
+        for pending in (self.check, self.room, self.study):
+            if pending is not None:
+                pending.end(None, error)
 
     def lose(self, error: SpecvizError) -> None:
-        """Called when the process died while it was at this request."""
+        """End the request because the process died during it."""
         if self.run is not None and not self.run.finished:
             self.run.end("failed", error)
         self.fail(error)
@@ -256,7 +256,7 @@ def end_run(run: Run, event: RequestEnded) -> None:
 
 
 def _text_of(rounds: Sequence[Round], pieces: Mapping[str, str]) -> str:
-    """The text put together from its tokens, for a process that died before it sent the text."""
+    """Return the text joined from its tokens, for a process that died before sending it."""
     tokens = [token for _, token in emitted_tokens(rounds)]
     ids = [each.token_id for each in tokens]
     return "".join(added_texts(ids, [each.text for each in tokens], pieces))

@@ -1,4 +1,4 @@
-"""The link to one worker process: starts it, sends and receives, notices its end.
+"""The link to one worker process: it starts it, sends and receives, and notices its end.
 
 The process is an ordinary child on an inherited socket. A multiprocessing child would import the
 parent's main module, which may be Streamlit.
@@ -23,10 +23,10 @@ _SECONDS_TO_END = 5.0
 
 
 class Link:
-    """Calls back from a thread of its own for every event, and at last with the exit code.
+    """Calls back from its own thread for every event, and finally with the exit code.
 
-    Another thread sends, so that no caller waits while the process does not read: a large prompt
-    does not fit into the socket's buffer.
+    Another thread sends, so no caller waits while the process does not read: a large prompt does
+    not fit into the socket's buffer.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Link:
         self._connection = Connection(os.dup(self._ours.fileno()))
         self._to_send: SimpleQueue[Request | Signal | None] = SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
-        self._thread = Thread(target=self._live, name="worker link", daemon=True)
+        self._thread = Thread(target=self._run, name="worker link", daemon=True)
         self._sender = Thread(target=self._send_all, name="worker link sender", daemon=True)
         self._sender.start()
         self._thread.start()
@@ -52,26 +52,26 @@ class Link:
     def send(self, message: Request | Signal) -> None:
         """Send in order, without waiting.
 
-        What is sent to a process that has just died is lost; its end is reported in any case.
+        A message to a process that has just died is lost; its end is reported in any case.
         """
         self._to_send.put(message)
 
     def close(self) -> None:
-        """End the process, and wait until it is gone."""
+        """End the process and wait for its end."""
         with suppress(OSError):
             self._ours.shutdown(socket.SHUT_RDWR)
         self._thread.join(2 * _SECONDS_TO_END)
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         try:
             with self._theirs:
                 self._process = _start(self._theirs.fileno())
-            self._hear()
+            self._receive_all()
         except OSError as error:
             print(f"The worker process cannot be started: {error}", file=sys.stderr)  # noqa: T201
         finally:
             code = self._wait()
-            with suppress(OSError):  # ends a send that is under way
+            with suppress(OSError):  # ends a pending send
                 self._ours.shutdown(socket.SHUT_RDWR)
             self._to_send.put(None)
             self._sender.join()
@@ -80,21 +80,21 @@ class Link:
             self._on_end(self, code)
 
     def _send_all(self) -> None:
-        """Until the link ends."""
+        """Send queued messages until the link ends."""
         while (message := self._to_send.get()) is not None:
             with suppress(OSError):
                 self._connection.send(message)
 
-    def _hear(self) -> None:
+    def _receive_all(self) -> None:
         while True:
             try:
                 event = self._connection.recv()
             except (EOFError, OSError):
-                return  # the process ended, perhaps in the middle of a message
+                return  # the process ended, possibly in the middle of a message
             self._on_event(self, event)
 
     def _wait(self) -> int | None:
-        """The exit code; a process that closed its socket but does not end is killed."""
+        """Return the exit code; kill a process that closed its socket but does not end."""
         if self._process is None:
             return None
         try:
@@ -105,7 +105,7 @@ class Link:
 
 
 def _start(descriptor: int) -> subprocess.Popen[bytes]:
-    """It finds specviz from any folder, and imports nothing from the present one (-P)."""
+    """Start a process that finds specviz, and imports nothing from the current folder (-P)."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "specviz.worker", str(descriptor)],

@@ -1,4 +1,4 @@
-"""The server's work: one piece at a time, the others wait. It goes on when pages are left."""
+"""The server's queue of background jobs: one runs, the others wait, whatever page is open."""
 
 from __future__ import annotations
 
@@ -7,65 +7,64 @@ from threading import RLock, Thread
 
 from specviz.measure.background_job import Job
 
-_REMEMBERED = 8  # how many that are over
+_REMEMBERED = 8  # finished jobs
 
 
 class JobQueue:
     """Safe to call from any thread.
 
-    ``on_over`` is called with the work that has ended, but not if it ended only because the queue
-    was closed.
+    ``on_over`` is called with every job that has ended, unless the queue was closed.
     """
 
-    def __init__(self, on_over: Callable[[Job], object] = lambda _work: None) -> None:
+    def __init__(self, on_over: Callable[[Job], object] = lambda _job: None) -> None:
         self._on_over = on_over
-        self._works: list[Job] = []
+        self._jobs: list[Job] = []
         self._thread: Thread | None = None
         self._closed = False
         self._lock = RLock()
 
     @property
-    def works(self) -> tuple[Job, ...]:
-        """In the order in which they were started; of those that are over, only the last few."""
+    def jobs(self) -> tuple[Job, ...]:
+        """Return the jobs in the order of their start; only the last few finished ones."""
         with self._lock:
-            return tuple(self._works)
+            return tuple(self._jobs)
 
     @property
     def going(self) -> tuple[Job, ...]:
-        """The work under way, then what waits."""
-        return tuple(work for work in self.works if work.going)
+        """Return the running job, then the waiting ones."""
+        return tuple(job for job in self.jobs if job.going)
 
-    def find(self, work_id: str | None) -> Job | None:
-        return next((work for work in self.works if work.id == work_id), None)
+    def find(self, job_id: str | None) -> Job | None:
+        return next((job for job in self.jobs if job.id == job_id), None)
 
     def newest(self, name: str) -> Job | None:
-        """The work of this sort that was started last."""
-        return next((work for work in reversed(self.works) if work.name == name), None)
+        """Return the job of this name that was started last."""
+        return next((job for job in reversed(self.jobs) if job.name == name), None)
 
-    def start(self, work: Job) -> None:
+    def start(self, job: Job) -> None:
         with self._lock:
-            over = [each for each in self._works if not each.going]
+            over = [each for each in self._jobs if not each.going]
             forgotten = set(over[: max(0, len(over) - _REMEMBERED + 1)])
-            self._works = [each for each in self._works if each not in forgotten] + [work]
+            self._jobs = [each for each in self._jobs if each not in forgotten] + [job]
             if self._thread is None:
-                self._thread = Thread(target=self._carry_out, name="work", daemon=True)
+                self._thread = Thread(target=self._carry_out, name="jobs", daemon=True)
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop everything, as when the server ends."""
+        """Stop all jobs, when the server ends."""
         self._closed = True
-        for work in reversed(self.going):
-            work.stop()
+        for job in reversed(self.going):
+            job.stop()
 
     def _carry_out(self) -> None:
-        while (work := self._next()) is not None:
-            work.carry_out()
+        while (job := self._next()) is not None:
+            job.carry_out()
             if not self._closed:
-                self._on_over(work)
+                self._on_over(job)
 
     def _next(self) -> Job | None:
         with self._lock:
-            work = next(iter(self.going), None)
-            if work is None:
+            job = next(iter(self.going), None)
+            if job is None:
                 self._thread = None
-            return work
+            return job

@@ -1,4 +1,4 @@
-"""Runs of a plan, made by the worker process as requests among those of the tabs."""
+"""Makes the runs and studies of a background job in the worker process."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from specviz.measure.run_makers import MadeRun, RunOrder, StoppedError, Study
 from specviz.measure.slice_timing import compared_seconds
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.worker.parent.client import Worker
-from specviz.worker.parent.handles import Run, Studying
+from specviz.worker.parent.handles import Run, StudyHandle
 
 
 class WorkerMaker:
-    """The maker for one piece of work. Its ``session`` is not that of any tab, so it stops no tab's
-    runs. ``on_submit`` gets every run but the warm-ups, to show it while it grows."""
+    """The maker of one job.
+
+    Args:
+        session: Not the session of any tab, so that it stops no tab's runs.
+        on_submit: Called with every run except warm-ups, to show it while it grows.
+    """
 
     def __init__(
         self, worker: Worker, session: str, on_submit: Callable[[Run], object] | None = None
     ) -> None:
         self._worker, self._session, self._on_submit = worker, session, on_submit
         self._run: Run | None = None
-        self._studying: Studying | None = None
+        self._studying: StudyHandle | None = None
         self._stopped = False
         self._lock = Lock()
 
@@ -61,7 +65,7 @@ class WorkerMaker:
             yield from studying.values()
         finally:
             self._studying = None
-            self._worker.stop_study(studying)  # if the reader has left before its end
+            self._worker.stop_study(studying)  # if the reader left before its end
         if studying.error is not None:
             raise studying.error
         if not studying.result:

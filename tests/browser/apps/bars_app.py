@@ -1,4 +1,4 @@
-"""The bars alone: what the browser sent is written under them."""
+"""The bars alone, with the values from the browser written below."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A long run fed to the player as a live one, at a steady pace, after a press on Start.
+"""A long run fed to the player as a live one, at a constant rate, after a click on Start.
 
-The page says when it began, in seconds since 1970: round ``i`` happens ``(i + 1) / FED_RATE``
-seconds later and goes to the player with the next tick.
+The page shows its start time in seconds since 1970: round ``i`` is due ``(i + 1) / FED_RATE``
+seconds later and is sent to the player with the next tick.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import streamlit as st
 from specviz.player.payload import JsonObject, RunStatus, payload, payload_of_trace
 from specviz.record.trace import Trace
 from specviz.ui.session.sent_rounds import SentRounds
-from specviz.ui.widgets.player import player_event, show_player
+from specviz.ui.widgets.player import requested_rounds, show_player
 from tests.browser.long_runs import FED_RATE, fed_run, recorded
 
-_TICK = 0.25  # seconds, as the Watch page has it
+_TICK = 0.25  # seconds, as on Watch
 _KEY = "player"
 
 
@@ -36,7 +36,7 @@ def _happened(began: float) -> int:
 
 
 def _data(count: int) -> JsonObject:
-    """The run after so many rounds; the target alone is timed once it is over."""
+    """Return the run after some rounds; the target alone is timed at the end."""
     trace = _run()
     growing = count < len(trace.rounds)
     if growing:
@@ -44,7 +44,7 @@ def _data(count: int) -> JsonObject:
     state = "running" if growing else "done"
     status = RunStatus(id="fed", state=state, label="live", decoded=not growing)
     sent: SentRounds = st.session_state.setdefault("sent rounds", SentRounds())
-    start = sent.next_start("fed", len(trace.rounds), player_event(_KEY))
+    start = sent.next_start("fed", len(trace.rounds), requested_rounds(_KEY))
     return payload(trace, status, start=start, growing=growing)
 
 

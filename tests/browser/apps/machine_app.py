@@ -1,4 +1,4 @@
-"""The dashboard on a machine that is only told of: ``SPECVIZ_MACHINE`` is slow or fast."""
+"""The dashboard with fake machine resources: ``SPECVIZ_MACHINE`` is slow or fast."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The player alone, with a saved trace: for looking at it and for browser tests.
+"""The player alone with a saved trace, for manual checks and browser tests.
 
-Environment: ``SPECVIZ_TRACES``, a folder of trace files; without it, the recorded one's. The
-link: ``trace``, a file's name without its ending; ``state``, a run state (recorded, done);
-``forks``, where it can be forked; ``tour``, one of ask, force, never; ``race``, names of files that
+Environment: ``SPECVIZ_TRACES``, a folder of trace files (default: the recorded run's folder). The
+link: ``trace``, a file name without extension; ``state``, a run state (recorded, done);
+``forks``, if it can be forked; ``tour``, one of ask, force, never; ``race``, names of files that
 race instead.
 """
 

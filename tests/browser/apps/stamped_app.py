@@ -1,6 +1,6 @@
-"""The dashboard with another Python for its worker: one that notes when a round was decoded.
+"""The dashboard with another Python for its worker, which records when each round was decoded.
 
-Environment: ``SPECVIZ_PYTHON``, what the worker is started with.
+Environment: ``SPECVIZ_PYTHON``, the worker's interpreter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The draggable bars: two small distributions that a person shapes by hand.
+"""Draggable bars with which a user shapes two small distributions.
 
-During a drag the browser has the truth; Python hears of it at most four times a second, and at the
-end. Both distributions always sum to 1.
+During a drag the browser holds the current values; it sends them to Python at most four times a
+second, and at the end. Both distributions always sum to 1.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from specviz.errors import TheoryError
 from specviz.player.script_modules import component_script
 from specviz.theory.tradeoff import distribution_pair
 
-Laws = tuple[tuple[float, ...], tuple[float, ...]]  # distributions of draft and target
+DistributionPair = tuple[tuple[float, ...], tuple[float, ...]]  # distributions of draft and target
 
 MOST_TOKENS = 8
 
 
 def bars_source() -> tuple[str, str]:
-    """The script of the bars, as one module, and their style sheet."""
+    """Return the script of the bars, as one module, and their style sheet."""
     style = (ASSETS / "bars" / "bars.css").read_text(encoding="utf-8")
     return component_script(ASSETS, "bars/bars.js"), style
 
@@ -35,37 +35,37 @@ _mount = component("specviz_bars", js=_SCRIPT, css=_STYLE, isolate_styles=False)
 
 def show_bars(
     draft: Sequence[float], target: Sequence[float], labels: Sequence[str], *, key: str
-) -> Laws:
-    """Show the bars; returns the distributions now. Other arguments start them anew."""
+) -> DistributionPair:
+    """Show the bars and return their current distributions; new arguments reset them."""
     assert 1 <= len(labels) <= MOST_TOKENS, len(labels)
-    start = _laws(draft, target)
+    start = _normalised(draft, target)
     mark = hashlib.sha256(repr((start, tuple(labels))).encode()).hexdigest()[:16]
-    now = _said(key, mark, len(labels)) or start
+    now = _received(key, mark, len(labels)) or start
     data = {"id": mark, "labels": list(labels), "start": _as_json(start), "now": _as_json(now)}
     _mount(key=key, data=data, on_laws_change=_nothing_to_do)
     return now
 
 
-def _said(key: str, mark: str, size: int) -> Laws | None:
-    """What the browser last said of these bars, if it is valid."""
-    said = (st.session_state.get(key) or {}).get("laws")
-    if not isinstance(said, dict) or said.get("id") != mark:
+def _received(key: str, mark: str, size: int) -> DistributionPair | None:
+    """Return what the browser last sent for these bars, if it is valid."""
+    sent = (st.session_state.get(key) or {}).get("laws")
+    if not isinstance(sent, dict) or sent.get("id") != mark:
         return None
     try:
-        laws = _laws(said["draft"], said["target"])
+        pair = _normalised(sent["draft"], sent["target"])
     except (KeyError, TypeError, ValueError, TheoryError):
         return None
-    return laws if len(laws[0]) == size else None
+    return pair if len(pair[0]) == size else None
 
 
-def _laws(draft: Sequence[float], target: Sequence[float]) -> Laws:
+def _normalised(draft: Sequence[float], target: Sequence[float]) -> DistributionPair:
     first, second = distribution_pair(draft, target)
     return tuple(first.tolist()), tuple(second.tolist())
 
 
-def _as_json(laws: Laws) -> dict[str, Any]:
-    return {"draft": list(laws[0]), "target": list(laws[1])}
+def _as_json(pair: DistributionPair) -> dict[str, Any]:
+    return {"draft": list(pair[0]), "target": list(pair[1])}
 
 
 def _nothing_to_do() -> None:
-    """Streamlit returns a state value only if it has a callback."""
+    """Do nothing: Streamlit returns a state value only if it has a callback."""

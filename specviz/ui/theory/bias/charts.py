@@ -1,7 +1,8 @@
 """Charts of bias against rejection, of block verification, and of several drafts.
 
-The plane has P(reject) across and up the bias: the distance of what is emitted from the target. No
-rule lies in the triangle under the line from (TV, 0) to (0, TV): Yin et al. 2024, theorem 5.
+The plane has P(reject) on the x axis and the bias on the y axis: the total variation between the
+emitted distribution and the target's. No rule lies in the triangle under the line from (TV, 0) to
+(0, TV): Yin et al. 2024, theorem 5.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ Side = Literal["middle right", "middle left", "top center", "top right", "bottom
 
 _ROOM = 1.22  # length of the axes / the farthest point
 _LEAST = 0.05  # length of the axes where all points are near 0
-_RING = (0.03, 0.06)  # of the axes: the names of closer points would overlap
-_FAR = 0.6  # of the axis: beyond it, a name stands to the left of its point
+_RING = (0.03, 0.06)  # share of the axes: the names of closer points would overlap
+_FAR = 0.6  # share of the axis: beyond it, a name is drawn to the left of its point
 _DASHES = ("solid", "solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up", "cross")
 
@@ -46,7 +47,7 @@ class ExactPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedPoint:
-    """A simulated point, with half of its 95 % intervals."""
+    """A simulated point, with half the widths of its 95 % intervals."""
 
     name: str
     reject: float
@@ -57,16 +58,19 @@ class SimulatedPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dots:
-    """Real tokens as points, with the words of their tooltips."""
+    """Real tokens as points, with their tooltips."""
 
     reject: Sequence[float]
     bias: Sequence[float]
-    words: Sequence[str]
+    tooltips: Sequence[str]
 
 
 def areas_chart(labels: Sequence[str], areas: Areas) -> go.Figure:
-    """The chances of the tokens, split. Rejected and accepted in excess add up to the TV."""
-    made = figure(x_title="token", y_title="chance", height=300)
+    """Draw each token's draft probability, split by what becomes of it, and the residual.
+
+    Rejected and accepted in excess add up to the TV.
+    """
+    made = figure(x_title="token", y_title="probability", height=300)
     layers = (
         ("accepted, within the target", np.minimum(areas.accepted, areas.overlap), "accepted", ""),
         ("accepted in excess", np.maximum(areas.accepted - areas.overlap, 0.0), "bonus", "x"),
@@ -95,9 +99,9 @@ def pareto_plane(
     unit: str = "",
     height: int = 400,
 ) -> go.Figure:
-    """The front and the triangle that no rule enters, with exact, simulated and measured points.
+    """Draw the Pareto front and the impossible triangle, with exact, simulated and measured points.
 
-    ``unit`` is put after the names of the axes.
+    ``unit`` is appended to the axis titles.
     """
     made = figure(x_title=f"P(reject){unit}", y_title=f"bias: TV from the target{unit}")
     biases = [each.bias for each in marks] + list(dots.bias if dots else ())
@@ -130,7 +134,7 @@ def _add_front(made: go.Figure, distance: float) -> None:
         mode="lines",
         hoverinfo="skip",
         showlegend=distance > 0.0,
-        name="no rule gets here",
+        name="impossible for any rule",
     )
     made.add_scatter(
         x=[distance, 0.0],
@@ -145,7 +149,7 @@ def _add_front(made: go.Figure, distance: float) -> None:
 def _notes(
     distance: float, marks: Sequence[ExactPoint], ring: tuple[float, float]
 ) -> list[dict[str, object]]:
-    """Words at those ends of the front where there is no named point."""
+    """Return labels for the ends of the front that have no named point nearby."""
     if distance <= 0.0:
         return []
     notes = (
@@ -183,7 +187,7 @@ def _add_marks(made: go.Figure, marks: Sequence[ExactPoint], ring: tuple[float, 
 
 
 def _turned(mark: ExactPoint, far: float) -> ExactPoint:
-    """The point with its name on the side where there is room."""
+    """Return the point with its name on the side that has room."""
     turn = mark.side == "middle right" and mark.reject > far
     return replace(mark, side="middle left") if turn else mark
 
@@ -193,7 +197,7 @@ def _within(ring: tuple[float, float], mark: ExactPoint, reject: float, bias: fl
 
 
 def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]:
-    """A label for every point; of points that lie together, the first names all."""
+    """Return a label per point; of points that overlap, the first names all."""
     firsts: dict[int, list[str]] = {}
     for at, mark in enumerate(marks):
         near = (first for first in firsts if _within(ring, marks[first], mark.reject, mark.bias))
@@ -202,14 +206,14 @@ def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]
 
 
 def _apart(names: Sequence[str], side: Side) -> str:
-    """The names, one rule a line, far enough from the point to clear its simulated ring."""
+    """Return the names, one rule per line, far enough from the point to clear its ring."""
     gap = "\u2003"
     before, after = gap * side.endswith("right"), gap * ("left" in side)
     return "<br>".join(f"{before}{line}{after}" for line in _joined(names))
 
 
 def _joined(names: Sequence[str]) -> list[str]:
-    """“ε 1, OPT” and “ε 1, UNO” become “ε 1: OPT, UNO”."""
+    """Merge names of the same rule: “ε 1, OPT” and “ε 1, UNO” become “ε 1: OPT, UNO”."""
     rules: dict[str, list[str]] = {}
     for name in names:
         rule, _, recover = name.partition(", ")
@@ -245,7 +249,7 @@ def _add_dots(made: go.Figure, dots: Dots) -> None:
     made.add_scatter(
         x=list(dots.reject),
         y=list(dots.bias),
-        text=list(dots.words),
+        text=list(dots.tooltips),
         mode="markers",
         marker={"color": see_through(COLOURS.measured, 0.55), "size": 7},
         name="tokens of the run",
@@ -256,12 +260,12 @@ def _add_dots(made: go.Figure, dots: Dots) -> None:
 def distribution_chart(
     labels: Sequence[str], target: Chances, emitted: Mapping[str, Chances]
 ) -> go.Figure:
-    """What rules emit, beside the target's distribution."""
-    made = figure(x_title="token", y_title="chance to be emitted", height=300)
-    laws = {"target": target, **emitted}
+    """Draw the distributions that rules emit, beside the target's."""
+    made = figure(x_title="token", y_title="probability of being emitted", height=300)
+    distributions = {"target": target, **emitted}
     shades = (COLOURS.target, COLOURS.accepted, COLOURS.rejected, COLOURS.muted)
     for (name, chances), shade, hatch in zip(
-        laws.items(), shades, ("", "/", "\\", "x"), strict=False
+        distributions.items(), shades, ("", "/", "\\", "x"), strict=False
     ):
         made.add_bar(
             x=list(range(len(labels))),
@@ -275,8 +279,8 @@ def distribution_chart(
 
 
 def blocks_chart(curves: blocks.Curves) -> go.Figure:
-    """Candidates accepted a round over gamma: token by token, as a block, and the bound."""
-    made = figure(x_title="γ", y_title="candidates accepted a round")
+    """Draw candidates accepted per round over gamma: token by token, as a block, and the bound."""
+    made = figure(x_title="γ", y_title="candidates accepted per round")
     gammas = list(range(1, len(curves.token) + 1))
     rows = (
         ("token by token", curves.token, COLOURS.muted, "/"),
@@ -304,7 +308,7 @@ def blocks_chart(curves: blocks.Curves) -> go.Figure:
 
 
 def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
-    """Recorded rounds: candidates that should stand token by token, and as a block."""
+    """Draw each round's expected accepted candidates: as a block over token by token."""
     made = figure(x_title="token by token", y_title="as a block")
     top = max([1.0, *(block for _, block in rounds)])
     add_diagonal(made, 0, top, "equal")
@@ -320,8 +324,8 @@ def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
 
 
 def accepted_means(bars: Sequence[tuple[str, float, bool]]) -> go.Figure:
-    """Means of a round by name; measured ones are hatched, too."""
-    made = figure(x_title="candidates a round", y_title="")
+    """Draw mean accepted candidates per round as named bars; measured ones are also hatched."""
+    made = figure(x_title="candidates per round", y_title="")
     for measured, name, colour, hatch in (
         (False, "expected", COLOURS.exact, ""),
         (True, "measured", COLOURS.measured, "/"),
@@ -345,10 +349,10 @@ def accepted_means(bars: Sequence[tuple[str, float, bool]]) -> go.Figure:
 
 
 def drafts_chart(curves: multidraft.Curves) -> go.Figure:
-    """The chance that one of k candidates is accepted, by rule."""
-    made = figure(x_title="drafts for one position, k", y_title="chance that one is accepted")
+    """Draw the probability that one of k candidates is accepted, by rule."""
+    made = figure(x_title="drafts for one position, k", y_title="P(one is accepted)")
     rows = (
-        ("the most possible", curves.optimal),
+        ("upper bound", curves.optimal),
         ("without replacement", curves.without_replacement),
         ("K-SEQ", curves.k_sequential),
         ("recursive rejection", curves.recursive),
@@ -370,11 +374,11 @@ def drafts_chart(curves: multidraft.Curves) -> go.Figure:
 
 
 def _hatch(shape: str) -> dict[str, object]:
-    """Lines over the colour, so that bars also differ without colours."""
+    """Return a hatch pattern, so that bars also differ without colour."""
     return {"shape": shape, "fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.6)", "size": 6}
 
 
 def _named_tokens(made: go.Figure, labels: Sequence[str]) -> go.Figure:
-    """The axis counts tokens and shows their names as ticks, since two names may be equal."""
+    """Label a numeric token axis with token names, since two names may be equal."""
     made.update_xaxes(tickvals=list(range(len(labels))), ticktext=list(labels))
     return made

@@ -1,4 +1,4 @@
-"""Whole blocks on the real pair: each recorded round judged both ways on the same drafts."""
+"""Block verification on the real pair: each recorded round judged by both rules on its drafts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
 from specviz.ui.theory.bias.charts import accepted_means, rounds_by_both
 from specviz.ui.theory.kept_methods import (
-    Ways,
+    MethodRuns,
     choose_methods,
     recorded_about,
     recorded_methods,
     show_about,
 )
-from specviz.ui.widgets.page_parts import show_chart, show_distribution
+from specviz.ui.widgets.page_parts import show_chart, show_formula
 
 _ROUNDING = 1e-9
-_FIRM = 4.0  # standard deviations: more is not chance
+_FIRM = 4.0  # standard deviations: more is not sampling noise
 _SECTION = "bias_measured"
 _LANES = {
     "whole blocks": RunConfig(temperature=1.0, rule="block"),
@@ -32,33 +32,33 @@ _LANES = {
 def show_measured_blocks() -> None:
     st.subheader("On the real pair", anchor=False)
     known = recorded_methods().blocks
-    recorded = Ways(found=known.found, about=recorded_about(known.made))
-    ways = choose_methods(_SECTION, _judges_blocks, _check, recorded)
-    check = ways.found
+    recorded = MethodRuns(found=known.found, about=recorded_about(known.made))
+    runs = choose_methods(_SECTION, _judges_blocks, _check, recorded)
+    check = runs.found
     st.markdown(f"{_every_round(check)} {_means(check)}")
     left, right = st.columns(2, gap="medium")
     with left:
-        note = "A dot for each round. No dot lies below the line."
+        note = "Expected accepted candidates; one dot per round. No dot lies below the line."
         if _below(check):
-            note = "A dot for each round."
+            note = "Expected accepted candidates; one dot per round."
         made = rounds_by_both([(each.by_token, each.by_block) for each in check.rounds])
         show_chart(made, note, "measured", key="bias_block_rounds")
     with right:
-        note = "Candidates that stood a round, and how many should on average."
+        note = "Mean accepted candidates per round, expected and measured."
         show_chart(accepted_means(_bars(check)), note, "exact", "measured", key="bias_block_means")
-    show_about(ways, _LANES, _SECTION, "")
-    show_distribution(
+    show_about(runs, _LANES, _SECTION, "")
+    show_formula(
         r"\sum_{i=1}^{\gamma} w_i \;\ge\; \sum_{i=1}^{\gamma} \prod_{j \le i}"
         r" \min\!\left(1, \frac{q(x_j)}{p(x_j)}\right)",
         {
-            "w_i": "the chance that at least i candidates stand as a block, as above",
+            "w_i": "probability that at least i candidates are accepted as a block, as above",
             "x_j": "candidate j",
-            "p,\\, q": "its chance by draft and target",
-            r"\gamma": "candidates a round",
-            "i": "a place of the round",
+            "p,\\, q": "its probability under draft and target",
+            r"\gamma": "candidates per round",
+            "i": "a position in the round",
         },
-        "Sun et al. 2024. On the right: the same candidates judged token by token. It holds in "
-        "every round, not only in the mean.",
+        "Sun et al. 2024. On the right: the same candidates judged token by token. The inequality "
+        "holds in every round, not only on average.",
     )
 
 
@@ -67,15 +67,15 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 
 
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
-    """The lanes that judged token by token stand beside it if they drafted alike."""
+    """Check the block runs; runs that judged token by token are added if their γ is the same."""
     blocks = [each for each in traces if _judges_blocks([each.config])]
     gammas = {each.config.gamma for each in blocks}
-    beside = [
+    token_by_token = [
         each
         for each in traces
         if counts_drafts(each.config) and each.config.is_chain and {each.config.gamma} == gammas
     ]
-    found = block_check(blocks, beside)
+    found = block_check(blocks, token_by_token)
     return found if found.by_token else None
 
 
@@ -86,27 +86,34 @@ def _below(check: BlockCheck) -> int:
 def _every_round(check: BlockCheck) -> str:
     number = len(check.rounds)
     if below := _below(check):
-        return f"In {below:,} of {number:,} rounds the block did **worse**, which it never should."
+        return (
+            f"In {below:,} of {number:,} rounds block verification did **worse** than token by "
+            "token, which should never happen."
+        )
     more = sum(each.by_block > each.by_token + _ROUNDING for each in check.rounds)
     return (
-        f"In each of {number:,} recorded rounds the block’s expectation is at least that of token "
-        f"by token; in **{more:,}** of them it is greater."
+        f"In each of {number:,} recorded rounds, block verification is expected to accept at least "
+        f"as many candidates as token by token; in **{more:,}** of them, more."
     )
 
 
 def _means(check: BlockCheck) -> str:
     number = len(check.rounds)
-    agrees = "within chance" if abs(check.z or 0.0) < _FIRM else "more than chance allows"
+    agrees = (
+        "the difference is sampling noise"
+        if abs(check.z or 0.0) < _FIRM
+        else "the difference exceeds sampling noise"
+    )
     return (
-        f"A round accepted **{TOKENS.bare(check.accepted / number)}** candidates; "
-        f"{TOKENS.bare(check.by_block / number)} were to be expected ({agrees}), and "
-        f"{TOKENS.bare(check.by_token / number)} token by token on the same drafts: "
-        f"{RATIO.shown(check.by_block / check.by_token)} as many."
+        f"A round accepted **{TOKENS.bare(check.accepted / number)}** candidates on average; "
+        f"{TOKENS.bare(check.by_block / number)} were expected ({agrees}). Token by token on the "
+        f"same drafts, {TOKENS.bare(check.by_token / number)} would be expected, so block "
+        f"verification accepts {RATIO.shown(check.by_block / check.by_token)} as many."
     )
 
 
 def _bars(check: BlockCheck) -> list[tuple[str, float, bool]]:
-    """A name, a mean a round, and whether it was measured."""
+    """Return name, mean accepted candidates per round, and whether it was measured, per bar."""
     number = len(check.rounds)
     bars = [
         ("token by token, expected", check.by_token / number, False),

@@ -1,4 +1,4 @@
-"""The sentences and formulas of the page Bias or speed, and the tokens of a run as dots."""
+"""Sentences and formulas of the page Bias or speed, and the tokens of a run as dots."""
 
 from __future__ import annotations
 
@@ -13,94 +13,95 @@ from specviz.theory import blocks, multidraft, tradeoff
 from specviz.ui.session.history import History, ShownRun
 from specviz.ui.theory.bias.charts import Dots
 from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
-from specviz.ui.widgets.page_parts import show_distribution
+from specviz.ui.widgets.page_parts import show_formula
 from specviz.ui.widgets.plain_text import as_text
 
-_LEAST_DISTANCE = 1e-3  # of the models, for a token to be drawn
+_LEAST_DISTANCE = 1e-3  # TV between the models; tokens with less are not drawn
 
 
-def state_in_words(simulation: Simulation, paused: bool) -> str:
+def simulation_sentence(simulation: Simulation, paused: bool) -> str:
     counted = (
-        f"{simulation.trials:,} positions simulated for each rule; the widest interval is "
+        f"{simulation.trials:,} positions simulated per rule; the widest interval is "
         f"±{simulation.widest:.4f}"
     )
     if simulation.trials == 0:
         return "The simulation was paused before it began."
     if simulation.done:
-        return f"{counted}: narrow enough, so it stopped."
-    return f"{counted}. {'Paused' if paused else f'It goes on until ±{NARROW}'}."
+        return f"{counted}. Stopped: every interval is narrow enough."
+    return f"{counted}. {'Paused' if paused else f'Runs until it is ±{NARROW}'}."
 
 
-def plane_in_words(settings: Settings) -> str:
+def plane_sentence(settings: Settings) -> str:
     distance = settings.distance
     if distance < 1e-9:
         return "Draft and target are equal: nothing is rejected, and there is no bias."
     reject, bias = settings.policies()[0].point
     _, uno = settings.policies()[1].point
-    told = (
-        f"The distance between the models is {distance:.3f}. With ε {settings.epsilon:g} the "
-        f"chance of a rejection is **{reject:.3f}** and the bias **{bias:.3f}**: together still "
-        f"{distance:.3f}."
+    text = (
+        f"The distance between the models is {distance:.3f}. With ε {settings.epsilon:g}, the "
+        f"probability of a rejection is **{reject:.3f}** and the bias is **{bias:.3f}**; they sum "
+        f"to {distance:.3f}."
     )
     if reject < 1e-9:
-        return told
+        return text
     return (
-        f"{told} Drawing the recovered token from the target itself would add {uno - bias:.3f} to "
+        f"{text} Drawing the recovered token from the target itself would add {uno - bias:.3f} to "
         "the bias."
     )
 
 
-def bars_in_words(settings: Settings, labels: Sequence[str]) -> str:
+def bars_sentence(settings: Settings, labels: Sequence[str]) -> str:
     areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
     worst = int(np.argmax(areas.rejected))
     if areas.rejected[worst] < 1e-9:
-        return f"With ε {settings.epsilon:g} no drafted token is ever rejected."
+        return f"With ε {settings.epsilon:g}, no drafted token is ever rejected."
     odds = areas.accepted[worst] / settings.draft[worst]
     return (
-        f"Once drafted, “{labels[worst]}” is accepted with chance {odds:.2f} "
+        f"Once drafted, “{labels[worst]}” is accepted with probability {odds:.2f} "
         f"(draft {settings.draft[worst]:.2f}, target {settings.target[worst]:.2f}"
         f"{f', ε {settings.epsilon:g}' if settings.epsilon else ''}). "
-        f"Over all tokens the chance is **{areas.accepted.sum():.3f}**."
+        f"Over all tokens, the acceptance probability is **{areas.accepted.sum():.3f}**."
     )
 
 
-def blocks_in_words(curves: blocks.Curves) -> str:
+def blocks_sentence(curves: blocks.Curves) -> str:
     if len(curves.token) == 1:
         return (
-            "At γ = 1 the block is one candidate, which is accepted with chance "
-            f"**{curves.block[0]:.3f}** either way; no verifier exceeds that. From γ = 2 on, a "
-            "later token may rescue an earlier one."
+            "At γ = 1 the block is one candidate, which both methods accept with probability "
+            f"**{curves.block[0]:.3f}**; no verifier exceeds that. From γ = 2 on, a later token "
+            "can rescue an earlier one."
         )
     return (
-        f"Judging all γ = {len(curves.token)} candidates together, without any bias, accepts "
-        f"**{curves.block[-1]:.3f}** of them instead of {curves.token[-1]:.3f}; no verifier "
-        f"exceeds {curves.bound[-1]:.3f}.  \nA later token may rescue an earlier one. Theorem 2 "
-        "of Yin et al. is about rules that judge token by token, so this does not contradict it."
+        f"Block verification judges all γ = {len(curves.token)} candidates together, without "
+        f"bias: on average it accepts **{curves.block[-1]:.3f}** of them, token by token "
+        f"{curves.token[-1]:.3f}. No verifier exceeds {curves.bound[-1]:.3f}.  \n"
+        "A later token can rescue an earlier one. This does not contradict theorem 2 of Yin et "
+        "al., which covers only rules that judge token by token."
     )
 
 
-def drafts_in_words(curves: multidraft.Curves) -> str:
+def drafts_sentence(curves: multidraft.Curves) -> str:
     if len(curves.optimal) == 1:
         return (
             "With one draft for one position, recursive rejection is the ordinary rule: it accepts "
-            f"with chance **{curves.recursive[0]:.3f}**, and no lossless rule can do more."
+            f"with probability **{curves.recursive[0]:.3f}**, the most for any lossless rule."
         )
     return (
         f"With {len(curves.optimal)} drafts for one position, recursive rejection (Yin et al., "
-        f"SpecInfer) accepts one with chance **{curves.recursive[-1]:.3f}**; the most that any "
-        f"lossless rule can do is {curves.optimal[-1]:.3f}."
+        f"SpecInfer) accepts one with probability **{curves.recursive[-1]:.3f}**; no lossless rule "
+        f"exceeds {curves.optimal[-1]:.3f}."
     )
 
 
 def biased_runs(history: History) -> list[ShownRun]:
-    """Runs of this session with the over-acceptance rule that have tokens to show."""
+    """Return the session's runs with the over-acceptance rule that have tokens to show."""
     shown = history.shown_runs()
     runs = [each for each in shown if "residual" in each.trace.config.judging.takes]
     return [each for each in runs if _judged(each.trace)]
 
 
 def run_dots(trace: Trace) -> Dots:
-    """One dot for every tested token, as shares of the models' distance at that token."""
+    """Return a dot per tested token, scaled by the models' distance at that token."""
     dots = [
         ((1.0 - token.expected_acceptance) / (1.0 - overlap), bias / (1.0 - overlap), token)
         for token, overlap, bias in _judged(trace)
@@ -109,11 +110,11 @@ def run_dots(trace: Trace) -> Dots:
     return Dots(
         reject=[each[0] for each in dots],
         bias=[each[1] for each in dots],
-        words=[_words(token) for _, _, token in dots],
+        tooltips=[_tooltip(token) for _, _, token in dots],
     )
 
 
-def run_in_words(trace: Trace) -> str:
+def run_sentence(trace: Trace) -> str:
     judged = _judged(trace)
     config = trace.config
     count = len(judged)
@@ -121,46 +122,45 @@ def run_in_words(trace: Trace) -> str:
     bias = sum(each for _, _, each in judged) / count
     distance = sum(1.0 - overlap for _, overlap, _ in judged) / count
     return (
-        f"{count} tested tokens with ε {config.epsilon:g}, recovered from the "
-        f"{as_text(config.residual)}. On average the models are {distance:.3f} apart, the chance "
-        f"of a rejection is **{reject:.3f}** and the bias **{bias:.3f}**: together "
-        f"{reject + bias:.3f}."
+        f"{count} tested tokens with ε {config.epsilon:g}; recovered tokens are drawn from the "
+        f"{as_text(config.residual)}. On average, the distance between the models is "
+        f"{distance:.3f}, the probability of a rejection is **{reject:.3f}** and the bias is "
+        f"**{bias:.3f}**; these two sum to {reject + bias:.3f}."
     )
 
 
-def show_bias_distributions() -> None:
+def show_bias_formulas() -> None:
     st.caption(
-        "p is the draft and q the target, as in Yin et al. 2024; in Leviathan et al. 2023 "
-        "it is "
-        "reversed."
+        "p is the draft and q the target, as in Yin et al. 2024; in Leviathan et al. 2023 they "
+        "are swapped."
     )
-    models = {"p": "the draft's chance of a token", "q": "the target's"}
+    models = {"p": "the draft's probability of a token", "q": "the target's"}
     rule = {
-        "b": "the chance to accept a drafted token",
+        "b": "the probability of accepting a drafted token",
         "P": "the distribution from which a rejected token is replaced",
     }
     distance = {
         r"\mathrm{TV}": "distance: half the sum of absolute differences; without arguments, the "
-        "distance of what is emitted from q",
+        "distance between the emitted distribution and q",
     }
-    show_distribution(
+    show_formula(
         r"\Pr(\text{reject}) + \min_P \mathrm{TV} = \mathrm{TV}(p, q)"
         r"\\ \text{if}\quad \min(1, q/p) \le b \le 1",
-        {r"\Pr": "chance", **models, **rule, **distance},
+        {r"\Pr": "probability", **models, **rule, **distance},
         "Yin et al. 2024, theorem 5. All these rules lie on one straight line.",
     )
-    show_distribution(
+    show_formula(
         r"\min_P \mathrm{TV} = \tfrac12 \sum_x |q - b\,p| - \tfrac12 \sum_x (1 - b)\,p",
         {**models, **rule, **distance, "x": "a token"},
         r"Yin et al. 2024, theorem 4. The minimum is attained by $\max(0, q - b\,p)$, normalised; "
         r"under theorem 5 that is the ordinary leftover $\max(0, q - p)$ (derived here).",
     )
-    show_distribution(
+    show_formula(
         r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right) \\ "
         r"b_\ell = \min\!\left(1, \tfrac{q}{\ell\, p}\right) \\ b_t = [\,q \ge t\,]",
         {
             **models,
-            "b": "the chance to accept a drafted token",
+            "b": "the probability of accepting a drafted token",
             r"\varepsilon": "over-acceptance",
             r"\ell": "lenience",
             "t": "threshold",
@@ -170,46 +170,45 @@ def show_bias_distributions() -> None:
     )
 
 
-def show_block_distribution() -> None:
-    show_distribution(
+def show_block_formula() -> None:
+    show_formula(
         r"\mathbb{E}[\tau] = \sum_{i=1}^{\gamma} \mathbb{E}_p[w_i] \\ "
         r"w_i = \min\!\left(1,\; w_{i-1}\, \frac{q(x_i)}{p(x_i)}\right) \\ w_0 = 1",
         {
-            r"\mathbb{E}": "mean, over blocks that the draft p writes",
+            r"\mathbb{E}": "mean over blocks that the draft p generates",
             r"\tau": "candidates accepted in a block, without the extra token",
-            r"\gamma": "candidates a round",
-            "w_i": "chance that at least i are accepted",
+            r"\gamma": "candidates per round",
+            "w_i": "probability that at least i are accepted",
             "x_i": "candidate i",
-            "p,\\, q": "its chance by draft and target",
+            "p,\\, q": "its probability under draft and target",
         },
-        "Sun et al. 2024. Token by token, every factor q/p is cut at 1 before they are multiplied; "
-        "the bound cuts only the whole product, once.",
+        "Sun et al. 2024. Token by token, each factor q/p is capped at 1 before multiplying; the "
+        "bound caps only the whole product.",
     )
 
 
-def show_drafts_distribution() -> None:
-    show_distribution(
+def show_drafts_formula() -> None:
+    show_formula(
         r"1 - \prod_{m=1}^{k} r_m \;\le\; 1 + \min_{H}\big(q(H) - p(H)^k\big)",
         {
             "k": "drafts for this position",
-            "r_m": "distance of p from what m − 1 failed drafts leave of q",
+            "r_m": "distance between p and the residual of q after m − 1 rejected drafts",
             "H": "a set of tokens",
-            "p,\\, q": "its chance by draft and target",
+            "p,\\, q": "its probability under draft and target",
         },
-        "On the left is recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, "
-        "algorithm 4), on the right what no lossless rule exceeds (Hu et al. 2025). K-SEQ: Sun et "
-        "al. 2023, SpecTr. "
-        "Without replacement: Sequoia, Chen et al. 2024.",
+        "On the left: recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, algorithm "
+        "4). On the right: the bound for any lossless rule (Hu et al. 2025). K-SEQ: Sun et al. "
+        "2023, SpecTr. Without replacement: Sequoia, Chen et al. 2024.",
     )
 
 
-def dots_in_words(trace: Trace) -> str:
-    """How many of the run's tested tokens are drawn as dots, and why not all."""
+def dots_sentence(trace: Trace) -> str:
+    """Describe how many of the run's tested tokens are drawn as dots, and why not all."""
     tested, drawn = len(_judged(trace)), len(run_dots(trace).reject)
     left = f" The models agree on the other {tested - drawn}." if drawn < tested else ""
     return (
         f"{drawn} dots for the {tested} tested tokens of the newest over-accepting run, computed "
-        f"from the chances that both models gave.{left}"
+        f"from both models' probabilities.{left}"
     )
 
 
@@ -222,11 +221,11 @@ def _judged(trace: Trace) -> list[tuple[Candidate, float, float]]:
     ]
 
 
-def _words(token: Candidate) -> str:
-    """The tooltip of a token. Its text is escaped, so that tags in it are shown and not obeyed."""
+def _tooltip(token: Candidate) -> str:
+    """Return the tooltip of a token; its text is escaped, so that markup in it is only shown."""
     apart = 1.0 - (token.overlap or 0.0)
     reject = 1.0 - token.expected_acceptance
     return (
         f"{html.escape(repr(token.text))} {token.verdict}<br>P(reject) {reject:.4f}, "
-        f"bias {token.bias:.4f}<br>models apart {apart:.4f}"
+        f"bias {token.bias:.4f}<br>distance {apart:.4f}"
     )

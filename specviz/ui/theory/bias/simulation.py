@@ -1,4 +1,4 @@
-"""The rules on the page Bias or speed as exact points of the plane, and their simulation."""
+"""The acceptance rules of the page Bias or speed as exact points of the plane, and simulated."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import streamlit as st
 
 from specviz.theory import tradeoff
-from specviz.theory.tradeoff import Law, Tally
+from specviz.theory.tradeoff import Distribution, Tally
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.theory.bias.charts import ExactPoint, Side, SimulatedPoint
 
-_BATCH = 10_000  # positions at a redraw, for every rule
+_BATCH = 10_000  # positions per redraw and rule
 NARROW = 0.002  # the simulation ends when half of every interval is this narrow
 _TICK = 0.5  # seconds
 _KEY = "bias_simulation"
@@ -21,7 +21,7 @@ _KEY = "bias_simulation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The values of the bars and sliders."""
+    """Values of the bars and sliders."""
 
     draft: tuple[float, ...]
     target: tuple[float, ...]
@@ -33,37 +33,44 @@ class Settings:
     def distance(self) -> float:
         return tradeoff.total_variation(self.draft, self.target)
 
-    def over_accept(self) -> Law:
+    def over_accept(self) -> Distribution:
         return tradeoff.over_accept(self.draft, self.target, self.epsilon)
 
     def policies(self) -> tuple[Policy, ...]:
-        """Every rule with what it recovers from, in the order in which they are drawn."""
+        """Return the rules, each with its recovery distribution, in drawing order."""
         pair = self.draft, self.target
-        leftover = tradeoff.leftover(*pair)
-        loose, eager = self.over_accept(), tradeoff.lenient(*pair, self.lenience)
-        gated = tradeoff.hard_threshold(*pair, self.threshold)
-        best = tradeoff.optimum(*pair, gated).recover
+        leftover = tradeoff.residual_distribution(*pair)
+        over = self.over_accept()
+        lenient = tradeoff.lenient(*pair, self.lenience)
+        threshold = tradeoff.hard_threshold(*pair, self.threshold)
+        best = tradeoff.optimum(*pair, threshold).recover
         target, draft = np.asarray(self.target), np.asarray(self.draft)
         return (
-            self._policy(f"ε {self.epsilon:g}, OPT", loose, leftover),
-            self._policy(f"ε {self.epsilon:g}, UNO", loose, target),
-            self._policy(f"ε {self.epsilon:g}, draft again", loose, draft),
-            self._policy(f"lenience {self.lenience:g}", eager, leftover, "bottom left"),
-            self._policy(f"threshold {self.threshold:g}", gated, best, "top center"),
+            self._policy(f"ε {self.epsilon:g}, OPT", over, leftover),
+            self._policy(f"ε {self.epsilon:g}, UNO", over, target),
+            self._policy(f"ε {self.epsilon:g}, draft again", over, draft),
+            self._policy(f"lenience {self.lenience:g}", lenient, leftover, "bottom left"),
+            self._policy(f"threshold {self.threshold:g}", threshold, best, "top center"),
         )
 
-    def _policy(self, name: str, accept: Law, recover: Law, side: Side = "middle right") -> Policy:
+    def _policy(
+        self,
+        name: str,
+        accept: Distribution,
+        recover: Distribution,
+        side: Side = "middle right",
+    ) -> Policy:
         return Policy(self, name, accept, recover, side)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """A rule of acceptance, and the distribution from which it recovers."""
+    """An acceptance rule, and the distribution from which it draws recovered tokens."""
 
     settings: Settings
     name: str
-    accept: Law
-    recover: Law
+    accept: Distribution
+    recover: Distribution
     side: Side
 
     @property
@@ -72,7 +79,7 @@ class Policy:
         return tradeoff.rejection_and_bias(*pair, self.accept, self.recover)
 
     @property
-    def emitted(self) -> Law:
+    def emitted(self) -> Distribution:
         pair = self.settings.draft, self.settings.target
         return tradeoff.output_distribution(*pair, self.accept, self.recover)
 
@@ -98,7 +105,7 @@ class Policy:
 
 @dataclass(slots=True)
 class Simulation:
-    """The positions that were simulated so far with some settings."""
+    """The positions simulated so far with one choice of settings."""
 
     settings: Settings
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -123,13 +130,13 @@ class Simulation:
 
     def step(self) -> None:
         for policy in self.settings.policies():
-            fresh = policy.simulate(self.rng)
+            batch = policy.simulate(self.rng)
             known = self.tallies.get(policy.name)
-            self.tallies[policy.name] = fresh if known is None else known.joined(fresh)
+            self.tallies[policy.name] = batch if known is None else known.joined(batch)
 
 
 def simulation_of(settings: Settings) -> Simulation:
-    """The session's simulation, begun anew when the settings have changed."""
+    """Return the session's simulation; start again if the settings have changed."""
     known = st.session_state.get(_KEY)
     if not isinstance(known, Simulation) or known.settings != settings:
         known = st.session_state[_KEY] = Simulation(settings)
@@ -140,10 +147,10 @@ def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation]
     """Simulate a batch and draw, twice a second, until the intervals are narrow."""
     simulation = simulation_of(settings)
 
-    def go_on() -> bool:
-        """Whether there is more to do."""
+    def step() -> bool:
+        """Simulate a batch; return whether the simulation continues."""
         if not (paused or simulation.done):
             simulation.step()
         return not (paused or simulation.done)
 
-    redraw_while_busy(go_on(), go_on, bool, lambda _: draw(simulation), seconds=_TICK)
+    redraw_while_busy(step(), step, bool, lambda _: draw(simulation), seconds=_TICK)

@@ -1,1 +1,1 @@
-"""The parts of the page Claims."""
+"""Cards, runs and evidence of the Claims page."""

@@ -1,4 +1,4 @@
-"""A claim as a card: its sentence, verdict and numbers, where it flips, and runs to test it."""
+"""A claim as a card: quote, verdict, numbers, where the verdict flips, and runs to test it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from specviz.theory.claims import Claim, ClaimVerdict, Figure, RunName, Source, 
 from specviz.ui.session.background_jobs import stop
 from specviz.ui.theory.claims.evidence import Evidence
 from specviz.ui.theory.claims.runs import ClaimRuns
-from specviz.ui.widgets.page_parts import show_distribution
+from specviz.ui.widgets.page_parts import show_formula
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-Start = Callable[[RunName, str], None]  # which runs, and who asked
+Start = Callable[[RunName, str], None]  # which runs, and the id of the card that starts them
 
 VERDICTS: dict[ClaimVerdict, str] = {
     "Holds": ":green-badge[✓ Holds]",
@@ -28,19 +28,19 @@ _PAGES = ROOT / "pages"
 
 @st.cache_data(show_spinner=False)
 def all_claims() -> tuple[Claim, ...]:
-    """Worked out once: no setting of a page changes them."""
+    """Return the claims, computed once: no setting of a page changes them."""
     return claims()
 
 
 def tally(shown: Sequence[Claim]) -> str:
-    """How many claims have which verdict, on one line."""
+    """Return the number of claims per verdict, on one line."""
     judged = [each.verdict for each in shown]
     found = ((badge, judged.count(verdict)) for verdict, badge in VERDICTS.items())
     return " ".join(f"{badge} {count}" for badge, count in found if count)
 
 
 def choose_claims(every: Sequence[Claim], running: frozenset[str]) -> list[Claim]:
-    """Draw the filters; returns the claims that pass, and those whose runs are under way."""
+    """Draw the filters; return the claims that pass, and those whose runs are unfinished."""
     sources: list[Source] = list(dict.fromkeys(each.source for each in every))
     verdicts: list[ClaimVerdict] = list(VERDICTS)
     left, right = st.columns(2)
@@ -61,7 +61,7 @@ def choose_claims(every: Sequence[Claim], running: frozenset[str]) -> list[Claim
 
 
 def show_cards(shown: Sequence[Claim], runs: ClaimRuns, start: Start) -> None:
-    """In two columns; a card goes to the shorter one."""
+    """Draw the cards in two columns; each card goes to the shorter one."""
     columns = st.columns(2)
     heights = [0, 0]
     for each in shown:
@@ -80,8 +80,8 @@ def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
         _show_figures(claim.figures)
         st.markdown(as_text(claim.finding))
         if claim.latex:
-            show_distribution(claim.latex, dict(claim.symbols))
-        st.caption(f"**Where it flips.** {as_text(claim.flip)}")
+            show_formula(claim.latex, dict(claim.symbols))
+        st.caption(f"**Where the verdict flips.** {as_text(claim.flip)}")
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link(
                 _PAGES / f"{claim.chart.page}.py",
@@ -89,7 +89,7 @@ def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
                 query_params=claim.chart.query,
             )
             if claim.run is not None:
-                show_button("Run it on the pair", claim.run, claim.id, runs, start)
+                show_button("Test it on the pair", claim.run, claim.id, runs, start)
         if claim.run is not None:
             show_state(claim.run, claim.id, runs)
 
@@ -101,31 +101,31 @@ def _show_figures(figures: Sequence[Figure]) -> None:
             st.markdown(f"**{text}**  \n:small[{label}]", width="content")
 
 
-def show_button(label: str, run: RunName, asker: str, runs: ClaimRuns, start: Start) -> None:
-    """A button that starts these runs, or starts them again."""
+def show_button(label: str, run: RunName, card: str, runs: ClaimRuns, start: Start) -> None:
+    """Draw a button that starts these runs, or starts them again."""
     st.button(
         "Run again" if runs.evidence(run) or runs.failure(run) else label,
-        key=f"claims_run_{asker}",
+        key=f"claims_run_{card}",
         disabled=runs.going(run) is not None,
         on_click=start,
-        args=(run, asker),
+        args=(run, card),
     )
 
 
-def show_state(run: RunName, asker: str, runs: ClaimRuns) -> None:
-    """Progress or results of these runs.
+def show_state(run: RunName, card: str, runs: ClaimRuns) -> None:
+    """Show progress or results of these runs.
 
-    A card that did not start them shows no progress, and the results folded.
+    A card that did not start them shows no progress, and collapses the results.
     """
-    its_own = runs.asker(run) in {None, asker}
-    if (work := runs.going(run)) is not None:
-        if its_own:
-            _show_progress(work)
+    own = runs.started_by(run) in {None, card}
+    if (job := runs.going(run)) is not None:
+        if own:
+            _show_job_progress(job)
     elif (failure := runs.failure(run)) is not None:
         show_error(failure)
     elif (found := runs.evidence(run)) is not None:
-        folded = ":green-badge[measured] :small[in runs that another card started]"
-        with st.container(gap="small") if its_own else st.expander(folded):
+        title = ":green-badge[measured] :small[in runs that another card started]"
+        with st.container(gap="small") if own else st.expander(title):
             _show_evidence(found)
 
 
@@ -136,16 +136,14 @@ def _show_evidence(found: Evidence) -> None:
     st.markdown(as_text(found.sentence))
 
 
-def _show_progress(work: RunsJob) -> None:
+def _show_job_progress(job: RunsJob) -> None:
     @st.fragment(run_every=_TICK)
     def progress() -> None:
-        if not work.going:
-            st.rerun()  # drawing again stops, and the whole page is drawn
-        done, planned = work.progress
-        doing = f"run {min(done + 1, planned)} of {planned}, {work.doing}"
+        if not job.going:
+            st.rerun()  # ends the fragment's updates and draws the whole page
+        done, planned = job.progress
+        doing = f"run {min(done + 1, planned)} of {planned}, {job.doing}"
         st.progress(done / planned, text=f":small[{as_text(doing)}]")
-        st.button(
-            "Stop", key=f"claims_stop_{work.id}", type="tertiary", on_click=stop, args=(work,)
-        )
+        st.button("Stop", key=f"claims_stop_{job.id}", type="tertiary", on_click=stop, args=(job,))
 
     progress()

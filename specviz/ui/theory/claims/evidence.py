@@ -1,6 +1,6 @@
-"""What finished runs say of a claim: a sentence with numbers, and points for a chart.
+"""Evidence of finished runs for a claim: a sentence with numbers, and points for a chart.
 
-The numbers come from `specviz.record`; here they are put into words.
+The numbers come from `specviz.figures`; this module formats them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from specviz.theory.speed import best_gamma, expected_tokens
 GUIDE_TOKENS = 50  # what the guide's listing asks for and divides by
 _LAZY_SHARE = 0.8
 _ROUNDING = 1e-5  # a smaller bias is rounding in float32
-_FIRM = 4.0  # standard deviations: more is not chance
+_FIRM = 4.0  # standard deviations: more is not sampling noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LossyRuns:
-    """The runs with one ε and one way to recover, held against Theorem 5."""
+    """The runs with one ε and one recovery distribution, checked against theorem 5."""
 
     rule: str  # OPT: the leftover; UNO: the target itself
     epsilon: float
@@ -46,7 +46,7 @@ class LossyRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What runs say of a claim."""
+    """The evidence of runs for a claim."""
 
     sentence: str
     pair: str
@@ -55,7 +55,7 @@ class Evidence:
 
 
 def evidence_of(run: RunName, traces: Sequence[Trace]) -> Evidence:
-    """The evidence of a claim's finished runs, given in the order in which they were planned."""
+    """Return the evidence of a claim's finished runs, given in planned order."""
     pair = traces[0].pair
     return Evidence(
         sentence=_SENTENCES[run](traces),
@@ -67,16 +67,16 @@ def evidence_of(run: RunName, traces: Sequence[Trace]) -> Evidence:
 
 def _speed_sentence(traces: Sequence[Trace]) -> str:
     found = metrics(traces[0], intervals=False)
-    told = speedup_sentence(found, traces[0])
+    text = speedup_sentence(found, traces[0])
     if found.c is None or found.v is None or found.alpha_expected is None:
-        return told
+        return text
     ideal, accounted = found.speedup_ideal or 0.0, found.speedup_accounted or 0.0
     best, value = best_gamma(found.alpha_expected, found.c, found.v, MAX_GAMMA)
     advice = f"the best γ would be {best}: {times(value)}" if best else "no γ would pay"
     return (
-        f"{told} α {PROBABILITY.bare(found.alpha_expected)}, γ {found.gamma}, "
-        f"c {COST.bare(found.c)}, v {STEPS.bare(found.v)}: the textbook’s formula, with v = 1, "
-        f"says {times(ideal)}; with this run’s v and τ it is {RATIO.bare(accounted)}. By the "
+        f"{text} α {PROBABILITY.bare(found.alpha_expected)}, γ {found.gamma}, "
+        f"c {COST.bare(found.c)}, v {STEPS.bare(found.v)}: the textbook formula, with v = 1, "
+        f"gives {times(ideal)}; with this run’s v and τ it gives {RATIO.bare(accounted)}. By the "
         f"formula, if v were the same at every γ, {advice}."
     )
 
@@ -88,18 +88,18 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
         return "The text ended before a whole round, so there is nothing to estimate."
     whole = [each for each in traces[0].rounds if each.whole]
     full = sum(each.num_accepted == each.num_drafted == config.gamma for each in whole)
-    told = (
+    text = (
         f"Accepted / drafted {PROBABILITY.bare(share)}, accepted / tested "
         f"{PROBABILITY.bare(tested)}. Whole rounds gave "
         f"τ = {TOKENS.bare(tau)} tokens; {full} of {len(whole)} gave all {config.gamma + 1}."
     )
     if not config.fixed_length:
         return (
-            f"{told} Prompt lookup drafts as many as it finds, so a formula with a fixed γ does "
-            "not apply."
+            f"{text} The number of candidates differs from round to round, so a formula with a "
+            "fixed γ does not apply."
         )
     return (
-        f"{told} The formula gives τ = {TOKENS.bare(expected_tokens(share, config.gamma))} with "
+        f"{text} The formula gives τ = {TOKENS.bare(expected_tokens(share, config.gamma))} with "
         f"the first as α and {TOKENS.bare(expected_tokens(tested, config.gamma))} with the "
         f"second, and {PERCENT.shown(tested**config.gamma)} full rounds. Accepted / drafted of "
         f"{PROBABILITY.bare(share)} means α = "
@@ -114,8 +114,8 @@ def _verification_sentence(traces: Sequence[Trace]) -> str:
         return "No step costs were measured for this pair."
     doubt = step_cost_warning(costs)
     return (
-        f"Measured: checking {(found.gamma or 0) + 1} tokens takes v = {STEPS.bare(found.v)} "
-        f"steps of the target, at the context lengths of this run.{f' {doubt}' if doubt else ''}"
+        f"Measured: verifying {(found.gamma or 0) + 1} tokens takes v = {STEPS.bare(found.v)} "
+        f"target steps, at the context lengths of this run.{f' {doubt}' if doubt else ''}"
     )
 
 
@@ -124,12 +124,12 @@ def _temperature_sentence(traces: Sequence[Trace]) -> str:
     for trace in traces:
         groups.setdefault(trace.config.temperature, []).append(trace)
     alphas = {heat: _alpha(group) for heat, group in groups.items()}
-    told = ", ".join(f"{PROBABILITY.bare(alpha)} at T {heat:g}" for heat, alpha in alphas.items())
-    return f"Expected α: {told}. {method_in_words(alphas)}"
+    text = ", ".join(f"{PROBABILITY.bare(alpha)} at T {heat:g}" for heat, alpha in alphas.items())
+    return f"Expected α: {text}. {trend_sentence(alphas)}"
 
 
-def method_in_words(alphas: Mapping[float, float]) -> str:
-    """Where acceptance falls as temperature rises, as is claimed, and where it does not."""
+def trend_sentence(alphas: Mapping[float, float]) -> str:
+    """Describe where acceptance falls as temperature rises, as is claimed, and where not."""
     known = [(heat, alpha) for heat, alpha in alphas.items() if math.isfinite(alpha)]
     falls: list[tuple[float, float]] = []
     rises: list[str] = []
@@ -143,16 +143,16 @@ def method_in_words(alphas: Mapping[float, float]) -> str:
     spans = " and ".join(f"from T {first:g} to {last:g}" for first, last in falls)
     fall = f"It falls {spans}, as claimed" if falls else "It falls nowhere"
     rise = f"; it rises {' and '.join(rises)}" if rises else ""
-    return f"{fall}{rise}. Every temperature wrote other texts, so small steps may be due to those."
+    return f"{fall}{rise}. Texts differ between temperatures, so small steps may be due to them."
 
 
 def _kinds_sentence(traces: Sequence[Trace]) -> str:
     kinds: dict[str, list[Trace]] = {}
     for trace in traces:
-        kinds.setdefault(trace.prompt.kind or "own words", []).append(trace)
+        kinds.setdefault(trace.prompt.kind or "custom", []).append(trace)
     alphas = sorted(((_alpha(each), kind) for kind, each in kinds.items()), reverse=True)
-    told = ", ".join(f"{kind} {PROBABILITY.bare(alpha)}" for alpha, kind in alphas)
-    return f"Expected α by kind of prompt, over two texts of a kind: {told}. Nothing was timed."
+    text = ", ".join(f"{kind} {PROBABILITY.bare(alpha)}" for alpha, kind in alphas)
+    return f"Expected α by kind of prompt, over two texts per kind: {text}. Nothing was timed."
 
 
 def _benchmark_sentence(traces: Sequence[Trace]) -> str:
@@ -162,9 +162,9 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
     short = sum(length < GUIDE_TOKENS for length in lengths)
     worst = GUIDE_TOKENS / max(1, min(lengths))
     overstated = (
-        f"; dividing by {GUIDE_TOKENS} overstates the pace of the shortest {times(worst)}"
+        f"; dividing by {GUIDE_TOKENS} overstates the rate of the shortest {times(worst)}"
         if short
-        else ", so here dividing by the fixed number did no harm"
+        else ", so here dividing by the fixed number is correct"
     )
     greedy, sampled = traces[:half], traces[half:]
     return (
@@ -175,24 +175,24 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 
 
 def _clocked(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """What the times say of the ratio that the guide's listing computes, and of its first call."""
+    """Compare the ratio that the guide's listing computes, and its first call, with the times."""
     warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
-    cold_told = f"The very first call took {times(warm_up)} as long for a token as its repetition."
+    first_call = f"The first call took {times(warm_up)} as long per token as its repetition."
     (plain, spec), (plain_sampled, spec_sampled) = map(_seconds, (greedy, sampled))
     if not all((plain, spec, plain_sampled, spec_sampled)):
-        return f"No whole round was timed against the target alone. {cold_told}"
-    rough = any(is_undecided(metrics(each, intervals=False)) for each in (*greedy, *sampled))
-    busy = " Of some of these runs the timing leaves open which was faster." if rough else ""
+        return f"No whole round was timed against the target alone. {first_call}"
+    undecided = any(is_undecided(metrics(each, intervals=False)) for each in (*greedy, *sampled))
+    note = " In some of these runs, timing noise hides which was faster." if undecided else ""
     return (
         f"Timed on one prompt: the listing divides the time of the greedy target alone by that of "
-        f"sampled speculation, which gives {times(plain / spec_sampled)}; with both times from one "
-        f"text it is {RATIO.bare(plain / spec)} greedy and "
-        f"{RATIO.bare(plain_sampled / spec_sampled)} sampled. {cold_told}{busy}"
+        f"sampled speculation, which gives {times(plain / spec_sampled)}; with both times from the "
+        f"same text it is {RATIO.bare(plain / spec)} greedy and "
+        f"{RATIO.bare(plain_sampled / spec_sampled)} sampled. {first_call}{note}"
     )
 
 
 def _seconds(traces: Sequence[Trace]) -> tuple[float, float]:
-    """Seconds of the target alone and of speculation over the texts timed with both, else 0."""
+    """Return seconds of the target alone and of speculation over texts timed with both, or 0."""
     plain = spec = 0.0
     for trace in traces:
         found = metrics(trace, intervals=False)
@@ -203,7 +203,7 @@ def _seconds(traces: Sequence[Trace]) -> tuple[float, float]:
 
 
 def _seconds_a_token(trace: Trace) -> float:
-    """Over all rounds as they ran, the first one included."""
+    """Return seconds per token over all rounds, the first one included."""
     return sum(each.times.decode for each in trace.rounds) / len(trace.token_ids)
 
 
@@ -211,16 +211,16 @@ def _rejections_sentence(traces: Sequence[Trace]) -> str:
     check = theorem_checks.rejection_count(traces)
     lazier = theorem_checks.lazier(traces, _LAZY_SHARE)
     return (
-        f"{check.observed:,} rejections at {check.num_tested:,} tested positions; Theorem 1 "
+        f"{check.observed:,} rejections at {check.num_tested:,} tested positions; theorem 1 "
         f"expects {check.expected:,.1f} (z = {_signed(check.z)}: {_agrees(check.z)}). That is "
-        f"also the bound of Theorem 2: a rule that accepts only {_LAZY_SHARE:g} of what it may "
-        f"would reject {lazier.expected:,.1f}."
+        f"also the lower bound of theorem 2: a rule that accepts with {_LAZY_SHARE:g} times the "
+        f"allowed probability would reject {lazier.expected:,.1f}."
     )
 
 
 def _drafts_sentence(traces: Sequence[Trace]) -> str:
     points = rejections_over_drafts(traces)
-    told = "; ".join(
+    text = "; ".join(
         f"M {each.num_drafts}: {100 * each.rejections_a_token:.1f} rejections in 100 tokens, "
         f"{100 * each.expected_a_token:.1f} expected (z = {_signed(each.rejected.z)}: "
         f"{_agrees(each.rejected.z)})"
@@ -229,19 +229,20 @@ def _drafts_sentence(traces: Sequence[Trace]) -> str:
     if not points:
         return "No candidate was tested."
     return (
-        f"{told}. What is expected is the sum of the chances at the places where every candidate "
-        "but the last had fallen. A round ends after γ candidates here, so the floor above does "
-        "not bind these runs."
+        f"{text}. The expected number sums the rejection probabilities at the positions where all "
+        "candidates but the last were rejected. A round ends after γ candidates here, so the floor "
+        "above does not apply to these runs."
     )
 
 
 def _blocks_sentence(traces: Sequence[Trace]) -> str:
     check = block_check(traces)
-    gain = "" if not check.by_token else f", {times(check.by_block / check.by_token)} as many"
+    ratio = check.by_block / check.by_token if check.by_token else 0.0
+    gain = f"; block verification accepts {times(ratio)} as many" if ratio else ""
     return (
-        f"Over {len(check.rounds):,} rounds {check.accepted:,} candidates stood; "
-        f"{check.by_block:,.1f} were to be expected (z = {_signed(check.z)}: {_agrees(check.z)}). "
-        f"Token by token, {check.by_token:,.1f} of the same drafts would{gain}."
+        f"In {len(check.rounds):,} rounds {check.accepted:,} candidates were accepted; "
+        f"{check.by_block:,.1f} were expected (z = {_signed(check.z)}: {_agrees(check.z)}). Token "
+        f"by token, {check.by_token:,.1f} of the same drafts would be expected{gain}."
     )
 
 
@@ -251,7 +252,7 @@ def _residual_sentence(traces: Sequence[Trace]) -> str:
     return (
         "At ε 0, with the recovered token drawn from the leftover, the bias is "
         f"{_measured(exact)}. "
-        f"Drawn from the target itself, as the pseudocode reads, it is {_measured(literal)}. Both "
+        f"Drawn from the target itself, as the pseudocode says, it is {_measured(literal)}. Both "
         "are counted on the emitted tokens."
     )
 
@@ -272,8 +273,8 @@ def _pareto_sentence(traces: Sequence[Trace]) -> str:
     gap = max(each.largest_gap for each in leftover)
     biases = ", ".join(f"{each.label}: {each.shown.measured:.4f}" for each in found)
     return (
-        f"With the recovered token drawn from the leftover, the chance of a rejection and the bias "
-        f"add up to the distance of the two models at all "
+        f"With the recovered token drawn from the leftover, the probability of a rejection and the "
+        f"bias add up to the distance between the two models at all "
         f"{sum(each.num_tested for each in leftover):,} tested positions, to within {gap:.0e}. "
         f"Bias counted on the emitted tokens: {biases}."
     )
@@ -312,7 +313,7 @@ def _lossy_runs(traces: Sequence[Trace]) -> tuple[LossyRuns, ...]:
 
 def _measured(check: theorem_checks.BiasCheck) -> str:
     if max(check.measured, check.expected, check.standard_error) < _ROUNDING:
-        return f"{check.measured:.4f} up to rounding"
+        return f"{check.measured:.4f}, up to rounding"
     return (
         f"{check.measured:.4f} ± {check.standard_error:.4f} (expected {check.expected:.4f}, "
         f"z = {_signed(check.z)})"
@@ -325,12 +326,12 @@ def _signed(z: float | None) -> str:
 
 def _agrees(z: float | None) -> str:
     if z is None:
-        return "there was no chance in it"
-    return "within chance" if abs(z) < _FIRM else "more than chance allows"
+        return "nothing was random"
+    return "within sampling noise" if abs(z) < _FIRM else "more than sampling noise"
 
 
 def _alpha(traces: Sequence[Trace]) -> float:
-    """Expected α over all tested positions of the texts."""
+    """Return expected α over all tested positions of the texts."""
     found = [metrics(trace, intervals=False) for trace in traces]
     return _mean([(each.alpha_expected, each.num_tested) for each in found])
 

@@ -1,7 +1,7 @@
-"""Runs that test a claim on the pair: which they are, and their state on the server.
+"""Runs that test a claim on the pair: their plans, and their state on the server.
 
-They go on when the page is left, and every tab sees their results. Where a claim is about time, the
-target alone is timed too, and the run also shows on Watch.
+They continue when the user leaves the page, and every browser tab sees their results. For claims
+about time, the target alone is timed too, and the run also appears on Watch.
 """
 
 from __future__ import annotations
@@ -35,54 +35,54 @@ _LOSSY = replace(_COUNTED, rule="over-accept", record=True)  # bias is part of t
 
 
 class ClaimRuns:
-    """The server's runs for claims: which are under way, their evidence, why they broke off.
+    """The server's runs for claims: their jobs, evidence and failures.
 
-    Any thread may ask: a value is never half written.
+    Safe to read from any thread: values are replaced as a whole.
     """
 
     def __init__(self) -> None:
-        self._works: dict[RunName, RunsJob] = {}  # the last ones
-        self._askers: dict[RunName, str] = {}
+        self._jobs: dict[RunName, RunsJob] = {}  # the last one of each
+        self._starters: dict[RunName, str] = {}
         self._evidence: dict[RunName, Evidence] = {}
 
-    def start(self, run: RunName, asked_by: str, spec: PairSpec, history: History) -> None:
-        """Put the runs in line behind other work; ``history`` gets those that Watch can show."""
+    def start(self, run: RunName, starter: str, spec: PairSpec, history: History) -> None:
+        """Queue the runs; add those that Watch can show to ``history``."""
         if self.going(run) is not None:
             return
         self._evidence.pop(run, None)
-        work = RunsJob(
+        job = RunsJob(
             plans(run, spec),
             run_maker(history.add if run in _WATCHED else None),
             name=CLAIMS,
             label=f"Runs for a claim: {run}",
             conclude=partial(self._conclude, run),
         )
-        self._works[run], self._askers[run] = work, asked_by
-        the_job_queue().start(work)
+        self._jobs[run], self._starters[run] = job, starter
+        the_job_queue().start(job)
 
     def going(self, run: RunName) -> RunsJob | None:
-        """The runs while they are under way or wait for their turn, else None."""
-        work = self._works.get(run)
-        return work if work is not None and work.going else None
+        """Return the job while it is running or queued, else None."""
+        job = self._jobs.get(run)
+        return job if job is not None and job.going else None
 
-    def asker(self, run: RunName) -> str | None:
-        """Which part of the page started them last."""
-        return self._askers.get(run)
+    def started_by(self, run: RunName) -> str | None:
+        """Return the id of the card that started these runs last."""
+        return self._starters.get(run)
 
     @property
-    def asking(self) -> frozenset[str]:
-        """The parts of the page whose runs are under way or wait for their turn."""
-        return frozenset(self._askers[run] for run, work in self._works.items() if work.going)
+    def busy_cards(self) -> frozenset[str]:
+        """Ids of the cards whose runs are running or queued."""
+        return frozenset(self._starters[run] for run, job in self._jobs.items() if job.going)
 
     def evidence(self, run: RunName) -> Evidence | None:
         return self._evidence.get(run)
 
     def failure(self, run: RunName) -> SpecvizError | None:
-        work = self._works.get(run)
-        if work is None or work.state not in {"failed", "stopped"}:
+        job = self._jobs.get(run)
+        if job is None or job.state not in {"failed", "stopped"}:
             return None
-        return work.error or SpecvizError(
-            "These runs were stopped before they had finished.", remedy="Run them again."
+        return job.error or SpecvizError(
+            "These runs were stopped before they finished.", remedy="Run them again."
         )
 
     def _conclude(self, run: RunName, traces: tuple[Trace, ...]) -> None:
@@ -94,17 +94,17 @@ def the_claim_runs() -> ClaimRuns:
     return ClaimRuns()
 
 
-# Which runs
+# Plans
 
 
 def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
-    """In the order in which `evidence_of` expects their traces."""
+    """Return the runs on this pair, in the order in which `evidence_of` expects their traces."""
     return tuple(
         RunOrder(
             label=f"{each.preset.kind}, {each.label}" if each.label else each.preset.kind,
             spec=spec,
             prompt=each.preset.text,
-            config=replace(each.config, seed=seed),  # with one seed all would draw the same numbers
+            config=replace(each.config, seed=seed),  # one seed would repeat the same draws
             baseline=each.timed or run in _WATCHED,
         )
         for seed, each in enumerate(plans_of(run))
@@ -112,7 +112,7 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
 
 
 def plans_of(run: RunName) -> list[_Plan]:
-    """Prompts, labels and settings of the runs, which do not depend on the pair."""
+    """Return prompts, labels and settings of the runs; they do not depend on the pair."""
     presets: _Presets = {}
     for preset in read_presets():
         presets.setdefault(preset.kind, []).append(preset)
@@ -147,12 +147,15 @@ def _by_kind(presets: _Presets) -> list[_Plan]:
 
 
 def _guide_listing(presets: _Presets) -> list[_Plan]:
-    """The first text is timed at both temperatures, and runs once more before all: a cold call."""
+    """Plan ten texts of the guide's listing, preceded by an untimed cold run of the first one.
+
+    The first text is timed at both temperatures.
+    """
     config = replace(_COUNTED, gamma=10, max_new_tokens=GUIDE_TOKENS, ignore_eos=False)
     made = [
-        _Plan(preset, f"T {heat:g}", replace(config, temperature=heat), timed=place == 0)
+        _Plan(preset, f"T {heat:g}", replace(config, temperature=heat), timed=index == 0)
         for heat in (0.0, 1.0)
-        for place, preset in enumerate(presets["dialogue"][:5])
+        for index, preset in enumerate(presets["dialogue"][:5])
     ]
     return [made[0]._replace(timed=False), *made]
 

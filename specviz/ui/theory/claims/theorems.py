@@ -10,7 +10,7 @@ from specviz.ui.theory.bias.charts import Dots, pareto_plane
 from specviz.ui.theory.claims.cards import Start, show_button, show_state
 from specviz.ui.theory.claims.evidence import Evidence, LossyRuns
 from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, plans_of
-from specviz.ui.widgets.page_parts import show_chart, show_distribution
+from specviz.ui.widgets.page_parts import show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
 
 _EVEN = 1e-4  # models closer than this have nothing to trade
@@ -30,7 +30,7 @@ def show_theorems(runs: ClaimRuns, start: Start) -> None:
 
 def _show_rejections(runs: ClaimRuns, start: Start) -> None:
     st.subheader("Theorems 1 and 2: how many rejections", anchor=False)
-    show_distribution(
+    show_formula(
         r"\mathbb{E}[N_{\mathrm{rej}}] = \sum_n \mathbb{E}\,\mathrm{TV}(p_n, q_n)",
         {
             r"N_{\mathrm{rej}}": "rejections in a text",
@@ -38,14 +38,14 @@ def _show_rejections(runs: ClaimRuns, start: Start) -> None:
             "n": "a tested position",
             "p_n": "the draft’s distribution there",
             "q_n": "the target’s",
-            r"\mathrm{TV}": "half the sum of their differences",
+            r"\mathrm{TV}": "half the sum of absolute differences",
         },
-        "Yin et al. 2024, theorem 1. By theorem 2 no unbiased rule that judges one draft token by "
+        "Yin et al. 2024, theorem 1. By theorem 2, no unbiased rule that judges one draft token by "
         "token rejects less often.",
     )
     st.caption(
         f"{len(plans_of('rejections'))} runs at temperature 1. z is the difference in standard "
-        "deviations of the draws; more than 4 is not chance."
+        "deviations of the draws; more than 4 is not sampling noise."
     )
     show_button("Run theorems 1 and 2", "rejections", "theorem-1", runs, start)
     show_state("rejections", "theorem-1", runs)
@@ -53,18 +53,18 @@ def _show_rejections(runs: ClaimRuns, start: Start) -> None:
 
 def _show_trade(runs: ClaimRuns, start: Start) -> None:
     st.subheader("Theorem 5: rejections for bias", anchor=False)
-    show_distribution(
+    show_formula(
         r"\mathrm{P}(\mathrm{reject}) + \mathrm{bias} = \mathrm{TV}(p, q)",
         {
-            r"\mathrm{P}(\mathrm{reject})": "chance of a rejection",
-            r"\mathrm{bias}": "distance of what is emitted from the target",
-            r"\mathrm{TV}": "distance: half the sum of their differences",
+            r"\mathrm{P}(\mathrm{reject})": "probability of a rejection",
+            r"\mathrm{bias}": "distance between the emitted distribution and the target’s",
+            r"\mathrm{TV}": "distance: half the sum of absolute differences",
             "p": "draft",
             "q": "target",
         },
         r"Yin et al. 2024, theorem 5, for acceptance with $\min(1, (q + \varepsilon)/p)$ and a "
-        "recovered token drawn from the leftover (OPT). Drawn from the target itself (UNO), it "
-        "makes the bias greater.",
+        "recovered token drawn from the leftover (OPT). Drawing it from the target itself (UNO) "
+        "increases the bias.",
     )
     epsilons = ", ".join(f"{each:g}" for each in EPSILONS)
     st.caption(f"{len(plans_of('pareto'))} runs at temperature 1: ε {epsilons}, OPT and UNO.")
@@ -99,16 +99,16 @@ def _show_plane(found: Evidence) -> None:
     lossy = labels[chosen]
     show_chart(
         plane_of(lossy),
-        f"{as_text(lossy.label)} on {as_text(found.pair)}: {dots_in_words(lossy)}. Both axes are "
-        "divided by the distance of the models at the token, which changes from token to token.",
+        f"{as_text(lossy.label)} on {as_text(found.pair)}: {dots_sentence(lossy)}. Both axes are "
+        "divided by the distance between the models, which differs from token to token.",
         "exact",
         "measured",
         key="claims_plane",
     )
 
 
-def dots_in_words(lossy: LossyRuns) -> str:
-    """How many of the tested tokens are drawn as dots, and why not all."""
+def dots_sentence(lossy: LossyRuns) -> str:
+    """Describe how many of the tested tokens are drawn as dots, and why not all."""
     apart, tested = int((lossy.plane.distance > _EVEN).sum()), lossy.plane.num_tested
     drawn = min(apart, _MOST_DOTS)
     first = "the first " if drawn < apart else ""
@@ -118,15 +118,15 @@ def dots_in_words(lossy: LossyRuns) -> str:
 
 
 def plane_of(lossy: LossyRuns) -> go.Figure:
-    """One dot for every token on which the two models differ."""
+    """Draw a dot for each token on which the two models differ."""
     plane = lossy.plane
     apart = np.flatnonzero(plane.distance > _EVEN)[:_MOST_DOTS]
     distance = plane.distance[apart]
     rejects, biases = plane.reject[apart] / distance, plane.bias[apart] / distance
-    words = [
+    tooltips = [
         f"P(reject) {plane.reject[at]:.3f}, bias {plane.bias[at]:.3f}, "
         f"distance {plane.distance[at]:.3f}"
         for at in apart
     ]
-    dots = Dots(reject=rejects.tolist(), bias=biases.tolist(), words=words)
+    dots = Dots(reject=rejects.tolist(), bias=biases.tolist(), tooltips=tooltips)
     return pareto_plane(1.0, dots=dots, unit=" ÷ distance")

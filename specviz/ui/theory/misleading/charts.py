@@ -1,6 +1,6 @@
 """Charts of where the formula misleads: clusters, tails, the roofline, temperature, estimates.
 
-All are exact in their models, but the estimates of alpha are measured.
+All are exact within their models, except the estimates of alpha, which are measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from specviz.figures.catalogue import TIMES_THE_TARGET
 from specviz.record.numbers import PROBABILITY, TOKENS
 from specviz.theory.clustering import StickyText, tokens_per_round
 from specviz.theory.roofline import Gpu, Model, Serving, bytes_read, largest_batch
-from specviz.theory.runtime import RoundsLaw
+from specviz.theory.runtime import RoundsDistribution
 from specviz.theory.speed import expected_tokens
 from specviz.theory.temperature import DRAFT_TEMPERATURES, Logits, overlap, overlaps
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
@@ -27,7 +27,7 @@ TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlphaEstimate:
-    """An estimate of alpha with its interval; the ends are None where it has none."""
+    """An estimate of alpha with its interval; the ends are None if there is none."""
 
     label: str
     value: float
@@ -36,8 +36,8 @@ class AlphaEstimate:
 
 
 def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
-    """Exact tokens a round over stickiness, beside the formula with the mean acceptance."""
-    made = figure(x_title="stickiness of easy and hard stretches", y_title="tokens a round, τ")
+    """Draw exact tokens per round over stickiness, and the formula at the mean acceptance."""
+    made = figure(x_title="stickiness of easy and hard stretches", y_title="tokens per round, τ")
     texts = [replace(text, stickiness=each) for each in STICKINESS]
     exact = [tokens_per_round(each, gamma) for each in texts]
     formula = expected_tokens(min(1.0, text.mean_alpha), gamma)
@@ -63,19 +63,19 @@ def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
 
 
 def mean_and_tail(
-    laws: Sequence[RoundsLaw], draft_cost: float, verify_cost: float, gamma: int
+    distributions: Sequence[RoundsDistribution], draft_cost: float, verify_cost: float, gamma: int
 ) -> go.Figure:
-    """Speedup over gamma: of the mean text, and of the slowest in 10 and in 100."""
-    made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET)
-    gammas = [law.gamma for law in laws]
-    for name, rounds, colour, symbol in (
-        ("mean", [law.mean for law in laws], COLOURS.exact, "circle"),
-        ("1 text in 10 is slower", [law.percentile(0.9) for law in laws], SERIES[1], "square"),
-        ("1 text in 100 is slower", [law.percentile(0.99) for law in laws], SERIES[4], "diamond"),
+    """Draw the speedup over gamma of the mean text and of the slowest in 10 and in 100."""
+    made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
+    gammas = [each.gamma for each in distributions]
+    for name, counts, colour, symbol in (
+        ("mean", [each.mean for each in distributions], COLOURS.exact, "circle"),
+        ("1 text in 10 is slower", _percentiles(distributions, 0.9), SERIES[1], "square"),
+        ("1 text in 100 is slower", _percentiles(distributions, 0.99), SERIES[4], "diamond"),
     ):
         values = [
-            law.speedup(count, draft_cost, verify_cost)
-            for law, count in zip(laws, rounds, strict=True)
+            each.speedup(count, draft_cost, verify_cost)
+            for each, count in zip(distributions, counts, strict=True)
         ]
         _line(made, gammas, values, name=name, colour=colour, symbol=symbol)
         best = int(np.argmax(values))
@@ -87,20 +87,26 @@ def mean_and_tail(
     return made
 
 
-def rounds_spread(law: RoundsLaw) -> go.Figure:
-    """How many rounds a text takes: exact chances, the mean and the 99th percentile."""
-    made = figure(x_title=f"rounds for {law.num_tokens} tokens", y_title="chance", height=280)
-    shown = np.flatnonzero(law.chances > law.chances.max() / 500)
+def _percentiles(distributions: Sequence[RoundsDistribution], share: float) -> list[int]:
+    return [each.percentile(share) for each in distributions]
+
+
+def rounds_spread(rounds: RoundsDistribution) -> go.Figure:
+    """Draw the distribution of the number of rounds, its mean and its 99th percentile."""
+    made = figure(
+        x_title=f"rounds for {rounds.num_tokens} tokens", y_title="probability", height=280
+    )
+    shown = np.flatnonzero(rounds.chances > rounds.chances.max() / 500)
     first, last = int(shown[0]), int(shown[-1]) + 1
     made.add_bar(
         x=list(range(first, last)),
-        y=law.chances[first:last],
+        y=rounds.chances[first:last],
         marker={"color": COLOURS.exact},
         hovertemplate="%{x} rounds: %{y:.4f}<extra></extra>",
     )
     for name, at, colour in (
-        (f"mean {law.mean:.1f}", law.mean, COLOURS.ink),
-        (f"99 in 100: {law.percentile(0.99)}", law.percentile(0.99), COLOURS.rejected),
+        (f"mean {rounds.mean:.1f}", rounds.mean, COLOURS.ink),
+        (f"99 in 100: {rounds.percentile(0.99)}", rounds.percentile(0.99), COLOURS.rejected),
     ):
         made.add_vline(x=at, line={"color": colour, "dash": "dash"}, annotation={"text": name})
     made.update_layout(showlegend=False)
@@ -115,7 +121,7 @@ def over_batch(
     alpha: float,
     gamma: int,
 ) -> tuple[go.Figure, go.Figure]:
-    """The cost of verification, and the speedup, over the batch size at some context lengths.
+    """Draw the cost of verification and the speedup over the batch size, per context length.
 
     A line ends where the caches no longer fit. Tau, which does not depend on the batch, is marked.
     """
@@ -123,17 +129,17 @@ def over_batch(
     speeds = figure(x_title="sequences in the batch", y_title=TIMES_THE_TARGET)
     for context, colour in zip(contexts, SERIES, strict=False):
         fits = largest_batch(gpu, target, draft, context)
-        places = [
+        servings = [
             Serving(gpu=gpu, target=target, draft=draft, batch=batch, context=context)
             for batch in BATCHES
             if batch <= fits
         ]
-        batches, name = [each.batch for each in places], f"{context:,} tokens"
-        shown = "circle" if len(places) == 1 else None  # a line through one point cannot be seen
-        verify = [each.verify_cost(gamma) for each in places]
-        gains = [each.speedup(alpha, gamma) for each in places]
-        _line(costs, batches, verify, name, colour, symbol=shown)
-        _line(speeds, batches, gains, name, colour, symbol=shown)
+        batches, name = [each.batch for each in servings], f"{context:,} tokens"
+        symbol = "circle" if len(servings) == 1 else None  # a line of one point is invisible
+        verify = [each.verify_cost(gamma) for each in servings]
+        gains = [each.speedup(alpha, gamma) for each in servings]
+        _line(costs, batches, verify, name, colour, symbol=symbol)
+        _line(speeds, batches, gains, name, colour, symbol=symbol)
     tau = expected_tokens(alpha, gamma)
     edge = {"color": COLOURS.muted, "dash": "dash"}
     speeds.add_hline(y=tau, line=edge, annotation={"text": f"τ {TOKENS.bare(tau)} at every batch"})
@@ -145,7 +151,7 @@ def over_batch(
 
 
 def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figure:
-    """Bytes that a pass of the target reads over the batch size, with a terabyte marked."""
+    """Draw the bytes that a target pass reads over the batch size, with 1 TB marked."""
     made = figure(x_title="sequences in the batch", y_title="GB read a pass", height=300)
     for context, colour in zip(contexts, SERIES, strict=False):
         read = [bytes_read(target, each, context) / 1e9 for each in BATCHES]
@@ -162,7 +168,7 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
 
 
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
-    """Acceptance over the temperature of both models, and with the best one for the draft."""
+    """Draw acceptance over temperature: the same for both models, and the best for the draft."""
     made = figure(x_title="temperature", y_title="acceptance, α")
     shared = [overlap(draft, target, each) for each in TEMPERATURES]
     found = overlaps(draft, target, DRAFT_TEMPERATURES, TEMPERATURES).max(axis=0)
@@ -183,7 +189,7 @@ def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) ->
 
 
 def alpha_estimates(estimates: Sequence[AlphaEstimate]) -> go.Figure:
-    """Estimates of alpha, one above another, with their intervals."""
+    """Draw estimates of alpha with their intervals, one per row."""
     made = figure(x_title="share", y_title="", height=90 + 46 * len(estimates))
     made.add_scatter(
         x=[each.value for each in estimates],

@@ -1,4 +1,4 @@
-"""Cases in which the formula of the speedup misleads: controls, sentences, charts, formulas."""
+"""Sections of the page When the formula misleads: controls, sentences, charts and formulas."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from specviz.ui.theory.misleading.sentences import (
     tail_sentence,
 )
 from specviz.ui.theory.speed.speedup_points import run_name
-from specviz.ui.widgets.page_parts import show_chart, show_distribution, slider, whole_slider
+from specviz.ui.widgets.page_parts import show_chart, show_formula, slider, whole_slider
 from specviz.ui.widgets.plain_text import as_text
 
 _CONTEXTS = (1024, 4096, 16384, 65536)
@@ -83,13 +83,13 @@ def show_clustering() -> None:
                 "random; at 1 a text stays all easy or all hard.",
             ),
         )  # fmt: skip
-        gamma = whole_slider("Candidates a round, γ", 1, 24, 5, key="misleading_gamma")
+        gamma = whole_slider("Candidates per round, γ", 1, 24, 5, key="misleading_gamma")
     exact, mean = tokens_per_round(text, gamma), min(1.0, text.mean_alpha)
     formula, endless = expected_tokens(mean, gamma), tokens_per_round(text, math.inf)
     st.markdown(
         f"The mean α is {PROBABILITY.bare(mean)} at every stickiness. At γ {gamma} the formula "
-        f"promises **{TOKENS.bare(formula)}** tokens a round; with stickiness "
-        f"{text.stickiness:.2f} a round really gives **{TOKENS.bare(exact)}**, "
+        f"predicts **{TOKENS.bare(formula)}** tokens per round; with stickiness "
+        f"{text.stickiness:.2f} the exact number is **{TOKENS.bare(exact)}**, "
         f"{fewer(exact, formula)}."
     )
     show_chart(
@@ -97,27 +97,27 @@ def show_clustering() -> None:
         "Whether a token is easy or hard depends on the token before it (a Markov chain).",
         "exact",
         key="misleading_clusters",
-        alt="Tokens a round over stickiness, exact and by the formula with the mean acceptance.",
+        alt="Tokens per round over stickiness, exact and by the formula with the mean acceptance.",
     )
     whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
-        f"As γ grows, both numbers {_limit(endless)}, because the number of rejections "
-        "depends on the mean alone (Yin et al. 2024, theorem 1). If instead every round were easy "
-        f"or hard as a whole, in the same shares, it would give {TOKENS.bare(whole)} tokens, "
+        f"As γ grows, both numbers {_limit(endless)}, because the number of rejections depends "
+        "only on the mean (Yin et al. 2024, theorem 1). If each round were entirely easy or "
+        f"entirely hard, in the same shares, it would give {TOKENS.bare(whole)} tokens, "
         f"{compared(whole, formula)} (Jensen's inequality)."
     )
-    show_distribution(
+    show_formula(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
         r"\;\;\ne\;\; \frac{1-\bar\alpha^{\gamma+1}}{1-\bar\alpha}",
         {
-            r"\alpha_j": "acceptance at place j, given that all before it were accepted",
+            r"\alpha_j": "acceptance at position j, given that all before it were accepted",
             r"\bar\alpha": "mean acceptance over tokens",
-            r"\gamma": "candidates a round",
-            "i, j": "places in a round, from 1",
-            r"\tau": "tokens a round",
+            r"\gamma": "candidates per round",
+            "i, j": "positions in a round, from 1",
+            r"\tau": "tokens per round",
         },
         "The right side is Leviathan et al. 2023, equation 1. It assumes that tokens are accepted "
-        "independently and with the same chance; the left side assumes neither.",
+        "independently and with the same probability; the left side assumes neither.",
     )
 
 
@@ -127,36 +127,36 @@ def show_tail() -> None:
         c = slider("Draft cost, c", 0.0, 1.0, 0.1, step=0.01, key="misleading_c")
         v = slider("Verification cost, v", 1.0, 4.0, 1.0, step=0.05, key="misleading_v")
         gamma = whole_slider(
-            "Candidates a round, γ", 1, _TAIL_GAMMAS, 8, key="misleading_tail_gamma"
+            "Candidates per round, γ", 1, _TAIL_GAMMAS, 8, key="misleading_tail_gamma"
         )
-        length = whole_slider("Tokens to write", 8, 512, 128, key="misleading_length")
-    laws = rounds_distributions(alpha, _TAIL_GAMMAS, length)
-    law = laws[gamma - 1]
-    st.markdown(f"{tail_sentence(law, c, v)} {best_gammas_sentence(laws, c, v)}")
+        length = whole_slider("Tokens to generate", 8, 512, 128, key="misleading_length")
+    distributions = rounds_distributions(alpha, _TAIL_GAMMAS, length)
+    rounds = distributions[gamma - 1]
+    st.markdown(f"{tail_sentence(rounds, c, v)} {best_gammas_sentence(distributions, c, v)}")
     show_chart(
-        mean_and_tail(laws, c, v, gamma),
-        f"Worked out from the exact chance of every number of rounds that {length} tokens can "
-        "take. A round costs γ c + v.",
+        mean_and_tail(distributions, c, v, gamma),
+        f"Computed from the exact distribution of the number of rounds for {length} tokens. A "
+        "round costs γ c + v.",
         "exact",
         key="misleading_tail",
         alt="Speedup over the number of candidates: mean, 90th and 99th percentile.",
     )
     show_chart(
-        rounds_spread(law),
-        f"At γ {gamma} a text takes {law.mean:.1f} rounds on average, with a standard deviation of "
-        f"{law.spread:.1f}.",
+        rounds_spread(rounds),
+        f"At γ {gamma} a text takes {rounds.mean:.1f} rounds on average, with a standard deviation "
+        f"of {rounds.spread:.1f}.",
         "exact",
         key="misleading_rounds",
-        alt="Chances of the numbers of rounds.",
+        alt="Distribution of the number of rounds.",
     )
-    show_distribution(
+    show_formula(
         r"P(A = k) = \alpha^k\,(1-\alpha)^{[k<\gamma]}",
         {
-            "P": "chance",
-            "A": "accepted candidates of a round, which gives A + 1 tokens",
-            "k": "a number of them, from 0 to γ",
+            "P": "probability",
+            "A": "accepted candidates in a round, which gives A + 1 tokens",
+            "k": "from 0 to γ",
             r"\alpha": "acceptance",
-            r"\gamma": "candidates a round",
+            r"\gamma": "candidates per round",
             r"[k<\gamma]": "1 if k is below γ, else 0",
         },
         "Leviathan et al. 2023, section 3.1; the number of rounds follows by dynamic programming. "
@@ -172,16 +172,16 @@ def show_batch() -> None:
         context = whole_slider("Context, tokens", 128, 65536, 1024, key="misleading_context")
         billions = slider(
             "Target, billions", 1.0, 600.0, 8.0, step=0.1, key="misleading_target",
-            hint="Parameters. The cache is scaled with them from that of an 8B model.",
+            hint="Number of parameters. The KV cache is scaled with it from that of an 8B model.",
         )  # fmt: skip
         small = slider("Draft, billions", 0.1, 60.0, 0.5, step=0.1, key="misleading_draft")
         alpha = slider("Acceptance, α", 0.0, 1.0, 0.75, step=0.01, key="misleading_batch_alpha")
-        gamma = whole_slider("Candidates a round, γ", 1, 16, 5, key="misleading_batch_gamma")
+        gamma = whole_slider("Candidates per round, γ", 1, 16, 5, key="misleading_batch_gamma")
     gpu = GPUS[names.index(name)] if name in names else GPUS[-1]
     target, draft = sized(TARGET_8B, 1e9 * billions), sized(DRAFT_HALF_B, 1e9 * small)
     reads = f"A pass of the target reads **{SIZE.shown(target.weight_bytes)}** of weights."
     try:
-        place = Serving(gpu=gpu, target=target, draft=draft, batch=batch, context=context)
+        serving = Serving(gpu=gpu, target=target, draft=draft, batch=batch, context=context)
     except SpecvizError as error:
         st.markdown(reads)
         st.warning(as_text(error))
@@ -189,37 +189,37 @@ def show_batch() -> None:
         if any(largest_batch(gpu, target, draft, each) for each in _CONTEXTS):
             _show_over_batch(gpu, target, draft, alpha, gamma)
     else:
-        st.markdown(f"{reads} {batch_sentence(place, alpha, gamma)}")
+        st.markdown(f"{reads} {batch_sentence(serving, alpha, gamma)}")
         _show_over_batch(gpu, target, draft, alpha, gamma)
         _show_bytes(target, batch)
-    show_distribution(
+    show_formula(
         r"t(n) = \max\!\left(\frac{W + B\,\ell\,\kappa}{\beta},\;\frac{2 N B n}{F}\right)",
         {
             "t": "time of a pass",
-            "n": "tokens of every sequence that it computes",
+            "n": "tokens per sequence that it computes",
             "W": "bytes of weights",
             "B": "sequences",
             r"\ell": "context",
-            r"\kappa": "bytes of cache a token",
+            r"\kappa": "bytes of KV cache per token",
             r"\beta": "bandwidth",
             "N": "parameters",
-            "F": "peak operations a second",
+            "F": "peak operations per second",
         },
         f"A roofline model, not a measurement: a target of {billions:g}B and a draft of {small:g}B "
         f"in bf16, with the peak figures of NVIDIA's data sheet. On the {gpu.name}, reading the "
         f"weights takes as long as computing {gpu.ridge():.0f} tokens.",
     )
-    show_distribution(
+    show_formula(
         r"v = \frac{t(\gamma+1)}{t(1)},\quad S = \frac{\tau}{\gamma c + v}",
         {
             "v": "cost of a verification",
             "t": "time of a pass of the target",
             "c": "cost of a draft step",
-            r"\gamma": "candidates a round",
-            r"\tau": "tokens a round",
+            r"\gamma": "candidates per round",
+            r"\tau": "tokens per round",
             "S": "times as fast as the target alone",
         },
-        "Leviathan et al. 2023, theorem 3.8, with the cost of verification.",
+        "Leviathan et al. 2023, theorem 3.8, extended by the cost of verification.",
     )
 
 
@@ -228,13 +228,13 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
     left, right = st.columns(2)
     with left:
         show_chart(
-            speeds, "The speedup that is left. A line ends where the memory is full.", "exact",
+            speeds, "Remaining speedup. A line ends where the memory is full.", "exact",
             key="misleading_batch_speed", alt="Speedup over batch size at four context lengths.",
         )  # fmt: skip
     with right:
         show_chart(
-            costs, f"The cost of verifying {gamma + 1} tokens, in target steps: at 1 the extra "
-            "tokens are free.", "exact",
+            costs, f"Cost of verifying {gamma + 1} tokens, in target steps. At 1, the extra tokens "
+            "are free.", "exact",
             key="misleading_batch_cost", alt="Cost of a verification over batch size.",
         )  # fmt: skip
 
@@ -242,8 +242,8 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
 def _show_bytes(target: Model, batch: int) -> None:
     show_chart(
         bytes_a_pass(target, _CONTEXTS, batch),
-        "Bytes that a pass of the target reads, whether they fit a GPU or not. Weights are read "
-        "once for the whole batch, caches once for every sequence.",
+        "Bytes that a target pass reads, whether or not they fit a GPU. Weights are read once per "
+        "batch, caches once per sequence.",
         "exact",
         key="misleading_bytes",
         alt="Bytes that a pass of the target reads over batch size, at four contexts.",
@@ -257,19 +257,20 @@ def show_temperature() -> None:
             list(_PAIRS),
             key="misleading_pair",
             bind="query-params",
-            help="Whether the likeliest token is the same for draft and target.",
+            help="With one favourite, draft and target have the same likeliest token; with two, "
+            "they differ.",
         )
         temperature = slider(
             "Temperature", 0.0, 5.0, 1.0, step=0.05, key="misleading_temperature",
-            hint="Of both models. At 0 only the likeliest token is left.",
+            hint="Of both models. At 0, all probability is on the likeliest token.",
         )  # fmt: skip
-    draft, target = (np.log(law) for law in _PAIRS.get(name, _PAIRS[next(iter(_PAIRS))]))
+    draft, target = (np.log(each) for each in _PAIRS.get(name, _PAIRS[next(iter(_PAIRS))]))
     alpha = overlap(draft, target, temperature)
     own, greatest = best_draft_temperature(draft, target, temperature)
     better = (
-        f"With only the draft at {own:.2f} it would be **{PROBABILITY.bare(greatest)}**."
+        f"With the draft at {own:.2f} instead, it would be **{PROBABILITY.bare(greatest)}**."
         if greatest - alpha > _SAME
-        else "No other temperature of the draft would give more."
+        else "No other draft temperature gives more."
     )
     st.markdown(
         f"At temperature {temperature:.2f} for both, α is **{PROBABILITY.bare(alpha)}**. {better}"
@@ -277,13 +278,12 @@ def show_temperature() -> None:
     show_chart(
         alpha_over_temperature(draft, target, temperature),
         "Overlap of the two distributions at one position, with a vocabulary of five tokens. It "
-        "need not fall as temperature rises.",
+        "does not always fall as temperature rises.",
         "exact",
         key="misleading_overlap",
-        alt="Acceptance over temperature, with the same one for both models and with the draft's "
-        "best.",
+        alt="Acceptance over temperature: the same for both models, and the best for the draft.",
     )
-    show_distribution(
+    show_formula(
         r"\alpha(T) = \sum_x \min\!\left(\sigma(z_d/T)_x,\; \sigma(z_t/T)_x\right)",
         {
             r"\alpha": "acceptance at this position",
@@ -292,8 +292,7 @@ def show_temperature() -> None:
             r"z_d,\, z_t": "logits of draft and target",
             r"\sigma": "softmax",
         },
-        "Leviathan et al. 2023, corollary 3.6, at every temperature. As T grows, α tends to 1. As "
-        "T "
+        "Leviathan et al. 2023, corollary 3.6, at each temperature. As T grows, α tends to 1. As T "
         "falls to 0, α tends to 1 if the likeliest tokens agree, else to 0.",
     )  # fmt: skip
 
@@ -313,48 +312,47 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
     st.markdown(
         f"{figures.num_drafted} drafted, {figures.num_tested} tested, {figures.num_accepted} "
         f"accepted. Accepted / drafted is **{PROBABILITY.bare(share)}**; α, accepted / tested, is "
-        f"**{PROBABILITY.bare(observed)}**. {_promises(shown, share, observed)}"
+        f"**{PROBABILITY.bare(observed)}**. {_formula_sentence(shown, share, observed)}"
     )
     show_chart(
         alpha_estimates(_estimates(shown, share, observed)),
-        f"{as_text(names[shown.id])}. The bar is Wilson's interval. It would contain the true α "
-        "in 95 of 100 runs if candidates were independent and all had the same chance, which is "
-        "seldom so.",
+        f"{as_text(names[shown.id])}. The bar is Wilson's 95 % interval. It assumes independent "
+        "candidates with the same acceptance probability, which seldom holds.",
         "measured",
         key="misleading_estimates",
         alt="Estimates of alpha with their intervals.",
     )
     st.caption(
-        f"With {figures.num_tested} tested candidates Hoeffding's bound is "
+        f"With {figures.num_tested} tested candidates, Hoeffding's bound is "
         f"± {PROBABILITY.bare(hoeffding_half_width(figures.num_tested))}. It also assumes "
-        "independence, but not the same chance for all."
+        "independence, but not equal probabilities."
     )
-    show_distribution(
+    show_formula(
         r"\hat\alpha = \frac{\text{accepted}}{\text{tested}},\qquad "
         r"\frac{\text{accepted}}{\text{drafted}} \to \frac{\tau-1}{\gamma}",
         {
-            r"\hat\alpha": "the most likely α",
-            r"\tau": "tokens a round",
-            r"\gamma": "candidates a round",
+            r"\hat\alpha": "the maximum-likelihood estimate of α",
+            r"\tau": "tokens per round",
+            r"\gamma": "candidates per round",
         },
-        "The most likely α of a geometric distribution cut at γ (Leviathan et al. 2023, section "
-        "3.1; derived here). The interval is by Wilson 1927, the bound by Hoeffding 1963. "
-        + _told_of_odds(shown),
+        "Maximum likelihood for a geometric distribution truncated at γ (Leviathan et al. 2023, "
+        "section 3.1; derived here). Interval: Wilson 1927. Bound: Hoeffding 1963. "
+        + _odds_sentence(shown),
     )
 
 
-def _promises(shown: ShownRun, share: float, observed: float) -> str:
-    """What the formula gives with both shares; it needs the same γ in all rounds."""
+def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
+    """Compare the formula's tokens per round for both shares; it needs a fixed γ."""
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
-    found = "" if tau is None else f" The run had {TOKENS.bare(tau)} tokens a round."
+    found = "" if tau is None else f" The run had {TOKENS.bare(tau)} tokens per round."
     if not shown.trace.config.fixed_length:
         return (
-            f"Prompt lookup drafts as many as it finds, up to γ {gamma}, so a formula with a "
-            f"fixed γ does not apply.{found}"
+            f"The number of candidates differs from round to round, up to γ {gamma}, so a formula "
+            f"with a fixed γ does not apply.{found}"
         )
     return (
-        f"If the first is taken for α, the formula promises "
-        f"{TOKENS.bare(expected_tokens(share, gamma))} tokens a round at γ {gamma}; with the "
+        f"With the first as α, the formula predicts "
+        f"{TOKENS.bare(expected_tokens(share, gamma))} tokens per round at γ {gamma}; with the "
         f"second, {TOKENS.bare(expected_tokens(observed, gamma))}.{found} Conversely, accepted / "
         f"drafted of {PROBABILITY.bare(share)} means α = "
         f"{PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and α = "
@@ -363,12 +361,12 @@ def _promises(shown: ShownRun, share: float, observed: float) -> str:
     )
 
 
-def _told_of_odds(shown: ShownRun) -> str:
+def _odds_sentence(shown: ShownRun) -> str:
     if shown.trace.config.exact:
-        return "The mean overlap Σ min(draft, target) is the same α without the luck of the draws."
+        return "The mean overlap Σ min(draft, target) is the same α without sampling noise."
     return (
-        "This run accepts more than the overlap: the mean of its odds, Σ min(draft, target + ε), "
-        "is the same share without the luck of the draws."
+        "This run accepts more than the overlap: the mean of Σ min(draft, target + ε) is the same "
+        "share without sampling noise."
     )
 
 

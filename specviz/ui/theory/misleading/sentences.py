@@ -1,4 +1,4 @@
-"""The sentences of the misleading cases. They compare numbers as these are printed."""
+"""Sentences of the page When the formula misleads. They compare numbers as printed."""
 
 from __future__ import annotations
 
@@ -6,44 +6,49 @@ from collections.abc import Sequence
 
 from specviz.record.numbers import COST, PERCENT, RATIO, STEPS, TOKENS
 from specviz.theory.roofline import Serving
-from specviz.theory.runtime import RoundsLaw
+from specviz.theory.runtime import RoundsDistribution
 from specviz.theory.speed import expected_tokens
 
-_SURE = 1 - 1e-9  # the chance of a number of rounds that counts as certain
+_SURE = 1 - 1e-9  # probability of a number of rounds that counts as certain
 _TAIL = "the slowest in a hundred"
 
 
 def fewer(exact: float, formula: float) -> str:
-    """How many fewer tokens there are than the formula promises."""
+    """Describe how many fewer tokens there are than the formula predicts."""
     share = PERCENT.shown(max(0.0, 1 - exact / formula))
     return "as many" if share == PERCENT.shown(0) else f"{share} fewer"
 
 
 def compared(tokens: float, formula: float) -> str:
-    """Tokens a round, which are never fewer than the formula says, compared with it."""
+    """Compare tokens per round, which are never fewer than the formula predicts, with it."""
     many = "as many as" if TOKENS.bare(tokens) == TOKENS.bare(formula) else "more than"
-    return f"{many} the formula says"
+    return f"{many} the formula predicts"
 
 
-def tail_sentence(law: RoundsLaw, c: float, v: float) -> str:
-    mean = RATIO.bare(law.speedup(law.mean, c, v))
-    tail = RATIO.bare(law.speedup(law.percentile(0.99), c, v))
+def tail_sentence(rounds: RoundsDistribution, c: float, v: float) -> str:
+    mean = RATIO.bare(rounds.speedup(rounds.mean, c, v))
+    tail = RATIO.bare(rounds.speedup(rounds.percentile(0.99), c, v))
     if mean == tail:
-        whom = "every text" if law.chances.max() > _SURE else "nearly every text"
-        return f"At γ {law.gamma} {whom} gets **{mean}**."
+        texts = "every text" if rounds.chances.max() > _SURE else "nearly every text"
+        return f"At γ {rounds.gamma}, {texts} gets **{mean}**."
     return (
-        f"At γ {law.gamma} the mean speedup is **{mean}**, but one text in a hundred gets at most "
-        f"**{tail}**."
+        f"At γ {rounds.gamma} the mean speedup is **{mean}**, but one text in a hundred gets at "
+        f"most **{tail}**."
     )
 
 
-def best_gammas_sentence(laws: Sequence[RoundsLaw], c: float, v: float) -> str:
-    """The best γ for the mean and for the slowest text in 100; ``laws`` hold every γ searched."""
-    mean = _best([(each.gamma, each.speedup(each.mean, c, v)) for each in laws])
-    tail = _best([(each.gamma, each.speedup(each.percentile(0.99), c, v)) for each in laws])
+def best_gammas_sentence(distributions: Sequence[RoundsDistribution], c: float, v: float) -> str:
+    """Return the best γ for the mean and for the slowest text in 100.
+
+    ``distributions`` holds one distribution per γ searched.
+    """
+    mean = _best([(each.gamma, each.speedup(each.mean, c, v)) for each in distributions])
+    tail = _best(
+        [(each.gamma, each.speedup(each.percentile(0.99), c, v)) for each in distributions]
+    )
     if mean is None and tail is None:
         return "No γ pays."
-    end = laws[-1].gamma
+    end = distributions[-1].gamma
     best = f"best γ up to {end}, where this search ends," if end in (mean, tail) else "best γ"
     if mean == tail:
         return f"The {best} is {mean} for both."
@@ -55,20 +60,19 @@ def best_gammas_sentence(laws: Sequence[RoundsLaw], c: float, v: float) -> str:
 
 
 def _best(speeds: Sequence[tuple[int, float]]) -> int | None:
-    """The γ of the greatest speedup; None where the target alone is as fast."""
+    """Return the γ of the greatest speedup, or None where the target alone is as fast."""
     gamma, greatest = max(speeds, key=lambda each: each[1])
     return gamma if greatest > 1.0 else None
 
 
-def batch_sentence(place: Serving, alpha: float, gamma: int) -> str:
-    best, value = place.best_gamma(alpha)
+def batch_sentence(serving: Serving, alpha: float, gamma: int) -> str:
+    best, value = serving.best_gamma(alpha)
     advice = (
         "drafting does not pay" if best == 0 else f"the best γ, {best}, gives {RATIO.bare(value)}"
     )
     return (
-        f"On the {place.gpu.name}, with {place.batch} sequences of {place.context:,} tokens, v is "
-        f"{STEPS.bare(place.verify_cost(gamma))} and c is {COST.bare(place.draft_cost)}. "
-        f"τ is {TOKENS.bare(expected_tokens(alpha, gamma))} at every batch size, but the "
-        f"speedup at γ {gamma} is "
-        f"**{RATIO.bare(place.speedup(alpha, gamma))}**; {advice}."
+        f"On the {serving.gpu.name}, with {serving.batch} sequences of {serving.context:,} tokens, "
+        f"v is {STEPS.bare(serving.verify_cost(gamma))} and c is {COST.bare(serving.draft_cost)}. "
+        f"τ is {TOKENS.bare(expected_tokens(alpha, gamma))} at every batch size, but the speedup "
+        f"at γ {gamma} is **{RATIO.bare(serving.speedup(alpha, gamma))}**; {advice}."
     )

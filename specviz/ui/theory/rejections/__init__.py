@@ -1,1 +1,1 @@
-"""The parts of the page Rejections."""
+"""Sections and charts of the Rejections page."""

@@ -1,4 +1,4 @@
-"""Charts of rejections: simulated means that approach the exact ones, and more drafts."""
+"""Charts of rejections: simulated means beside exact values, and the effect of more drafts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DRAFTS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanCurve:
-    """A simulated mean over the number of texts, and the exact value that it should approach."""
+    """A simulated mean over the number of texts, and its exact value."""
 
     name: str
     exact: float
@@ -28,9 +28,8 @@ class MeanCurve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BesideExpected:
-    """Measured by some runs, and what is to be expected of them, with half the width of its
-    band."""
+class MeasuredAndExpected:
+    """A measured value and its expected value, with half the width of the band around it."""
 
     label: str
     measured: float
@@ -39,12 +38,12 @@ class BesideExpected:
 
 
 def running_means(curves: Sequence[MeanCurve], height: int = 340) -> go.Figure:
-    """Means over the number of texts, with their 95 % bands; exact values dashed.
+    """Draw means over the number of texts with their 95 % bands; exact values are dashed.
 
-    A single curve has the colours of simulated and exact. Several have colours of their own, and
-    the legend names only their means.
+    A single curve has the colours of simulated and exact. Several have one colour each, and the
+    legend names only their means.
     """
-    made = figure(x_title="texts simulated", y_title="rejections a text", height=height)
+    made = figure(x_title="texts simulated", y_title="rejections per text", height=height)
     alone = len(curves) == 1
     for curve, own in zip(curves, cycle(SERIES), strict=False):
         colour = COLOURS.simulated if alone else own
@@ -79,8 +78,8 @@ def drafts_curve(
     floor: float,
     simulated: Mapping[int, Estimate],
 ) -> go.Figure:
-    """Expected rejections over the number of drafts, with their limit and their floor."""
-    made = figure(x_title="drafts a round, M", y_title="rejections a text")
+    """Draw expected rejections over the number of drafts, with their limit and lower bound."""
+    made = figure(x_title="drafts per round, M", y_title="rejections per text")
     made.add_scatter(
         x=list(nums_drafts),
         y=list(counts),
@@ -99,8 +98,8 @@ def drafts_curve(
     return made
 
 
-def beside_expected(points: Sequence[BesideExpected], y_title: str) -> go.Figure:
-    """Measured diamonds before the bands in which they should lie."""
+def measured_and_expected(points: Sequence[MeasuredAndExpected], y_title: str) -> go.Figure:
+    """Draw measured values as diamonds over the bands in which they should lie."""
     made = figure(x_title="", y_title=y_title)
     labels = [each.label for each in points]
     made.add_scatter(
@@ -126,7 +125,7 @@ def beside_expected(points: Sequence[BesideExpected], y_title: str) -> go.Figure
 
 
 def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
-    """How much M drafts lower P(reject) at one place, with two tokens in the vocabulary."""
+    """Draw how much M drafts lower P(reject) at one position, with two tokens in the vocabulary."""
     made = figure(x_title="drafts, M", y_title="fall in P(reject)")
     for (draft, target), colour in zip(coins, cycle(SERIES), strict=False):
         _add_improvement(
@@ -140,7 +139,7 @@ def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
 
 
 def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
-    """The same for a uniform draft over r times as many tokens as the uniform target has."""
+    """Draw the same for a uniform draft over r times as many tokens as the uniform target."""
     made = figure(x_title="drafts, M", y_title="fall in P(reject)")
     for ratio, colour in zip(ratios, cycle(SERIES), strict=False):
         _add_improvement(
@@ -156,7 +155,7 @@ def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
 def rejection_by_step(
     exact: Mapping[str, NDArray[np.float64]], simulated: Mapping[str, NDArray[np.float64]]
 ) -> go.Figure:
-    """The chance of a rejection at every token of a text: lines exact, dots simulated."""
+    """Draw P(reject) at each token of a text: lines are exact, dots simulated."""
     made = figure(x_title="token of the text", y_title="P(reject)")
     for (name, chances), colour in zip(exact.items(), cycle(SERIES), strict=False):
         steps = np.arange(1, len(chances) + 1)
@@ -181,16 +180,16 @@ def rejection_by_step(
     return made
 
 
-def beside_the_bound(bound: float, rules: Mapping[str, Estimate]) -> go.Figure:
-    """Simulated rejections of some rules, and the fewest that theorem 2 allows its rules."""
-    made = figure(x_title="rejections a text", y_title="", height=250)
+def rejections_and_bound(bound: float, rules: Mapping[str, Estimate]) -> go.Figure:
+    """Draw simulated rejections of several rules, and the lower bound of theorem 2."""
+    made = figure(x_title="rejections per text", y_title="", height=250)
     made.add_vrect(
         x0=0,
         x1=bound,
         fillcolor=COLOURS.forbidden,
         line_width=0,
         layer="below",
-        annotation={"text": "only rules that theorem 2 leaves out"},
+        annotation={"text": "only rules that theorem 2 does not cover"},
         annotation_position="top left",
     )
     made.add_vline(
@@ -232,9 +231,9 @@ def _add_band(made: go.Figure, curve: MeanCurve, colour: str) -> None:
     )
 
 
-def _add_estimates(made: go.Figure, places: list[int], estimates: list[Estimate]) -> None:
+def _add_estimates(made: go.Figure, nums_drafts: list[int], estimates: list[Estimate]) -> None:
     made.add_scatter(
-        x=places,
+        x=nums_drafts,
         y=[each.mean for each in estimates],
         error_y={"type": "data", "array": [1.96 * each.standard_error for each in estimates]},
         name="simulated, 95 %",
@@ -278,7 +277,7 @@ def _first(curves: Sequence[MeanCurve]) -> int:
 
 
 def _last(curves: Sequence[MeanCurve]) -> int:
-    """At least 30,000 texts, so that the axis does not move during the first batches."""
+    """Return the last count, at least 30,000, so that the axis is stable in the first batches."""
     counts = [each.estimates[-1].count for each in curves if each.estimates]
     return max([30_000, *counts])
 

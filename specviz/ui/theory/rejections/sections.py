@@ -1,4 +1,4 @@
-"""The parts of the Rejections page: controls, sentences, charts and formulas."""
+"""Sections of the Rejections page: controls, sentences, charts and formulas."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from specviz.theory.simulation import Estimate, Simulator, lossless_rule, over_a
 from specviz.ui.theory.growing_simulations import (
     SimulationGroup,
     TextSimulator,
-    progress_in_words,
+    progress_sentence,
     session_group,
     simulate_and_draw,
 )
 from specviz.ui.theory.rejections.charts import (
     MeanCurve,
-    beside_the_bound,
     coin_improvements,
     drafts_curve,
     rejection_by_step,
+    rejections_and_bound,
     running_means,
     uniform_improvements,
 )
-from specviz.ui.widgets.page_parts import show_chart, show_distribution, slider, whole_slider
+from specviz.ui.widgets.page_parts import show_chart, show_formula, slider, whole_slider
 
 _TOKENS = 7  # as in the paper's figure 2
 _DRAFTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _CHOICES = (2, 4, 5, 8, 16, 32)
-_TEXT = 3  # tokens at the start of a text whose distribution is worked out
-_BATCH = 4  # drafts, and below it epsilon, of the rules beside the bound
-_EPSILON = 0.05
+_TEXT = 3  # tokens at the start of a text whose joint distribution is computed
+_BATCH = 4  # drafts of a rule compared with the bound
+_EPSILON = 0.05  # of a rule compared with the bound
 _COINS = ((0.6, 0.5), (0.8, 0.5), (0.95, 0.5), (0.2, 0.8))  # draft, target
 _RATIOS = (2.0, 8.0, 32.0)
 _ONE, _BLOCK = "one draft", "block verification"
@@ -55,15 +55,15 @@ _FIGURE_3 = "Yin et al. 2024, section 3.2 and figure 3."
 _LETTERS = {
     "p": "the draft's distribution",
     "q": "the target's",
-    "n": "the place of a token in the text, from 1 to T",
+    "n": "position in the text, from 1 to T",
     r"\mathbb{E}": "mean",
-    r"\mathrm{TV}": "half the sum of the differences",
+    r"\mathrm{TV}": "half the sum of absolute differences",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The values of the sliders."""
+    """Values of the sliders."""
 
     seed: int
     horizon: int
@@ -83,13 +83,14 @@ def choose_setting() -> Setting:
     with st.container(horizontal=True, vertical_alignment="bottom", key="rejections_controls"):
         seed = whole_slider(
             "Seed of the chains", 0, 100, 10, key="rejections_seed",
-            hint="Draft and target are random Markov chains over 7 tokens, drawn anew for every "
-                "place in the text. The seed decides which.",
+            hint="Seeds the random Markov chains over 7 tokens that serve as draft and target. "
+                "Their transition matrices differ from position to position.",
         )  # fmt: skip
         horizon = whole_slider("Tokens in a text, T", 1, 100, 50, key="rejections_horizon")
         stickiness = slider(
             "Stickiness", 0.0, 1.0, 0.0, step=0.05, key="rejections_stickiness",
-            hint="Easy text tends to stay easy, and hard text hard, so acceptance clusters.",
+            hint="With more stickiness, easy text stays easy and hard text stays hard, so "
+                "acceptance clusters.",
         )  # fmt: skip
         paused = st.toggle("Pause the simulation", key="rejections_pause", bind="query-params")
     return Setting(seed=seed, horizon=horizon, stickiness=stickiness, paused=paused)
@@ -99,17 +100,17 @@ def rejections_sentence(chosen: Setting) -> str:
     exact, horizon = total_rejections(chosen.chains), chosen.horizon
     sticky = f", stickiness {chosen.stickiness:.2f}" if chosen.stickiness else ""
     given = f"(seed {chosen.seed}{sticky})"
-    told = (
-        f"A text of one token {given} has a rejection with chance **{exact:.3f}**."
+    text = (
+        f"A text of one token {given} has a rejection with probability **{exact:.3f}**."
         if horizon == 1
-        else f"Of {horizon} tokens {given}, **{exact:.3f}** end in a rejection on average: "
-        f"{PERCENT.shown(exact / horizon)} of them."
+        else f"Of {horizon} tokens {given}, **{exact:.3f}** are rejected on average: "
+        f"{PERCENT.shown(exact / horizon)}."
     )
     if exact < 1e-9:
-        return f"{told} The two chains agree."
+        return f"{text} The two chains are identical."
     return (
-        f"{told} If drafting cost nothing, that would be {times(horizon / exact)} as fast as "
-        "the target alone."
+        f"{text} With free drafting, that would be {times(horizon / exact)} as fast as the target "
+        "alone."
     )
 
 
@@ -120,45 +121,45 @@ def show_one_draft(chosen: Setting) -> None:
     )
     by_step = rejections_by_step(chains)
     simulate_and_draw(group, chosen.paused, lambda: _draw_one(group, by_step, chosen.paused))
-    st.caption(_papers_instance())
-    show_distribution(
+    st.caption(_paper_figure_sentence())
+    show_formula(
         r"\mathbb{E}[N_1] = \sum_{n=1}^{T}\mathbb{E}_{x_{<n} \sim q}\,"
         r"\mathrm{TV}(p_n, q_n)",
         _LETTERS
         | {
             "N_1": "rejections in a text, with one draft",
             "T": "tokens in a text",
-            "x_{<n}": "the tokens before place n, as the target writes them",
+            "x_{<n}": "the tokens before position n, drawn from the target",
         },
-        "Yin et al. 2024, theorem 1. With the same distance at every place it is Leviathan et al. "
-        "2023, where p and q are reversed.",
+        "Yin et al. 2024, theorem 1. With the same distance at every position, this is the result "
+        "of Leviathan et al. 2023, where p and q are swapped.",
     )
 
 
 def _draw_one(group: SimulationGroup, by_step: Floats, paused: bool) -> None:
     exact, simulation = float(by_step.sum()), group.simulations[_ONE]
-    told = f"One draft, judged token by token: exactly **{exact:.3f}** rejections a text"
+    text = f"One draft, judged token by token: exactly **{exact:.3f}** rejections per text"
     if simulation.estimates:
         found = simulation.estimates[-1]
-        st.markdown(f"{told}; simulated **{_plus_minus(found)}** in {found.count:,} texts.")
+        st.markdown(f"{text}; simulated **{_plus_minus(found)}** in {found.count:,} texts.")
     else:
-        st.markdown(f"{told}; nothing is simulated yet.")
+        st.markdown(f"{text}; nothing simulated yet.")
     left, right = st.columns(2, gap="medium")
     with left:
         made = running_means([MeanCurve(name=_ONE, exact=exact, estimates=simulation.estimates)])
-        note = progress_in_words(group, paused)
+        note = progress_sentence(group, paused)
         show_chart(made, note, "exact", "simulated", key="rejections_mean")
     with right:
         steps = {_ONE: simulation.result.rejection_chances} if simulation.result else {}
         made = rejection_by_step({_ONE: by_step}, steps)
-        note = "The chance differs from token to token, and the theorem allows that."
+        note = "The probability differs from token to token, which the theorem allows."
         show_chart(made, note, "exact", "simulated", key="rejections_steps")
 
 
 def show_several_drafts(chosen: Setting) -> None:
     chains = chosen.chains
     picked = st.pills(
-        "Drafts a round, M", _CHOICES, selection_mode="multi", default=[4, 5],
+        "Drafts per round, M", _CHOICES, selection_mode="multi", default=[4, 5],
         key="rejections_drafts", bind="query-params",
     )  # fmt: skip
     nums: list[int] = sorted(picked)
@@ -173,24 +174,25 @@ def show_several_drafts(chosen: Setting) -> None:
     simulate_and_draw(
         group, chosen.paused, lambda: _draw_several(group, exact, curve, chosen.paused)
     )
-    show_distribution(
+    show_formula(
         r"\mathbb{E}[N_1 - N_M] = \sum_{n}\bar{\mathbb{E}}_{f}\Big[d_n^{1} -"
         r" \prod_{m=1}^{M} d_n^{m}\Big]",
         _LETTERS
         | {
             "N_1,\\, N_M": "rejections in a text, with one draft and with M",
-            "d_n^m": "distance (TV) of p at place n from what m − 1 failed drafts leave of q",
-            "M": "drafts a round",
-            r"\bar{\mathbb{E}}_f": "mean over the texts before place n, of which only those that "
+            "d_n^m": "distance (TV) at position n between p and the residual of q after m − 1 "
+            "rejected drafts",
+            "M": "drafts per round",
+            r"\bar{\mathbb{E}}_f": "mean over the texts before position n, where only those that "
             "end with a rejection count",
         },
-        "Yin et al. 2024, theorem 3 and, for M → ∞, proposition 1. The paper does not say where "
+        "Yin et al. 2024, theorem 3 and, for M → ∞, proposition 1. The paper does not define where "
         "the recursion for f starts; here it starts at 1.",
     )
-    show_distribution(
+    show_formula(
         r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
         {"N_1,\\, N_M": "rejections with one draft and with M", r"\mathbb{E}": "mean"},
-        "A floor, derived here: only the token after a rejection has M tries.",
+        "A lower bound, derived here: only the first token after a rejection has M candidates.",
     )
 
 
@@ -200,12 +202,12 @@ def _draw_several(
     left, right = st.columns(2, gap="medium")
     with left:
         if exact:
-            courses = [
+            curves = [
                 MeanCurve(name=name, exact=value, estimates=group.simulations[name].estimates)
                 for name, value in ((f"M {num}", value) for num, value in exact.items())
             ]
-            note = f"{progress_in_words(group, paused)} Dashed: exact."
-            show_chart(running_means(courses), note, "exact", "simulated", key="rejections_batch")
+            note = f"{progress_sentence(group, paused)} Dashed: exact."
+            show_chart(running_means(curves), note, "exact", "simulated", key="rejections_batch")
         else:
             st.info("Choose at least one number of drafts to simulate.")
     with right:
@@ -229,17 +231,16 @@ def show_one_place() -> None:
     coins, uniform = bernoulli_improvement(draft, target, 4), uniform_improvement(ratio, 4)
     as_many = "as many tokens as" if ratio == 1 else f"{ratio:g} times as many tokens as"
     st.markdown(
-        f"Four drafts instead of one lower the chance of a rejection by **{coins:.3f}** "
-        f"(from {abs(draft - target):.3f}) where both models are coins, and by **{uniform:.3f}** "
-        f"(from {1 - 1 / ratio:.3f}) where both are uniform and the draft has {as_many} the "
-        "target."
+        f"Four drafts instead of one lower the probability of a rejection by **{coins:.3f}** "
+        f"(from {abs(draft - target):.3f}) if both models are coins, and by **{uniform:.3f}** "
+        f"(from {1 - 1 / ratio:.3f}) if both are uniform and the draft has {as_many} the target."
     )
     left, right = st.columns(2, gap="medium")
     with left:
         made = coin_improvements(list(dict.fromkeys([(draft, target), *_COINS])))
         show_chart(
             made,
-            "Draft and target are coins: two tokens. The first curve has your sliders' values.",
+            "Draft and target are coins (two tokens). The first curve uses the sliders' values.",
             "exact",
             key="rejections_coins",
         )
@@ -247,26 +248,26 @@ def show_one_place() -> None:
         made = uniform_improvements(list(dict.fromkeys([ratio, *_RATIOS])))
         show_chart(
             made,
-            "Draft and target are uniform. The first curve has your slider's value.",
+            "Draft and target are uniform. The first curve uses the slider's value.",
             "exact",
             key="rejections_uniform",
         )
-    show_distribution(
+    show_formula(
         r"\Delta_{\text{coins}} = |u - v|\,\big(1 - u^{M-1}\big)",
         {
-            r"\Delta": "how much the chance of a rejection falls",
+            r"\Delta": "decrease of P(reject)",
             "M": "drafts",
-            "u, v": "the chance of one side, of the draft's coin and of the target's, for u ≥ v "
-            "(otherwise put 1 − u for u: derived here)",
+            "u, v": "probability of one side of the draft's and of the target's coin, for u ≥ v "
+            "(otherwise substitute 1 − u for u: derived here)",
         },
         _FIGURE_3,
     )
-    show_distribution(
+    show_formula(
         r"\Delta_{\text{uniform}} = \big(1 - \tfrac1r\big) - \big(1 - \tfrac1r\big)^{M}",
         {
-            r"\Delta": "how much the chance of a rejection falls",
+            r"\Delta": "decrease of P(reject)",
             "M": "drafts",
-            "r": "the draft's number of tokens over the target's",
+            "r": "the draft's number of tokens / the target's",
         },
         _FIGURE_3,
     )
@@ -278,14 +279,13 @@ def show_bound(chosen: Setting) -> None:
     simulate_and_draw(group, chosen.paused, lambda: _draw_bound(group, bound, chosen.paused))
     pair = SWAPPED.draft, SWAPPED.target
     st.markdown(
-        "Left of the line are only rules that theorem 2 leaves out: those with **several drafts**, "
-        "those that **look at later tokens**, and those whose text **differs from the target's**. "
-        "An exact example with draft (⅔, ⅓), target (⅓, ⅔) and γ = 2: judged token by token, "
-        f"{token_accepted(*pair, 2):.4f} candidates are accepted; judged as a block, "
-        f"{expected_accepted(*pair, 2):.4f}. The page *Bias or speed* has more under "
-        "*Whole blocks*."
+        "Left of the line are only rules that theorem 2 does not cover: rules with **several "
+        "drafts**, rules that **look at later tokens**, and **biased** rules. An exact example "
+        "with draft (⅔, ⅓), target (⅓, ⅔) and γ = 2: token by token accepts "
+        f"{token_accepted(*pair, 2):.4f} candidates on average, block verification "
+        f"{expected_accepted(*pair, 2):.4f}. See *Whole blocks* on the page *Bias or speed*."
     )
-    show_distribution(
+    show_formula(
         r"\inf_{A \in \mathcal{F}} \mathbb{E}[N^{A}] \ge"
         r"\sum_{n}\mathbb{E}_{q}\,\mathrm{TV}(p_n, q_n)",
         _LETTERS
@@ -294,8 +294,8 @@ def show_bound(chosen: Setting) -> None:
             "A": "one of them",
             "N^A": "its rejections in a text",
         },
-        r"Yin et al. 2024, theorem 2. By corollary 1 each of these rules accepts a token with at "
-        r"most $\min(1, q/p)$. Block verification: Sun et al. 2024.",
+        r"Yin et al. 2024, theorem 2. By corollary 1, each of these rules accepts a token with "
+        r"probability at most $\min(1, q/p)$. Block verification: Sun et al. 2024.",
     )
 
 
@@ -305,11 +305,11 @@ def _draw_bound(group: SimulationGroup, bound: float, paused: bool) -> None:
     rejects = f": it rejects {_plus_minus(block)} times (simulated)" if block else ""
     st.markdown(
         "A lossless rule that judges one draft token by token rejects at least "
-        f"**{bound:.3f}** times a text. Block verification looks ahead, so the bound does not hold "
-        f"for it{rejects}. It is lossless all the same."
+        f"**{bound:.3f}** times a text. Block verification looks ahead, so the bound does not "
+        f"apply to it{rejects}. It is lossless, too."
     )
-    made = beside_the_bound(bound, found)
-    show_chart(made, progress_in_words(group, paused), "exact", "simulated", key="rejections_bound")
+    made = rejections_and_bound(bound, found)
+    show_chart(made, progress_sentence(group, paused), "exact", "simulated", key="rejections_bound")
 
 
 def _rules(chains: Chains) -> dict[str, TextSimulator]:
@@ -332,7 +332,7 @@ def _drafts_sentence(exact: Mapping[int, float], curve: Floats) -> str:
 
 
 def _bias_sentence(chains: Chains, nums: Sequence[int]) -> str:
-    """How far the distribution of the first tokens is from the target's: not at all."""
+    """State the distance between the distribution of the first tokens and the target's."""
     length = min(_TEXT, chains.horizon)
     worst = max(batch_bias(chains, num, length=length) for num in nums or _CHOICES[:1])
     first = "first token" if length == 1 else f"first {length} tokens"
@@ -347,10 +347,10 @@ def _plus_minus(found: Estimate) -> str:
     return f"{found.mean:.3f} ± {half:.3f}" if math.isfinite(half) else f"{found.mean:.3f}"
 
 
-def _papers_instance() -> str:
+def _paper_figure_sentence() -> str:
     ours = total_rejections(random_chains(10, _TOKENS, 50))
     return (
-        "Figure 2 of Yin et al. 2024 has 16.41 for 7 tokens, T = 50 and seed 10, but the paper "
-        "does not say how its chains were drawn. Here rows are uniform numbers, normalised, and "
-        f"seed 10 gives {ours:.3f}: a similar pair of chains, not necessarily the same one."
+        "Figure 2 of Yin et al. 2024 reports 16.41 for 7 tokens, T = 50 and seed 10, but the paper "
+        "does not specify how its chains were drawn. Here, rows are normalised uniform numbers, "
+        f"and seed 10 gives {ours:.3f}: a similar pair of chains, not necessarily the same."
     )

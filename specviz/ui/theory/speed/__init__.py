@@ -1,1 +1,1 @@
-"""The parts of the page Speed."""
+"""Sections and charts of the Speed page."""

@@ -1,4 +1,4 @@
-"""Charts of the speedup: over gamma, over alpha and c, and against what papers measured.
+"""Charts of the speedup: over gamma, over alpha and c, and compared with papers' measurements.
 
 All curves are exact; points are measured, in this session's runs or by papers.
 """
@@ -37,25 +37,25 @@ _SHADES = ((0.0, "rgba(47, 127, 194, 0)"), (1.0, "rgba(47, 127, 194, 0.95)"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedupPoint:
-    """A measured speedup at its alpha and c; ``run_id`` says what a click on it opens."""
+    """A measured speedup at its alpha and c; a click on it opens ``run_id``."""
 
     label: str
     alpha: float
     c: float
     speedup: float
     run_id: str
-    expected: float | None = None  # by the formula, as the source worked it out
+    expected: float | None = None  # by the formula, as computed in the source
 
 
 def speedup_over_gamma(
     alpha: float, draft_cost: float, verify_cost: float, gamma: int, max_gamma: int = 24
 ) -> go.Figure:
-    """The ideal curve (v = 1), and the one with the cost of verification, its best gamma marked.
+    """Draw the ideal speedup (v = 1) and the one with the cost of verification over gamma.
 
-    That is the best in the drawn range; where longer drafts are always faster, none is marked.
+    The best gamma of the drawn range is marked; where longer drafts are always faster, none is.
     """
     gammas = list(range(max_gamma + 1))
-    made = figure(x_title="candidates a round, γ", y_title=TIMES_THE_TARGET)
+    made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
     curves = (
         (f"verification at v {STEPS.bare(verify_cost)}", verify_cost, COLOURS.exact, "solid"),
         ("ideal, v 1", 1.0, COLOURS.muted, "dash"),
@@ -87,9 +87,9 @@ def speedup_map(
     runs: Sequence[SpeedupPoint] = (),
     max_gamma: int = 40,
 ) -> go.Figure:
-    """The greatest speedup over c and alpha, the boundaries of the best gamma, and measured points.
+    """Draw the greatest speedup over c and alpha, boundaries of the best gamma, measured points.
 
-    ``here`` is an alpha and a c to mark. Cells where the target alone is fastest stay empty.
+    ``here`` is the alpha and c to mark. Cells where the target alone is fastest stay empty.
     """
     gammas, values = best_gammas(_MAP_ALPHAS[:, None], MAP_COSTS[None], verify_cost, max_gamma)
     made = figure(x_title="cost of a draft step, c", y_title="acceptance, α", height=460)
@@ -116,13 +116,13 @@ def speedup_map(
 
 
 def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figure:
-    """Tokens a round, and the ceiling 1 / (1 - alpha) that no gamma passes."""
+    """Draw tokens per round over gamma, with the limit 1 / (1 - alpha)."""
     gammas = list(range(max_gamma + 1))
-    made = figure(x_title="candidates a round, γ", y_title="tokens a round, τ", height=300)
+    made = figure(x_title="candidates per round, γ", y_title="tokens per round, τ", height=300)
     made.add_bar(
         x=gammas,
         y=[expected_tokens(alpha, each) for each in gammas],
-        name="tokens a round",
+        name="tokens per round",
         marker={"color": [COLOURS.exact if each == gamma else COLOURS.muted for each in gammas]},
         hovertemplate=f"γ %{{x}}: {TOKENS.hover()} tokens<extra></extra>",
     )
@@ -139,7 +139,7 @@ def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figur
 
 
 def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
-    """Measured speedups of a source over those that it expected; above the line they are better."""
+    """Draw a source's measured speedups over its expected ones; above the line is faster."""
     known = [each for each in points if each.expected is not None]
     made = figure(x_title="expected by the formula", y_title="measured", height=320)
     top = max([1.0, *(max(each.expected or 0.0, each.speedup) for each in known)]) + 0.3
@@ -159,7 +159,7 @@ def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
 
 
 def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
-    """Reported speedups: a group of bars for every task, a colour for every drafter."""
+    """Draw reported speedups: a group of bars per task, a colour per drafter."""
     made = figure(x_title="task", y_title=TIMES_THE_TARGET, height=300)
     drafters = list(dict.fromkeys(each.drafter for each in rows))
     for drafter, colour in zip(drafters, SERIES, strict=False):
@@ -176,14 +176,21 @@ def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
 
 
 def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
-    """What counts and rules reach of the oracle, over what they draft for a token."""
-    made = figure(x_title="candidates drafted for a token", y_title="share of the oracle")
-    ways = (
+    """Draw the share of the oracle's rate over the candidates drafted per token, by criterion."""
+    made = figure(x_title="candidates drafted per token", y_title="share of the oracle's rate")
+    series = (
         ("fixed counts", found.counts, "lines+markers", COLOURS.exact, "circle", "γ "),
         ("until unsure, by θ", found.unsure, "lines+markers", COLOURS.draft, "diamond", ""),
-        ("of their own accord", found.own, "markers+text", COLOURS.measured, "square", ""),
+        (
+            "runs with a stopping criterion",
+            found.own,
+            "markers+text",
+            COLOURS.measured,
+            "square",
+            "",
+        ),
     )
-    for name, points, mode, colour, symbol, before in ways:
+    for name, points, mode, colour, symbol, before in series:
         own = "text" in mode
         made.add_scatter(
             x=[each.drafted / each.tokens for each in points],
@@ -207,12 +214,12 @@ def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
 
 
 def _on_axis(cost: float) -> float:
-    """The cost moved into the range of the map's logarithmic axis."""
+    """Clip the cost to the range of the map's logarithmic axis."""
     return float(np.clip(cost, MAP_COSTS[0], MAP_COSTS[-1]))
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """The least alpha at which the best gamma reaches a level, over c; and the line alpha = c."""
+    """Draw the least alpha at which the best gamma reaches each level, and the line alpha = c."""
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
         reached = gammas >= level  # [num_alphas, num_costs]
@@ -241,7 +248,7 @@ def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
 
 
 def _label(text: str, alpha: float) -> dict[str, object]:
-    """Dark on white, since the map under it may be dark or light."""
+    """Return a label, dark on white, since the map under it may be dark or light."""
     return {
         "x": float(np.log10(MAP_COSTS[_LABELLED])),
         "y": alpha,

@@ -1,4 +1,4 @@
-"""The parts of the Speed page: controls, sentences, charts and formulas."""
+"""Sections of the Speed page: controls, sentences, charts and formulas."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from specviz.ui.theory.speed.speedup_points import (
     run_points,
     show_point,
 )
-from specviz.ui.widgets.page_parts import show_chart, show_distribution, slider, whole_slider
+from specviz.ui.widgets.page_parts import show_chart, show_formula, slider, whole_slider
 
-_AXIS = 24  # the charts end here, or beyond, at a γ that they mark
+_AXIS = 24  # the charts end here, or further out at a marked γ
 _MAP, _POINT = "speed_map", "speed_point"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The values of the sliders."""
+    """Values of the sliders."""
 
     alpha: float
     c: float
@@ -64,31 +64,31 @@ def choose_setting() -> Setting:
     with st.container(horizontal=True, key="speed_controls"):
         alpha = slider(
             "Acceptance, α", 0.0, 1.0, 0.7, step=0.01, key="speed_alpha", form="%.3f",
-            hint="The chance that a tested candidate is accepted.",
+            hint="Probability that a tested candidate is accepted.",
         )  # fmt: skip
         c = slider(
             "Draft cost, c", 0.0, 1.0, 0.05, step=0.001, key="speed_c", form="%.3f",
-            hint="Time of one draft step / time of one step of the target.",
+            hint="Time of a draft step / time of a target step.",
         )  # fmt: skip
         v = slider(
             "Verification cost, v", 1.0, 4.0, 1.1, step=0.05, key="speed_v",
-            hint="Time of one pass over γ + 1 tokens / time of one step of the target. Textbooks "
-            "set it to 1.",
+            hint="Time of a target pass over γ + 1 tokens / time of a target step. Textbooks set "
+            "it to 1.",
         )  # fmt: skip
         gamma = whole_slider(
-            "Candidates a round, γ",
+            "Candidates per round, γ",
             0,
             MAX_GAMMA,
             5,
             key="speed_gamma",
-            hint="How many tokens are drafted a round.",
+            hint="Number of tokens drafted per round.",
         )
     return Setting(alpha=alpha, c=c, v=v, gamma=gamma)
 
 
 def speed_sentence(chosen: Setting) -> str:
     if no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
-        return _endless_sentence(chosen)
+        return _no_best_gamma_sentence(chosen)
     best, value = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
     given = f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)}"
     if best == 0:
@@ -100,33 +100,33 @@ def speed_sentence(chosen: Setting) -> str:
         )
         return f"{given} **no γ pays**: the target alone is fastest. Drafting {pays}."
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
-    told = f"{given} the best γ is **{best}: {times(value)}** as fast as the target alone."
+    text = f"{given} the best γ is **{best}: {times(value)}** as fast as the target alone."
     if speedup(chosen.alpha, MAX_GAMMA + 1, chosen.c, chosen.v) > value:
-        told = f"{told} That is the best up to {MAX_GAMMA}, where the search ends."
+        text = f"{text} That is the best up to {MAX_GAMMA}, where the search ends."
     if chosen.gamma == best or RATIO.bare(here) == RATIO.bare(value):
         return (
-            told
+            text
             if chosen.gamma == best
-            else f"{told} Your γ, {chosen.gamma}, gives the same speedup to two digits."
+            else f"{text} Your γ, {chosen.gamma}, gives the same speedup to two digits."
         )
-    return f"{told} Your γ, {chosen.gamma}, gives {RATIO.bare(here)}{_beside_one(here)}."
+    return f"{text} Your γ, {chosen.gamma}, gives {RATIO.bare(here)}{_compared_with_one(here)}."
 
 
 def _pays_above(chosen: Setting) -> float | None:
-    """The least α above which some γ pays; None where there is no such α."""
+    """Return the least α above which some γ pays, or None if there is no such α."""
     needed = break_even_alpha(chosen.c, chosen.v, max_gamma=MAX_GAMMA)
     return None if needed is None or needed >= 1.0 else needed
 
 
-def _beside_one(speed: float) -> str:
-    """The end of the sentence where the speed, as printed, is not above 1."""
+def _compared_with_one(speed: float) -> str:
+    """Return the end of the sentence if the speed, as printed, is not above 1."""
     if RATIO.bare(speed) == RATIO.bare(1):
         return ", as fast as the target alone"
     return ", slower than the target alone" if speed < 1.0 else ""
 
 
-def _endless_sentence(chosen: Setting) -> str:
-    """Where every longer draft is faster still: the limit, which is that of the oracle."""
+def _no_best_gamma_sentence(chosen: Setting) -> str:
+    """Describe the limit where every longer draft is faster; it equals the oracle's speedup."""
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
@@ -142,7 +142,7 @@ def _times(value: float) -> str:
 
 
 def _axis_end(chosen: Setting) -> int:
-    """Far enough for the chosen γ and for the best one, if there is one."""
+    """Return an axis end that shows the chosen γ and the best one, if there is one."""
     best = 0
     if not no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
         best, _ = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
@@ -152,43 +152,43 @@ def _axis_end(chosen: Setting) -> int:
 def show_over_gamma(chosen: Setting) -> None:
     show_chart(
         speedup_over_gamma(chosen.alpha, chosen.c, chosen.v, chosen.gamma, _axis_end(chosen)),
-        "Every candidate is accepted with chance α, independently of the others.",
+        "Assumes that each candidate is accepted with probability α, independently of the others.",
         "exact",
         key="speed_over_gamma",
-        alt="Speedup over the number of candidates a round, ideal and with the cost of "
+        alt="Speedup over the number of candidates per round, ideal and with the cost of "
         "verification.",
     )
     _show_key_figures(chosen)
-    show_distribution(
+    show_formula(
         r"S = \frac{1-\alpha^{\gamma+1}}{(1-\alpha)(\gamma c + v)}",
         {
             "S": "times as fast as the target alone",
             r"\alpha": "acceptance",
-            r"\gamma": "candidates a round",
+            r"\gamma": "candidates per round",
             "c": "cost of a draft step",
             "v": "cost of a verification, both in target steps",
         },
         "Leviathan et al. 2023, theorem 3.8, where v is 1.",
     )
-    show_distribution(
+    show_formula(
         r"S_{\text{oracle}} = \frac{1}{(1-\alpha)\,v + \alpha c}",
         {
-            r"S_{\text{oracle}}": "times as fast, if every round drafted just as many candidates "
-            "as will be accepted",
+            r"S_{\text{oracle}}": "times as fast, if each round drafted exactly the candidates "
+            "that will be accepted",
             r"\alpha": "acceptance",
             "c": "cost of a draft step",
             "v": "cost of a verification",
         },
         "The number of tokens is from Leviathan et al. 2023, section 3.5; their time is derived "
-        "here. S approaches it as γ grows, if drafting costs nothing or nothing is rejected.",
+        "here. S approaches it as γ grows if drafting is free or nothing is rejected.",
     )
-    show_distribution(
+    show_formula(
         r"\frac{\text{operations}}{\text{token}} = "
         r"\frac{(1-\alpha)(\gamma \hat c + \gamma + 1)}{1-\alpha^{\gamma+1}}",
         {
             r"\hat c": "operations of a draft step / those of a target step, here set to c",
             r"\alpha": "acceptance",
-            r"\gamma": "candidates a round",
+            r"\gamma": "candidates per round",
         },
         "Leviathan et al. 2023, theorem 3.11. The unit is the operations of the target alone.",
     )
@@ -203,25 +203,25 @@ def _show_key_figures(chosen: Setting) -> None:
     )
     with st.container(horizontal=True):
         st.metric(
-            "Tokens a round, τ", f"{TOKENS.bare(expected_tokens(alpha, gamma))}", border=True,
-            help="The accepted candidates and the one token that the target adds.",
+            "Tokens per round, τ", f"{TOKENS.bare(expected_tokens(alpha, gamma))}", border=True,
+            help="Accepted candidates plus the recovered or bonus token.",
         )  # fmt: skip
         st.metric(
             "Breaks even at α", "never" if needed is None else PROBABILITY.bare(needed),
             border=True,
-            help="Above this α some γ is faster than the target alone. With v = 1 it is c."
+            help="Above this α, some γ is faster than the target alone. With v = 1, it equals c."
             f"{for_gamma}",
         )  # fmt: skip
         st.metric(
             "With an oracle", _times(oracle_speedup(alpha, c, v)), border=True,
-            help="The speedup if every round drafted exactly as many candidates as will be "
-            "accepted. No γ is faster; the formula is below.",
+            help="Speedup if each round drafted exactly the candidates that will be accepted. No γ "
+            "is faster; the formula is below.",
         )  # fmt: skip
         st.metric(
             "Arithmetic", RATIO.shown(operations_factor(alpha, gamma, c)), border=True,
-            help="Operations a token, compared with the target alone: speed is paid for with more "
-            "arithmetic. A draft step is assumed to take c of the operations of a target step; the "
-            "formula is below.",
+            help="Operations per token, relative to the target alone: the speedup costs additional "
+            "arithmetic. Assumes that a draft step takes c times the operations of a target step; "
+            "the formula is below.",
         )  # fmt: skip
 
 
@@ -229,10 +229,10 @@ def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
     papers, own = [*leviathan_points(), *chinchilla_points()], run_points(runs)
     show_chart(
         speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own, MAX_GAMMA),
-        f"The greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Each point "
-        "is a measured speedup at its own α and c; one outside the chart stands at its edge. For "
-        "Chinchilla no α is reported, so it is worked out from the speedup. Click a point to see "
-        "its figures.",
+        f"Greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Each point is "
+        "a measured speedup at its own α and c; points out of range are drawn at the edge. For "
+        "Chinchilla no α is reported, so it is computed from the speedup. Click a point to see its "
+        "figures.",
         "exact",
         "measured",
         "reported",
@@ -258,7 +258,7 @@ def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
 
 
 def _open_clicked() -> None:
-    """The first clicked point that can be opened becomes the chosen one."""
+    """Choose the first clicked point that can be opened."""
     for each in st.session_state[_MAP]["selection"]["points"]:
         data = each.get("customdata") or []
         if len(data) and isinstance(data[0], str):
@@ -270,27 +270,28 @@ def show_recursion(chosen: Setting) -> None:
     alpha, gamma = chosen.alpha, chosen.gamma
     show_chart(
         tokens_over_gamma(alpha, gamma, max(_AXIS, gamma)),
-        f"At γ {gamma} a round yields {TOKENS.bare(expected_tokens(alpha, gamma))} tokens.",
+        f"At γ {gamma}, a round yields {TOKENS.bare(expected_tokens(alpha, gamma))} tokens on "
+        "average.",
         "exact",
         key="speed_tokens",
-        alt="Tokens a round over the number of candidates.",
+        alt="Tokens per round over the number of candidates.",
     )
-    show_distribution(
+    show_formula(
         r"E_k = \alpha\,(1 + E_{k+1}),\quad E_\gamma = 0",
         {
-            "E_k": "expected number of further candidates accepted, once k were accepted",
+            "E_k": "expected number of further accepted candidates after k were accepted",
             r"\alpha": "acceptance",
-            r"\gamma": "candidates a round",
+            r"\gamma": "candidates per round",
         },
-        "v2rockets/sd_optimization, where P stands for α and N for γ.",
+        "v2rockets/sd_optimization, which writes P for α and N for γ.",
     )
-    show_distribution(
+    show_formula(
         r"E_0 = \frac{\alpha\,(1-\alpha^{\gamma})}{1-\alpha},\quad \tau = E_0 + 1",
         {
-            "E_0": "candidates accepted a round",
+            "E_0": "candidates accepted per round",
             r"\alpha": "acceptance",
-            r"\tau": "tokens a round",
-            r"\gamma": "candidates a round",
+            r"\tau": "tokens per round",
+            r"\gamma": "candidates per round",
         },
         "The recursion solved; τ is Leviathan et al. 2023, equation 1.",
     )
@@ -314,7 +315,7 @@ def show_papers() -> None:
     show_chart(
         expected_and_measured(leviathan_points()),
         f"{LEVIATHAN_SOURCE}. Above the line, the pair was faster than the formula with v = 1 "
-        "says.",
+        "predicts.",
         "reported",
         key="speed_papers",
         alt="Speedups that the paper measured, over those that it expected.",
@@ -343,13 +344,13 @@ def show_papers() -> None:
         alt=LEVIATHAN_SOURCE,
     )
     st.caption(
-        f":gray-badge[reported] {CHINCHILLA_SOURCE}; γ is 4, and α follows from the speedup."
+        f":gray-badge[reported] {CHINCHILLA_SOURCE}; γ is 4, and α is computed from the speedup."
     )
     st.dataframe(
         pd.DataFrame(
             {
                 "task": [each.task for each in CHINCHILLA],
-                "ms a token": [each.milliseconds for each in CHINCHILLA],
+                "ms per token": [each.milliseconds for each in CHINCHILLA],
                 "measured": [each.speedup for each in CHINCHILLA],
                 "α, implied": [each.alpha for each in chinchilla_points()],
             }
@@ -360,8 +361,8 @@ def show_papers() -> None:
     )
     show_chart(
         reported_by_task(SPEC_BENCH),
-        f"{SPEC_BENCH_SOURCE}. Which task gains most depends on the drafter. Copying is not "
-        "reported for conversation.",
+        f"{SPEC_BENCH_SOURCE}. Which task gains most depends on the drafter. For conversation, no "
+        "result for copying is reported.",
         "reported",
         key="speed_tasks",
         alt="Reported speedups by task, for a draft model and for copying from the prompt.",

@@ -1,7 +1,7 @@
-"""Measured speedups as points on a chart, and the details of a point that is chosen.
+"""Measured speedups as points on a chart, and the details of the chosen point.
 
-Points are rows of papers, reported, and runs of this session, measured; the recorded run where the
-session has none.
+Points are rows of papers (reported) and runs of this session (measured), or the recorded run if
+the session has none.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ def leviathan_points() -> list[SpeedupPoint]:
             alpha=row.alpha,
             c=row.c,
             speedup=row.measured,
-            run_id=f"leviathan-{place}",
+            run_id=f"leviathan-{index}",
             expected=row.expected,
         )
-        for place, row in enumerate(LEVIATHAN)
+        for index, row in enumerate(LEVIATHAN)
     ]
 
 
 @st.cache_data(show_spinner=False)
 def chinchilla_points() -> list[SpeedupPoint]:
-    """No alpha is reported, so it is the one that gives the reported speedup by the formula."""
+    """Return Chinchilla's points; the paper reports no alpha, so it is solved from the speedup."""
     return [
         SpeedupPoint(
             label=row.label,
             alpha=alpha_for_speedup(row.speedup, _CHINCHILLA_C, gamma=CHINCHILLA_GAMMA) or 1.0,
             c=_CHINCHILLA_C,
             speedup=row.speedup,
-            run_id=f"chinchilla-{place}",
+            run_id=f"chinchilla-{index}",
         )
-        for place, row in enumerate(CHINCHILLA)
+        for index, row in enumerate(CHINCHILLA)
     ]
 
 
 def session_runs(history: History) -> list[ShownRun]:
-    """The session's runs, newest last; the recorded one where there are none."""
+    """Return the session's runs, newest last, or the recorded run if there are none."""
     return history.shown_runs() or [recorded_run()]
 
 
@@ -77,7 +77,7 @@ def run_name(shown: ShownRun) -> str:
 
 
 def run_points(runs: Sequence[ShownRun]) -> list[SpeedupPoint]:
-    """Points for the runs whose alpha, c and speedup are known."""
+    """Return points for the runs whose alpha, c and speedup are known."""
     points: list[SpeedupPoint] = []
     for shown in runs:
         alpha, c, observed = known_alpha(shown), shown.figures.c, shown.figures.speedup_observed
@@ -91,13 +91,13 @@ def run_points(runs: Sequence[ShownRun]) -> list[SpeedupPoint]:
 
 
 def known_alpha(shown: ShownRun) -> float | None:
-    """The expected alpha where it is recorded, else the observed one."""
+    """Return the expected alpha where it is recorded, else the observed one."""
     figures = shown.figures
     return figures.alpha_observed if figures.alpha_expected is None else figures.alpha_expected
 
 
 def show_point(point: str | None, runs: Sequence[ShownRun]) -> None:
-    """The details of a point: the row of a paper, or a run."""
+    """Show the details of a point: the row of a paper, or a run."""
     if point is None:
         st.caption("Choose a point, or click one on the chart, to see its figures.")
     elif point.startswith("leviathan-"):
@@ -108,13 +108,13 @@ def show_point(point: str | None, runs: Sequence[ShownRun]) -> None:
             f":gray-badge[reported] {LEVIATHAN_SOURCE}: {row.label}, target T5-XXL.",
         )  # fmt: skip
     elif point.startswith("chinchilla-"):
-        place = int(point.removeprefix("chinchilla-"))
-        row = CHINCHILLA[place]
+        index = int(point.removeprefix("chinchilla-"))
+        row = CHINCHILLA[index]
         _show_values(
-            {"α, implied": chinchilla_points()[place].alpha, "c": _CHINCHILLA_C,
-             "γ": CHINCHILLA_GAMMA, "ms a token": row.milliseconds, "measured": row.speedup},
+            {"α, implied": chinchilla_points()[index].alpha, "c": _CHINCHILLA_C,
+             "γ": CHINCHILLA_GAMMA, "ms per token": row.milliseconds, "measured": row.speedup},
             f":gray-badge[reported] {CHINCHILLA_SOURCE}: {row.task}, 70B target, 4B draft. "
-            "The paper gives no α; this one follows from its speedup by the formula.",
+            "The paper reports no α; this one is computed from its speedup by the formula.",
         )  # fmt: skip
     else:
         _show_run(next(each for each in runs if each.id == point))
@@ -127,8 +127,8 @@ def _show_run(shown: ShownRun) -> None:
         for each in (CATALOGUE[name] for name in SHOWN):
             if each.of(figures) is not None:
                 st.metric(titled(each.label), each.shown(figures), width=160, help=each.definition)
-    if told := timed_interval(figures):
-        st.caption(f"The observed speedup lies at {told}, on this text and machine.")
+    if interval := timed_interval(figures):
+        st.caption(f"Observed speedup on this text and machine: {interval}.")
     st.page_link(
         "pages/watch.py",
         label="Open Watch with these settings",

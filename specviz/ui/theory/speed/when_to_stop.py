@@ -1,4 +1,7 @@
-"""When to stop drafting: what fixed counts and rules reach of an oracle that knows the verdicts."""
+"""When to stop drafting: fixed counts and stopping criteria compared with an oracle.
+
+The oracle knows the verdicts in advance.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from specviz.record.run_config import RunConfig
 from specviz.record.stopping import parse_stopping
 from specviz.record.trace import Trace
 from specviz.ui.theory.kept_methods import (
-    Ways,
+    MethodRuns,
     choose_methods,
     recorded_about,
     recorded_methods,
     show_about,
 )
 from specviz.ui.theory.speed.charts import reach_over_drafted
-from specviz.ui.widgets.page_parts import show_chart, show_distribution
+from specviz.ui.widgets.page_parts import show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
 
 _LONG = 12  # candidates of a run that never stops
@@ -33,43 +36,43 @@ _LANES = {
 
 def show_when_to_stop() -> None:
     known = recorded_methods().stops
-    recorded = Ways(found=known.found, about=recorded_about(known.made))
-    ways = choose_methods(_SECTION, _has_rules, _reached, recorded)
-    found = ways.found
+    recorded = MethodRuns(found=known.found, about=recorded_about(known.made))
+    runs = choose_methods(_SECTION, _has_rules, _reached, recorded)
+    found = runs.found
     st.markdown(f"{_count_sentence(found)} {_rules_sentence(found)}")
     note = (
-        "Tokens for the time of a target’s step, as a share of the oracle’s. Both lines are over "
-        "the same rounds, those of runs that never stopped; squares are runs that stopped of "
-        "their own accord, so their rounds began elsewhere."
+        "Tokens per target step time, as a share of the oracle’s. Both lines use the same rounds, "
+        "from runs that always drafted γ candidates. Squares are runs with a stopping criterion, "
+        "whose rounds start at other positions."
     )
     show_chart(
         reach_over_drafted(found), note, "measured", key="speed_reach",
-        alt="Share of the oracle's pace over the candidates drafted for a token.",
+        alt="Share of the oracle's rate over the candidates drafted per token.",
     )  # fmt: skip
     st.caption(_costs_words(found))
-    show_about(ways, _LANES, _SECTION, "")
-    show_distribution(
-        r"\text{pace} = \frac{\sum_r (\min(k_r, a_r) + 1)}{\sum_r (k_r\,c + v(k_r + 1))} \\"
+    show_about(runs, _LANES, _SECTION, "")
+    show_formula(
+        r"\text{rate} = \frac{\sum_r (\min(k_r, a_r) + 1)}{\sum_r (k_r\,c + v(k_r + 1))} \\"
         r" \text{oracle: } k_r = a_r",
         {
             "r": "a round",
             "k_r": "candidates drafted in it",
-            "a_r": "how many of its candidates stand, had all been drafted",
+            "a_r": "candidates that would be accepted if all were drafted",
             "c": "cost of a draft step",
-            "v": "cost of a verification by its tokens, both in target steps",
+            "v": "cost of verifying that many tokens; c and v are in target steps",
         },
-        "The oracle drafts just what stands, so it bounds every rule on these rounds. Nobody can "
-        "know that beforehand: it is a bound and never a speed.",
+        "The oracle drafts exactly the candidates that will be accepted, so no criterion is faster "
+        "on these rounds. None can know that number in advance, so the oracle is only a bound.",
     )
 
 
 def _has_rules(configs: Sequence[RunConfig]) -> bool:
-    """A lane that never stops, and one that does."""
+    """Return whether a lane always drafts γ candidates and another one has a stopping criterion."""
     chains = [each for each in configs if each.is_chain and each.judging.deciding == "odds"]
-    return any(_never(each) for each in chains) and any(_stops(each) for each in chains)
+    return any(_never_stops(each) for each in chains) and any(_stops(each) for each in chains)
 
 
-def _never(config: RunConfig) -> bool:
+def _never_stops(config: RunConfig) -> bool:
     return config.formulas_hold and config.draft_method.has_steps and config.gamma > 1
 
 
@@ -78,13 +81,14 @@ def _stops(config: RunConfig) -> bool:
 
 
 def _reached(traces: Sequence[Trace]) -> ReachOverRuns | None:
-    """Of the runs with the longest drafts; without step costs there is nothing to price by."""
+    """Return the findings of the runs with the longest drafts; runs without step costs are left
+    out."""
     priced = [each for each in traces if each.drafting_costs or each.step_costs]
-    longest = max((each.config.gamma for each in priced if _never(each.config)), default=0)
+    longest = max((each.config.gamma for each in priced if _never_stops(each.config)), default=0)
     used = [
         each
         for each in priced
-        if _stops(each.config) or (_never(each.config) and each.config.gamma == longest)
+        if _stops(each.config) or (_never_stops(each.config) and each.config.gamma == longest)
     ]
     return reach_over_runs(used)
 
@@ -92,22 +96,24 @@ def _reached(traces: Sequence[Trace]) -> ReachOverRuns | None:
 def _count_sentence(found: ReachOverRuns) -> str:
     best = found.counts[found.best_count - 1]
     return (
-        f"The best fixed count drafts **{found.best_count}** candidates a round and reaches "
-        f"**{PERCENT.shown(best.share)}** of what an oracle would."
+        f"The best fixed count drafts **{found.best_count}** candidates per round and reaches "
+        f"**{PERCENT.shown(best.share)}** of the oracle's rate."
     )
 
 
 def _rules_sentence(found: ReachOverRuns) -> str:
     best = max(found.unsure, key=lambda each: each.rate)
     own = "".join(
-        f" Runs that drafted {_words(each)}, of their own accord, reached "
-        f"**{PERCENT.shown(each.share)}**."
+        f" Runs that drafted {_rule_text(each)} reached **{PERCENT.shown(each.share)}**."
         for each in found.own
     )
-    return f"Drafting {_words(best)} would reach {PERCENT.shown(best.share)} there.{own}"
+    return (
+        f"Drafting {_rule_text(best)} would reach {PERCENT.shown(best.share)} on the same rounds."
+        f"{own}"
+    )
 
 
-def _words(reach: Reach) -> str:
+def _rule_text(reach: Reach) -> str:
     until = parse_stopping(reach.name)
     number = f" (θ {until.threshold:g})" if until.stopping.takes_number else ""
     return f"{as_text(until.stopping.words)}{number}"
@@ -117,7 +123,7 @@ def _costs_words(found: ReachOverRuns) -> str:
     costs = found.costs
     tokens = min(6, len(costs.verify))
     return (
-        f"Prices of these runs: a draft step c {COST.bare(costs.draft_next)}, verifying {tokens} "
-        f"tokens {STEPS.bare(costs.verify[tokens - 1])}, both in steps of the target. The oracle "
-        f"writes {TOKENS.bare(found.oracle.rate)} tokens a step."
+        f"Costs in target steps: draft step c {COST.bare(costs.draft_next)}, verification of "
+        f"{tokens} tokens {STEPS.bare(costs.verify[tokens - 1])}. The oracle emits "
+        f"{TOKENS.bare(found.oracle.rate)} tokens per target step."
     )

@@ -1,0 +1,1 @@
+"""The chapters of the documentation, readable inside the dashboard without a network."""

@@ -1,0 +1,73 @@
+"""The chapters under ``assets/docs`` as a page, and the link to a page's own chapter.
+
+A chapter is a Markdown file that also reads well in the repository: links between chapters and
+pictures are translated here. A new chapter is a file and an entry of ``CHAPTERS``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import streamlit as st
+
+from specviz import ASSETS
+from specviz.ui.widgets.pair_boxes import OPEN_PAGE
+
+FOLDER = ASSETS / "docs"
+CHAPTERS = (
+    "watch", "learn", "teaching", "compare", "tune", "lossless", "servers", "runs", "theory",
+    "command_line", "methods", "figures", "performance", "cluster", "sweeps", "embedded_pair",
+    "sharing", "contributing",
+)  # fmt: skip
+_THEORY = "theory"  # the chapter of every page that has none of its own
+_PARAMETER, _BOX, _LINKED = "chapter", "chapter_box", "chapter of the link"
+_LINK = re.compile(r"\]\((\w+)\.md(?:#[\w-]+)?\)")
+_PICTURE = re.compile(r"!\[(.*)\]\((.*)\)")
+
+
+def chapter_link() -> str:
+    """Return a Markdown link to the chapter of the open page.
+
+    It is relative, so it works behind a path prefix, too.
+    """
+    page = st.session_state.get(OPEN_PAGE) or CHAPTERS[0]
+    chapter = next((each for each in CHAPTERS if each == page), _THEORY)
+    return f"[Guide](docs?chapter={chapter})"
+
+
+def show_chapters() -> None:
+    """Draw the choice of chapters and the chosen one, which is in the link."""
+    linked = st.query_params.get(_PARAMETER)
+    if linked != st.session_state.get(_LINKED):
+        st.session_state[_BOX] = linked if linked in CHAPTERS else CHAPTERS[0]
+    with st.sidebar:
+        chosen = st.selectbox("Chapter", CHAPTERS, format_func=title_of, key=_BOX)
+    st.session_state[_LINKED] = st.query_params[_PARAMETER] = chosen
+    with st.container(key="chapter_text", width=820):
+        for part in parts_of(chosen):
+            if isinstance(part, str):
+                st.markdown(part)
+            else:
+                st.image(*part)
+
+
+def parts_of(chapter: str) -> Iterator[str | tuple[Path, str]]:
+    """Yield the texts of a chapter, and its pictures with their captions."""
+    text = _LINK.sub(r"](docs?chapter=\1)", _source(chapter))
+    pieces = _PICTURE.split(text)
+    yield pieces[0]
+    for caption, place, after in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+        yield FOLDER / place, caption
+        yield after
+
+
+def title_of(chapter: str) -> str:
+    return _source(chapter).partition("\n")[0].removeprefix("# ")
+
+
+@cache
+def _source(chapter: str) -> str:
+    return (FOLDER / f"{chapter}.md").read_text(encoding="utf-8")
