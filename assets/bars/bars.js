@@ -66,7 +66,7 @@ class Bars {
     this.grip = null;
     this.dragging = false;
     /** @type {((name: string, value: unknown) => void)|null} */
-    this.tell = null;
+    this.setState = null;
     this.plot = makeSvg("svg", { class: "plot", role: "group", "aria-label": "Probability of each token, by draft and target" });
     this.plot.append(patterns());
     this.grid = makeSvg("g", { class: "grid" });
@@ -254,7 +254,7 @@ class Bars {
     clearTimeout(this.timer);
     this.timer = 0;
     this.sent = performance.now();
-    this.tell?.("laws", { id: this.id, ...copied(this.laws) });
+    this.setState?.("laws", { id: this.id, ...copied(this.laws) });
   }
 
   close() {
@@ -297,7 +297,7 @@ function barsOf(parent) {
 export default function ({ data, parentElement, setStateValue }) {
   const bars = barsOf(parentElement);
   const generation = ++bars.generation;
-  bars.tell = setStateValue;
+  bars.setState = setStateValue;
   bars.take(data);
   return () =>
     setTimeout(() => {

@@ -33,11 +33,11 @@ export class AlphaBars {
 
 /** @param {Alpha[]} alphas */
 function words(alphas) {
-  const told = alphas.map(({ recent, began }, place) => {
+  const parts = alphas.map(({ recent, began }, place) => {
     const value = recent ?? began;
     return `${place + 1}: ${value === null ? "not known" : value.toFixed(3)}`;
   });
-  return told.length ? `α by position, ${told.join(", ")}` : "α by position: not known yet";
+  return parts.length ? `α by position, ${parts.join(", ")}` : "α by position: not known yet";
 }
 
 /** @param {number} value */

@@ -36,7 +36,7 @@ class Board {
     /** @type {BoardData|null} */
     this.data = null;
     /** @type {((name: string, value: unknown) => void)|null} */
-    this.tell = null;
+    this.setState = null;
     this.figures = make("div", "figures");
     this.notes = make("div", "notes", { role: "status" });
     this.alphas = new AlphaBars();
@@ -88,7 +88,7 @@ class Board {
     const now = Date.now();
     if (now - this.wished < WISH_EVERY) return;
     this.wished = now;
-    onceAtRest(() => this.tell?.("wish", { run: this.id, start: this.next, number: now }));
+    onceAtRest(() => this.setState?.("wish", { run: this.id, start: this.next, number: now }));
   }
 
   paint() {
@@ -113,7 +113,7 @@ class Board {
 
   /** @param {(point: Point) => (number|null)[]} values */
   readings(values) {
-    return this.points.map((each) => ({ at: each.at, values: values(each), anew: each.anew }));
+    return this.points.map((each) => ({ at: each.at, values: values(each), restarted: each.anew }));
   }
 
   /** @param {BoardData} data */
@@ -147,7 +147,7 @@ export default function ({ data, parentElement, setStateValue }) {
   const board = places.get(parentElement) ?? new Board(parentElement);
   places.set(parentElement, board);
   const generation = ++board.generation;
-  board.tell = setStateValue;
+  board.setState = setStateValue;
   board.take(data);
   return () =>
     setTimeout(() => {

@@ -3,7 +3,7 @@
 
 import { make, makeSvg, setText } from "../player/elements.js";
 
-/** @typedef {{at: number, values: (number|null)[], anew: boolean}} Reading */
+/** @typedef {{at: number, values: (number|null)[], restarted: boolean}} Reading */
 /** @typedef {{title: string, kinds: string[], words: string[]}} Look */
 /** @typedef {{from: number, to: number, now: boolean, apart: number}} Span */
 
@@ -52,7 +52,7 @@ export class LineChart {
     this.plot.replaceChildren(
       ...this.grid(top, y, width),
       ...this.times(span, x),
-      ...readings.filter((each) => each.anew).map((each) => anewMark(x(each.at))),
+      ...readings.filter((each) => each.restarted).map((each) => restartMark(x(each.at))),
       ...this.look.kinds.map((kind, place) => makeSvg("path", { class: `line ${kind}`, d: path(readings, place, span.apart, x, y) })),
     );
   }
@@ -89,7 +89,7 @@ export class LineChart {
 }
 
 /** @param {number} x */
-function anewMark(x) {
+function restartMark(x) {
   return makeSvg("line", { class: "anew", x1: x, x2: x, y1: ABOVE, y2: ABOVE + HEIGHT });
 }
 
@@ -100,9 +100,9 @@ function anewMark(x) {
  */
 function path(readings, place, apart, x, y) {
   let drawn = "", pen = false, before = -Infinity;
-  for (const { at, values, anew } of readings) {
+  for (const { at, values, restarted } of readings) {
     const value = values[place];
-    const joined = pen && !anew && at - before <= apart;
+    const joined = pen && !restarted && at - before <= apart;
     if (value !== null) {
       // An isolated point is a dot.
       drawn += joined ? `L${x(at).toFixed(1)} ${y(value).toFixed(1)}` : `M${x(at).toFixed(1)} ${y(value).toFixed(1)}h0`;

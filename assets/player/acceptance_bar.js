@@ -2,9 +2,9 @@
 // mark can be dragged to see what another draw would have done.
 
 import { make, makeButton, setText } from "./elements.js";
-import { toldApart } from "./number_words.js";
+import { distinguish } from "./number_words.js";
 import { accepts, hasOdds, LAST_DRAW, oddsOf } from "./verdict_rule.js";
-import { tellWhatIf } from "./verdict_words.js";
+import { describeWhatIf } from "./verdict_words.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Candidate, Run } from "./payload.d.ts" */
@@ -23,10 +23,10 @@ export function makeAcceptanceBar(store, shown) {
   const label = make("span", "vd-draw");
   const handle = make("div", "vd-handle", SLIDER, [make("i"), label]);
   const track = make("div", "vd-track", {}, [accept, reject, edge, ghost, handle]);
-  const told = make("p", "vd-if");
+  const hint = make("p", "vd-if");
   const back = make("button", "vd-back", { type: "button" }, ["back to the real draw"]);
   const fork = makeButton("vd-fork", "Fork here", () => askFork(), { "data-testid": "fork-here", title: FORK_TITLE });
-  const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [told, fork, back])]);
+  const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [hint, fork, back])]);
   let drawn = 0;
   /** Stored at once, so that a second key in the same frame continues from here. @param {number} uniform */
   const suppose = (uniform) => {
@@ -56,7 +56,7 @@ export function makeAcceptanceBar(store, shown) {
       const odds = oddsOf(candidate, subject.run);
       drawn = whatIf ?? candidate.uniform;
       const word = accepts(candidate, subject.run, drawn) ? "accepted" : "rejected";
-      const [shownDraw, shownOdds] = toldApart(drawn, odds);
+      const [shownDraw, shownOdds] = distinguish(drawn, odds);
       element.style.setProperty("--odds", String(odds));
       element.style.setProperty("--draw", String(drawn));
       element.style.setProperty("--real", String(candidate.uniform));
@@ -68,7 +68,7 @@ export function makeAcceptanceBar(store, shown) {
       label.textContent = drawLabel(subject.fate, whatIf, shownDraw);
       handle.setAttribute("aria-valuenow", String(drawn));
       handle.setAttribute("aria-valuetext", `${shownDraw}: ${word}`);
-      told.replaceChildren(...(whatIf === null ? [hintOf(subject)] : tellWhatIf(subject, whatIf)));
+      hint.replaceChildren(...(whatIf === null ? [hintOf(subject)] : describeWhatIf(subject, whatIf)));
       back.hidden = whatIf === null;
       fork.hidden = whatIf === null || !subject.run.forkable || !turns(subject, candidate, whatIf);
     },
@@ -103,17 +103,17 @@ function placeSideWords(accept, reject, odds, drawn) {
   reject.classList.toggle("vd-turned", drawn > (1 + odds) / 2);
 }
 
-/** @param {number} odds @param {string} told @param {Run} run */
-function edgeWords(odds, told, { deciding }) {
-  if (deciding === "together") return `probability of keeping ${told}`;
+/** @param {number} odds @param {string} shown @param {Run} run */
+function edgeWords(odds, shown, { deciding }) {
+  if (deciding === "together") return `probability of keeping ${shown}`;
   if (odds === 1) return "always accepted";
-  return odds === 0 ? "always rejected" : `acceptance probability ${told}`;
+  return odds === 0 ? "always rejected" : `acceptance probability ${shown}`;
 }
 
-/** @param {Fate} fate @param {number|null} whatIf @param {string} told */
-function drawLabel(fate, whatIf, told) {
-  if (whatIf !== null) return `what if ${told}`;
-  return fate === "discarded" ? `not used: ${told}` : `draw ${told}`;
+/** @param {Fate} fate @param {number|null} whatIf @param {string} shown */
+function drawLabel(fate, whatIf, shown) {
+  if (whatIf !== null) return `what if ${shown}`;
+  return fate === "discarded" ? `not used: ${shown}` : `draw ${shown}`;
 }
 
 /** @param {Subject} subject */

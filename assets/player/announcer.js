@@ -37,7 +37,7 @@ class Announcer {
   draw() {
     const { store } = this;
     const over = this.finished();
-    if (store.recording !== this.recording || over < this.said || store.toldElsewhere) {
+    if (store.recording !== this.recording || over < this.said || store.announcedElsewhere) {
       this.recording = store.recording;
       this.said = over;
     }

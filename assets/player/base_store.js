@@ -113,11 +113,11 @@ export class BaseStore {
   }
 
   changed() {
-    if (!this.frame) this.frame = requestAnimationFrame((now) => this.tell(now));
+    if (!this.frame) this.frame = requestAnimationFrame((now) => this.notifyWatchers(now));
   }
 
   /** Slow drawing gets at most a third of the time. @param {number} now */
-  tell(now) {
+  notifyWatchers(now) {
     this.frame = 0;
     if (this.hasty && now < this.rested) return this.changed();
     this.lively = this.cursor - this.drawn === 1 && !this.quiet && !this.hasty;

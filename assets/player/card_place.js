@@ -43,19 +43,19 @@ export class CardPlace {
     this.shown = null; // the token that was scrolled into view with its card
     this.again = () => this.draw();
     /** A click outside the card closes it, unless the click is for another control. @param {MouseEvent} press */
-    this.heedPress = ({ target }) => {
+    this.handlePress = ({ target }) => {
       if (!store.beside || !(target instanceof Element) || card.contains(target)) return;
       if (!target.closest(MEANT_FOR)) store.shut();
     };
     window.addEventListener("resize", this.again);
     document.addEventListener("scroll", this.again, true); // also of the panes
-    document.addEventListener("click", this.heedPress, true);
+    document.addEventListener("click", this.handlePress, true);
   }
 
   close() {
     window.removeEventListener("resize", this.again);
     document.removeEventListener("scroll", this.again, true);
-    document.removeEventListener("click", this.heedPress, true);
+    document.removeEventListener("click", this.handlePress, true);
   }
 
   draw() {

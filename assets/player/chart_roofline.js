@@ -130,22 +130,22 @@ export class RooflineChart {
     const { left, right, top, bottom } = this.frame.box;
     const { floor } = passes[0];
     /** @type {[string, Record<string, string|number>][]} */
-    const told = [];
+    const labels = [];
     if (floor !== null) {
       const below = this.y(1000 * floor) + NAME_BELOW;
       const y = below < bottom - 2 ? below : this.y(1000 * floor) - NAME_ABOVE;
-      told.push([`reading a step’s bytes ${milliseconds(floor)}`, { x: right, y, "text-anchor": "end" }]);
+      labels.push([`reading a step’s bytes ${milliseconds(floor)}`, { x: right, y, "text-anchor": "end" }]);
     }
     if (draft) {
       const y = Math.min(this.y(ms(draft)) + 4, bottom - NAME_ABOVE);
       const at = { x: this.x(1) + 9, y, "text-anchor": "start" };
-      told.push([`draft step ${milliseconds(draft.seconds)}`, at]);
+      labels.push([`draft step ${milliseconds(draft.seconds)}`, at]);
     }
     const least = free === passes.length - 1 ? "at least " : "";
-    if (free) told.push([`free ${least}up to γ ${free}`, { x: left, y: top - 8, "text-anchor": "start" }]);
-    reuseChildren(this.names, "text", told.length).forEach((text, i) => {
-      setText(text, told[i][0]);
-      setAttributes(text, told[i][1]);
+    if (free) labels.push([`free ${least}up to γ ${free}`, { x: left, y: top - 8, "text-anchor": "start" }]);
+    reuseChildren(this.names, "text", labels.length).forEach((text, i) => {
+      setText(text, labels[i][0]);
+      setAttributes(text, labels[i][1]);
     });
   }
 

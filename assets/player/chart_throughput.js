@@ -42,7 +42,7 @@ export class ThroughputChart {
     this.ideal = this.frame.layer("ch-ideal", "path");
     this.forecast = this.frame.layer("ch-forecast", "path");
     this.foretold = this.frame.layer("ch-foretold", "path");
-    this.told = this.frame.layer("ch-labels");
+    this.labels = this.frame.layer("ch-labels");
     this.pace = this.frame.layer("ch-pace");
     this.names = this.frame.layer("ch-labels");
     /** The buttons of the points, in order. @type {HTMLButtonElement[]} */
@@ -100,7 +100,7 @@ export class ThroughputChart {
     setAttributes(this.chosen, { x1: at, x2: at, y1: top, y2: bottom });
     const foretold = foretoldApart(shown);
     setAttributes(this.foretold, { d: foretold ? diamondPath(at, this.y(foretold.rate)) : "" });
-    const [text] = reuseChildren(this.told, "text", foretold ? 1 : 0);
+    const [text] = reuseChildren(this.labels, "text", foretold ? 1 : 0);
     if (!foretold || !text) return;
     const left = this.leftward(foretold.gamma);
     setAttributes(text, { x: at + (left ? -7 : 7), y: bottom - 7, "text-anchor": left ? "end" : "start" });

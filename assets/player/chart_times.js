@@ -71,12 +71,12 @@ export class TimesChart {
     );
     this.frame.svg.classList.toggle("ch-blank", counts.rounds === 0);
     if (counts.rounds) this.paint();
-    this.tellParts(counts.divided);
+    this.showCaption(counts.divided);
     return counts.rounds > 0;
   }
 
   /** @param {boolean} divided */
-  tellParts(divided) {
+  showCaption(divided) {
     if (divided === this.divided) return;
     this.divided = divided;
     this.frame.caption.replaceChildren(...timesCaption(divided));

@@ -28,7 +28,7 @@ export class TokensChart {
     this.pointer = this.frame.layer("ch-pointer");
     this.counts = new RoundCounts(store.recording);
     this.store = store;
-    this.told = this.lawOf(this.counts, null);
+    this.geometric = this.lawOf(this.counts, null);
     this.slot = 1;
     this.x = linearScale(0, 1, 0, 1);
     this.frame.showNotes((at) => this.noteAt(Math.round(1 + (at - this.x(1)) / this.slot)));
@@ -37,7 +37,7 @@ export class TokensChart {
   /** @param {RoundCounts} counts @param {Charts|undefined} charts */
   fill(counts, charts) {
     this.counts = counts;
-    this.told = this.lawOf(counts, charts?.throughput ?? null);
+    this.geometric = this.lawOf(counts, charts?.throughput ?? null);
     const { left, right } = this.frame.box;
     const most = this.mostOf(counts);
     const sizes = Array.from({ length: most }, (_, i) => i + 1);
@@ -46,10 +46,10 @@ export class TokensChart {
     const ticks = sizes.map((at) => ({ at, text: String(at) }));
     this.frame.drawBottom(legibleTicks(ticks, this.slot), this.x);
     this.paint(counts, sizes);
-    setText(this.frame.caption, tokensCaption(this.told));
+    setText(this.frame.caption, tokensCaption(this.geometric));
     this.frame.svg.classList.toggle("ch-blank", counts.whole === 0);
-    this.frame.svg.classList.toggle("ch-foretells", this.told.foretold);
-    this.frame.svg.classList.toggle("ch-stale", this.told.stale);
+    this.frame.svg.classList.toggle("ch-foretells", this.geometric.foretold);
+    this.frame.svg.classList.toggle("ch-stale", this.geometric.stale);
     this.frame.describe(tokensWords(counts, sizes));
     return counts.whole > 0;
   }
@@ -73,14 +73,14 @@ export class TokensChart {
 
   /** The largest number of tokens with a bar; without candidates, the most that a round emitted. @param {RoundCounts} counts */
   mostOf(counts) {
-    return Math.max(counts.drafts.length, this.told.gamma + 1, counts.emitted.length - 1);
+    return Math.max(counts.drafts.length, this.geometric.gamma + 1, counts.emitted.length - 1);
   }
 
   /** @param {RoundCounts} counts @param {number[]} sizes */
   paint(counts, sizes) {
     const { top, bottom } = this.frame.box;
     const parts = sizes.map((size) => emittedShare(counts, size));
-    const laws = sizes.map((size) => this.told.share(size));
+    const laws = sizes.map((size) => this.geometric.share(size));
     const steps = roundSteps(Math.max(0.1, ...parts, ...laws), 3);
     const y = linearScale(0, steps[steps.length - 1], bottom, top);
     this.frame.drawLeft(
@@ -95,7 +95,7 @@ export class TokensChart {
     });
     const reach = width / 2 + 4;
     const marks = laws.map((law, i) => `M${this.x(sizes[i]) - reach} ${y(law)}h${2 * reach}`);
-    setAttributes(this.law, { d: this.told.alpha === null ? "" : marks.join("") });
+    setAttributes(this.law, { d: this.geometric.alpha === null ? "" : marks.join("") });
   }
 
   /** @param {number} index */
@@ -116,8 +116,8 @@ export class TokensChart {
     const count = `${counts.emitted[size] ?? 0} of ${counts.whole} whole rounds`;
     const part = percent(emittedShare(counts, size));
     const first = `${size} ${size === 1 ? "token" : "tokens"}: ${count}, ${part}`;
-    const law = `\ngeometric: ${percent(this.told.share(size))}`;
-    const text = this.told.alpha === null ? first : first + law;
+    const law = `\ngeometric: ${percent(this.geometric.share(size))}`;
+    const text = this.geometric.alpha === null ? first : first + law;
     return { x: this.x(size), text };
   }
 }
@@ -141,6 +141,6 @@ function tokensCaption({ alpha, gamma, foretold }) {
 
 /** @param {RoundCounts} counts @param {number[]} sizes */
 function tokensWords(counts, sizes) {
-  const told = sizes.map((size) => `${size}: ${counts.emitted[size] ?? 0}`);
-  return `Of ${counts.whole} whole rounds, by tokens emitted. ${told.join(", ")}.`;
+  const parts = sizes.map((size) => `${size}: ${counts.emitted[size] ?? 0}`);
+  return `Of ${counts.whole} whole rounds, by tokens emitted. ${parts.join(", ")}.`;
 }

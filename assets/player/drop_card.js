@@ -12,10 +12,10 @@ export class DropCard {
     this.element.addEventListener("toggle", () => this.place());
     card.classList.add("drop-card");
     /** @param {PointerEvent} press */
-    this.heedPress = ({ target }) => {
+    this.handlePress = ({ target }) => {
       if (!(target instanceof Node) || !this.element.contains(target)) this.element.open = false;
     };
-    document.addEventListener("pointerdown", this.heedPress, true);
+    document.addEventListener("pointerdown", this.handlePress, true);
   }
 
   get isOpen() {
@@ -37,6 +37,6 @@ export class DropCard {
   }
 
   close() {
-    document.removeEventListener("pointerdown", this.heedPress, true);
+    document.removeEventListener("pointerdown", this.handlePress, true);
   }
 }

@@ -9,18 +9,18 @@ import { fateWord, tokenWord } from "./verdict_parts.js";
 /** @import { Subject, Words } from "./verdict_subject.js" */
 
 /** @param {Subject} subject @param {Engine} engine @returns {Words} */
-export function tellAnswer(subject, engine) {
-  const known = [...tellFate(subject, engine), ...tellProbability(subject), ...tellTime(subject.round)];
+export function describeAnswer(subject, engine) {
+  const known = [...describeFate(subject, engine), ...describeProbability(subject), ...describeTime(subject.round)];
   return [...known, " ", make("span", "vd-silent", { "data-testid": "silent" }, [engine.silent])];
 }
 
 /** @param {Subject} subject @param {Engine} engine @returns {Words} */
-function tellFate(subject, engine) {
+function describeFate(subject, engine) {
   const { round, spot, fate } = subject;
   const candidate = round.candidates[spot.place];
   if (fate === "drafted") return ["This round has not reached it yet."];
-  if (fate === "untold") return tellUntold(subject, engine);
-  if (!candidate) return tellLast(round, fate);
+  if (fate === "untold") return describeUnreported(subject, engine);
+  if (!candidate) return describeLast(round, fate);
   if (fate === "accepted" && candidate.text === null && round.untold)
     return ["A candidate that was ", fateWord(fate), `: ${sharesOf(round)}. Its text is part of this round’s piece; the engine does not report where it begins.`];
   if (fate === "accepted" && candidate.text === null)
@@ -32,7 +32,7 @@ function tellFate(subject, engine) {
 }
 
 /** @param {Round} round @param {string} fate @returns {Words} */
-function tellLast(round, fate) {
+function describeLast(round, fate) {
   const text = round.extra?.text ?? "";
   if (fate === "recovered") return [tokenWord(text), " replaces the rejected candidate: ", fateWord(fate), "."];
   const count = round.candidates.length;
@@ -41,9 +41,9 @@ function tellLast(round, fate) {
 }
 
 /** @param {Subject} subject @param {Engine} engine @returns {Words} */
-function tellUntold({ round, spot }, { speculates }) {
-  const { candidates, untold = [] } = round;
-  const piece = untold[spot.place - candidates.length];
+function describeUnreported({ round, spot }, { speculates }) {
+  const { candidates, untold: unreported = [] } = round;
+  const piece = unreported[spot.place - candidates.length];
   if (!piece) return [];
   const { text, tokens } = piece;
   const several = tokens !== null && tokens > 1;
@@ -64,18 +64,18 @@ function sharesOf({ candidates }) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellProbability({ round, spot, fate }) {
+function describeProbability({ round, spot, fate }) {
   if (fate === "drafted") return [];
-  const { candidates, extra, untold = [] } = round;
+  const { candidates, extra, untold: unreported = [] } = round;
   const after = spot.place - candidates.length;
-  const token = after < 0 ? candidates[spot.place] : (extra ?? untold[after]);
+  const token = after < 0 ? candidates[spot.place] : (extra ?? unreported[after]);
   const logprob = token && "logprob" in token ? token.logprob : null;
   if (logprob === null) return [];
   return [" The engine gives it ", make("b", "vd-number", {}, [likelihood(Math.exp(logprob))]), ` (log-probability ${logprob.toFixed(2).replace("-", "−")}).`];
 }
 
 /** @param {Round} round @returns {Words} */
-function tellTime({ at, merged }) {
+function describeTime({ at, merged }) {
   if (at === undefined) return [];
   return [` It arrived ${at.toFixed(3)} s after the request${merged ? ", in one piece with the previous round" : ""}.`];
 }

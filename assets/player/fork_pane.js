@@ -1,7 +1,7 @@
 // The fork of a run: the changed draw or token, and both texts side by side from there on.
 
 import { make, setText } from "./elements.js";
-import { toldApart } from "./number_words.js";
+import { distinguish } from "./number_words.js";
 import { emittedBy, judged } from "./round_events.js";
 import { chipText, visibleText } from "./token_text.js";
 import { oddsOf } from "./verdict_rule.js";
@@ -23,7 +23,7 @@ function quoted(text) {
 }
 
 /** @param {Fork} fork @param {Recording} recording @param {Run} run @returns {(Node|string)[]} */
-function tellFork(fork, recording, run) {
+function describeFork(fork, recording, run) {
   const round = recording.rounds[fork.round];
   const candidate = judged(round?.candidates[fork.place]);
   if (!candidate) return ["The run has not reached its fork yet."];
@@ -33,8 +33,8 @@ function tellFork(fork, recording, run) {
     return ["Here the target emits ", quoted(said), " instead of ", ...likeliest, "."];
   }
   const odds = oddsOf(candidate, run);
-  const [tried] = toldApart(candidate.uniform, odds);
-  const [drawn] = toldApart(fork.draw, odds);
+  const [tried] = distinguish(candidate.uniform, odds);
+  const [drawn] = distinguish(fork.draw, odds);
   const before = candidate.verdict === "accepted" ? "rejected" : "accepted";
   return [
     `The draw on `,
@@ -48,14 +48,14 @@ class ForkPane {
   constructor(store) {
     this.store = store;
     this.title = make("h3");
-    this.told = make("p", "fork-told");
+    this.summary = make("p", "fork-told");
     this.where = make("p", "fork-where", { "data-testid": "fork-where" });
     this.other = makeSide("Original run");
     this.own = makeSide("Fork");
     this.sides = make("div", "fork-sides", {}, [this.other.element, this.own.element]);
     this.element = make("section", "fork-pane card", { "data-testid": "fork", "aria-label": "The fork" }, [
       this.title,
-      this.told,
+      this.summary,
       this.sides,
       this.where,
     ]);
@@ -73,7 +73,7 @@ class ForkPane {
     if (mark === this.drawn) return;
     this.drawn = mark;
     setText(this.title, `Forked at round ${fork.round + 1}, token ${fork.place + 1}`);
-    this.told.replaceChildren(...tellFork(fork, recording, data.run));
+    this.summary.replaceChildren(...describeFork(fork, recording, data.run));
     this.sides.hidden = forked === null;
     if (forked) this.compare(forked, tokensOf(recording), data.link?.file === true);
     else setText(this.where, "The original run is no longer available, so the texts cannot be compared.");

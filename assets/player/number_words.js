@@ -27,15 +27,15 @@ export function likelihood(value) {
 
 /** A value above 0 is never written as 0. @param {number} value @param {number} digits */
 function shareAbove0(value, digits) {
-  const told = share(value, digits);
-  return value > 0 && Number(told) === 0 ? `<\u00a0${share(10 ** -digits, digits)}` : told;
+  const text = share(value, digits);
+  return value > 0 && Number(text) === 0 ? `<\u00a0${share(10 ** -digits, digits)}` : text;
 }
 
 /**
  * Two numbers in [0, 1] with enough digits to distinguish them from each other and from 1.
  * @param {number} one @param {number} other
  */
-export function toldApart(one, other) {
+export function distinguish(one, other) {
   /** @param {number} digits */
   const blurred = (digits) => {
     const [first, second] = [share(one, digits), share(other, digits)];

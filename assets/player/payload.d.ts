@@ -149,7 +149,7 @@ export interface Round {
   * From an engine: the text of a round whose candidates it does not identify. It is shown
    * after the candidates.
    */
-  untold?: UntoldPiece[];
+  untold?: UnreportedPiece[];
   /** Why the round ended early; null for a whole round. */
   cut: "eos" | "stop" | "length" | "context" | null;
   times: Times;
@@ -176,11 +176,11 @@ export interface Parts {
 
 export type Verdict = "accepted" | "rejected" | "cut" | "discarded";
 
-export type AnyCandidate = Candidate | ToldCandidate;
-export type AnyExtra = Extra | ToldExtra;
+export type AnyCandidate = Candidate | ReportedCandidate;
+export type AnyExtra = Extra | ReportedExtra;
 
 /** A candidate of which an engine reports only the fate. */
-export interface ToldCandidate {
+export interface ReportedCandidate {
   /** Null if it does not report the token. */
   text: string | null;
   verdict: Verdict;
@@ -189,14 +189,14 @@ export interface ToldCandidate {
 }
 
 /** The last token of an engine's round. */
-export interface ToldExtra {
+export interface ReportedExtra {
   text: string;
   kind: "recovered" | "bonus";
   logprob: number | null;
 }
 
 /** Text that arrived in one piece, of one or more tokens; null if their number is not reported. */
-export interface UntoldPiece {
+export interface UnreportedPiece {
   text: string;
   tokens: number | null;
   logprob: number | null;

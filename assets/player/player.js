@@ -43,15 +43,15 @@ export class Player {
     this.presenter = new Presenter(this.element, mark);
     parent.append(this.element);
     this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
-    this.heedMotion = () => {
+    this.handleMotion = () => {
       if (this.current) this.current.store.still = this.calm.matches;
     };
-    this.calm.addEventListener("change", this.heedMotion);
+    this.calm.addEventListener("change", this.handleMotion);
     /** @param {MouseEvent} press */
-    this.heedRun = ({ target }) => {
+    this.handleRunClick = ({ target }) => {
       if (target instanceof Element && target.closest(ASKS_FOR_A_RUN)) this.current?.store.hold(LONGEST_HOLD);
     };
-    document.addEventListener("click", this.heedRun, true);
+    document.addEventListener("click", this.handleRunClick, true);
   }
 
   /** @param {Payload} data from Python */
@@ -130,7 +130,7 @@ export class Player {
     this.page.dataset.racing = String(store instanceof RaceStore);
     this.page.replaceChildren(...views.sections);
     this.presenter.show(store instanceof RunStore ? store : null);
-    this.heedMotion();
+    this.handleMotion();
   }
 
   /**
@@ -188,8 +188,8 @@ export class Player {
     this.current?.close();
     this.presenter.close();
     this.missing.close();
-    document.removeEventListener("click", this.heedRun, true);
-    this.calm.removeEventListener("change", this.heedMotion);
+    document.removeEventListener("click", this.handleRunClick, true);
+    this.calm.removeEventListener("change", this.handleMotion);
     this.element.remove();
   }
 }

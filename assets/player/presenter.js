@@ -39,8 +39,8 @@ export class Presenter {
     this.asked = isMarked(mark);
     /** The presented run; races cannot be presented. @type {RunStore|null} */
     this.store = null;
-    this.heedAddress = () => this.present(isMarked(this.mark));
-    window.addEventListener("hashchange", this.heedAddress);
+    this.handleAddress = () => this.present(isMarked(this.mark));
+    window.addEventListener("hashchange", this.handleAddress);
   }
 
   /** Whether the page is in presenter mode. */
@@ -78,7 +78,7 @@ export class Presenter {
   }
 
   close() {
-    window.removeEventListener("hashchange", this.heedAddress);
+    window.removeEventListener("hashchange", this.handleAddress);
     this.show(null);
   }
 }

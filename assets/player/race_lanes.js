@@ -156,7 +156,7 @@ class RaceLanes {
     if (width === 0 || state === this.drawn) return;
     this.drawn = state;
     this.paint(race, width);
-    this.tellResult(race);
+    this.showResult(race);
     this.announce(race);
   }
 
@@ -165,8 +165,8 @@ class RaceLanes {
     this.race = race;
     this.in = 0;
     this.rows = race.all.map((contestant, index) => {
-      const stands = index < race.racers.length;
-      return new RaceRow(contestant, index, stands ? () => this.store.choose(index) : undefined);
+      const isRacer = index < race.racers.length;
+      return new RaceRow(contestant, index, isRacer ? () => this.store.choose(index) : undefined);
     });
     const undivided = race.racers.map((racer) => racer.clock.parts.some((each) => "whole" in each));
     this.key.replaceChildren(...laneKey({ divided: undivided.includes(false), undivided: undivided.includes(true), alone: race.targets.length > 0 }));
@@ -192,7 +192,7 @@ class RaceLanes {
   }
 
   /** @param {Race} race */
-  tellResult(race) {
+  showResult(race) {
     setText(this.result, race.over ? resultOf(race) : "");
     this.result.classList.toggle("unsure", race.open || race.unlike !== "");
   }

@@ -46,7 +46,7 @@ export class RaceStore extends BaseStore {
   }
 
   /** While a race plays, its lanes announce the finished ones. */
-  get toldElsewhere() {
+  get announcedElsewhere() {
     return this.playing;
   }
 

@@ -169,6 +169,6 @@ export function quantile(values, part) {
 
 /** The share of the drafting that was discarded. @param {Round} round */
 export function wastedShare(round) {
-  const stood = round.candidates.filter((each) => each.verdict === "accepted").length;
-  return round.candidates.length ? 1 - stood / round.candidates.length : 0;
+  const accepted = round.candidates.filter((each) => each.verdict === "accepted").length;
+  return round.candidates.length ? 1 - accepted / round.candidates.length : 0;
 }

@@ -24,13 +24,13 @@ export function judged(candidate) {
 }
 
 /** Whether only the received text is known. @param {Round} round */
-function isBare({ candidates, untold }) {
-  return !candidates.length && Boolean(untold?.length);
+function isBare({ candidates, untold: unreported }) {
+  return !candidates.length && Boolean(unreported?.length);
 }
 
 /** The number of places in a round: candidates and what follows them. @param {Round} round */
-export function placesOf({ candidates, extra, untold = [] }) {
-  return candidates.length + (extra ? 1 : 0) + untold.length;
+export function placesOf({ candidates, extra, untold: unreported = [] }) {
+  return candidates.length + (extra ? 1 : 0) + unreported.length;
 }
 
 /** The number of events for verdicts. @param {Round} round */
@@ -61,8 +61,8 @@ export function eventsOf(round) {
 }
 
 /** @param {Round} round */
-function landsLast({ extra, untold }) {
-  return Boolean(extra ?? untold?.length);
+function landsLast({ extra, untold: unreported }) {
+  return Boolean(extra ?? unreported?.length);
 }
 
 /**
@@ -86,21 +86,21 @@ export function eventKind(round, step) {
  * @param {Round} round @param {number} step @returns {Scene}
  */
 export function sceneAt(round, step) {
-  const { extra, untold = [] } = round;
+  const { extra, untold: unreported = [] } = round;
   const { tested, together, steps } = shapeOf(round);
   const fallen = Math.min(verdictsOf(round), Math.max(0, step - steps - 1));
-  const told = new Set(together && fallen ? tested : tested.slice(0, fallen));
+  const shown = new Set(together && fallen ? tested : tested.slice(0, fallen));
   const all = fallen === verdictsOf(round);
   const faded = !hasUntested(round) || step >= passedAt(round) + verdictsOf(round);
   const complete = step >= eventsOf(round);
   const cells = round.candidates.slice(0, draftedBy(round, step)).map(({ verdict }, place) => {
-    if (told.has(place)) return /** @type {Fate} */ (verdict);
+    if (shown.has(place)) return /** @type {Fate} */ (verdict);
     return faded && all && verdict === "discarded" ? "discarded" : "drafted";
   });
   return {
     cells,
     extra: complete && extra ? extra.kind : null,
-    last: complete ? [...(extra ? [extra.kind] : []), ...untold.map(() => /** @type {Fate} */ ("untold"))] : [],
+    last: complete ? [...(extra ? [extra.kind] : []), ...unreported.map(() => /** @type {Fate} */ ("untold"))] : [],
     checking: step === steps + 1 && !isBare(round),
     complete,
   };
@@ -111,7 +111,7 @@ export function sceneAt(round, step) {
 * several tokens.
  * @param {Round} round @returns {{text: string, fate: Fate, place: number}[]}
  */
-export function emittedBy({ candidates, extra, untold = [] }) {
+export function emittedBy({ candidates, extra, untold: unreported = [] }) {
   /** @type {{text: string, fate: Fate, place: number}[]} */
   const tokens = [];
   candidates.forEach((each, place) => {
@@ -120,14 +120,14 @@ export function emittedBy({ candidates, extra, untold = [] }) {
   });
   const after = candidates.length;
   if (extra) tokens.push({ text: addedBy(extra) ?? "", fate: extra.kind, place: after });
-  untold.forEach(({ text }, order) => tokens.push({ text, fate: "untold", place: after + order }));
+  unreported.forEach(({ text }, order) => tokens.push({ text, fate: "untold", place: after + order }));
   return tokens;
 }
 
 /** The number of tokens that a round adds; of pieces, if an engine does not report tokens. @param {Round} round */
 export function tokensIn(round) {
-  const { untold = [] } = round;
-  const more = untold.reduce((sum, { tokens }) => sum + (tokens ?? 1) - 1, 0);
+  const { untold: unreported = [] } = round;
+  const more = unreported.reduce((sum, { tokens }) => sum + (tokens ?? 1) - 1, 0);
   return emittedBy(round).length + more;
 }
 

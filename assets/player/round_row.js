@@ -10,9 +10,9 @@ import { chipText, visibleText } from "./token_text.js";
 /** @import { Cell } from "./round_shape.js" */
 
 /** @param {Round} round @param {number} place @returns {string|null} null if an engine does not report it */
-function textAt({ candidates, extra, untold = [] }, place) {
+function textAt({ candidates, extra, untold: unreported = [] }, place) {
   const after = place - candidates.length;
-  return after < 0 ? candidates[place].text : ((extra ?? untold[after])?.text ?? "");
+  return after < 0 ? candidates[place].text : ((extra ?? unreported[after])?.text ?? "");
 }
 
 /**

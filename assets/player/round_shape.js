@@ -77,7 +77,7 @@ const MOST_LINES = 12; // more are hidden until the user shows them
  */
 export function layoutOf(round, all) {
   const lines = linesOf(round);
-  const shown = all || lines.length <= MOST_LINES ? lines : lines.filter((line) => isTold(round, line));
+  const shown = all || lines.length <= MOST_LINES ? lines : lines.filter((line) => isTested(round, line));
   const last = lastStanding(round);
   /** @type {(Cell|null)[]} */
   const cells = round.candidates.map(() => null);
@@ -117,7 +117,7 @@ function linesOf(round) {
 }
 
 /** @param {Round} round @param {number[]} line */
-function isTold({ candidates }, line) {
+function isTested({ candidates }, line) {
   return line.some((place) => place === EXTRA || candidates[place].verdict !== "discarded");
 }
 

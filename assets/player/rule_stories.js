@@ -1,7 +1,7 @@
 // Sentences that explain a verdict where the token's own acceptance probability does not decide it
 // alone: one function per verification rule, and the sentences for tokens in a tree.
 
-import { likelihood, share, toldApart } from "./number_words.js";
+import { distinguish, likelihood, share } from "./number_words.js";
 import { failedPlace, judged } from "./round_events.js";
 import { childrenOf, parentOf, shapeOf } from "./round_shape.js";
 import { bothGave, fateWord, numberWord, tokenWord } from "./verdict_parts.js";
@@ -10,13 +10,13 @@ import { bothGave, fateWord, numberWord, tokenWord } from "./verdict_parts.js";
 /** @import { Subject, Words } from "./verdict_subject.js" */
 
 /** By verification rule; other rules use the default explanation. @type {Partial<Record<Run["deciding"], (subject: Subject) => Words>>} */
-export const STORIES = { together: tellTogether, equal: tellEqual, threshold: tellThreshold };
+export const STORIES = { together: describeTogether, equal: describeEqual, threshold: describeThreshold };
 
 /** @param {Subject} subject @returns {Words} */
-function tellTogether(subject) {
+function describeTogether(subject) {
   const { round, spot, candidate, fate } = subject;
   if (!candidate || candidate.coin === undefined || candidate.joint === undefined) return [];
-  const [coin, drawn] = toldApart(candidate.coin, candidate.uniform);
+  const [coin, drawn] = distinguish(candidate.coin, candidate.uniform);
   const weighed = [
     ...bothGave(candidate),
     ". Block verification: the joint ratio target / draft, multiplied up to here, is ",
@@ -48,16 +48,16 @@ export function standingWith({ candidates }, place, drawn) {
 }
 
 /** @param {Subject} subject @param {number} drawn @returns {Words} */
-export function tellWhatIfTogether({ round, spot }, drawn) {
-  const stand = standingWith(round, spot.place, drawn);
-  const [told] = toldApart(drawn, judged(round.candidates[spot.place])?.coin ?? 0);
+export function describeWhatIfTogether({ round, spot }, drawn) {
+  const accepted = standingWith(round, spot.place, drawn);
+  const [shown] = distinguish(drawn, judged(round.candidates[spot.place])?.coin ?? 0);
   const count = round.candidates.length;
-  const many = stand === 0 ? "none would" : stand === count ? `all ${count} would` : `${stand} of ${count} would`;
-  return ["With a draw of ", numberWord(told), `, ${many} ${stand === standing(round) ? "still " : ""}be accepted.`];
+  const many = accepted === 0 ? "none would" : accepted === count ? `all ${count} would` : `${accepted} of ${count} would`;
+  return ["With a draw of ", numberWord(shown), `, ${many} ${accepted === standing(round) ? "still " : ""}be accepted.`];
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellEqual({ candidate, fate }) {
+function describeEqual({ candidate, fate }) {
   const rival = candidate?.rival;
   if (!candidate || !rival) return [];
   const [own, said] = [tokenWord(candidate.text), tokenWord(rival.text)];
@@ -76,7 +76,7 @@ function tellEqual({ candidate, fate }) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellThreshold({ run, candidate, fate }) {
+function describeThreshold({ run, candidate, fate }) {
   if (!candidate) return [];
   return [
     ...bothGave(candidate),
@@ -89,7 +89,7 @@ function tellThreshold({ run, candidate, fate }) {
 }
 
 /** The token's position among its siblings in the tree, if it has any. @param {Subject} subject @returns {Words} */
-export function tellSiblings({ run, round, spot }) {
+export function describeSiblings({ run, round, spot }) {
   const siblings = siblingsOf(round, spot.place);
   const order = siblings.indexOf(spot.place);
   if (order <= 0) return siblings.length > 1 ? [`Candidate 1 of ${siblings.length} at this position. `] : [];
@@ -105,15 +105,15 @@ function siblingsOf(round, place) {
 }
 
 /** Why a token was never tested. @param {Subject} subject @returns {Words} */
-export function tellUntested({ round, spot }) {
+export function describeUntested({ round, spot }) {
   const { candidates } = round;
   const left = (/** @type {number} */ place) => {
     const token = judged(candidates[place]);
     return token ? tokenWord(token.text) : "another";
   };
   for (let place = spot.place; place >= 0; place = parentOf(round, place)) {
-    const stands = siblingsOf(round, place).find((each) => candidates[each].verdict === "accepted");
-    if (stands !== undefined && stands !== place) return [place === spot.place ? "It comes after " : "Its branch comes after ", left(stands), ", which was accepted, so it was ", fateWord("discarded"), " untested."];
+    const accepted = siblingsOf(round, place).find((each) => candidates[each].verdict === "accepted");
+    if (accepted !== undefined && accepted !== place) return [place === spot.place ? "It comes after " : "Its branch comes after ", left(accepted), ", which was accepted, so it was ", fateWord("discarded"), " untested."];
     const parent = parentOf(round, place);
     const fell = parent >= 0 && ["rejected", "cut"].includes(candidates[parent].verdict);
     if (fell) return ["Drafted after ", left(parent), `, which was ${candidates[parent].verdict}. It continued that text, so it was `, fateWord("discarded"), " untested."];
@@ -122,7 +122,7 @@ export function tellUntested({ round, spot }) {
 }
 
 /** How the recovered token was drawn; null if from the residual of a single candidate. @param {Subject} subject @returns {Words|null} */
-export function tellOwnRecovered({ run, round }) {
+export function describeOwnRecovered({ run, round }) {
   const failed = judged(round.candidates[failedPlace(round)]);
   const { extra } = round;
   if (!failed || !extra || run.greedy) return null;

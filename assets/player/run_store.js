@@ -64,7 +64,7 @@ export class RunStore extends BaseStore {
   }
 
   /** Whether another view announces events. */
-  get toldElsewhere() {
+  get announcedElsewhere() {
     return false;
   }
 

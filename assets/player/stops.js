@@ -94,7 +94,7 @@ function numbersOf(round, first) {
  * @returns {Outcome[]}
  */
 function outcomesOf(round, index, recording, run) {
-  const { candidates, extra, untold = [] } = round;
+  const { candidates, extra, untold: unreported = [] } = round;
   const begin = recording.starts[index];
   const numbers = numbersOf(round, recording.tokens[index] + 1);
   const failed = failedPlace(round);
@@ -110,7 +110,7 @@ function outcomesOf(round, index, recording, run) {
   const event = begin + eventsOf(round);
   const place = candidates.length;
   /** @type {Fate[]} */
-  const last = extra ? [extra.kind] : untold.map(() => "untold");
+  const last = extra ? [extra.kind] : unreported.map(() => "untold");
   return [
     ...outcomes,
     ...last.map((fate, order) => ({

@@ -193,13 +193,13 @@ const FATES = ["drafted", "accepted", "rejected", "cut", "discarded", "recovered
  */
 function makeLegend() {
   const samples = new Map(FATES.map((fate) => [fate, make("span", "chip", { "data-state": fate }, [fate])]));
-  const untold = make("span", "chip", { "data-state": "untold" }, ["fate not reported"]);
+  const unreported = make("span", "chip", { "data-state": "untold" }, ["fate not reported"]);
   return {
-    element: make("div", "legend", { "aria-label": "Legend", role: "group" }, [...samples.values(), untold]),
+    element: make("div", "legend", { "aria-label": "Legend", role: "group" }, [...samples.values(), unreported]),
     /** @param {Run|undefined} run @param {Landed[]} landed */
     show(run, landed) {
-      untold.hidden = !run?.engine || !landed.some(({ fate }) => fate === "untold");
-      const bare = !untold.hidden && landed.every(({ fate }) => fate === "untold");
+      unreported.hidden = !run?.engine || !landed.some(({ fate }) => fate === "untold");
+      const bare = !unreported.hidden && landed.every(({ fate }) => fate === "untold");
       const missing = run?.deciding === "together" ? "rejected" : "cut";
       for (const [fate, sample] of samples) sample.hidden = bare || fate === missing;
     },

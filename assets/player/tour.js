@@ -46,7 +46,7 @@ class Tour {
   /** @param {RunStore} store */
   constructor(store) {
     this.store = store;
-    /** @type {"waiting"|"watching"|"asking"|"told"|"over"} */
+    /** @type {"waiting"|"watching"|"asking"|"answered"|"over"} */
     this.state = "waiting";
     /** @type {Spot|null} */
     this.spot = null;
@@ -69,7 +69,7 @@ class Tour {
   draw() {
     if (this.state === "waiting") this.begin();
     if (this.state === "watching") this.watchPlaying();
-    if (this.state === "asking" || this.state === "told") this.endIfLeft();
+    if (this.state === "asking" || this.state === "answered") this.endIfLeft();
     if (!this.element.hidden) this.placeByRow();
   }
 
@@ -134,12 +134,12 @@ class Tour {
     const { store } = this;
     const candidate = judged(store.recording.rounds[spot.round].candidates[spot.place]);
     if (!candidate) return;
-    this.state = "told";
+    this.state = "answered";
     this.to = store.recording.starts[spot.round + 1];
     store.setSpeed("0.5");
     store.halt = this.to;
     store.play();
-    this.show("told", answerWords(candidate, guess), [makeButton("yes", "Continue", () => this.playOn())]);
+    this.show("answered", answerWords(candidate, guess), [makeButton("yes", "Continue", () => this.playOn())]);
     this.focus();
   }
 

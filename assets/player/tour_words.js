@@ -1,7 +1,7 @@
 // Sentences of the one-minute tour.
 
 import { make } from "./elements.js";
-import { likelihood, toldApart } from "./number_words.js";
+import { distinguish, likelihood } from "./number_words.js";
 import { eventKind } from "./round_events.js";
 import { chipText } from "./token_text.js";
 
@@ -37,20 +37,20 @@ function landingCaption(round) {
 /** @param {Candidate} candidate @returns {(Node|string)[]} */
 export function questionWords(candidate) {
   const odds = Math.min(1, candidate.target / candidate.draft);
-  const [told] = toldApart(odds, candidate.uniform);
+  const [shown] = distinguish(odds, candidate.uniform);
   const [draft, target] = [likelihood(candidate.draft), likelihood(candidate.target)];
   return [
     make("b", "", {}, ["Accept or reject "]),
     quotedToken(candidate.text),
     make("b", "", {}, ["?"]),
-    ` The small model gave it ${draft}, the large one only ${target}, so its acceptance probability is ${told}: a number between 0 and 1 is drawn, and below ${told} the token is accepted.`,
+    ` The small model gave it ${draft}, the large one only ${target}, so its acceptance probability is ${shown}: a number between 0 and 1 is drawn, and below ${shown} the token is accepted.`,
   ];
 }
 
 /** @param {Candidate} candidate @param {boolean} guess whether the user chose "accept" */
 export function answerWords(candidate, guess) {
   const odds = Math.min(1, candidate.target / candidate.draft);
-  const [drawn] = toldApart(candidate.uniform, odds);
+  const [drawn] = distinguish(candidate.uniform, odds);
   const said = guess ? "You guessed accept, which was wrong." : "You guessed reject, which was right.";
   const likely = odds > 0.5 ? "Acceptance was more likely." : "Rejection was more likely.";
   return [

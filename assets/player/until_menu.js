@@ -20,9 +20,9 @@ export class UntilMenu {
     this.chosen = null;
     this.opener = make("summary", "", { "data-testid": "until" }, ["until …"]);
     this.menu = new DropCard("until-menu", this.opener, this.makeList());
-    this.told = make("span");
+    this.message = make("span");
     this.again = makeButton("until-again", "From the start", () => this.fromTheStart());
-    this.notice = make("div", "until-told", { "data-testid": "until-told" }, [this.told, this.again]);
+    this.notice = make("div", "until-told", { "data-testid": "until-told" }, [this.message, this.again]);
     this.status = make("div", "", { role: "status" }, [this.notice]);
     this.element = make("div", "until", {}, [this.menu.element, this.status]);
   }
@@ -105,7 +105,7 @@ export class UntilMenu {
     const isEarlier = wish !== null && this.isEarlier(wish);
     this.notice.hidden = wish === null;
     this.again.hidden = !isEarlier;
-    setTextOrHide(this.told, wish && this.missedWords(wish, isEarlier));
+    setTextOrHide(this.message, wish && this.missedWords(wish, isEarlier));
   }
 
   /** Whether the stop may exist earlier in the run. @param {Wish} wish */

@@ -5,11 +5,11 @@ import { makeAcceptanceBar } from "./acceptance_bar.js";
 import { makeAlternatives } from "./alternatives.js";
 import { CardPlace } from "./card_place.js";
 import { make } from "./elements.js";
-import { placeInAnswer, tellAnswer } from "./engine_words.js";
+import { describeAnswer, placeInAnswer } from "./engine_words.js";
 import { placeInRound, shapeOf } from "./round_shape.js";
 import { makeRejectionFinder, nextSpot, shownSpot, subjectAt } from "./verdict_subject.js";
 import { makeRace } from "./verdict_race.js";
-import { tellFork, TELLERS } from "./verdict_words.js";
+import { describeFork, DESCRIPTIONS } from "./verdict_words.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Spot } from "./round_events.js" */
@@ -57,7 +57,7 @@ const NOTHING_YET = "This card explains why a token was accepted or rejected. Pr
 
 /** @param {Subject} subject */
 function wordsOf(subject) {
-  return subject.run.engine ? tellAnswer(subject, subject.run.engine) : [...TELLERS[subject.fate](subject), ...tellFork(subject)];
+  return subject.run.engine ? describeAnswer(subject, subject.run.engine) : [...DESCRIPTIONS[subject.fate](subject), ...describeFork(subject)];
 }
 
 /**

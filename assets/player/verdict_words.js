@@ -1,9 +1,9 @@
 // Sentences that explain, with the real numbers, why a token was accepted, rejected or added.
 
-import { likelihood, share, toldApart } from "./number_words.js";
+import { distinguish, likelihood, share } from "./number_words.js";
 import { failedPlace, judged } from "./round_events.js";
 import { shapeOf } from "./round_shape.js";
-import { STORIES, tellOwnRecovered, tellSiblings, tellUntested, tellWhatIfTogether } from "./rule_stories.js";
+import { describeOwnRecovered, describeSiblings, describeUntested, describeWhatIfTogether, STORIES } from "./rule_stories.js";
 import { bothGave, fateWord, numberWord, tokenWord } from "./verdict_parts.js";
 import { accepts, allowance, forkAt, leftoverShare, oddsOf } from "./verdict_rule.js";
 
@@ -23,7 +23,7 @@ function leftover(run) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellPending({ round, candidate, passed }) {
+function describePending({ round, candidate, passed }) {
   if (!candidate)
     return ["The extra token of this round. It is drawn after the candidates have been verified."];
   const gave = numberWord(likelihood(candidate.insight?.draft ?? candidate.draft));
@@ -39,23 +39,23 @@ function tellPending({ round, candidate, passed }) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellTested(subject) {
+function describeTested(subject) {
   const { run, candidate } = subject;
   if (!candidate) return [];
-  if (run.greedy && !run.lossy) return tellGreedy(subject);
-  const story = STORIES[run.deciding]?.(subject) ?? [...tellSiblings(subject), ...bothGave(candidate), ...tellDraw(candidate, run)];
-  return [...story, ...tellReplacement(subject)];
+  if (run.greedy && !run.lossy) return describeGreedy(subject);
+  const story = STORIES[run.deciding]?.(subject) ?? [...describeSiblings(subject), ...bothGave(candidate), ...describeDraw(candidate, run)];
+  return [...story, ...describeReplacement(subject)];
 }
 
 /** @param {Candidate} candidate @param {Run} run @returns {Words} */
-function tellDraw(candidate, run) {
+function describeDraw(candidate, run) {
   if (candidate.target >= candidate.draft)
     return [": the target’s probability is at least as high, so it is always ", fateWord("accepted"), "."];
   const added = run.lossy ? `; with ε = ${share(run.epsilon)} added, ` : ": ";
   const made = run.lossy ? "(target + ε) / draft" : "target / draft";
   if (candidate.target + allowance(run) >= candidate.draft)
     return [added, "the target’s is at least as high, so it is always ", fateWord("accepted"), "."];
-  const [odds, drawn] = toldApart(oddsOf(candidate, run), candidate.uniform);
+  const [odds, drawn] = distinguish(oddsOf(candidate, run), candidate.uniform);
   return [
     ...[
       added,
@@ -70,18 +70,18 @@ function tellDraw(candidate, run) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellReplacement({ run, round, spot, fate, landed }) {
+function describeReplacement({ run, round, spot, fate, landed }) {
   if (fate !== "rejected" || run.deciding === "equal" || !round.extra || !landed || spot.place !== failedPlace(round)) return [];
   return [` Its replacement was drawn from ${leftover(run)}: `, tokenWord(round.extra.text)];
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellGreedy(subject) {
+function describeGreedy(subject) {
   const { run, round, spot, candidate, fate } = subject;
   if (!candidate) return [];
-  if (fate === "cut" && spot.place > failedPlace(round)) return tellBehindCut(subject);
+  if (fate === "cut" && spot.place > failedPlace(round)) return describeBehindCut(subject);
   const fork = forkAt(run, spot.round, spot.place);
-  if (fork) return tellGreedyFork(subject, fork);
+  if (fork) return describeGreedyFork(subject, fork);
   if (fate === "accepted")
     return [
       "Greedy: the draft proposed ",
@@ -98,13 +98,13 @@ function tellGreedy(subject) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellBehindCut({ round, fate }) {
+function describeBehindCut({ round, fate }) {
   const first = judged(round.candidates[failedPlace(round)]);
   return ["It comes after ", ...(first ? [tokenWord(first.text)] : []), ", which is not the target’s token, so it is ", fateWord(fate), " with it."];
 }
 
 /** @param {Subject} subject @param {Fork} fork @returns {Words} */
-function tellGreedyFork({ round, candidate, fate }, fork) {
+function describeGreedyFork({ round, candidate, fate }, fork) {
   if (!candidate) return [];
   const said = fate === "accepted" ? candidate : round.extra;
   const likeliest = fork.likeliest === null ? [] : [", ", tokenWord(fork.likeliest)];
@@ -115,22 +115,22 @@ function tellGreedyFork({ round, candidate, fate }, fork) {
 }
 
 /** The seed's original draw at a place where a fork changed it. @param {Subject} subject @returns {Words} */
-export function tellFork({ run, spot, candidate, fate }) {
+export function describeFork({ run, spot, candidate, fate }) {
   const fork = forkAt(run, spot.round, spot.place);
   if (!candidate || fork === null || fork.draw === null || fate === "drafted") return [];
-  const [drawn] = toldApart(fork.draw, oddsOf(candidate, run));
+  const [drawn] = distinguish(fork.draw, oddsOf(candidate, run));
   return [" This run is a fork; the original draw was ", numberWord(drawn), "."];
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellDiscarded(subject) {
+function describeDiscarded(subject) {
   const { run, candidate } = subject;
   if (!candidate) return [];
-  return [...tellUntested(subject), ...(run.greedy ? [] : [" ", ...bothGave(candidate), "."])];
+  return [...describeUntested(subject), ...(run.greedy ? [] : [" ", ...bothGave(candidate), "."])];
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellRecovered(subject) {
+function describeRecovered(subject) {
   const { run, round, spot } = subject;
   const failed = judged(round.candidates[failedPlace(round)]);
   if (!round.extra || !failed) return [];
@@ -139,15 +139,15 @@ function tellRecovered(subject) {
     return [own, ": the target’s token in this fork, replacing ", struck, ", which was rejected."];
   if (run.greedy)
     return [own, ": the target’s likeliest token, replacing ", struck, ", which was rejected."];
-  const told = tellOwnRecovered(subject);
-  if (told) return told;
+  const described = describeOwnRecovered(subject);
+  if (described) return described;
   const held = leftoverShare(round, run);
   const much = held === null ? ["."] : [". Its probability there was ", numberWord(likelihood(held)), "."];
   return [own, ` was drawn from ${leftover(run)} after `, struck, " was rejected", ...much];
 }
 
 /** @param {Subject} subject @returns {Words} */
-function tellBonus({ run, round }) {
+function describeBonus({ run, round }) {
   if (!round.extra || !("uniform" in round.extra)) return [];
   const own = tokenWord(round.extra.text);
   const gave = numberWord(likelihood(round.extra.target));
@@ -166,41 +166,41 @@ function allAccepted(count) {
 }
 
 /** @type {Record<Fate, (subject: Subject) => Words>} */
-export const TELLERS = {
-  drafted: tellPending,
-  accepted: tellTested,
-  rejected: tellTested,
-  cut: tellTested,
-  discarded: tellDiscarded,
-  recovered: tellRecovered,
-  bonus: tellBonus,
+export const DESCRIPTIONS = {
+  drafted: describePending,
+  accepted: describeTested,
+  rejected: describeTested,
+  cut: describeTested,
+  discarded: describeDiscarded,
+  recovered: describeRecovered,
+  bonus: describeBonus,
   prompt: () => [],
   untold: () => [],
 };
 
 /** @param {Subject} subject @param {number} drawn @returns {Words} */
-export function tellWhatIf(subject, drawn) {
+export function describeWhatIf(subject, drawn) {
   const { run, round, spot, candidate, fate } = subject;
   if (!candidate) return [];
-  if (run.deciding === "together") return tellWhatIfTogether(subject, drawn);
-  const stands = accepts(candidate, run, drawn);
-  const word = fateWord(stands ? "accepted" : "rejected");
-  const [told] = toldApart(drawn, oddsOf(candidate, run));
+  if (run.deciding === "together") return describeWhatIfTogether(subject, drawn);
+  const accepted = accepts(candidate, run, drawn);
+  const word = fateWord(accepted ? "accepted" : "rejected");
+  const [shown] = distinguish(drawn, oddsOf(candidate, run));
   if (fate === "discarded")
     return [
       "Had it been tested with a draw of ",
-      numberWord(told),
+      numberWord(shown),
       ", it would have been ",
       word,
       ".",
     ];
-  if (stands === (fate === "accepted"))
-    return ["With a draw of ", numberWord(told), " it would still have been ", word, "."];
-  if (shapeOf(round).branched) return ["With a draw of ", numberWord(told), " it would have been ", word, "."];
+  if (accepted === (fate === "accepted"))
+    return ["With a draw of ", numberWord(shown), " it would still have been ", word, "."];
+  if (shapeOf(round).branched) return ["With a draw of ", numberWord(shown), " it would have been ", word, "."];
   const last = spot.place === round.candidates.length - 1;
   const next = last
     ? "a bonus token from the target would have followed"
     : "the next candidate would have been tested";
-  const then = stands ? next : `a token from ${leftover(run)} would have replaced it`;
-  return ["With a draw of ", numberWord(told), " it would have been ", word, `, and ${then}.`];
+  const then = accepted ? next : `a token from ${leftover(run)} would have replaced it`;
+  return ["With a draw of ", numberWord(shown), " it would have been ", word, `, and ${then}.`];
 }

@@ -48,7 +48,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class Demo:
     """A page with only the player, which can show any trace."""
 
     url: str
@@ -150,10 +150,10 @@ def server(serve: Callable[..., Server]) -> Server:
 
 
 @pytest.fixture(scope="session")
-def stand(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Stand:
+def demo(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Demo:
     folder = tmp_path_factory.mktemp("traces")
     server = serve("tests/browser/apps/player_app.py", SPECVIZ_TRACES=str(folder))
-    return Stand(server.url, folder)
+    return Demo(server.url, folder)
 
 
 @pytest.fixture

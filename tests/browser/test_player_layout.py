@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Stand
+from tests.browser.conftest import Demo
 from tests.browser.long_runs import recorded
 from tests.browser.reading import ROUND, next_frame, seek
 
@@ -26,8 +26,8 @@ def boxes(page: Any, *names: str) -> list[list[dict[str, float]]]:
     return [found[name] for name in names]
 
 
-def test_on_a_phone_the_controls_are_in_rows(stand: Stand, open_page: Callable[..., Any]) -> None:
-    page = open_page(stand.show("recorded", recorded(), state="done"), width=PHONE, height=860)
+def test_on_a_phone_the_controls_are_in_rows(demo: Demo, open_page: Callable[..., Any]) -> None:
+    page = open_page(demo.show("recorded", recorded(), state="done"), width=PHONE, height=860)
     page.wait_for_selector(ROUND)
     seek(page, 60)
     page.evaluate("() => { document.querySelector('.link-box').hidden = false; }")
@@ -54,11 +54,11 @@ def test_on_a_phone_the_controls_are_in_rows(stand: Stand, open_page: Callable[.
 
 @pytest.mark.parametrize("width", [1440, PHONE])
 def test_fork_buttons_are_beside_the_numbers(
-    stand: Stand, open_page: Callable[..., Any], width: int
+    demo: Demo, open_page: Callable[..., Any], width: int
 ) -> None:
     trace = replace(recorded(), config=replace(recorded().config, temperature=0.0))
     page = open_page(
-        stand.show("greedy forks", trace, state="done", forks="1"), width=width, height=900
+        demo.show("greedy forks", trace, state="done", forks="1"), width=width, height=900
     )
     page.wait_for_selector(ROUND)
     seek(page, 40)
@@ -79,9 +79,9 @@ def test_fork_buttons_are_beside_the_numbers(
 
 
 def test_on_a_projector_the_rows_of_the_three_columns_align(
-    stand: Stand, open_page: Callable[..., Any]
+    demo: Demo, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(stand.show("recorded", recorded(), state="done", present="1"))
+    page = open_page(demo.show("recorded", recorded(), state="done", present="1"))
     page.wait_for_selector(ROUND)
     seek(page, 60)
     page.keyboard.press("p")

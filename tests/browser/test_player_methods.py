@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Stand
+from tests.browser.conftest import Demo
 from tests.browser.reading import END, ROUND, next_frame, seek
 from tests.browser.test_access import serious_violations
 from tests.methods import METHODS, method_trace
@@ -16,11 +16,11 @@ CARD = '[data-testid="verdict-card"]'
 
 
 @pytest.fixture
-def shown(stand: Stand, open_page: Callable[..., Any]) -> Callable[..., Any]:
+def shown(demo: Demo, open_page: Callable[..., Any]) -> Callable[..., Any]:
     """Open a finished run of a method on a page of some width."""
 
     def show(method: str, width: int = 1440) -> Any:
-        page = open_page(stand.show(method, method_trace(method), state="done"), width=width)
+        page = open_page(demo.show(method, method_trace(method), state="done"), width=width)
         page.wait_for_selector(ROUND)
         seek(page, END)
         page.evaluate("document.querySelector('.rounds .scroll').scrollTop = 0")

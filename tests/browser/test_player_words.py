@@ -294,7 +294,7 @@ def test_probabilities_below_1_are_not_rounded_to_100_percent(blank: Any) -> Non
 def test_two_numbers_are_distinguishable(
     blank: Any, one: float, other: float, expected: list[str]
 ) -> None:
-    assert blank.evaluate("([one, other]) => toldApart(one, other)", [one, other]) == expected
+    assert blank.evaluate("([one, other]) => distinguish(one, other)", [one, other]) == expected
 
 
 LATE = """async () => {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specviz.player.replay import comparison_replay_html, replay_html
-from tests.browser.conftest import Server, Stand, wait_for_pair, wait_for_state
+from tests.browser.conftest import Demo, Server, wait_for_pair, wait_for_state
 from tests.browser.long_runs import recorded
 from tests.browser.reading import END, ROUND, next_frame, seek
 from tests.browser.replay_files import Opener, opener
@@ -73,9 +73,9 @@ def assert_left(page: Any) -> None:
 
 @pytest.mark.parametrize(("width", "height", "scheme"), LOOKS)
 def test_it_shows_only_player_and_verdict_in_large_type(
-    stand: Stand, open_page: Callable[..., Any], width: int, height: int, scheme: str
+    demo: Demo, open_page: Callable[..., Any], width: int, height: int, scheme: str
 ) -> None:
-    link = stand.show("talk", recorded(), state="done")
+    link = demo.show("talk", recorded(), state="done")
     page = open_page(link, width=width, height=height, scheme=scheme)
     page.wait_for_selector(ROUND)
     page.click(BUTTON)
@@ -97,8 +97,8 @@ def test_it_shows_only_player_and_verdict_in_large_type(
 
 
 @pytest.mark.parametrize("key", ["p", "Escape"])
-def test_keys_leave_it(stand: Stand, open_page: Callable[..., Any], key: str) -> None:
-    page = open_page(stand.show("talk", recorded(), state="done", present="1"))
+def test_keys_leave_it(demo: Demo, open_page: Callable[..., Any], key: str) -> None:
+    page = open_page(demo.show("talk", recorded(), state="done", present="1"))
     assert_presented(page)
     page.keyboard.press(key)
     assert_left(page)
@@ -106,8 +106,8 @@ def test_keys_leave_it(stand: Stand, open_page: Callable[..., Any], key: str) ->
     assert_presented(page)
 
 
-def test_nothing_else_can_be_reached(stand: Stand, open_page: Callable[..., Any]) -> None:
-    page = open_page(stand.show("talk", recorded(), state="done", present="1"))
+def test_nothing_else_can_be_reached(demo: Demo, open_page: Callable[..., Any]) -> None:
+    page = open_page(demo.show("talk", recorded(), state="done", present="1"))
     assert_presented(page)
     for _ in range(40):
         page.keyboard.press("Tab")
@@ -115,11 +115,9 @@ def test_nothing_else_can_be_reached(stand: Stand, open_page: Callable[..., Any]
         assert page.evaluate(f"Boolean({here})")
 
 
-def test_on_a_phone_text_and_verdict_are_stacked(
-    stand: Stand, open_page: Callable[..., Any]
-) -> None:
+def test_on_a_phone_text_and_verdict_are_stacked(demo: Demo, open_page: Callable[..., Any]) -> None:
     width, height = PHONE
-    link = stand.show("talk", recorded(), state="done", present="1")
+    link = demo.show("talk", recorded(), state="done", present="1")
     page = open_page(link, width=width, height=height)
     page.wait_for_selector(PRESENTED)
     next_frame(page)

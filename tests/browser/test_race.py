@@ -12,7 +12,7 @@ import pytest
 from specviz.figures.metrics import metrics
 from specviz.player.replay import comparison_replay_html
 from specviz.record.trace import Trace
-from tests.browser.conftest import Stand
+from tests.browser.conftest import Demo
 from tests.browser.reading import ROUND, count_emitted, figure, next_frame, seek
 from tests.browser.replay_files import Opener, opener
 from tests.player.races import ALONE, SHORT, THRIFTY, WASTEFUL, short, thrifty, tokens_at, wasteful
@@ -160,10 +160,10 @@ def test_lanes_of_different_length_are_compared_by_rate(open_file: Opener) -> No
     )
 
 
-def test_the_page_uses_the_same_component(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_the_page_uses_the_same_component(demo: Demo, open_page: Callable[..., Any]) -> None:
     for name, trace in (("thrifty", thrifty()), ("wasteful", wasteful())):
-        stand.show(name, trace)
-    page = open_page(f"{stand.url}/?race=thrifty,wasteful")
+        demo.show(name, trace)
+    page = open_page(f"{demo.url}/?race=thrifty,wasteful")
     page.wait_for_selector(LANE)
     assert page.inner_text('[data-testid="play"]') == "Pause"
     assert at_second(page, 0.2801).evaluate(COUNTS) == [16, 9, 14]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from specviz.record.trace import Trace
-from tests.browser.conftest import Server, Stand, wait_for_state
+from tests.browser.conftest import Demo, Server, wait_for_state
 from tests.browser.long_runs import FED_RATE, events_of, fed_run, recorded, repeated
 from tests.browser.reading import (
     count_emitted,
@@ -81,11 +81,11 @@ def long_trace() -> Trace:
 
 
 @pytest.fixture(scope="module")
-def finished(stand: Stand, browser: Any, long_trace: Trace) -> Iterator[Any]:
+def finished(demo: Demo, browser: Any, long_trace: Trace) -> Iterator[Any]:
     """A page with the finished long run."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
-    page.goto(stand.show("long", long_trace, state="done"))
+    page.goto(demo.show("long", long_trace, state="done"))
     page.wait_for_selector('[data-testid="round"]', timeout=60_000)
     next_frame(page)
     yield page

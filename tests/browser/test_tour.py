@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from specviz.record.trace import RunConfig, Trace
-from tests.browser.conftest import Server, Stand, wait_for_pair, wait_for_state
+from tests.browser.conftest import Demo, Server, wait_for_pair, wait_for_state
 from tests.browser.reading import ROUND, click_run, next_frame
 from tests.traces import make_trace
 
@@ -40,9 +40,9 @@ def question_first() -> Trace:
     return make_trace(["r", *["a", "a", "r"] * 12], config=RunConfig(gamma=1))
 
 
-def at_question(stand: Stand, open_page: Callable[..., Any]) -> Any:
+def at_question(demo: Demo, open_page: Callable[..., Any]) -> Any:
     """Open the tour at the question."""
-    page = open_page(stand.show("tour", question_first(), tour="ask"), tour=True)
+    page = open_page(demo.show("tour", question_first(), tour="ask"), tour=True)
     wait_for_caption(page, "Accept or reject")
     return page
 
@@ -58,10 +58,10 @@ def stored_state(page: Any) -> str | None:
 
 
 def test_captions_of_round_one_and_the_question_before_the_draw(
-    stand: Stand, open_page: Callable[..., Any]
+    demo: Demo, open_page: Callable[..., Any]
 ) -> None:
     trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
-    page = open_page(stand.show("captions", trace, tour="ask"), tour=True)
+    page = open_page(demo.show("captions", trace, tour="ask"), tour=True)
     for text in CAPTIONS:
         wait_for_caption(page, text)
     next_frame(page)  # the card follows the question
@@ -82,9 +82,9 @@ def test_captions_of_round_one_and_the_question_before_the_draw(
     ("choice", "reply"), [("Accept", "which was wrong. "), ("Reject", "which was right. ")]
 )
 def test_the_tour_replies_to_the_guess(
-    stand: Stand, open_page: Callable[..., Any], choice: str, reply: str
+    demo: Demo, open_page: Callable[..., Any], choice: str, reply: str
 ) -> None:
-    page = at_question(stand, open_page)
+    page = at_question(demo, open_page)
     page.click(f"{TOUR} button:text-is('{choice}')")
     wait_for_caption(page, "The draw was .75: rejected.")
     assert reply in page.inner_text(TOUR)
@@ -96,8 +96,8 @@ def test_the_tour_replies_to_the_guess(
     assert stored_state(page) == "seen"
 
 
-def test_it_can_be_skipped_and_opens_once(stand: Stand, open_page: Callable[..., Any]) -> None:
-    page = at_question(stand, open_page)
+def test_it_can_be_skipped_and_opens_once(demo: Demo, open_page: Callable[..., Any]) -> None:
+    page = at_question(demo, open_page)
     page.click(f"{TOUR} button:text-is('Skip')")
     page.wait_for_selector(TOUR, state="hidden")
     next_frame(page)
@@ -109,9 +109,9 @@ def test_it_can_be_skipped_and_opens_once(stand: Stand, open_page: Callable[...,
     assert page.input_value('[data-testid="speed"]') == "1"
 
 
-def test_it_ends_when_the_user_takes_over(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_it_ends_when_the_user_takes_over(demo: Demo, open_page: Callable[..., Any]) -> None:
     trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
-    page = open_page(stand.show("captions", trace, tour="ask"), tour=True)
+    page = open_page(demo.show("captions", trace, tour="ask"), tour=True)
     wait_for_caption(page, CAPTIONS[0])
     page.click('[data-testid="step-round"]')
     page.click('[data-testid="step-round"]')
@@ -124,12 +124,12 @@ NO_STORAGE = """Object.defineProperty(window, 'localStorage', {
 })"""
 
 
-def test_it_works_without_local_storage(stand: Stand, browser: Any) -> None:
+def test_it_works_without_local_storage(demo: Demo, browser: Any) -> None:
     context = browser.new_context()
     context.add_init_script(NO_STORAGE)
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(stand.show("tour", question_first(), tour="ask"))
+    page.goto(demo.show("tour", question_first(), tour="ask"))
     wait_for_caption(page, "Accept or reject")
     page.click(f"{TOUR} button:text-is('Skip')")
     page.wait_for_function(f"() => document.querySelector('{SEEK}').value > 8")

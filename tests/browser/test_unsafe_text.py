@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from specviz.record.trace import Alternatives, Candidate, Insight, Prompt, Round, RunConfig, Trace
-from tests.browser.conftest import Server, Stand
+from tests.browser.conftest import Demo, Server
 from tests.browser.reading import ROUND, TEXT_TOKENS, next_frame, seek, text_of
 from tests.traces import make_round, make_trace
 from tests.ui.test_plain_text import HOSTILE
@@ -82,13 +82,13 @@ def open_at(browser: Any, address: str, width: int, height: int) -> Iterator[Any
 
 
 @pytest.fixture(scope="module")
-def wide(stand: Stand, browser: Any) -> Iterator[Any]:
-    yield from open_at(browser, stand.show("unsafe", unsafe_trace(), state="done"), 1140, 900)
+def wide(demo: Demo, browser: Any) -> Iterator[Any]:
+    yield from open_at(browser, demo.show("unsafe", unsafe_trace(), state="done"), 1140, 900)
 
 
 @pytest.fixture(scope="module")
-def narrow(stand: Stand, browser: Any) -> Iterator[Any]:
-    yield from open_at(browser, stand.show("unsafe", unsafe_trace(), state="done"), 420, 860)
+def narrow(demo: Demo, browser: Any) -> Iterator[Any]:
+    yield from open_at(browser, demo.show("unsafe", unsafe_trace(), state="done"), 420, 860)
 
 
 def assert_whole(page: Any) -> None:
@@ -187,9 +187,9 @@ def trace_of_bytes() -> Trace:
     )  # fmt: skip
 
 
-def test_split_characters_are_joined(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_split_characters_are_joined(demo: Demo, open_page: Callable[..., Any]) -> None:
     trace = trace_of_bytes()
-    page = open_page(stand.show("spelt", trace, state="done"), width=1140)
+    page = open_page(demo.show("spelt", trace, state="done"), width=1140)
     page.wait_for_selector(ROUND)
     next_frame(page)
     assert text_of(page) == trace.prompt.text + trace.text == "Öl ü🙂’"
@@ -203,9 +203,9 @@ def test_split_characters_are_joined(stand: Stand, open_page: Callable[..., Any]
     assert "\ufffd" not in card
 
 
-def test_an_older_trace_is_shown_as_its_text(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_an_older_trace_is_shown_as_its_text(demo: Demo, open_page: Callable[..., Any]) -> None:
     trace = replace(trace_of_bytes(), pieces={})
-    page = open_page(stand.show("older", trace, state="done"), width=1140)
+    page = open_page(demo.show("older", trace, state="done"), width=1140)
     page.wait_for_selector(ROUND)
     next_frame(page)
     assert text_of(page) == "Öl ü🙂’"
@@ -247,9 +247,9 @@ def test_right_to_left_words_stay_in_order(wide: Any) -> None:
     assert all(lefts == sorted(lefts) for lefts in lines.values())
 
 
-def test_a_long_token_fits_in_the_tour(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_a_long_token_fits_in_the_tour(demo: Demo, open_page: Callable[..., Any]) -> None:
     trace = make_trace([with_text(make_round("r"), LONG)], config=RunConfig(gamma=1))
-    page = open_page(stand.show("long-token", trace, tour="force"), width=420, height=860)
+    page = open_page(demo.show("long-token", trace, tour="force"), width=420, height=860)
     page.wait_for_selector("[data-testid=tour] >> text=Accept or reject")
     next_frame(page)
     assert_whole(page)
@@ -258,10 +258,10 @@ def test_a_long_token_fits_in_the_tour(stand: Stand, open_page: Callable[..., An
     assert box["y"] + box["height"] <= player["y"] + player["height"]
 
 
-def test_a_prompt_of_two_thousand_tokens(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_a_prompt_of_two_thousand_tokens(demo: Demo, open_page: Callable[..., Any]) -> None:
     words = tuple(f" word{i}" for i in range(2000))
     trace = make_trace(["aar", "aaa"], prompt=prompt_of(words))
-    page = open_page(stand.show("long-prompt", trace, state="done"), width=1140)
+    page = open_page(demo.show("long-prompt", trace, state="done"), width=1140)
     page.wait_for_selector(ROUND)
     next_frame(page)
     shown = page.eval_on_selector_all(TEXT_TOKENS, "all => all.map(t => t.textContent)")

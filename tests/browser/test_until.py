@@ -11,7 +11,7 @@ import pytest
 
 from specviz.player.replay import comparison_replay_html, replay_html
 from specviz.record.trace import Trace
-from tests.browser.conftest import Server, Stand, wait_for_state
+from tests.browser.conftest import Demo, Server, wait_for_state
 from tests.browser.long_runs import events_of, fed_run, recorded
 from tests.browser.reading import END, ROUND, next_frame, seek
 from tests.browser.replay_files import Opener, opener
@@ -64,9 +64,9 @@ def rejections(trace: Trace) -> list[Outcome]:
 
 
 @pytest.fixture
-def page(stand: Stand, open_page: Callable[..., Any], trace: Trace) -> Any:
+def page(demo: Demo, open_page: Callable[..., Any], trace: Trace) -> Any:
     """The recorded run, at its start and at "instant" speed."""
-    opened = open_page(stand.show("until", trace, state="done"))
+    opened = open_page(demo.show("until", trace, state="done"))
     opened.wait_for_selector(ROUND)
     opened.get_by_test_id("speed").select_option("instant")
     seek(opened, 0)
@@ -156,9 +156,9 @@ def test_it_reports_that_none_is_left(page: Any, rejections: list[Outcome]) -> N
     assert wait_for_stop(page) == rejections[0].event
 
 
-def test_it_reports_that_the_run_has_none(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_it_reports_that_the_run_has_none(demo: Demo, open_page: Callable[..., Any]) -> None:
     smooth = make_trace([make_round("aa"), make_round("aa")])
-    page = open_page(stand.show("smooth", smooth, state="done"))
+    page = open_page(demo.show("smooth", smooth, state="done"))
     page.wait_for_selector(ROUND)
     seek(page, 0)
     page.keyboard.press("n")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from specviz.record.trace import Candidate, Round, RunConfig, Trace
-from tests.browser.conftest import Stand
+from tests.browser.conftest import Demo
 from tests.browser.long_runs import events_of, recorded, repeated
 from tests.browser.reading import ROUND, next_frame, seek
 from tests.traces import make_candidate, make_round, make_trace
@@ -29,11 +29,11 @@ def trace() -> Trace:
 
 
 @pytest.fixture(scope="module")
-def page(stand: Stand, browser: Any, trace: Trace) -> Iterator[Any]:
+def page(demo: Demo, browser: Any, trace: Trace) -> Iterator[Any]:
     """The recorded run at its end."""
     context = browser.new_context(viewport={"width": 1140, "height": 900})
     opened = context.new_page()
-    opened.goto(stand.show("recorded", trace, state="done"))
+    opened.goto(demo.show("recorded", trace, state="done"))
     opened.wait_for_selector(ROUND)
     next_frame(opened)
     yield opened
@@ -311,10 +311,10 @@ def one_hot(entry: Round) -> Round:
     return replace(entry, candidates=tuple(certain))
 
 
-def test_the_sentences_of_a_greedy_run(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_the_sentences_of_a_greedy_run(demo: Demo, open_page: Callable[..., Any]) -> None:
     rounds = [one_hot(make_round(kind)) for kind in ("ar", "aa")]
     greedy = make_trace(rounds, config=RunConfig(gamma=2, temperature=0.0))
-    page = open_page(stand.show("greedy", greedy, state="done"))
+    page = open_page(demo.show("greedy", greedy, state="done"))
     page.wait_for_selector(ROUND)
     choose(page, greedy, 0, 1)
     assert plain_text(page, SENTENCE) == (
@@ -329,10 +329,10 @@ def test_the_sentences_of_a_greedy_run(stand: Stand, open_page: Callable[..., An
 
 
 def test_at_temperature_0_the_third_column_has_the_likeliest_token(
-    stand: Stand, open_page: Callable[..., Any], trace: Trace
+    demo: Demo, open_page: Callable[..., Any], trace: Trace
 ) -> None:
     greedy = replace(trace, config=replace(trace.config, temperature=0.0))
-    page = open_page(stand.show("as greedy", greedy, state="done"))
+    page = open_page(demo.show("as greedy", greedy, state="done"))
     page.wait_for_selector(ROUND)
     entry = rejections(trace)[0]
     failed = entry.candidates[first_rejected(entry)]
@@ -345,12 +345,12 @@ def test_at_temperature_0_the_third_column_has_the_likeliest_token(
     assert page.inner_text(f"{CARD} .vd-of-rest h4").strip() == "target at temperature 0"
 
 
-def test_the_sentences_of_a_lossy_run(stand: Stand, open_page: Callable[..., Any]) -> None:
+def test_the_sentences_of_a_lossy_run(demo: Demo, open_page: Callable[..., Any]) -> None:
     config = RunConfig(gamma=2, rule="over-accept", epsilon=0.2)
     accepted = make_candidate("a", token_id=10, uniform=0.75)  # accepted only because of ε
     rejected = make_candidate("r", token_id=11, uniform=0.9375)
     lossy = make_trace([replace(make_round("ar"), candidates=(accepted, rejected))], config=config)
-    page = open_page(stand.show("lossy", lossy, state="done"))
+    page = open_page(demo.show("lossy", lossy, state="done"))
     page.wait_for_selector(ROUND)
     choose(page, lossy, 0, 0)
     assert plain_text(page, SENTENCE) == (
@@ -401,10 +401,10 @@ def assert_beside(page: Any, token: str) -> None:
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_card_and_token_are_both_in_view(
-    stand: Stand, open_page: Callable[..., Any], trace: Trace, width: int, height: int
+    demo: Demo, open_page: Callable[..., Any], trace: Trace, width: int, height: int
 ) -> None:
     long = repeated(trace, 20)
-    page = open_page(stand.show("long", long, state="done"), width=width, height=height)
+    page = open_page(demo.show("long", long, state="done"), width=width, height=height)
     page.wait_for_selector(ROUND)
     assert page.locator(BESIDE).count() == 0
     for part in PARTS:
@@ -428,9 +428,9 @@ def test_card_and_token_are_both_in_view(
 
 
 def test_playback_pauses_while_a_card_is_open(
-    stand: Stand, open_page: Callable[..., Any], trace: Trace
+    demo: Demo, open_page: Callable[..., Any], trace: Trace
 ) -> None:
-    page = open_page(stand.show("plays", trace, state="recorded", tour="never"))
+    page = open_page(demo.show("plays", trace, state="recorded", tour="never"))
     page.wait_for_selector(f'{ROUND}[data-index="1"]')
     page.click(f'{ROUND}[data-index="0"] [data-place="0"]')
     next_frame(page)

@@ -67,7 +67,7 @@ def test_continues_after_a_kill_at_any_moment_even_with_restart(
     assert 0 < len(done) < RUNS
     nursery.start()
     assert nursery.end() == 0
-    assert f"{len(done)} of {RUNS} runs are stored" in nursery.said()[0]
+    assert f"{len(done)} of {RUNS} runs are stored" in nursery.error_lines()[0]
     assert len(nursery.reports()) == RUNS - len(done)
     record = json.loads(nursery.out.read_text())
     assert record["complete"] is True

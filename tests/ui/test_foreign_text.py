@@ -28,8 +28,9 @@ OWN = {
     "specviz.figures.body_words: named.like": "of the table of named bodies",
     "specviz.ui.learn.guess: game.feedback": "the lesson's own texts, with numbers",
     "specviz.ui.learn.guess: questions_of: trace.rounds": "a question, of which numbers are drawn",
-    "specviz.ui.docs.chapters: parts_of: re.compile('!\\\\[(.*)\\\\]\\\\((.*)\\\\)')": "our chapter",
-    "specviz.ui.docs.chapters: parts_of: _LINK.sub('](docs?chapter=\\\\1)', _source(chapter))": "our chapter",
+    "specviz.ui.docs.chapters: parts_of: re.compile('!\\\\[(.*)\\\\]\\\\((.*)\\\\)')": "own",
+    "specviz.ui.docs.chapters: parts_of: "
+    "_LINK.sub('](docs?chapter=\\\\1)', _source(chapter))": "own",
     "pages.bias: example.source": "of the examples in the theory's code",
     "pages.bias: example.labels": "of the examples in the theory's code",
 }
