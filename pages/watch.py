@@ -4,7 +4,6 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.figures.body_words import EARLY_RUN
-from specviz.ui.docs.chapters import chapter_link
 from specviz.ui.session.history import remember_tab
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.run_saving import show_save_failure
@@ -71,7 +70,7 @@ def show_column() -> None:
     with head:
         with st.container(key="title", gap=None):
             st.title(TITLE, anchor=False)
-            st.caption(f"{CAPTION} {chapter_link()}")
+            st.caption(CAPTION)
         show_share(choices.prompt)
         offer_time_again(history)
         press_button("Stop", key="stop", disabled=run is None or run.finished)

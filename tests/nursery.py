@@ -29,7 +29,7 @@ Called = Callable[[list[str]], int]
 class Nursery:
     """Runs ``words`` repeatedly, each time in a process that can be killed.
 
-    A complete line of standard error that begins with "kept" reports a run.
+    A complete line of standard error that begins with "saved" reports a run.
     """
 
     def __init__(self, module: str, *arguments: str, words: list[str], folder: Path) -> None:
@@ -75,7 +75,7 @@ class Nursery:
 
     def reports(self) -> list[str]:
         return [
-            line for line in self.error_lines() if line.startswith("kept ") and line.endswith("\n")
+            line for line in self.error_lines() if line.startswith("saved ") and line.endswith("\n")
         ]
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ def test_a_body_that_does_not_fit_is_reported_before_a_run_and_refused_by_it(
     click_run(page)
     wait_for_state(page, "failed")
     status = page.locator(STATUS).locator("xpath=..")
-    expect(status).to_contain_text("the pair would take 521 GB")
+    expect(status).to_contain_text("the pair needs 521 GB")
     page.get_by_role("button", name="Without a body").click()
     body_is(page, "no body")
     expect(bodies).not_to_contain_text("does not fit")

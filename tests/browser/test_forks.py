@@ -135,7 +135,8 @@ def test_a_fork_is_a_run_like_any_other(
     choose_rejected(page)
     page.locator(f"{CARD} [role=slider]").focus()
     page.keyboard.press("End")
-    page.click('[data-testid="copy-link"]')
+    page.locator('[data-testid="copy-link"]').focus()  # the open card may cover it at this size
+    page.keyboard.press("Enter")
     given = page.wait_for_function("document.querySelector('.link-field').value")
     link = given.json_value()  # at once: the link changes when the run ends
     card = page.inner_text(LINK)

@@ -253,7 +253,7 @@ def test_a_stopped_run_is_a_hollow_point(feed: Feed) -> None:
     (whole, size), (partial, smaller) = styles
     assert (whole, partial) == ("solid", "dashed")
     assert smaller < size
-    assert "broken off" in page.get_attribute(f"{THROUGHPUT} .ch-partial", "aria-label")
+    assert "stopped" in page.get_attribute(f"{THROUGHPUT} .ch-partial", "aria-label")
 
 
 def test_until_timed_the_target_alone_uses_step_costs(feed: Feed) -> None:

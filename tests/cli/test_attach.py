@@ -145,8 +145,8 @@ def paced(server: Served, seconds: float) -> None:
 
 def test_times_blocks_against_the_baseline(capsys: pytest.CaptureFixture[str]) -> None:
     with replayed("vllm", "ended") as server, replayed("vllm-plain", "short") as alone:
-        paced(server, 0.002)
-        paced(alone, 0.002)
+        paced(server, 0.006)
+        paced(alone, 0.006)
         record = attached(
             capsys, server.address, "--prompt", PROMPT, "--baseline", alone.address, "--no-keep"
         )

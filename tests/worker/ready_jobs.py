@@ -73,10 +73,10 @@ def compare_all(words: list[str]) -> int:
     job = ComparisonJob(PLAN, maker, Library(), reuse=reuse, must_keep=True)
     job.prepare()
     done, planned = job.progress
-    print(f"{done} of {planned} runs are kept from before", file=sys.stderr, flush=True)
+    print(f"{done} of {planned} runs are stored already", file=sys.stderr, flush=True)
     try:
         for _ in job.make_missing():
-            print(f"kept {job.progress[0]} of {planned}", file=sys.stderr, flush=True)
+            print(f"saved {job.progress[0]} of {planned}", file=sys.stderr, flush=True)
     except SpecvizError as error:
         print(error, file=sys.stderr)
         return 2

@@ -44,7 +44,7 @@ def test_continues_after_being_killed_at_any_moment(nursery: Nursery, most: int)
     assert 0 < len(done) < total
     nursery.start()
     assert nursery.end() == 0
-    assert nursery.error_lines()[0] == f"{len(done)} of {total} runs are kept from before\n"
+    assert nursery.error_lines()[0] == f"{len(done)} of {total} runs are stored already\n"
     assert len(nursery.reports()) == total - len(done)
     jobs = library.comparison_jobs(PLAN.key)
     assert jobs.items() >= done.items()
