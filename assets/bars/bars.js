@@ -17,7 +17,7 @@ const STEPS = {
 /** @typedef {"draft"|"target"} Model */
 /** @typedef {{draft: number[], target: number[]}} Laws */
 /**
-* The data from Python; a new id resets the bars.
+ * The data from Python; a new id resets the bars.
  * @typedef {{id: string, labels: string[], start: Laws, now: Laws}} BarsData
  */
 /** One bar. @typedef {ReturnType<Bars["bar"]>} Shape */
@@ -29,7 +29,7 @@ const MODELS = ["draft", "target"];
 const places = new WeakMap();
 
 /**
-* Set one probability; the others keep their proportions.
+ * Set one probability; the others keep their proportions.
  * @param {number[]} law @param {number} at @param {number} value
  */
 function withChance(law, at, value) {
@@ -290,8 +290,8 @@ function barsOf(parent) {
 }
 
 /**
-* A cleanup may run late, after the next call has begun: only the newest one may close the bars,
-* and only after their element was removed from the page.
+ * A cleanup may run late, after the next call has begun: only the newest one may close the bars,
+ * and only after their element was removed from the page.
  * @param {{data: BarsData, parentElement: HTMLElement, setStateValue: (name: string, value: unknown) => void}} given
  */
 export default function ({ data, parentElement, setStateValue }) {

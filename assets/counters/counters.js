@@ -10,7 +10,7 @@ import { LineChart } from "./line_chart.js";
 /** @typedef {{at: number, tau: number|null, drafted: number|null, accepted: number|null, anew: boolean}} Point */
 /** @typedef {{id: string, label: string, shown: string, note: string}} Figure */
 /**
-* The data from Python: points from number ``from`` on; those before ``first`` are dropped.
+ * The data from Python: points from number ``from`` on; those before ``first`` are dropped.
  * @typedef {{
  *   id: string, live: boolean, points: {first: number, from: number, items: Point[], total: number},
  *   alphas: Alpha[], legend: {recent: string, began: string}, figures: Figure[], notes: string[],
@@ -139,8 +139,8 @@ function figureBox() {
 }
 
 /**
-* A cleanup may run late, after the next call has begun: only the newest one may close the board, and
-* only after its element was removed from the page.
+ * A cleanup may run late, after the next call has begun: only the newest one may close the board, and
+ * only after its element was removed from the page.
  * @param {{data: BoardData, parentElement: HTMLElement, setStateValue: (name: string, value: unknown) => void}} given
  */
 export default function ({ data, parentElement, setStateValue }) {

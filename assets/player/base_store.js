@@ -9,12 +9,12 @@ import { Recording } from "./recording.js";
 /** @import { RunStore } from "./run_store.js" */
 
 /**
-* The store as views see it. A run plays in events, a race in seconds; views need not distinguish.
+ * The store as views see it. A run plays in events, a race in seconds; views need not distinguish.
  * @typedef {RunStore|RaceStore} Store
  */
 
 /**
-* The state of the seek bar, in events, or in seconds of a race.
+ * The state of the seek bar, in events, or in seconds of a race.
  * @typedef {{at: number, end: number, step: string}} SeekBar
  */
 
@@ -23,8 +23,8 @@ import { Recording } from "./recording.js";
 export const UNDER_WAY = ["loading", "queued", "running"];
 
 /**
-* The state of the player. Views read it, and change it only through its methods. After a change,
-* every watcher is called once in the next frame.
+ * The state of the player. Views read it, and change it only through its methods. After a change,
+ * every watcher is called once in the next frame.
  */
 export class BaseStore {
   constructor() {

@@ -126,7 +126,7 @@ function sampledRounds(counts, pixels) {
 }
 
 /**
-* The start of the axis: below all rounds except the first ones, whose band is wide.
+ * The start of the axis: below all rounds except the first ones, whose band is wide.
  * @param {RoundCounts} counts @param {number[]} points
  */
 function acceptanceFloor(counts, points) {

@@ -37,7 +37,7 @@ export function shortNumber(value) {
 }
 
 /**
-* Every second or third tick if all of them would be too close to read.
+ * Every second or third tick if all of them would be too close to read.
  * @param {Tick[]} ticks @param {number} slot pixels from one to the next
  */
 export function legibleTicks(ticks, slot) {
@@ -51,7 +51,7 @@ export function setAttributes(element, attributes) {
 }
 
 /**
-* The children of an element, added or removed until there are `count`.
+ * The children of an element, added or removed until there are `count`.
  * @param {Element} layer @param {keyof SVGElementTagNameMap} tag @param {number} count @returns {Element[]}
  */
 export function reuseChildren(layer, tag, count) {
@@ -66,7 +66,7 @@ export function pathThrough(points) {
 }
 
 /**
-* A box as part of a path.
+ * A box as part of a path.
  * @param {number} x @param {number} y @param {number} width @param {number} height
  */
 export function boxPath(x, y, width, height) {
@@ -74,7 +74,7 @@ export function boxPath(x, y, width, height) {
 }
 
 /**
-* Positions for labels with a gap between them, as near as possible to the wanted positions.
+ * Positions for labels with a gap between them, as near as possible to the wanted positions.
  * @param {number[]} wanted @param {number} gap @param {number} low @param {number} high
  */
 export function spreadLabels(wanted, gap, low, high) {
@@ -181,7 +181,7 @@ export class ChartFrame {
 export const MARGINS = { left: 36, right: 14, top: 14, bottom: 26 };
 
 /**
-* A click on a chart over rounds moves the cursor to the end of that round.
+ * A click on a chart over rounds moves the cursor to the end of that round.
  * @param {ChartFrame} frame @param {Store} store @param {(at: number) => number} roundAt from 1
  */
 export function seekOnClick(frame, store, roundAt) {

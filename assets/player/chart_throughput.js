@@ -41,7 +41,7 @@ export class ThroughputChart {
     this.chosen = this.frame.layer("ch-chosen", "line");
     this.ideal = this.frame.layer("ch-ideal", "path");
     this.forecast = this.frame.layer("ch-forecast", "path");
-    this.foretold = this.frame.layer("ch-foretold", "path");
+    this.predicted = this.frame.layer("ch-predicted", "path");
     this.labels = this.frame.layer("ch-labels");
     this.pace = this.frame.layer("ch-pace");
     this.names = this.frame.layer("ch-labels");
@@ -98,13 +98,13 @@ export class ThroughputChart {
     this.chosen.style.display = shown.chosen ? "" : "none";
     const at = this.x(shown.chosen?.gamma ?? 0);
     setAttributes(this.chosen, { x1: at, x2: at, y1: top, y2: bottom });
-    const foretold = foretoldApart(shown);
-    setAttributes(this.foretold, { d: foretold ? diamondPath(at, this.y(foretold.rate)) : "" });
-    const [text] = reuseChildren(this.labels, "text", foretold ? 1 : 0);
-    if (!foretold || !text) return;
-    const left = this.leftward(foretold.gamma);
+    const predicted = predictedPoint(shown);
+    setAttributes(this.predicted, { d: predicted ? diamondPath(at, this.y(predicted.rate)) : "" });
+    const [text] = reuseChildren(this.labels, "text", predicted ? 1 : 0);
+    if (!predicted || !text) return;
+    const left = this.leftward(predicted.gamma);
     setAttributes(text, { x: at + (left ? -7 : 7), y: bottom - 7, "text-anchor": left ? "end" : "start" });
-    setText(text, foretold.name);
+    setText(text, predicted.name);
   }
 
   /**
@@ -252,10 +252,10 @@ function pointWords({ label, rate, partial, few }) {
 }
 
 /**
-* The curves' rate at a chosen γ that this run did not have.
+ * The curves' rate at a chosen γ that this run did not have.
  * @param {Throughput} shown
  */
-function foretoldApart({ chosen, points, forecast, extrapolated }) {
+function predictedPoint({ chosen, points, forecast, extrapolated }) {
   const own = points.find((each) => each.current);
   if (!chosen || !forecast || chosen.rate === null || chosen.gamma === own?.gamma) return null;
   const { gamma, rate } = chosen;
@@ -269,7 +269,7 @@ function diamondPath(x, y) {
 }
 
 /**
-* The measured target alone, if it differs enough to be drawn.
+ * The measured target alone, if it differs enough to be drawn.
  * @param {Throughput} shown @returns {number|null}
  */
 function measuredApart({ target, measured_target: measured }) {
@@ -289,8 +289,8 @@ function throughputWords(shown) {
   const { target, measured_target: measured, points, gammas, forecast } = shown;
   const own = points.find((each) => each.current);
   const run = own && `This run at γ ${own.gamma}: ${shortNumber(own.rate)} tokens per second.`;
-  const foretold = foretoldApart(shown);
-  const chosen = foretold && `Chosen now: ${foretold.name} tokens per second.`;
+  const predicted = predictedPoint(shown);
+  const chosen = predicted && `Chosen now: ${predicted.name} tokens per second.`;
   const best = forecast && gammas[forecast.indexOf(Math.max(...forecast))];
   const ahead = best && `The forecast is highest at γ ${best}.`;
   const timed = measured ? `, measured ${shortNumber(measured)}` : "";
@@ -307,7 +307,7 @@ function gammaTicks(gammas) {
 }
 
 /**
-* The curves with their labels; two close lines of the target alone share the label of the lower.
+ * The curves with their labels; two close lines of the target alone share the label of the lower.
  * @param {Throughput} shown @param {boolean} close
  */
 function namedLines(shown, close) {
@@ -330,7 +330,7 @@ function namedLines(shown, close) {
 }
 
 /**
-* The place along a curve, above or below it, where a label is farthest from everything drawn.
+ * The place along a curve, above or below it, where a label is farthest from everything drawn.
  * @param {Place[]} curve @param {Place[]} taken @param {number} half of the label's width
  * @param {{left: number, right: number, top: number, bottom: number}} box
  */

@@ -12,7 +12,7 @@ import {
 } from "./chart_frame.js";
 import { setText } from "./elements.js";
 import { percent, share } from "./number_words.js";
-import { emittedShare, foretoldShare, geometricShare, RoundCounts } from "./round_counts.js";
+import { emittedShare, predictedShare, geometricShare, RoundCounts } from "./round_counts.js";
 import { tokensIn } from "./round_events.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -48,7 +48,7 @@ export class TokensChart {
     this.paint(counts, sizes);
     setText(this.frame.caption, tokensCaption(this.geometric));
     this.frame.svg.classList.toggle("ch-blank", counts.whole === 0);
-    this.frame.svg.classList.toggle("ch-foretells", this.geometric.foretold);
+    this.frame.svg.classList.toggle("ch-predicts", this.geometric.predicted);
     this.frame.svg.classList.toggle("ch-stale", this.geometric.stale);
     this.frame.describe(tokensWords(counts, sizes));
     return counts.whole > 0;
@@ -65,10 +65,10 @@ export class TokensChart {
     if (gamma === null || gamma === this.store.data.run?.gamma || alphaExpected === null || alpha === null) {
       const share = (/** @type {number} */ size) => (alpha === null ? 0 : geometricShare(counts, size));
       const drafted = Math.max(0, counts.drafts.length - 1);
-      return { gamma: drafted, alpha, foretold: false, stale: false, share };
+      return { gamma: drafted, alpha, predicted: false, stale: false, share };
     }
-    const share = (/** @type {number} */ size) => foretoldShare(alphaExpected, gamma, size);
-    return { gamma, alpha: alphaExpected, foretold: true, stale: Boolean(shown?.stale), share };
+    const share = (/** @type {number} */ size) => predictedShare(alphaExpected, gamma, size);
+    return { gamma, alpha: alphaExpected, predicted: true, stale: Boolean(shown?.stale), share };
   }
 
   /** The largest number of tokens with a bar; without candidates, the most that a round emitted. @param {RoundCounts} counts */
@@ -124,16 +124,16 @@ export class TokensChart {
 
 /**
  * The geometric distribution, for this run or for a γ that was not run.
- * @typedef {{gamma: number, alpha: number|null, foretold: boolean, stale: boolean,
+ * @typedef {{gamma: number, alpha: number|null, predicted: boolean, stale: boolean,
  *   share: (size: number) => number}} TokensLaw
  */
 
 /** @param {TokensLaw} law */
-function tokensCaption({ alpha, gamma, foretold }) {
+function tokensCaption({ alpha, gamma, predicted }) {
   const bars = "Bars: share of whole rounds by tokens emitted; violet: every candidate accepted.";
   if (alpha === null) return "Bars: share of whole rounds by tokens emitted.";
   const of = ` of ${share(alpha)}`;
-  const law = foretold
+  const law = predicted
     ? `the expected α${of} at every position would give at γ ${gamma}, which was not run (geometric, extrapolated).`
     : `the same α${of} at every position would give (geometric distribution).`;
   return `${bars} Short lines: what ${law}`;

@@ -117,7 +117,7 @@ class Charts {
 }
 
 /**
-* The last finished round at a cursor, so that no result is shown early; -1 before the first.
+ * The last finished round at a cursor, so that no result is shown early; -1 before the first.
  * @param {Recording} recording @param {number} cursor
  */
 function lastWhole(recording, cursor) {

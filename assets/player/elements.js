@@ -1,7 +1,7 @@
 // Creates DOM elements and sets their text, always as text and never as HTML.
 
 /**
-* Create an HTML element.
+ * Create an HTML element.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag @param {string} [name] class names
  * @param {Record<string, string>} [attributes] @param {(Node|string)[]} [children]
@@ -18,7 +18,7 @@ export function make(tag, name = "", attributes = {}, children = []) {
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
-* Create an SVG element.
+ * Create an SVG element.
  * @template {keyof SVGElementTagNameMap} Tag
  * @param {Tag} tag @param {Record<string, string|number>} [attributes] @param {(Node|string)[]} [children]
  * @returns {SVGElementTagNameMap[Tag]}
@@ -41,7 +41,7 @@ export function legendEntry(kind, word) {
 }
 
 /**
-* Create a button that calls a function.
+ * Create a button that calls a function.
  * @param {string} name @param {string} text @param {() => void} act
  * @param {Record<string, string>} [attributes]
  */

@@ -48,7 +48,7 @@ class ForkPane {
   constructor(store) {
     this.store = store;
     this.title = make("h3");
-    this.summary = make("p", "fork-told");
+    this.summary = make("p", "fork-summary");
     this.where = make("p", "fork-where", { "data-testid": "fork-where" });
     this.other = makeSide("Original run");
     this.own = makeSide("Fork");

@@ -65,7 +65,7 @@ export class LaneClock {
 }
 
 /**
-* The number of entries in an ascending list that are at most a value.
+ * The number of entries in an ascending list that are at most a value.
  * @param {number[]} list @param {number} value
  */
 export function countUpTo(list, value) {

@@ -34,7 +34,7 @@ function cleanPen(canvas, width, height) {
 }
 
 /**
-* The part of the clock that is in view.
+ * The part of the clock that is in view.
  * @typedef {{from: number, span: number, width: number, now: number, unit: "s"|"ms",
  *   ink: Record<string, string>}} ClockWindow
  */
@@ -45,7 +45,7 @@ export function xAt(view, seconds) {
 }
 
 /**
-* A bar of time: solid up to the current time, faint after it.
+ * A bar of time: solid up to the current time, faint after it.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view
  * @param {number} from @param {number} to @param {string} colour
  */
@@ -63,7 +63,7 @@ function paintStretch(pen, view, from, to, colour) {
 }
 
 /**
-* A mark where tokens are emitted, faint where marks are dense.
+ * A mark where tokens are emitted, faint where marks are dense.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
  * @param {number} at @param {number} height
  */
@@ -105,7 +105,7 @@ export function paintSpeculative(pen, view, clock) {
 }
 
 /**
-* The number of tokens per round, where there is space.
+ * The number of tokens per round, where there is space.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
  * @param {number} to @param {number} tokens
  */
@@ -126,7 +126,7 @@ export function paintTarget(pen, view, sums) {
 }
 
 /**
-* The time at a lane's end, once the end is reached.
+ * The time at a lane's end, once the end is reached.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} total
  */
 export function paintFinish(pen, view, total) {
@@ -156,7 +156,7 @@ export function paintScale(pen, view) {
 }
 
 /**
-* The part to show: the whole clock if a token is then wide enough, else a part around the current time.
+ * The part to show: the whole clock if a token is then wide enough, else a part around the current time.
  * @param {{total: number, now: number, tokens: number, step: number, width: number, element: Element}} given
  *   `step`: pixels for one token, at least
  * @returns {ClockWindow}
@@ -168,7 +168,7 @@ export function windowAround({ total, now, tokens, step, width, element }) {
 }
 
 /**
-* A canvas prepared for a lane.
+ * A canvas prepared for a lane.
  * @param {HTMLCanvasElement} canvas @param {ClockWindow} view @param {number} height
  */
 export function penFor(canvas, view, height) {

@@ -42,8 +42,8 @@ function whole(text) {
 }
 
 /**
-* Open the run at a moment; returns whether the run has reached it. Links are not trusted: values
-* that the run does not have are ignored.
+ * Open the run at a moment; returns whether the run has reached it. Links are not trusted: values
+ * that the run does not have are ignored.
  * @param {RunStore} store @param {Moment} moment
  */
 export function goTo(store, moment) {

@@ -8,7 +8,7 @@ import { IN_QUERY } from "./presenter.js";
 /** @import { Mark } from "./presenter.js" */
 
 /**
-* The arguments that Streamlit passes to a component.
+ * The arguments that Streamlit passes to a component.
  * @typedef {{data: Payload, parentElement: HTMLElement,
  *   setStateValue: (name: string, value: unknown) => void}} Given
  */
@@ -26,8 +26,8 @@ function playerOf(parent, mark) {
 }
 
 /**
-* A cleanup may run late, after the next call. So only the newest one closes the player, and only
-* after its element was removed from the page.
+ * A cleanup may run late, after the next call. So only the newest one closes the player, and only
+ * after its element was removed from the page.
  * @param {Given} given @param {Mark} [mark] where the address says that the player is presented
  * @returns {() => void} the cleanup
  */

@@ -25,15 +25,15 @@ import { makeVerdictCard } from "./verdict_card.js";
 /** @import { RunStore } from "./run_store.js" */
 
 /**
-* A part of the page that shows the store. `draw` is called at most once per frame.
+ * A part of the page that shows the store. `draw` is called at most once per frame.
  * @typedef {{element: HTMLElement, draw: () => void, close: () => void}} View
  */
 
 /**
-* All views of a store, in drawing order, and the parts that are addressed directly.
+ * All views of a store, in drawing order, and the parts that are addressed directly.
  * @typedef {{all: View[], sections: HTMLElement[], player: HTMLElement,
  *   controls: PlaybackControls, drawBetweenEvents: () => void}} Views
-*   sections: from the top of the page to the bottom
+ *   sections: from the top of the page to the bottom
  */
 
 /** @param {RunStore} store @param {Presenter} presenter @returns {Views} */

@@ -68,7 +68,7 @@ class RaceRow {
   }
 
   /** @param {Race} race @param {ClockWindow} view */
-  showStanding(race, view) {
+  showProgress(race, view) {
     const { contestant } = this;
     const tokens = contestant.tokensAt(race.now);
     const rate = rateAt(contestant, race.now);
@@ -92,7 +92,7 @@ class RaceRow {
 }
 
 /**
-* The end of a lane.
+ * The end of a lane.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} total
  */
 function paintGoal(pen, view, total) {
@@ -184,7 +184,7 @@ class RaceLanes {
     this.view = view;
     this.rows.forEach((row, index) => {
       row.showChoice(index === race.chosen);
-      row.showStanding(race, view);
+      row.showProgress(race, view);
       row.paint(view, race.over);
     });
     paintScale(penFor(this.scale, view, 18), view);
@@ -240,7 +240,7 @@ class RaceLanes {
 }
 
 /**
-* The result of these recordings only; it does not generalize.
+ * The result of these recordings only; it does not generalize.
  * @param {Race} race
  */
 function resultOf(race) {

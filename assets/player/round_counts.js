@@ -94,10 +94,10 @@ export class RoundCounts {
 }
 
 /**
-* The number of candidates at each position that could have been accepted. In our own runs: those
-* that were tested. For an engine, which counts only accepted candidates: those whose previous
-* position was accepted, and at the first position the rounds that drafted, as in the engine's own
-* counters and in the figures.
+ * The number of candidates at each position that could have been accepted. In our own runs: those
+ * that were tested. For an engine, which counts only accepted candidates: those whose previous
+ * position was accepted, and at the first position the rounds that drafted, as in the engine's own
+ * counters and in the figures.
  * @param {PlaceCounts[]} places @param {boolean} byCounters @returns {number[]}
  */
 export function reachedAt(places, byCounters) {
@@ -108,7 +108,7 @@ export function reachedAt(places, byCounters) {
 }
 
 /**
-* Observed α over the first rounds.
+ * Observed α over the first rounds.
  * @param {RoundCounts} counts @param {number} rounds @returns {number|null}
  */
 export function alphaOf(counts, rounds) {
@@ -153,10 +153,10 @@ export function geometricShare({ alpha, drafts, whole }, size) {
 }
 
 /**
-* The same for another γ, with a given α.
+ * The same for another γ, with a given α.
  * @param {number} alpha @param {number} gamma @param {number} size
  */
-export function foretoldShare(alpha, gamma, size) {
+export function predictedShare(alpha, gamma, size) {
   if (size > gamma + 1) return 0;
   return alpha ** (size - 1) * (size <= gamma ? 1 - alpha : 1);
 }

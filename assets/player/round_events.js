@@ -66,7 +66,7 @@ function landsLast({ extra, untold: unreported }) {
 }
 
 /**
-* The kind of event number `step` (from 1) of a round.
+ * The kind of event number `step` (from 1) of a round.
  * @param {Round} round @param {number} step
  * @returns {"draft"|"check"|"verdict"|"discard"|"land"}
  */
@@ -82,7 +82,7 @@ export function eventKind(round, step) {
 }
 
 /**
-* The state shown after `step` events of a round.
+ * The state shown after `step` events of a round.
  * @param {Round} round @param {number} step @returns {Scene}
  */
 export function sceneAt(round, step) {
@@ -107,8 +107,8 @@ export function sceneAt(round, step) {
 }
 
 /**
-* The tokens that a round adds to the text, and the text of each. A piece from an engine may have
-* several tokens.
+ * The tokens that a round adds to the text, and the text of each. A piece from an engine may have
+ * several tokens.
  * @param {Round} round @returns {{text: string, fate: Fate, place: number}[]}
  */
 export function emittedBy({ candidates, extra, untold: unreported = [] }) {
@@ -132,8 +132,8 @@ export function tokensIn(round) {
 }
 
 /**
-* The text that a token adds. The last token of a split character adds the whole character. Null for a
-* token that an engine does not report.
+ * The text that a token adds. The last token of a split character adds the whole character. Null for a
+ * token that an engine does not report.
  * @param {AnyCandidate|AnyExtra} token
  */
 function addedBy(token) {
@@ -141,7 +141,7 @@ function addedBy(token) {
 }
 
 /**
-* The measured seconds of an event: candidates share the draft phase, the first verdict ends the
+ * The measured seconds of an event: candidates share the draft phase, the first verdict ends the
  * target's pass, and the later events share the rest. Undivided seconds are shared by all events.
  * @param {Round} round @param {string} kind
  */
@@ -157,8 +157,8 @@ export function trueWait(round, kind) {
 }
 
 /**
-* The candidate that a recovered token replaces: the last of several tried at that position, or, in
-* block verification, the first that is cut. -1 without one.
+ * The candidate that a recovered token replaces: the last of several tried at that position, or, in
+ * block verification, the first that is cut. -1 without one.
  * @param {Round} round @returns {number}
  */
 export function failedPlace({ candidates }) {

@@ -16,7 +16,7 @@ function textAt({ candidates, extra, untold: unreported = [] }, place) {
 }
 
 /**
-* The label of a chip for screen readers.
+ * The label of a chip for screen readers.
  * @param {Round} round @param {number} index @param {number} place @param {Fate} fate
  */
 function chipWords(round, index, place, fate) {

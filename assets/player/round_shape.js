@@ -5,8 +5,8 @@
 
 /**
  * @typedef {{depths: number[], steps: number, tested: number[], together: boolean, branched: boolean}} Shape
-*   depths: of each candidate, from 0; steps: of drafting, one per depth; tested: the candidates
-*   with a verdict, in order; together: one decision gives all verdicts (block verification)
+ *   depths: of each candidate, from 0; steps: of drafting, one per depth; tested: the candidates
+ *   with a verdict, in order; together: one decision gives all verdicts (block verification)
  * @typedef {{row: number, column: number, up: number}} Cell  up: rows to its parent
  * @typedef {{cells: (Cell|null)[], extra: Cell, hidden: number}} Layout  null on a hidden line
  */
@@ -63,22 +63,22 @@ export function draftedBy(round, steps) {
 }
 
 /** The last accepted candidate; -1 if there is none. @param {Round} round */
-function lastStanding({ candidates }) {
+function lastAccepted({ candidates }) {
   return candidates.findLastIndex(({ verdict }) => verdict === "accepted");
 }
 
 const MOST_LINES = 12; // more are hidden until the user shows them
 
 /**
-* The layout of a tree: a column for each depth, a line for each leaf. The extra token is one more
-* child of the last accepted candidate.
+ * The layout of a tree: a column for each depth, a line for each leaf. The extra token is one more
+ * child of the last accepted candidate.
  * @param {Round} round @param {boolean} all also the lines without a tested candidate, if there are many
  * @returns {Layout}
  */
 export function layoutOf(round, all) {
   const lines = linesOf(round);
   const shown = all || lines.length <= MOST_LINES ? lines : lines.filter((line) => isTested(round, line));
-  const last = lastStanding(round);
+  const last = lastAccepted(round);
   /** @type {(Cell|null)[]} */
   const cells = round.candidates.map(() => null);
   /** @type {Cell} */
@@ -98,7 +98,7 @@ const EXTRA = Infinity;
 
 /** The candidates of each line, from left to right: the first child continues its parent's line. @param {Round} round @returns {number[][]} */
 function linesOf(round) {
-  const last = lastStanding(round);
+  const last = lastAccepted(round);
   /** @type {number[][]} */
   const lines = [];
   /** @param {number} place @param {number[]} line */
@@ -122,15 +122,15 @@ function isTested({ candidates }, line) {
 }
 
 /**
-* The place next to another one in a tree: right, the first child; left, the parent; up and down,
-* the candidates of the same depth. Null if there is none.
+ * The place next to another one in a tree: right, the first child; left, the parent; up and down,
+ * the candidates of the same depth. Null if there is none.
  * @param {Round} round @param {number} place of a candidate or of the extra token
  * @param {[number, number]} move @param {boolean} all also hidden lines
  * @returns {number|null}
  */
 export function besideInTree(round, place, [down, right], all) {
   const behind = round.candidates.length; // the place of the extra token
-  const last = lastStanding(round);
+  const last = lastAccepted(round);
   const parent = place === behind ? last : parentOf(round, place);
   if (right < 0) return parent < 0 ? null : parent;
   const { cells, extra } = layoutOf(round, all);

@@ -10,7 +10,7 @@ export function secondsOf(times) {
 }
 
 /**
-* The seconds by phase, in the order of a round.
+ * The seconds by phase, in the order of a round.
  * @param {Times} times @returns {{phase: Phase, seconds: number}[]}
  */
 export function phasesOf(times) {

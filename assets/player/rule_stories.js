@@ -27,7 +27,7 @@ function describeTogether(subject) {
     numberWord(drawn),
   ];
   if (fate === "cut") return [...weighed, ": not kept here, nor at a later position, so it is ", fateWord(fate), "."];
-  const last = standing(round) - 1;
+  const last = numAccepted(round) - 1;
   if (spot.place === last) return [...weighed, ": kept, so this token and all before it are ", fateWord(fate), "."];
   const later = judged(round.candidates[last]);
   const own = candidate.uniform < candidate.coin ? ": kept here, and the later " : ": not kept here, but the later ";
@@ -35,12 +35,12 @@ function describeTogether(subject) {
 }
 
 /** How many candidates of a chain are accepted. @param {Round} round */
-function standing({ candidates }) {
+function numAccepted({ candidates }) {
   return candidates.filter(({ verdict }) => verdict === "accepted").length;
 }
 
 /** How many candidates block verification would accept with another draw. @param {Round} round @param {number} place @param {number} drawn */
-export function standingWith({ candidates }, place, drawn) {
+function numAcceptedWith({ candidates }, place, drawn) {
   return 1 + candidates.findLastIndex((each, at) => {
     const known = judged(each);
     return known?.coin !== undefined && (at === place ? drawn : known.uniform) < known.coin;
@@ -49,11 +49,11 @@ export function standingWith({ candidates }, place, drawn) {
 
 /** @param {Subject} subject @param {number} drawn @returns {Words} */
 export function describeWhatIfTogether({ round, spot }, drawn) {
-  const accepted = standingWith(round, spot.place, drawn);
+  const accepted = numAcceptedWith(round, spot.place, drawn);
   const [shown] = distinguish(drawn, judged(round.candidates[spot.place])?.coin ?? 0);
   const count = round.candidates.length;
   const many = accepted === 0 ? "none would" : accepted === count ? `all ${count} would` : `${accepted} of ${count} would`;
-  return ["With a draw of ", numberWord(shown), `, ${many} ${accepted === standing(round) ? "still " : ""}be accepted.`];
+  return ["With a draw of ", numberWord(shown), `, ${many} ${accepted === numAccepted(round) ? "still " : ""}be accepted.`];
 }
 
 /** @param {Subject} subject @returns {Words} */

@@ -11,23 +11,23 @@ import { hasOdds, oddsOf } from "./verdict_rule.js";
 /** @import { Fate, Spot } from "./round_events.js" */
 
 /**
-* A token whose fate is shown once the cursor is at `event`. `odds` is a candidate's acceptance probability;
-* `number` is its place in the text, from 1, if it is part of the text.
+ * A token whose fate is shown once the cursor is at `event`. `odds` is a candidate's acceptance probability;
+ * `number` is its place in the text, from 1, if it is part of the text.
  * @typedef {{event: number, spot: Spot, fate: Fate, fell: boolean, odds: number|null, number: number|null}} Outcome
-*   fell: it was rejected, or is the first of those cut by block verification
+ *   fell: it was rejected, or is the first of those cut by block verification
  */
 
 /**
-* A value that the user chooses: its name and its input range.
+ * A value that the user chooses: its name and its input range.
  * @typedef {{words: string, first: string, min: string, max: string, step: string}} Limit
  */
 
 /**
-* A kind of stop. `words` surround the limit, if there is one.
+ * A kind of stop. `words` surround the limit, if there is one.
  * @typedef {{name: string, key: string, words: [string, string], short: (limit: number) => string,
  *   limit: Limit|null, meets: (outcome: Outcome, limit: number) => boolean,
  *   over: (limit: number) => string, never: (limit: number, tokens: number) => string}} Stop
-*   key: may be empty; short: while it plays; over: none is left, but there was one; never: the whole run has none
+ *   key: may be empty; short: while it plays; over: none is left, but there was one; never: the whole run has none
  */
 
 /** A stop that the user requested. @typedef {{stop: Stop, limit: number}} Wish */
@@ -89,7 +89,7 @@ function numbersOf(round, first) {
 }
 
 /**
-* The outcomes of a round that playing can stop at, in order.
+ * The outcomes of a round that playing can stop at, in order.
  * @param {Round} round @param {number} index @param {Recording} recording @param {Run} run
  * @returns {Outcome[]}
  */
@@ -142,7 +142,7 @@ export function numberAt(recording, run, spot) {
 }
 
 /**
-* The first outcome after a cursor that satisfies a stop; null while there is none.
+ * The first outcome after a cursor that satisfies a stop; null while there is none.
  * @param {Recording} recording @param {Run|undefined} run @param {number} cursor @param {Wish} wish
  * @returns {Outcome|null}
  */

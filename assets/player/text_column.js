@@ -11,7 +11,7 @@ const BLOCK = 160; // tokens in a block, at least
 const SIMPLE = /^ ?\S+$/;
 
 /**
-* The bottom of the line on which a token ends. A line break belongs to the line that it ends.
+ * The bottom of the line on which a token ends. A line break belongs to the line that it ends.
  * @param {HTMLElement} token
  */
 function lineBottom(token) {
@@ -21,7 +21,7 @@ function lineBottom(token) {
 }
 
 /**
-* The tokens on the last line of a block, so that the next block can begin with them.
+ * The tokens on the last line of a block, so that the next block can begin with them.
  * @param {HTMLElement[]} tokens @returns {HTMLElement[]}
  */
 function lastLine(tokens) {
@@ -33,8 +33,8 @@ function lastLine(tokens) {
 }
 
 /**
-* Tokens in blocks that end at line ends, so that adding a token lays out one block and not the
-* whole text, and block boundaries are invisible.
+ * Tokens in blocks that end at line ends, so that adding a token lays out one block and not the
+ * whole text, and block boundaries are invisible.
  */
 export class Column {
   /** @param {HTMLElement} element @param {HTMLElement} caret */
@@ -101,7 +101,7 @@ export class Column {
 }
 
 /**
-* An end-of-text token is drawn as a small mark followed by a line break; its text is kept.
+ * An end-of-text token is drawn as a small mark followed by a line break; its text is kept.
  * @param {HTMLElement} token
  */
 function markEnd(token) {

@@ -188,8 +188,8 @@ class TextPane {
 const FATES = ["drafted", "accepted", "rejected", "cut", "discarded", "recovered", "bonus"];
 
 /**
-* Block verification cuts candidates, other rules reject them. For an engine's answer, "untold" only
-* if there are such tokens, and alone if there are no others.
+ * Block verification cuts candidates, other rules reject them. For an engine's answer, "untold" only
+ * if there are such tokens, and alone if there are no others.
  */
 function makeLegend() {
   const samples = new Map(FATES.map((fate) => [fate, make("span", "chip", { "data-state": fate }, [fate])]));

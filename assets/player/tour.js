@@ -33,7 +33,7 @@ function beforeVerdict(recording, spot) {
 }
 
 /**
-* The chip that the tour points at: the selected one, else the last tested, else the newest.
+ * The chip that the tour points at: the selected one, else the last tested, else the newest.
  * @param {Element} row
  */
 function spokenOf(row) {
