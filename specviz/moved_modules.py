@@ -25,6 +25,7 @@ MOVED = {f"record.{name}": f"figures.{name}" for name in _FROM_RECORD_TO_FIGURES
     "comparison.statistics": "figures.paired",
     "comparison.work": "measure.background_job",
     "engine.decoding.equal": "engine.decoding.token_matching",
+    "engine.decoding.one_behind": "engine.decoding.pipelined_run",
     "engine.decoding.retracing": "engine.decoding.timed_replay",
     "engine.decoding.siblings": "engine.decoding.tree_verification",
     "engine.decoding.together": "engine.decoding.block_verification",
@@ -47,6 +48,7 @@ MOVED = {f"record.{name}": f"figures.{name}" for name in _FROM_RECORD_TO_FIGURES
     "ui.session.background_work": "ui.session.background_jobs",
     "ui.session.cluster_work": "ui.session.cluster_jobs",
     "ui.theory.kept_ways": "ui.theory.kept_methods",
+    "ui.watch.player_wishes": "ui.watch.player_events",
     "ui.watch.own_run": "ui.watch.run_without_body",
     "ui.widgets.way_boxes": "ui.widgets.method_boxes",
 }

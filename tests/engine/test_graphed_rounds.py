@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from specviz.engine import Pair, decode_plainly, speculate
-from specviz.engine.decoding.one_behind import PipelinedRun
+from specviz.engine.decoding.pipelined_run import PipelinedRun
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.graphed.chain import Chain
 from specviz.engine.graphed.lanes import GraphedLanes

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from specviz.engine import load_pair, speculate
-from specviz.engine.decoding.one_behind import PipelinedRun
+from specviz.engine.decoding.pipelined_run import PipelinedRun
 from specviz.engine.loading import hardware
 from specviz.errors import DeviceError
 from specviz.figures.metrics import metrics

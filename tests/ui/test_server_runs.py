@@ -11,7 +11,7 @@ from specviz.store import Library, trace_to_json
 from specviz.store.saving import save_run
 from specviz.ui.runs.actions import _race
 from specviz.ui.runs.importing import import_files
-from specviz.ui.watch import player_wishes
+from specviz.ui.watch import player_events
 from tests.record.server_traces import server_trace
 from tests.traces import full_trace
 from tests.ui.paging import opened, sent, sound
@@ -72,7 +72,7 @@ def test_its_replay_opens_at_the_linked_moment(
     app = opened(run=run)
     request = {"run": run, "at": {"round": "2", "token": "2.1"}, "number": 7}
     monkeypatch.setattr(
-        player_wishes, "player_state", lambda _, name: request if name == "moment" else None
+        player_events, "player_state", lambda _, name: request if name == "moment" else None
     )
     sound(app.run())
     assert sent(app)["link"]["heard"] == 7

@@ -25,7 +25,7 @@ from specviz.engine.decoding.drafting import Drafter, make_drafter
 from specviz.engine.decoding.endings import RoundOutput, room_for
 from specviz.engine.decoding.judges import make_judge
 from specviz.engine.decoding.judging import Verdicts
-from specviz.engine.decoding.one_behind import PipelinedRun
+from specviz.engine.decoding.pipelined_run import PipelinedRun
 from specviz.engine.decoding.proposal import Proposal, Tree
 from specviz.engine.decoding.recording import CandidateRecord, Deferred, Recorder
 from specviz.engine.decoding.round_values import candidates_of, extra_of

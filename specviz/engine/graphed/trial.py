@@ -13,7 +13,7 @@ from itertools import takewhile
 
 import torch
 
-from specviz.engine.decoding.one_behind import PipelinedRun
+from specviz.engine.decoding.pipelined_run import PipelinedRun
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.graphed.lanes import GraphedLanes
 from specviz.engine.graphed.static_model import StaticModel

@@ -6,7 +6,7 @@ from specviz.player.payload import RunLink, RunStatus
 from specviz.player.server_payload import server_payload
 from specviz.ui.session.history import History, ShownAnswer
 from specviz.ui.session.moments import linked_moment
-from specviz.ui.watch.player_wishes import handle_moment
+from specviz.ui.watch.player_events import handle_moment
 from specviz.ui.widgets.answer_files import offer_answer_files
 from specviz.ui.widgets.player import show_player
 

@@ -30,7 +30,7 @@ from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import this_tab
 from specviz.ui.watch.answer import show_answer
 from specviz.ui.watch.first_body import session_first_body
-from specviz.ui.watch.player_wishes import can_be_forked, handle_player_events
+from specviz.ui.watch.player_events import can_be_forked, handle_player_events
 from specviz.ui.watch.run_without_body import ensure_run_without_body, is_making_run_without_body
 from specviz.ui.watch.sharing import is_local, link_of
 from specviz.ui.widgets.pair_boxes import shown_pair

@@ -15,7 +15,7 @@ from specviz.store.saving import save_run, summary_of
 from specviz.ui.runs import table
 from specviz.ui.session.history import RECORDED, History
 from specviz.ui.session.moments import valid_moment
-from specviz.ui.watch import player_wishes
+from specviz.ui.watch import player_events
 from specviz.worker.parent.client import Run, Worker
 from tests.traces import full_trace
 from tests.ui.paging import opened, sent
@@ -50,8 +50,8 @@ def handle(
     history: History, state: dict[str, Any], patch: pytest.MonkeyPatch
 ) -> tuple[bool, FakeWorker]:
     worker = FakeWorker()
-    patch.setattr(player_wishes, "player_state", lambda _key, name: state.get(name))
-    drawn = player_wishes.handle_player_events(cast("Worker", worker), history, "tab", "player")
+    patch.setattr(player_events, "player_state", lambda _key, name: state.get(name))
+    drawn = player_events.handle_player_events(cast("Worker", worker), history, "tab", "player")
     return drawn, worker
 
 
