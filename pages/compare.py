@@ -23,20 +23,17 @@ from specviz.ui.compare.settings import (
     one_item,
     plan_of,
 )
-from specviz.ui.session.worker import the_worker, this_tab
+from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.page_parts import show_heading
-from specviz.ui.widgets.pair_boxes import shown_pair
-from specviz.ui.widgets.pair_panel import active_spec, show_pair_panel
+from specviz.ui.widgets.pair_panel import pair_of_page, show_pair_panel
 from specviz.ui.widgets.plain_text import show_error
 
 require_shell()
 
 this_tab()
-worker = the_worker()
-status = worker.status()
-spec = shown_pair() or active_spec(status)
+worker, status, spec = pair_of_page()
 cards = session_cards(spec)
 busy = own_job_going() is not None
 if (linked := take_linked()) is not None:

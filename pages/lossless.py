@@ -8,21 +8,18 @@ from specviz.errors import SpecvizError
 from specviz.ui.lossless.current import audits_of, is_auditing, start_audit
 from specviz.ui.lossless.sections import show_audits, show_test, show_zoo
 from specviz.ui.session.presses import press_button, take_press
-from specviz.ui.session.worker import the_worker, this_tab
+from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.tune.current import follow, take_linked
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.page_parts import show_heading, slider, whole_slider
-from specviz.ui.widgets.pair_boxes import shown_pair
-from specviz.ui.widgets.pair_panel import active_spec, show_pair_panel
+from specviz.ui.widgets.pair_panel import pair_of_page, show_pair_panel
 from specviz.ui.widgets.plain_text import show_error
 
 require_shell()
 
 this_tab()
-worker = the_worker()
-status = worker.status()
-spec = shown_pair() or active_spec(status)
+worker, status, spec = pair_of_page()
 take_linked()
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):

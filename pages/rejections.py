@@ -1,5 +1,7 @@
 """Rejections: their exact expected number, and what reduces it."""
 
+from functools import partial
+
 import streamlit as st
 
 from specviz.errors import TheoryError
@@ -13,7 +15,7 @@ from specviz.ui.theory.rejections.sections import (
     show_one_place,
     show_several_drafts,
 )
-from specviz.ui.widgets.page_parts import show_heading, show_reference
+from specviz.ui.widgets.page_parts import show_heading, show_reference, show_tabs
 from specviz.ui.widgets.plain_text import show_error
 
 require_shell()
@@ -25,26 +27,16 @@ show_heading(
 chosen = choose_setting()
 try:
     st.markdown(rejections_sentence(chosen))
-    one, several, measured, place, bound = st.tabs(
-        ["One draft", "Several drafts", "On the real pair", "At one place", "The bound"],
-        key="rejections_tab",
-        bind="query-params",
+    show_tabs(
+        "rejections_tab",
+        {
+            "One draft": partial(show_one_draft, chosen),
+            "Several drafts": partial(show_several_drafts, chosen),
+            "On the real pair": show_measured_drafts,
+            "At one place": show_one_place,
+            "The bound": partial(show_bound, chosen),
+        },
     )
-    if one.open:
-        with one:
-            show_one_draft(chosen)
-    if several.open:
-        with several:
-            show_several_drafts(chosen)
-    if measured.open:
-        with measured:
-            show_measured_drafts()
-    if place.open:
-        with place:
-            show_one_place()
-    if bound.open:
-        with bound:
-            show_bound(chosen)
 except TheoryError as problem:
     show_error(problem)
 st.caption(

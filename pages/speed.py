@@ -1,5 +1,7 @@
 """Speed: the speedup as a function of acceptance, two costs and γ."""
 
+from functools import partial
+
 import streamlit as st
 
 from specviz.ui.session.history import session_history
@@ -14,7 +16,7 @@ from specviz.ui.theory.speed.sections import (
 )
 from specviz.ui.theory.speed.speedup_points import session_runs
 from specviz.ui.theory.speed.when_to_stop import show_when_to_stop
-from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.page_parts import show_heading, show_tabs
 
 require_shell()
 
@@ -24,26 +26,16 @@ show_heading(
 chosen = choose_setting()
 st.markdown(speed_sentence(chosen))
 
-over_gamma, over_costs, recursion, stopping, papers = st.tabs(
-    ["Over γ", "Over α and c", "Tokens a round", "When to stop", "What papers measured"],
-    key="speed_tab",
-    bind="query-params",
+show_tabs(
+    "speed_tab",
+    {
+        "Over γ": partial(show_over_gamma, chosen),
+        "Over α and c": lambda: show_map(chosen, session_runs(session_history())),
+        "Tokens a round": partial(show_recursion, chosen),
+        "When to stop": show_when_to_stop,
+        "What papers measured": show_papers,
+    },
 )
-if over_gamma.open:
-    with over_gamma:
-        show_over_gamma(chosen)
-if over_costs.open:
-    with over_costs:
-        show_map(chosen, session_runs(session_history()))
-if recursion.open:
-    with recursion:
-        show_recursion(chosen)
-if stopping.open:
-    with stopping:
-        show_when_to_stop()
-if papers.open:
-    with papers:
-        show_papers()
 st.caption(
     "Papers disagree on letters: in Yin et al. 2024, p is the draft and q the target; in Leviathan "
     "et al. 2023 they are swapped. This page says draft and target."

@@ -6,7 +6,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.ui.session.presses import press_button, take_press
-from specviz.ui.session.worker import the_worker, this_tab
+from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.tune.controls import choose_settings, show_refused
 from specviz.ui.tune.current import (
@@ -25,8 +25,7 @@ from specviz.ui.tune.surface_section import show_advice, show_surface
 from specviz.ui.tune.text_section import show_text
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.page_parts import show_heading
-from specviz.ui.widgets.pair_boxes import shown_pair
-from specviz.ui.widgets.pair_panel import active_spec, show_pair_panel
+from specviz.ui.widgets.pair_panel import pair_of_page, show_pair_panel
 from specviz.ui.widgets.plain_text import show_error
 
 require_shell()
@@ -34,9 +33,7 @@ require_shell()
 this_tab()
 if take_watch_handover():
     st.switch_page("pages/watch.py", query_params={})  # without them it refuses bound ones
-worker = the_worker()
-status = worker.status()
-spec = shown_pair() or active_spec(status)
+worker, status, spec = pair_of_page()
 take_linked()
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):

@@ -14,6 +14,7 @@ from specviz.ui.watch.run_player import show_run_player
 from specviz.ui.watch.sharing import show_downloads, show_share
 from specviz.ui.watch.stage import open_stage
 from specviz.ui.watch.time_again import offer_time_again
+from specviz.ui.widgets.page_parts import show_heading
 from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.plain_text import show_error
 from specviz.ui.widgets.run_controls import restart_requested
@@ -68,9 +69,7 @@ def show_column() -> None:
         show_run_player(worker, status, history, choices.of_a_run, tour)
 
     with head:
-        with st.container(key="title", gap=None):
-            st.title(TITLE, anchor=False)
-            st.caption(CAPTION)
+        show_heading(TITLE, CAPTION)
         show_share(choices.prompt)
         offer_time_again(history)
         press_button("Stop", key="stop", disabled=run is None or run.finished)

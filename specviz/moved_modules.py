@@ -30,6 +30,7 @@ MOVED = {f"record.{name}": f"figures.{name}" for name in _FROM_RECORD_TO_FIGURES
     "engine.decoding.siblings": "engine.decoding.tree_verification",
     "engine.decoding.together": "engine.decoding.block_verification",
     "engine.graphed.alone": "engine.graphed.target_decoder",
+    "engine.graphed.static_model": "engine.model.static_step",
     "engine.loading.fingerprint": "engine.model.fingerprint",
     "engine.loading.libraries": "engine.model.libraries",
     "kernels.lanes": "kernels.simd",
@@ -50,6 +51,7 @@ MOVED = {f"record.{name}": f"figures.{name}" for name in _FROM_RECORD_TO_FIGURES
     "ui.theory.kept_ways": "ui.theory.kept_methods",
     "ui.watch.player_wishes": "ui.watch.player_events",
     "ui.watch.own_run": "ui.watch.run_without_body",
+    "ui.widgets.answer_files": "ui.widgets.run_files",
     "ui.widgets.way_boxes": "ui.widgets.method_boxes",
 }
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from specviz.store import Library
 
 Called = Callable[[list[str]], int]
+PlaceInPlan = tuple[int, int, int]
 
 
 class Nursery:
@@ -61,7 +62,7 @@ class Nursery:
         Half of the kills are SIGTERM, which service managers send first.
         """
         child, wanted = self.start(), chance.randrange(0, most)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while len(self.reports()) < wanted:
             assert time.monotonic() < deadline, self.error_lines()
             time.sleep(0.001)
@@ -115,6 +116,16 @@ def _run(call: Called, request: dict[str, object]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def check_new_runs(
+    library: Library, nursery: Nursery, done: dict[PlaceInPlan, str], jobs: dict[PlaceInPlan, str]
+) -> None:
+    """Check that every reported run is stored with its baseline, and that none is lost."""
+    new = len(jobs) - len(done)
+    assert len(nursery.reports()) <= new <= len(nursery.reports()) + 1
+    assert jobs.items() >= done.items()
+    assert all(library.open(jobs[place]).baseline for place in jobs.keys() - done.keys())
 
 
 def forget_runs(library: Library) -> None:

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from specviz.engine import load_pair
 from specviz.engine.model.pair import Pair
 from specviz.measure.step_costs import costs_key
+from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import save_value
 from tests.traces import make_costs
+
+
+def home_with_step_costs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a data folder with the step costs of the embedded pair."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECVIZ_HOME", str(home))
+        place_step_costs(
+            load_pair(PairSpec(name="tinystories", threads=1)), "model", "prompt-lookup"
+        )
+    return home
 
 
 def place_step_costs(pair: Pair, *drafters: str) -> None:

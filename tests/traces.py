@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from specviz.record.bodies import BodyInfo
+from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.trace import (
     Baseline,
     Candidate,
@@ -39,6 +39,13 @@ VERDICTS: dict[str, Verdict] = {"a": "accepted", "r": "rejected", "d": "discarde
 # With the default probabilities the odds are 0.5: these uniforms agree with the verdicts.
 UNIFORMS = {"a": 0.25, "r": 0.75, "d": 0.125}
 PROMPT_LENGTH = 4
+BODY = BodyInfo(
+    name="90M",
+    shape=Shape(width=768, feed_forward=2048, layers=12),
+    parameters=88_099_584,
+    own_parameters=6_099_648,
+    step_bytes=352_398_336,
+)
 
 
 def make_candidate(letter: str = "a", *, token_id: int = 1, **fields: Any) -> Candidate:

@@ -3,6 +3,7 @@
 // sums to 1.
 
 import { legendEntry, make, makeButton, makeSvg } from "../player/elements.js";
+import { mount } from "../player/mounting.js";
 import { chipText, visibleText } from "../player/token_text.js";
 
 const SEND_EVERY = 250; // milliseconds between two values sent during a drag
@@ -15,10 +16,10 @@ const STEPS = {
 };
 
 /** @typedef {"draft"|"target"} Model */
-/** @typedef {{draft: number[], target: number[]}} Laws */
+/** @typedef {{draft: number[], target: number[]}} Distributions */
 /**
  * The data from Python; a new id resets the bars.
- * @typedef {{id: string, labels: string[], start: Laws, now: Laws}} BarsData
+ * @typedef {{id: string, labels: string[], start: Distributions, now: Distributions}} BarsData
  */
 /** One bar. @typedef {ReturnType<Bars["bar"]>} Shape */
 
@@ -30,19 +31,19 @@ const places = new WeakMap();
 
 /**
  * Set one probability; the others keep their proportions.
- * @param {number[]} law @param {number} at @param {number} value
+ * @param {number[]} distribution @param {number} at @param {number} value
  */
-function withChance(law, at, value) {
-  const rest = law.reduce((sum, each, index) => (index === at ? sum : sum + each), 0);
-  const others = law.length - 1;
-  return law.map((each, index) => {
+function withChance(distribution, at, value) {
+  const rest = distribution.reduce((sum, each, index) => (index === at ? sum : sum + each), 0);
+  const others = distribution.length - 1;
+  return distribution.map((each, index) => {
     if (index === at) return others ? value : 1;
     return rest > 0 ? (each / rest) * (1 - value) : (1 - value) / others;
   });
 }
 
-/** @param {Laws} laws @returns {Laws} */
-const copied = (laws) => ({ draft: [...laws.draft], target: [...laws.target] });
+/** @param {Distributions} pair @returns {Distributions} */
+const copied = (pair) => ({ draft: [...pair.draft], target: [...pair.target] });
 
 class Bars {
   /** @param {HTMLElement} parent */
@@ -55,10 +56,10 @@ class Bars {
     this.width = 0;
     /** @type {string[]} */
     this.labels = [];
-    /** @type {Laws} */
+    /** @type {Distributions} */
     this.start = { draft: [], target: [] };
-    /** @type {Laws} */
-    this.laws = { draft: [], target: [] };
+    /** @type {Distributions} */
+    this.shown = { draft: [], target: [] };
     /**
     * The bar being moved, and the distribution before.
      * @type {{model: Model, at: number, base: number[]}|null}
@@ -92,7 +93,7 @@ class Bars {
     this.id = data.id;
     this.labels = data.labels;
     this.start = copied(data.start);
-    this.laws = copied(data.now);
+    this.shown = copied(data.now);
     this.build();
     this.settle();
   }
@@ -136,9 +137,9 @@ class Bars {
     handle.focus({ preventScroll: true });
     group.setPointerCapture(event.pointerId);
     this.dragging = true;
-    const offset = this.chanceAt(event) - this.laws[model][at];
+    const offset = this.chanceAt(event) - this.shown[model][at];
     const near = Math.abs(offset) * HEIGHT <= REACH * this.top; // grabbed near its top, it does not jump
-    this.grip = { model, at, base: [...this.laws[model]] };
+    this.grip = { model, at, base: [...this.shown[model]] };
     const moved = (/** @type {PointerEvent} */ now) => this.set(model, at, Math.min(this.top, this.chanceAt(now) - (near ? offset : 0)));
     const ended = () => {
       group.removeEventListener("pointermove", moved);
@@ -161,8 +162,8 @@ class Bars {
     event.stopPropagation();
     const held = this.grip;
     // The others keep their proportions while one bar is moved, even through 1.
-    if (held?.model !== model || held.at !== at) this.grip = { model, at, base: [...this.laws[model]] };
-    this.set(model, at, Math.round((this.laws[model][at] + step) * 1000) / 1000);
+    if (held?.model !== model || held.at !== at) this.grip = { model, at, base: [...this.shown[model]] };
+    this.set(model, at, Math.round((this.shown[model][at] + step) * 1000) / 1000);
     this.settle();
   }
 
@@ -174,14 +175,14 @@ class Bars {
 
   /** @param {Model} model @param {number} at @param {number} value */
   set(model, at, value) {
-    const base = this.grip?.base ?? this.laws[model];
-    this.laws[model] = withChance(base, at, Math.min(1, Math.max(0, value)));
+    const base = this.grip?.base ?? this.shown[model];
+    this.shown[model] = withChance(base, at, Math.min(1, Math.max(0, value)));
     this.paint();
     this.sendSoon();
   }
 
   restore() {
-    this.laws = copied(this.start);
+    this.shown = copied(this.start);
     this.grip = null;
     this.settle();
     this.send();
@@ -189,7 +190,7 @@ class Bars {
 
   /** The scale follows the tallest bar, but not during a drag. */
   settle() {
-    const tallest = Math.max(...this.laws.draft, ...this.laws.target);
+    const tallest = Math.max(...this.shown.draft, ...this.shown.target);
     this.top = Math.min(1, Math.ceil((tallest + 0.1) * 5 - 1e-9) / 5);
     this.paint();
   }
@@ -211,7 +212,7 @@ class Bars {
       const middle = column * (at + 0.5);
       for (const model of MODELS) this.paintBar(pair[model], model, at, model === "draft" ? middle - thick - 1 : middle + 1, thick);
     });
-    this.element.dataset.sums = MODELS.map((model) => this.laws[model].reduce((sum, each) => sum + each, 0).toFixed(9)).join(" ");
+    this.element.dataset.sums = MODELS.map((model) => this.shown[model].reduce((sum, each) => sum + each, 0).toFixed(9)).join(" ");
   }
 
   /**
@@ -219,8 +220,8 @@ class Bars {
    * @param {number} thick
    */
   paintBar(shape, model, at, x, thick) {
-    const chance = this.laws[model][at];
-    const common = Math.min(this.laws.draft[at], this.laws.target[at]);
+    const chance = this.shown[model][at];
+    const common = Math.min(this.shown.draft[at], this.shown.target[at]);
     const y = (/** @type {number} */ each) => ABOVE + HEIGHT * (1 - Math.min(1, each / this.top));
     place(shape.ground, x, 0, thick, ABOVE + HEIGHT);
     place(shape.shared, x, y(common), thick, ABOVE + HEIGHT - y(common));
@@ -254,7 +255,7 @@ class Bars {
     clearTimeout(this.timer);
     this.timer = 0;
     this.sent = performance.now();
-    this.setState?.("laws", { id: this.id, ...copied(this.laws) });
+    this.setState?.("laws", { id: this.id, ...copied(this.shown) });
   }
 
   close() {
@@ -282,27 +283,7 @@ function patterns() {
   return makeSvg("defs", {}, [hatch("draft", 45), hatch("target", -45)]);
 }
 
-/** @param {HTMLElement} parent @returns {Bars} */
-function barsOf(parent) {
-  const bars = places.get(parent) ?? new Bars(parent);
-  places.set(parent, bars);
-  return bars;
-}
-
-/**
- * A cleanup may run late, after the next call has begun: only the newest one may close the bars,
- * and only after their element was removed from the page.
- * @param {{data: BarsData, parentElement: HTMLElement, setStateValue: (name: string, value: unknown) => void}} given
- */
-export default function ({ data, parentElement, setStateValue }) {
-  const bars = barsOf(parentElement);
-  const generation = ++bars.generation;
-  bars.setState = setStateValue;
-  bars.take(data);
-  return () =>
-    setTimeout(() => {
-      if (bars.generation !== generation || parentElement.isConnected) return;
-      places.delete(parentElement);
-      bars.close();
-    });
+/** @param {{data: BarsData, parentElement: HTMLElement, setStateValue: (name: string, value: unknown) => void}} given */
+export default function (given) {
+  return mount(places, (parent) => new Bars(parent), given);
 }

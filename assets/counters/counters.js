@@ -3,6 +3,7 @@
 
 import { onceAtRest } from "../player/at_rest.js";
 import { make, setText } from "../player/elements.js";
+import { mount } from "../player/mounting.js";
 import { AlphaBars } from "./alpha_bars.js";
 import { LineChart } from "./line_chart.js";
 
@@ -138,21 +139,7 @@ function figureBox() {
   return make("div", "figure", {}, [make("div", "label"), make("div", "shown"), make("div", "note")]);
 }
 
-/**
- * A cleanup may run late, after the next call has begun: only the newest one may close the board, and
- * only after its element was removed from the page.
- * @param {{data: BoardData, parentElement: HTMLElement, setStateValue: (name: string, value: unknown) => void}} given
- */
-export default function ({ data, parentElement, setStateValue }) {
-  const board = places.get(parentElement) ?? new Board(parentElement);
-  places.set(parentElement, board);
-  const generation = ++board.generation;
-  board.setState = setStateValue;
-  board.take(data);
-  return () =>
-    setTimeout(() => {
-      if (board.generation !== generation || parentElement.isConnected) return;
-      places.delete(parentElement);
-      board.close();
-    });
+/** @param {{data: BoardData, parentElement: HTMLElement, setStateValue: (name: string, value: unknown) => void}} given */
+export default function (given) {
+  return mount(places, (parent) => new Board(parent), given);
 }

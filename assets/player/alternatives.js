@@ -42,9 +42,9 @@ export function makeAlternatives(store) {
       const left = pending ? null : restColumn(subject, insight);
       const tops = [insight.draft_top, ...(pending ? [] : [insight.target_top, left?.items ?? []])];
       const scale = Math.max(...tops.map((top) => top[0]?.[1] ?? 0));
-      draft.update(draftColumn(subject, insight), scale);
+      draft.update(modelColumn(subject, insight, "draft"), scale);
       asked = forkPlace(subject);
-      target.update(pending ? null : targetColumn(subject, insight), scale, asked ? saidThere(subject) : null);
+      target.update(pending ? null : modelColumn(subject, insight, "target"), scale, asked ? saidThere(subject) : null);
       rest.update(left, scale);
       rest.rename(isGreedy(subject) ? "target at temperature 0" : (THIRD[subject.run.deciding]?.title ?? LEFT_OVER));
       columns.classList.toggle("vd-forks", asked !== null);
@@ -93,23 +93,13 @@ function noteOf(subject) {
   return `The first two columns show the models at temperature 1. At temperature 0 only the target’s likeliest token counts; the third column shows it.${forkPlace(subject) ? " Fork continues with another of the target’s tokens." : ""}`;
 }
 
-/** @param {Subject} subject @param {Insight} insight @returns {Listing} */
-function draftColumn(subject, insight) {
+/** @param {Subject} subject @param {Insight} insight @param {"draft"|"target"} model @returns {Listing} */
+function modelColumn(subject, insight, model) {
   const text = judgedAt(subject)?.text ?? "";
   return {
-    items: insight.draft_top,
-    own: [text, insight.draft],
-    under: entropyWords(insight.draft_entropy),
-  };
-}
-
-/** @param {Subject} subject @param {Insight} insight @returns {Listing} */
-function targetColumn(subject, insight) {
-  const text = judgedAt(subject)?.text ?? "";
-  return {
-    items: insight.target_top,
-    own: [text, insight.target],
-    under: entropyWords(insight.target_entropy),
+    items: insight[`${model}_top`],
+    own: [text, insight[model]],
+    under: entropyWords(insight[`${model}_entropy`]),
   };
 }
 

@@ -10,7 +10,7 @@ import { visibleText } from "./token_text.js";
 
 /** @param {Round} round @param {number} index @returns {string} a finished round in words */
 function roundWords(round, index) {
-  if (!round.candidates.length && round.untold) return `Round ${index + 1}: ${round.untold.map(({ text }) => visibleText(text)).join("")}`;
+  if (!round.candidates.length && round.unreported) return `Round ${index + 1}: ${round.unreported.map(({ text }) => visibleText(text)).join("")}`;
   const accepted = round.candidates.filter((each) => each.verdict === "accepted").length;
   const rejected = round.candidates.findLast((each) => each.verdict === "rejected");
   const words = [`Round ${index + 1}: ${accepted} of ${round.candidates.length} accepted`];

@@ -24,11 +24,11 @@ export class TokensChart {
   constructor(store) {
     this.frame = new ChartFrame("tokens", "Tokens per round", MARGINS);
     this.bars = this.frame.layer("ch-bars");
-    this.law = this.frame.layer("ch-law", "path");
+    this.marks = this.frame.layer("ch-marks", "path");
     this.pointer = this.frame.layer("ch-pointer");
     this.counts = new RoundCounts(store.recording);
     this.store = store;
-    this.geometric = this.lawOf(this.counts, null);
+    this.geometric = this.sharesOf(this.counts, null);
     this.slot = 1;
     this.x = linearScale(0, 1, 0, 1);
     this.frame.showNotes((at) => this.noteAt(Math.round(1 + (at - this.x(1)) / this.slot)));
@@ -37,7 +37,7 @@ export class TokensChart {
   /** @param {RoundCounts} counts @param {Charts|undefined} charts */
   fill(counts, charts) {
     this.counts = counts;
-    this.geometric = this.lawOf(counts, charts?.throughput ?? null);
+    this.geometric = this.sharesOf(counts, charts?.throughput ?? null);
     const { left, right } = this.frame.box;
     const most = this.mostOf(counts);
     const sizes = Array.from({ length: most }, (_, i) => i + 1);
@@ -56,9 +56,9 @@ export class TokensChart {
 
   /**
   * For this run with its observed α; if another γ is chosen now, for that γ with the expected α.
-   * @param {RoundCounts} counts @param {Throughput|null} shown @returns {TokensLaw}
+   * @param {RoundCounts} counts @param {Throughput|null} shown @returns {TokensShares}
    */
-  lawOf(counts, shown) {
+  sharesOf(counts, shown) {
     const { alphaExpected } = counts;
     const alpha = this.store.data.run?.has_alpha === false ? null : counts.alpha;
     const gamma = shown?.chosen?.gamma ?? null;
@@ -80,8 +80,8 @@ export class TokensChart {
   paint(counts, sizes) {
     const { top, bottom } = this.frame.box;
     const parts = sizes.map((size) => emittedShare(counts, size));
-    const laws = sizes.map((size) => this.geometric.share(size));
-    const steps = roundSteps(Math.max(0.1, ...parts, ...laws), 3);
+    const shares = sizes.map((size) => this.geometric.share(size));
+    const steps = roundSteps(Math.max(0.1, ...parts, ...shares), 3);
     const y = linearScale(0, steps[steps.length - 1], bottom, top);
     this.frame.drawLeft(
       steps.map((at) => ({ at, text: `${Math.round(100 * at)} %` })),
@@ -94,8 +94,8 @@ export class TokensChart {
       bar.classList.toggle("ch-full", sizes[i] === counts.drafts.length);
     });
     const reach = width / 2 + 4;
-    const marks = laws.map((law, i) => `M${this.x(sizes[i]) - reach} ${y(law)}h${2 * reach}`);
-    setAttributes(this.law, { d: this.geometric.alpha === null ? "" : marks.join("") });
+    const marks = shares.map((share, i) => `M${this.x(sizes[i]) - reach} ${y(share)}h${2 * reach}`);
+    setAttributes(this.marks, { d: this.geometric.alpha === null ? "" : marks.join("") });
   }
 
   /** @param {number} index */
@@ -116,8 +116,8 @@ export class TokensChart {
     const count = `${counts.emitted[size] ?? 0} of ${counts.whole} whole rounds`;
     const part = percent(emittedShare(counts, size));
     const first = `${size} ${size === 1 ? "token" : "tokens"}: ${count}, ${part}`;
-    const law = `\ngeometric: ${percent(this.geometric.share(size))}`;
-    const text = this.geometric.alpha === null ? first : first + law;
+    const share = `\ngeometric: ${percent(this.geometric.share(size))}`;
+    const text = this.geometric.alpha === null ? first : first + share;
     return { x: this.x(size), text };
   }
 }
@@ -125,18 +125,18 @@ export class TokensChart {
 /**
  * The geometric distribution, for this run or for a γ that was not run.
  * @typedef {{gamma: number, alpha: number|null, predicted: boolean, stale: boolean,
- *   share: (size: number) => number}} TokensLaw
+ *   share: (size: number) => number}} TokensShares
  */
 
-/** @param {TokensLaw} law */
+/** @param {TokensShares} expected */
 function tokensCaption({ alpha, gamma, predicted }) {
   const bars = "Bars: share of whole rounds by tokens emitted; violet: every candidate accepted.";
   if (alpha === null) return "Bars: share of whole rounds by tokens emitted.";
   const of = ` of ${share(alpha)}`;
-  const law = predicted
+  const what = predicted
     ? `the expected α${of} at every position would give at γ ${gamma}, which was not run (geometric, extrapolated).`
     : `the same α${of} at every position would give (geometric distribution).`;
-  return `${bars} Short lines: what ${law}`;
+  return `${bars} Short lines: what ${what}`;
 }
 
 /** @param {RoundCounts} counts @param {number[]} sizes */

@@ -19,9 +19,9 @@ function describeFate(subject, engine) {
   const { round, spot, fate } = subject;
   const candidate = round.candidates[spot.place];
   if (fate === "drafted") return ["This round has not reached it yet."];
-  if (fate === "untold") return describeUnreported(subject, engine);
+  if (fate === "unreported") return describeUnreported(subject, engine);
   if (!candidate) return describeLast(round, fate);
-  if (fate === "accepted" && candidate.text === null && round.untold)
+  if (fate === "accepted" && candidate.text === null && round.unreported)
     return ["A candidate that was ", fateWord(fate), `: ${sharesOf(round)}. Its text is part of this round’s piece; the engine does not report where it begins.`];
   if (fate === "accepted" && candidate.text === null)
     return ["The engine counts this candidate as ", fateWord(fate), ", but the answer ended before it."];
@@ -42,7 +42,7 @@ function describeLast(round, fate) {
 
 /** @param {Subject} subject @param {Engine} engine @returns {Words} */
 function describeUnreported({ round, spot }, { speculates }) {
-  const { candidates, untold: unreported = [] } = round;
+  const { candidates, unreported = [] } = round;
   const piece = unreported[spot.place - candidates.length];
   if (!piece) return [];
   const { text, tokens } = piece;
@@ -66,7 +66,7 @@ function sharesOf({ candidates }) {
 /** @param {Subject} subject @returns {Words} */
 function describeProbability({ round, spot, fate }) {
   if (fate === "drafted") return [];
-  const { candidates, extra, untold: unreported = [] } = round;
+  const { candidates, extra, unreported = [] } = round;
   const after = spot.place - candidates.length;
   const token = after < 0 ? candidates[spot.place] : (extra ?? unreported[after]);
   const logprob = token && "logprob" in token ? token.logprob : null;
@@ -84,6 +84,6 @@ function describeTime({ at, merged }) {
 export function placeInAnswer({ run, round, spot, fate }) {
   const count = round.candidates.length;
   if (run.engine?.unit === "piece") return `piece ${spot.round + 1}`;
-  const last = fate === "untold" ? "as received" : "the last token";
+  const last = fate === "unreported" ? "as received" : "the last token";
   return `round ${spot.round + 1}, ${spot.place < count ? `candidate ${spot.place + 1} of ${count}` : last}`;
 }

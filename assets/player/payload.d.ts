@@ -149,7 +149,7 @@ export interface Round {
   * From an engine: the text of a round whose candidates it does not identify. It is shown
    * after the candidates.
    */
-  untold?: UnreportedPiece[];
+  unreported?: UnreportedPiece[];
   /** Why the round ended early; null for a whole round. */
   cut: "eos" | "stop" | "length" | "context" | null;
   times: Times;

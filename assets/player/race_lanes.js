@@ -48,7 +48,7 @@ class RaceRow {
     this.element = make("div", "lane", names, [
       this.name,
       make("div", "track", {}, [this.canvas]),
-      make("div", "standing", {}, [this.count, this.time]),
+      make("div", "score", {}, [this.count, this.time]),
     ]);
   }
 
@@ -138,7 +138,7 @@ class RaceLanes {
   }
 
   layout() {
-    const foot = make("div", "lane foot", {}, [make("span", "racer"), this.foot, make("span", "standing")]);
+    const foot = make("div", "lane foot", {}, [make("span", "racer"), this.foot, make("span", "score")]);
     return make("section", "lanes race card", { "data-testid": "race" }, [
       make("h2", "", {}, ["All lanes on one clock"]),
       make("div", "tracks", {}, [this.list, foot]),

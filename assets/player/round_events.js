@@ -6,7 +6,7 @@ import { draftedBy, shapeOf } from "./round_shape.js";
 /** @import { AnyCandidate, AnyExtra, Candidate, Round } from "./payload.d.ts" */
 
 /**
- * @typedef {"prompt"|"drafted"|"accepted"|"rejected"|"cut"|"discarded"|"recovered"|"bonus"|"untold"} Fate
+ * @typedef {"prompt"|"drafted"|"accepted"|"rejected"|"cut"|"discarded"|"recovered"|"bonus"|"unreported"} Fate
  * @typedef {{cells: Fate[], extra: Fate|null, last: Fate[], checking: boolean, complete: boolean}} Scene
  *   last: fates of what follows the candidates: the extra token, or pieces whose fate is not reported
  * @typedef {{round: number, place: number}} Spot  place: the candidate's index; what follows the candidates is counted on
@@ -24,12 +24,12 @@ export function judged(candidate) {
 }
 
 /** Whether only the received text is known. @param {Round} round */
-function isBare({ candidates, untold: unreported }) {
+function isBare({ candidates, unreported }) {
   return !candidates.length && Boolean(unreported?.length);
 }
 
 /** The number of places in a round: candidates and what follows them. @param {Round} round */
-export function placesOf({ candidates, extra, untold: unreported = [] }) {
+export function placesOf({ candidates, extra, unreported = [] }) {
   return candidates.length + (extra ? 1 : 0) + unreported.length;
 }
 
@@ -61,7 +61,7 @@ export function eventsOf(round) {
 }
 
 /** @param {Round} round */
-function landsLast({ extra, untold: unreported }) {
+function landsLast({ extra, unreported }) {
   return Boolean(extra ?? unreported?.length);
 }
 
@@ -86,7 +86,7 @@ export function eventKind(round, step) {
  * @param {Round} round @param {number} step @returns {Scene}
  */
 export function sceneAt(round, step) {
-  const { extra, untold: unreported = [] } = round;
+  const { extra, unreported = [] } = round;
   const { tested, together, steps } = shapeOf(round);
   const fallen = Math.min(verdictsOf(round), Math.max(0, step - steps - 1));
   const shown = new Set(together && fallen ? tested : tested.slice(0, fallen));
@@ -100,7 +100,7 @@ export function sceneAt(round, step) {
   return {
     cells,
     extra: complete && extra ? extra.kind : null,
-    last: complete ? [...(extra ? [extra.kind] : []), ...unreported.map(() => /** @type {Fate} */ ("untold"))] : [],
+    last: complete ? [...(extra ? [extra.kind] : []), ...unreported.map(() => /** @type {Fate} */ ("unreported"))] : [],
     checking: step === steps + 1 && !isBare(round),
     complete,
   };
@@ -111,7 +111,7 @@ export function sceneAt(round, step) {
  * several tokens.
  * @param {Round} round @returns {{text: string, fate: Fate, place: number}[]}
  */
-export function emittedBy({ candidates, extra, untold: unreported = [] }) {
+export function emittedBy({ candidates, extra, unreported = [] }) {
   /** @type {{text: string, fate: Fate, place: number}[]} */
   const tokens = [];
   candidates.forEach((each, place) => {
@@ -120,13 +120,13 @@ export function emittedBy({ candidates, extra, untold: unreported = [] }) {
   });
   const after = candidates.length;
   if (extra) tokens.push({ text: addedBy(extra) ?? "", fate: extra.kind, place: after });
-  unreported.forEach(({ text }, order) => tokens.push({ text, fate: "untold", place: after + order }));
+  unreported.forEach(({ text }, order) => tokens.push({ text, fate: "unreported", place: after + order }));
   return tokens;
 }
 
 /** The number of tokens that a round adds; of pieces, if an engine does not report tokens. @param {Round} round */
 export function tokensIn(round) {
-  const { untold: unreported = [] } = round;
+  const { unreported = [] } = round;
   const more = unreported.reduce((sum, { tokens }) => sum + (tokens ?? 1) - 1, 0);
   return emittedBy(round).length + more;
 }

@@ -10,7 +10,7 @@ import { chipText, visibleText } from "./token_text.js";
 /** @import { Cell } from "./round_shape.js" */
 
 /** @param {Round} round @param {number} place @returns {string|null} null if an engine does not report it */
-function textAt({ candidates, extra, untold: unreported = [] }, place) {
+function textAt({ candidates, extra, unreported = [] }, place) {
   const after = place - candidates.length;
   return after < 0 ? candidates[place].text : ((extra ?? unreported[after])?.text ?? "");
 }
@@ -21,14 +21,14 @@ function textAt({ candidates, extra, untold: unreported = [] }, place) {
  */
 function chipWords(round, index, place, fate) {
   const drafted = round.candidates.length;
-  const after = fate === "untold" ? "as received" : "from the target";
+  const after = fate === "unreported" ? "as received" : "from the target";
   const which = place < drafted ? placeInRound(round, place) : after;
   const text = textAt(round, place);
   return `Round ${index + 1}, ${which}, ${text === null ? "not reported" : `‘${visibleText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
 }
 
 /** @type {Record<string, string>} */
-const FATE_WORDS = { untold: "fate not reported" };
+const FATE_WORDS = { unreported: "fate not reported" };
 const NAMELESS = "The engine does not report this token.";
 
 /** Leading blanks are drawn faint; a token that an engine does not report has no text. @param {HTMLElement} chip @param {string|null} text */
@@ -70,7 +70,7 @@ const TURN = {
 
 /** Empty if the number of tokens is not known. @param {Round} round */
 function gainOf(round) {
-  return round.untold?.some(({ tokens }) => tokens === null) ? "" : `+${tokensIn(round)}`;
+  return round.unreported?.some(({ tokens }) => tokens === null) ? "" : `+${tokensIn(round)}`;
 }
 
 /** @param {HTMLElement} element @param {Cell|null} cell null: folded away */
@@ -152,7 +152,7 @@ export class RoundRow {
   placeOf(place) {
     const { length } = this.round.candidates;
     if (place < length && this.branched) return this.nodeOf(place);
-    if (place < length || (!length && this.round.untold)) return this.cells;
+    if (place < length || (!length && this.round.unreported)) return this.cells;
     this.cells.append(this.tail);
     return this.tail;
   }

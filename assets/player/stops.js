@@ -82,7 +82,7 @@ function numbersOf(round, first) {
   return new Map(
     emittedBy(round).map(({ place }) => {
       const own = number;
-      number += round.untold?.[place - round.candidates.length]?.tokens ?? 1;
+      number += round.unreported?.[place - round.candidates.length]?.tokens ?? 1;
       return [place, own];
     }),
   );
@@ -94,7 +94,7 @@ function numbersOf(round, first) {
  * @returns {Outcome[]}
  */
 function outcomesOf(round, index, recording, run) {
-  const { candidates, extra, untold: unreported = [] } = round;
+  const { candidates, extra, unreported = [] } = round;
   const begin = recording.starts[index];
   const numbers = numbersOf(round, recording.tokens[index] + 1);
   const failed = failedPlace(round);
@@ -110,7 +110,7 @@ function outcomesOf(round, index, recording, run) {
   const event = begin + eventsOf(round);
   const place = candidates.length;
   /** @type {Fate[]} */
-  const last = extra ? [extra.kind] : unreported.map(() => "untold");
+  const last = extra ? [extra.kind] : unreported.map(() => "unreported");
   return [
     ...outcomes,
     ...last.map((fate, order) => ({

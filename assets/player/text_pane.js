@@ -188,18 +188,18 @@ class TextPane {
 const FATES = ["drafted", "accepted", "rejected", "cut", "discarded", "recovered", "bonus"];
 
 /**
- * Block verification cuts candidates, other rules reject them. For an engine's answer, "untold" only
+ * Block verification cuts candidates, other rules reject them. For an engine's answer, "unreported" only
  * if there are such tokens, and alone if there are no others.
  */
 function makeLegend() {
   const samples = new Map(FATES.map((fate) => [fate, make("span", "chip", { "data-state": fate }, [fate])]));
-  const unreported = make("span", "chip", { "data-state": "untold" }, ["fate not reported"]);
+  const unreported = make("span", "chip", { "data-state": "unreported" }, ["fate not reported"]);
   return {
     element: make("div", "legend", { "aria-label": "Legend", role: "group" }, [...samples.values(), unreported]),
     /** @param {Run|undefined} run @param {Landed[]} landed */
     show(run, landed) {
-      unreported.hidden = !run?.engine || !landed.some(({ fate }) => fate === "untold");
-      const bare = !unreported.hidden && landed.every(({ fate }) => fate === "untold");
+      unreported.hidden = !run?.engine || !landed.some(({ fate }) => fate === "unreported");
+      const bare = !unreported.hidden && landed.every(({ fate }) => fate === "unreported");
       const missing = run?.deciding === "together" ? "rejected" : "cut";
       for (const [fate, sample] of samples) sample.hidden = bare || fate === missing;
     },

@@ -22,7 +22,7 @@ export class UntilMenu {
     this.menu = new DropCard("until-menu", this.opener, this.makeList());
     this.message = make("span");
     this.again = makeButton("until-again", "From the start", () => this.fromTheStart());
-    this.notice = make("div", "until-told", { "data-testid": "until-told" }, [this.message, this.again]);
+    this.notice = make("div", "until-notice", { "data-testid": "until-told" }, [this.message, this.again]);
     this.status = make("div", "", { role: "status" }, [this.notice]);
     this.element = make("div", "until", {}, [this.menu.element, this.status]);
   }

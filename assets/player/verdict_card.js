@@ -40,7 +40,7 @@ export function makeVerdictCard(store) {
       if (mark !== drawn) {
         drawn = mark;
         element.classList.toggle("vd-nothing", !subject);
-        element.classList.toggle("vd-told", Boolean(subject?.run.engine));
+        element.classList.toggle("vd-server", Boolean(subject?.run.engine));
         head.update(subject);
         sentence.replaceChildren(...(subject ? wordsOf(subject) : [NOTHING_YET]));
         bar.update(subject);

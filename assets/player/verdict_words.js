@@ -175,7 +175,7 @@ export const DESCRIPTIONS = {
   recovered: describeRecovered,
   bonus: describeBonus,
   prompt: () => [],
-  untold: () => [],
+  unreported: () => [],
 };
 
 /** @param {Subject} subject @param {number} drawn @returns {Words} */

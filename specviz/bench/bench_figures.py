@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from specviz.figures.arithmetic import known_ratio
 from specviz.figures.metrics import Metrics, metrics
 from specviz.measure.forecast import Profile, forecast, measure_profile
 from specviz.measure.measured_run import finish, measured_run
@@ -67,7 +68,7 @@ def measure_figures(
     first = next(iter(runs.values()))
     return BenchFigures(
         accounting=_median(
-            _quotient(m.speedup_observed, m.speedup_accounted) for m in runs.values()
+            known_ratio(m.speedup_observed, m.speedup_accounted) for m in runs.values()
         ),
         forecast_error=_median(errors),
         story_gamma=gamma,
@@ -84,7 +85,7 @@ def _measured(pair: Pair, preset: Preset, config: RunConfig) -> Metrics:
 
 def _forecast_error(pair: Pair, preset: Preset, config: RunConfig) -> float | None:
     result = _measured(pair, preset, config)
-    ratio = _quotient(result.speedup_observed, result.speedup_forecast)
+    ratio = known_ratio(result.speedup_observed, result.speedup_forecast)
     return None if ratio is None else abs(ratio - 1.0)
 
 
@@ -106,10 +107,6 @@ def _best_gamma(
         return made.speedup if made else 0.0
 
     return max(range(1, 13), key=predicted)
-
-
-def _quotient(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
 
 
 def _median(values: Any) -> float | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from specviz.bench.gpu_goals import GpuFigure
 from specviz.bench.gpu_plan import GpuPlan
 from specviz.bench.timing import Text
+from specviz.figures.arithmetic import known_ratio
 from specviz.figures.metrics import Metrics, metrics
 from specviz.measure.measured_run import measured_run
 from specviz.record.trace import StepCosts
@@ -53,9 +54,7 @@ def run_figures(
     )
     for name, field in _METRICS.items():
         yield GpuFigure(name=name, value=getattr(found, field))
-    yield GpuFigure(
-        name="accounting", value=observed / accounted if observed and accounted else None
-    )
+    yield GpuFigure(name="accounting", value=known_ratio(observed, accounted))
     if costs is not None and costs.draft_reads is not None and costs.target_reads is not None:
         middle = plan.middle(len(text.ids))
         ratio = costs.draft_reads.at(middle) / costs.target_reads.at(middle)

@@ -6,15 +6,17 @@ The code that times and compares lanes does not depend on their names.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from specviz.bench.rivals import Assistance, assisted, generate, wait_for
 from specviz.record.trace import RunConfig
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +82,7 @@ def _speculative(pair: Pair, config: RunConfig) -> Write:
         from specviz.engine import speculate
 
         run = speculate(pair, ids, replace(config, max_new_tokens=num_tokens))
-        wait_for(pair)  # prefill may still be running
-        began = time.perf_counter()
-        rounds = list(run)
-        seconds = time.perf_counter() - began
+        seconds, rounds = _timed(pair, run)
         return Written(seconds=seconds, token_ids=run.emitted, target_passes=len(rounds))
 
     return write
@@ -94,9 +93,15 @@ def _plain(pair: Pair, config: RunConfig) -> Write:
         from specviz.engine import decode_plainly
 
         run = decode_plainly(pair, ids, replace(config, max_new_tokens=num_tokens))
-        wait_for(pair)  # prefill may still be running
-        began = time.perf_counter()
-        tokens = tuple(run)
-        return Written(seconds=time.perf_counter() - began, token_ids=tokens)
+        seconds, tokens = _timed(pair, run)
+        return Written(seconds=seconds, token_ids=tokens)
 
     return write
+
+
+def _timed(pair: Pair, run: Iterable[_T]) -> tuple[float, tuple[_T, ...]]:
+    """Return the seconds of a run after its prefill, and what it yielded."""
+    wait_for(pair)  # prefill may still be running
+    began = time.perf_counter()
+    made = tuple(run)
+    return time.perf_counter() - began, made

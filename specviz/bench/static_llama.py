@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from specviz.engine.model.lean import rotary_table
 from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Product
+
+_Turn = tuple[Tensor, Tensor]  # cosines and sines of the positions
 
 
 class StaticLlama(nn.Module):
@@ -35,7 +37,7 @@ class StaticLlama(nn.Module):
         self.head = _Linear(weights.head)
         self.layers = nn.ModuleList(_Layer(layer, weights, rows) for layer in weights.layers)
 
-    def forward(self, token_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    def forward(self, token_ids: Tensor, places: Tensor) -> Tensor:
         """Return the id after the last of these tokens, shape `[1]`.
 
         Args:
@@ -70,24 +72,12 @@ class _Layer(nn.Module):
         shape = (weights.key_heads, rows, weights.head_width)
         self.keys, self.values = (nn.Buffer(weights.embedding.new_zeros(shape)) for _ in range(2))
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        places: torch.Tensor,
-        turn: tuple[torch.Tensor, torch.Tensor],
-        hidden: torch.Tensor,
-    ) -> torch.Tensor:
+    def forward(self, x: Tensor, places: Tensor, turn: _Turn, hidden: Tensor) -> Tensor:
         x = x + self.output(self._attended(self.attention_norm(x), places, turn, hidden))
         gate, up = self.gate_up(self.feed_forward_norm(x)).chunk(2, -1)
         return x + self.down(F.silu(gate) * up)
 
-    def _attended(
-        self,
-        x: torch.Tensor,
-        places: torch.Tensor,
-        turn: tuple[torch.Tensor, torch.Tensor],
-        hidden: torch.Tensor,
-    ) -> torch.Tensor:
+    def _attended(self, x: Tensor, places: Tensor, turn: _Turn, hidden: Tensor) -> Tensor:
         count, width = x.shape[0], self._width
         mixed = self.qkv(x).view(count, -1, width).transpose(0, 1)
         queries, keys, values = mixed.split((self._heads, self._key_heads, self._key_heads))
@@ -102,12 +92,12 @@ class _Layer(nn.Module):
 
 
 class _Norm(nn.Module):
-    def __init__(self, weight: torch.Tensor, eps: float) -> None:
+    def __init__(self, weight: Tensor, eps: float) -> None:
         super().__init__()
         self.weight = nn.Buffer(weight)
         self._eps = eps
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x.float(), x.shape[-1:], None, self._eps).to(x.dtype) * self.weight
 
 
@@ -117,9 +107,9 @@ class _Linear(nn.Module):
         self.weight = nn.Buffer(product.weight)
         self.bias = None if product.bias is None else nn.Buffer(product.bias)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
 
 
-def _turned(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+def _turned(x: Tensor, turn: _Turn) -> Tensor:
     return x * turn[0] + x.roll(x.shape[-1] // 2, -1) * turn[1]

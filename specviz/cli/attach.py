@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specviz.cli.interrupts import stop_on_interrupt
-from specviz.cli.options import items_from
+from specviz.cli.option_values import items_from
 from specviz.cli.report import answers_report, speedup_of_answers, to_json
 from specviz.cli.server_render import (
     render_against,

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.interrupts import waiting
-from specviz.cli.options import check_pair, check_texts, config_from, spec_from
+from specviz.cli.option_values import check_pair, check_texts, config_from, spec_from
 from specviz.cli.progress_lines import progress_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, Style, one_line, painter_for, wrap_text

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import render_comparison
 from specviz.cli.makers import maker_for
-from specviz.cli.options import (
+from specviz.cli.option_values import (
     check_budget,
     check_pair,
     check_texts,

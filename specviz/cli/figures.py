@@ -181,7 +181,7 @@ def _costs(trace: Trace, metrics: Metrics) -> Iterator[Row]:
 
 
 def _memory(trace: Trace, metrics: Metrics) -> Iterator[Row]:
-    body, found = trace.pair.target.body, metrics.parts.roofline
+    body, found = trace.pair.target.body, metrics.roofline
     if body is not None:
         yield from _rows(metrics, {"parameters": ""}, {"parameters": body.label})
     uncosted = NO_COSTS if trace.step_costs is None else NO_WHOLE_ROUND

@@ -7,13 +7,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from specviz.cli.terminal_text import one_line
-
-
-class Stoppable(Protocol):
-    def stop(self) -> None: ...
+from specviz.measure.stoppable import Stoppable
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import get_args
 
 from specviz.record.bodies import NO_BODY
@@ -14,6 +15,30 @@ from specviz.record.run_config import ResidualName, RunConfig
 from specviz.record.stopping import STOPPINGS_IN_WORDS
 
 DEFAULTS = RunConfig()
+
+
+def add_prompts(
+    parser: argparse.ArgumentParser, *, required: bool = False, default: str = ""
+) -> None:
+    """Add the options of which one gives the prompts; ``default`` marks --presets."""
+    group = parser.add_mutually_exclusive_group(required=required)
+    group.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
+    group.add_argument(
+        "--suite", type=Path, metavar="FILE",
+        help="JSONL: a prompt and, optionally, its kind on every line",
+    )  # fmt: skip
+    group.add_argument(
+        "--presets", action="store_true", help=f"the prompts of the dashboard{default}"
+    )
+
+
+def add_no_baseline(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-baseline",
+        dest="baseline",
+        action="store_false",
+        help="do not measure the target alone",
+    )
 
 
 def add_budget(parser: argparse.ArgumentParser, default: float) -> None:

@@ -6,7 +6,7 @@ without colour. Accepted tokens have no mark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from specviz.cli.option_groups import DEFAULTS
 from specviz.cli.terminal_text import (
@@ -89,15 +89,23 @@ def lossy_line(painter: Painter, config: RunConfig) -> str:
 
 def render_round(painter: Painter, entry: Round) -> str:
     """Render one row; tokens that do not fit continue on lines below, in the same columns."""
-    body = painter.width - INDEX_COLUMNS - EMITS_COLUMNS - _times_columns(painter.width)
-    lines = wrap_pieces(_round_pieces(entry), body)
+    times = _times(entry.times) if _times_columns(painter.width) else ""
+    return round_row(painter, entry.index, _round_pieces(entry), len(entry.emitted), times)
+
+
+def round_row(
+    painter: Painter, index: int, pieces: Sequence[Piece], num_emitted: int, times: str
+) -> str:
+    """Render the row of a round; ``times`` is its last column, padded to its width."""
+    body = painter.width - INDEX_COLUMNS - EMITS_COLUMNS - len(times)
+    lines = wrap_pieces(pieces, body)
     first = (
-        painter.paint(f"{entry.index:>{INDEX_COLUMNS - 2}}", "dim")
+        painter.paint(f"{index:>{INDEX_COLUMNS - 2}}", "dim")
         + "  "
         + painter.join(lines[0])
         + " " * (body - sum(display_width(text) for text, _ in lines[0]))
-        + f"{f'+{len(entry.emitted)}':>{EMITS_COLUMNS}}"
-        + painter.paint(_times(entry.times), "dim") * bool(_times_columns(painter.width))
+        + f"{f'+{num_emitted}':>{EMITS_COLUMNS}}"
+        + (painter.paint(times, "dim") if times else "")
     )
     rest = (" " * INDEX_COLUMNS + painter.join(line) for line in lines[1:])
     return "\n".join([first, *rest])
@@ -150,17 +158,17 @@ def render_prompt_ids(painter: Painter, prompt: Prompt) -> str:
     """Render the prompt's token ids, so that a chat template can be checked."""
     head = f"prompt ids ({len(prompt.token_ids)}):"
     words: list[Piece] = [(word, "dim") for word in [head, *map(str, prompt.token_ids)]]
-    return _indented(painter, wrap_pieces(words, painter.width - len(INDENT)))
+    return indented(painter, wrap_pieces(words, painter.width - len(INDENT)))
 
 
 def render_text(painter: Painter, trace: Trace) -> str:
     """Render the prompt, then the text with each token in the colour of its origin."""
     pieces = [(_end_of(trace.prompt.text), "dim"), *styled_tokens(trace)]
     safe: list[Piece] = [(visible_text(text), style) for text, style in pieces]
-    return _indented(painter, wrap_text(safe, painter.width - len(INDENT)))
+    return indented(painter, wrap_text(safe, painter.width - len(INDENT)))
 
 
-def _indented(painter: Painter, lines: list[list[Piece]]) -> str:
+def indented(painter: Painter, lines: list[list[Piece]]) -> str:
     return "\n".join((INDENT + painter.join(line)).rstrip() for line in lines)
 
 

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from specviz.cli.interrupts import Interrupts, Stoppable, stop_on_interrupt, waiting
-from specviz.cli.options import (
+from specviz.cli.interrupts import Interrupts, stop_on_interrupt, waiting
+from specviz.cli.option_values import (
     check_budget,
     check_pair,
     check_texts,
@@ -28,6 +28,7 @@ from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
 from specviz.cli.terminal_text import Painter, one_line, painter_for
 from specviz.errors import SpecvizError
+from specviz.measure.stoppable import Stoppable
 from specviz.record.pairs import ProgressCallback
 from specviz.record.trace import Baseline, RunConfig, Trace
 

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from specviz.cli.compare_table import paragraph, table
-from specviz.cli.options import check_pair, config_from, prompt_from, spec_from
+from specviz.cli.option_values import check_pair, config_from, prompt_from, spec_from
 from specviz.cli.report import to_json
 from specviz.cli.scoring_maker import scoring_maker
 from specviz.cli.terminal_text import Painter, painter_for, visible_token

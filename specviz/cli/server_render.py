@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import paragraph, table
-from specviz.cli.render import EMITS_COLUMNS, INDENT, INDEX_COLUMNS, MARKS
+from specviz.cli.render import EMITS_COLUMNS, INDENT, MARKS, indented, round_row
 from specviz.cli.terminal_text import (
     Painter,
     Piece,
-    display_width,
     pad,
     visible_text,
     visible_token,
-    wrap_pieces,
     wrap_text,
 )
 from specviz.figures.paired import Ratio
@@ -42,17 +40,8 @@ def render_server(painter: Painter, info: ServerInfo) -> str:
 
 
 def render_server_round(painter: Painter, entry: ServerRound) -> str:
-    body = painter.width - INDEX_COLUMNS - EMITS_COLUMNS - TIME_COLUMNS
-    lines = wrap_pieces(_pieces(entry), body)
-    first = (
-        painter.paint(f"{entry.index:>{INDEX_COLUMNS - 2}}", "dim")
-        + "  "
-        + painter.join(lines[0])
-        + " " * (body - sum(display_width(text) for text, _ in lines[0]))
-        + f"{f'+{entry.num_tokens}':>{EMITS_COLUMNS}}"
-        + painter.paint(f"{MILLISECONDS.shown(1000 * entry.at):>{TIME_COLUMNS}}", "dim")
-    )
-    return "\n".join([first, *(" " * INDEX_COLUMNS + painter.join(line) for line in lines[1:])])
+    received = f"{MILLISECONDS.shown(1000 * entry.at):>{TIME_COLUMNS}}"
+    return round_row(painter, entry.index, _pieces(entry), entry.num_tokens, received)
 
 
 def server_heading(painter: Painter) -> str:
@@ -79,14 +68,10 @@ def _pieces(entry: ServerRound) -> list[Piece]:
 
 def render_answer(painter: Painter, trace: ServerTrace, figures: ServerMetrics) -> str:
     """Render the text, its figures and their evidence."""
-    prompt = (
-        f"{trace.prompt}\n" if trace.settings.chat else trace.prompt
-    )  # a chat answer does not continue the prompt
+    # A chat answer does not continue the prompt.
+    prompt = f"{trace.prompt}\n" if trace.settings.chat else trace.prompt
     safe: list[Piece] = [(visible_text(prompt), "dim"), (visible_text(trace.text), "normal")]
-    text = "\n".join(
-        (INDENT + painter.join(line)).rstrip()
-        for line in wrap_text(safe, painter.width - len(INDENT))
-    )
+    text = indented(painter, wrap_text(safe, painter.width - len(INDENT)))
     notes = " ".join([GROUNDS[trace.grounds], *trace.notices])
     return "\n\n".join([text, render_metrics(painter, figures), paragraph(painter, notes)])
 

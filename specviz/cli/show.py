@@ -13,7 +13,7 @@ from specviz.cli.output_files import check_output, save_text
 from specviz.cli.render import render_heading, render_prompt_ids, render_round, render_text
 from specviz.cli.report import body_report, report, to_json
 from specviz.cli.terminal_text import Painter, painter_for
-from specviz.record.server_run import AnyTrace, ServerTrace
+from specviz.record.server_run import AnyTrace, ServerTrace, dispatch
 from specviz.record.trace import Trace
 
 _LONGEST_PAUSE = 10.0  # seconds per round, whatever the file contains
@@ -28,22 +28,18 @@ def command(options: argparse.Namespace) -> int:
     if options.html is not None:
         _write_replay(trace, options.html)
     if options.json:
-        _print_json(trace)
-    if options.json or options.html is not None:
-        return 0
-    painter = painter_for(sys.stdout, os.environ)
-    if isinstance(trace, ServerTrace):
-        _show_answer(painter, trace, pace=options.pace)
-        return 0
-    _replay(painter, trace, pace=options.pace)
-    print_result(painter, trace)
+        dispatch(trace, print_report, _print_answer_report)
+    if not options.json and options.html is None:
+        painter = painter_for(sys.stdout, os.environ)
+        dispatch(
+            trace,
+            lambda run: _show_run(painter, run, pace=options.pace),
+            lambda answer: _show_answer(painter, answer, pace=options.pace),
+        )
     return 0
 
 
-def _print_json(trace: AnyTrace) -> None:
-    if not isinstance(trace, ServerTrace):
-        print_report(trace)
-        return
+def _print_answer_report(trace: ServerTrace) -> None:
     from specviz.cli.report import answers_report
 
     print(to_json(answers_report(trace.info, [trace])))
@@ -99,7 +95,7 @@ def print_result(painter: Painter, trace: Trace, own_speedup: float | None = Non
     print(render_figures(painter, trace, figures, " ".join(verdict).rstrip(), bodies))
 
 
-def _replay(painter: Painter, trace: Trace, *, pace: bool) -> None:
+def _show_run(painter: Painter, trace: Trace, *, pace: bool) -> None:
     if trace.config.chat:
         print(render_prompt_ids(painter, trace.prompt))
     print(render_heading(painter, trace.config), flush=True)
@@ -107,3 +103,4 @@ def _replay(painter: Painter, trace: Trace, *, pace: bool) -> None:
         if pace:
             time.sleep(min(entry.times.decode, _LONGEST_PAUSE))
         print(render_round(painter, entry), flush=pace)
+    print_result(painter, trace)

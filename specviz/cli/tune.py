@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Never
 
 from specviz.cli.compare_table import paragraph, table
 from specviz.cli.makers import maker_for
-from specviz.cli.options import (
+from specviz.cli.option_values import (
     check_budget,
     check_names,
     check_pair,

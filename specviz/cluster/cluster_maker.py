@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from threading import Event
 from types import TracebackType
 from typing import Any
 
@@ -19,16 +18,16 @@ from specviz.measure.run_makers import (
     MadeRun,
     RunOrder,
     SharedStudy,
-    StoppedError,
     Study,
 )
+from specviz.measure.stoppable import StoppableWork, StoppedError
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.record.trace import Environment
 
 _CHECKED = ("specviz", "torch", "transformers", "tokenizers", "numba")
 
 
-class ClusterMaker:
+class ClusterMaker(StoppableWork):
     """Makes runs on the devices of a cluster. Use it in a ``with``, which ends the devices.
 
     Args:
@@ -48,12 +47,12 @@ class ClusterMaker:
         device: str = "auto",
         budget: float | None = None,
     ) -> None:
+        super().__init__()
         self._address, self._device = address, device
         self._need = Need(cores=threads or 1, gpu=False, timed=timed, budget=budget)
         self._connection: Connection | None = None
         self._pool: DevicePool | None = None
         self._checks: dict[CheckCall, PairCheck] = {}
-        self._stop = Event()
         self._activity = ""
 
     def __enter__(self) -> ClusterMaker:
@@ -112,12 +111,9 @@ class ClusterMaker:
         yield from self._found(spec, [first])
         yield from self._found(spec, others)
 
-    def stop(self) -> None:
-        self._stop.set()
-
     def close(self) -> None:
         """End all devices, and the cluster if this maker started it."""
-        self._stop.set()
+        self.stop()
         pool, connection = self._pool, self._connection
         self._pool = self._connection = None
         if pool is not None:
@@ -144,10 +140,6 @@ class ClusterMaker:
             self._activity = "waiting for devices,"
             self._pool.begin()
         return self._pool
-
-    def _check_stop(self) -> None:
-        if self._stop.is_set():
-            raise StoppedError
 
     def _accept(self, admitted: Admitted) -> None:
         """Reject a late device with other weights or versions, or of an unknown kind of machine."""

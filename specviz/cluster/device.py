@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from specviz.cluster.cores import Cores, machine
 from specviz.errors import ConfigError, DeviceError, SpecvizError
-from specviz.measure.run_makers import Block, InProcessMaker, MadeRun, RunOrder, Study
+from specviz.measure.run_makers import Block, InProcessMaker, MadeRun, Study, in_turn
 from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.trace import Environment
 
@@ -81,7 +81,7 @@ class Device:
             os.environ[_THREADS] = str(need.cores)  # before torch is imported
             self._info = _info(self._cores, _gpu() if need.gpu else "")
             self._maker = InProcessMaker(_ignore_progress, budget=need.budget, costs=need.timed)
-            self._warm: set[tuple[object, ...]] = set()
+            self._warm: set[object] = set()
             found = tuple(self._checked(each) for each in checks)
             return Admitted(info=self._info, checks=found)
         except SpecvizError as error:
@@ -94,15 +94,13 @@ class Device:
             return error
 
     def make(self, block: Block) -> tuple[MadeRun, ...] | SpecvizError:
-        made = list[MadeRun]()
         try:
-            for run in block.runs:
-                self._warm_up(run.warm_up)
-                made.append(self._named(self._maker.make(run.order)))
+            found = in_turn(self._maker.make, [block], self._warm)
+            made = tuple(self._named(each) for _, runs in found for each in runs)
             self._require_cores([each.trace.environment for each in made])
         except SpecvizError as error:
             return error
-        return tuple(made)
+        return made
 
     def find(self, call: FindCall) -> tuple[object, ...] | SpecvizError:
         try:
@@ -120,13 +118,6 @@ class Device:
         assert check.present is not None
         environment = replace(check.present.environment, place=self._info.place)
         return replace(check, present=replace(check.present, environment=environment))
-
-    def _warm_up(self, order: RunOrder) -> None:
-        """Make the warm-up run once for each lane."""
-        lane = (order.label, order.spec, replace(order.config, seed=0, forks=()))
-        if lane not in self._warm:
-            self._maker.make(order)
-            self._warm.add(lane)
 
     def _named(self, made: MadeRun) -> MadeRun:
         environment = replace(made.trace.environment, place=self._info.place)

@@ -8,16 +8,21 @@ from threading import RLock
 from specviz.comparison.kept_runs import KeptRuns, Reuse
 from specviz.comparison.lane_run import LaneRun
 from specviz.comparison.plan import Plan, PlannedRun
-from specviz.comparison.plan_runner import Kept, plan_that_fits, run_blocks, run_plan
+from specviz.comparison.plan_runner import Kept, plan_that_fits, run_plan
 from specviz.comparison.results import Comparison, compare
 from specviz.errors import SpecvizError, StoreError
-from specviz.measure.background_job import Job
-from specviz.measure.run_makers import BlockMaker, RunMaker
+from specviz.measure.background_job import MakerJob
+from specviz.measure.run_makers import RunMaker
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.store import Library
 
+_PREPARING = {
+    "checking": "checking the pairs and the prompts",
+    "opening": "opening stored runs",
+}
 
-class ComparisonJob(Job):
+
+class ComparisonJob(MakerJob):
     """Runs a plan; without a ``library`` no run is stored.
 
     Pairs and prompts are checked first. Pairs that do not fit into memory together run one after
@@ -55,15 +60,7 @@ class ComparisonJob(Job):
 
     @property
     def doing(self) -> str:
-        match self._state:
-            case "checking":
-                return "checking the pairs and the prompts"
-            case "opening":
-                return "opening stored runs"
-            case "running" if isinstance(self._maker, BlockMaker):
-                return self._maker.doing or "starting"
-            case _:
-                return super().doing
+        return _PREPARING.get(self._state) or super().doing
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -102,9 +99,7 @@ class ComparisonJob(Job):
     def make_missing(self) -> Iterator[LaneRun]:
         """Make the missing runs; yield each once it is stored. Errors of runs are raised."""
         done = {job.key for job in self._measured}
-        if isinstance(self._maker, BlockMaker):
-            return run_blocks(self.plan, self._make_blocks(self._maker), self._keep_together, done)
-        return run_plan(self.plan, self._make, self._keep, done)
+        return run_plan(self.plan, self._make_blocks, self._keep, done)
 
     def _work(self) -> None:
         self.prepare()
@@ -136,10 +131,7 @@ class ComparisonJob(Job):
             self._measured = {run.job: run for run in kept.runs}
         self._kept, self.found, self.changed = kept, len(kept.runs), kept.changed
 
-    def _keep(self, made: LaneRun, run_id: str | None) -> None:
-        self._keep_together([(made, run_id)])
-
-    def _keep_together(self, made: Sequence[Kept]) -> None:
+    def _keep(self, made: Sequence[Kept]) -> None:
         if self._kept is not None:
             try:
                 self._kept.keep_together(made)

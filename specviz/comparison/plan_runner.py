@@ -35,19 +35,6 @@ def plan_that_fits(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
 
 def run_plan(
     plan: Plan,
-    make: Callable[[RunOrder], MadeRun],
-    keep: Callable[[LaneRun, str | None], object],
-    done: Collection[tuple[int, int, int]] = (),
-) -> Iterator[LaneRun]:
-    """Make all runs that are not ``done``, one by one in the plan's order.
-
-    ``keep`` receives every run except warm-ups, with its library id if it is stored already.
-    """
-    return run_blocks(plan, in_turn(make), lambda made: [keep(*each) for each in made], done)
-
-
-def run_blocks(
-    plan: Plan,
     make: Callable[[Sequence[Block]], Iterator[tuple[int, Sequence[MadeRun]]]],
     keep: Callable[[Sequence[Kept]], object],
     done: Collection[tuple[int, int, int]] = (),
@@ -84,23 +71,6 @@ def blocks_of(
 
     missing = (job for job in plan.jobs() if job.key not in done)
     return [tuple(jobs) for _, jobs in groupby(missing, block)]
-
-
-def in_turn(
-    make: Callable[[RunOrder], MadeRun],
-) -> Callable[[Sequence[Block]], Iterator[tuple[int, Sequence[MadeRun]]]]:
-    """Return a function that makes blocks run by run, and yields each run as it finishes."""
-
-    def made(blocks: Sequence[Block]) -> Iterator[tuple[int, Sequence[MadeRun]]]:
-        warm: set[str] = set()
-        for place, block in enumerate(blocks):
-            for run in block.runs:
-                if run.warm_up.label not in warm:
-                    warm.add(run.warm_up.label)
-                    make(run.warm_up)
-                yield place, [make(run.order)]
-
-    return made
 
 
 def _block(plan: Plan, jobs: Sequence[PlannedRun]) -> Block:

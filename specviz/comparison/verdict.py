@@ -16,6 +16,7 @@ from statistics import fmean
 from specviz.comparison.lane_results import LaneResult
 from specviz.comparison.machines import kind_of
 from specviz.comparison.why_faster import why_faster
+from specviz.figures.arithmetic import log_interval
 from specviz.figures.paired import CONFIDENCE, PromptRepeat, Ratio, Values, ratio
 from specviz.figures.speedup_words import is_wide, verdict_words
 from specviz.record.numbers import PERCENT, RATIO, times
@@ -89,14 +90,9 @@ def _of_timing(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
     if not _same_target([first, second]) or not (one.low and one.high and other.low and other.high):
         return found
     error = math.hypot(math.log(one.high / one.low), math.log(other.high / other.low)) / 2
-    value = one.value / other.value
-    return Ratio(
-        value=value,
-        low=value * math.exp(-error),
-        high=value * math.exp(error),
-        over="timing",
-        count=min(one.count, other.count),
-    )
+    value, count = one.value / other.value, min(one.count, other.count)
+    low, high = log_interval(value, error) or (None, None)
+    return Ratio(value=value, low=low, high=high, over="timing", count=count)
 
 
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:

@@ -56,11 +56,6 @@ def cost_words(body: BodyInfo, role: str = "target") -> str:
     )
 
 
-def body_label(body: BodyInfo) -> str:
-    """Return a label such as "1.1 B, shaped after Llama-3.2-1B, 4.33 GB read per step"."""
-    return f"{body.label}, {SIZE.shown(body.step_bytes)} read per step"
-
-
 def body_title(body: str) -> str:
     """Return a body's name in controls: "no body", "90M", "Llama-3.2-1B"."""
     named = NAMED_BODIES.get(body)
@@ -103,25 +98,15 @@ def _memory_words(cost: BodyCost, room: BodyRoom) -> str:
     return f"needs {SIZE.shown(memory_margin(cost.memory_bytes))} to run{free}"
 
 
-def body_sizes(pair: PairInfo) -> str:
-    """Return the bodies of a pair, such as "target of 88 M"; empty without any."""
-    return ", ".join(f"{role} of {COUNT.shown(body.parameters)}" for role, body in _bodies(pair))
-
-
 def bodies_title(pair: PairInfo) -> str:
     """Return a title such as "target body 122 M", or "without a body"."""
-    titles = [f"{role} body {COUNT.shown(body.parameters)}" for role, body in _bodies(pair)]
+    titles = [f"{role} body {COUNT.shown(body.parameters)}" for role, body in pair.bodies.items()]
     return ", ".join(titles) or WITHOUT_BODY
 
 
 def cost_sentences(pair: PairInfo) -> tuple[str, ...]:
     """Return one sentence for each body of a pair."""
-    return tuple(cost_words(body, role) for role, body in _bodies(pair))
-
-
-def _bodies(pair: PairInfo) -> list[tuple[str, BodyInfo]]:
-    bodies = (("target", pair.target.body), ("draft", pair.draft.body if pair.draft else None))
-    return [(role, body) for role, body in bodies if body is not None]
+    return tuple(cost_words(body, role) for role, body in pair.bodies.items())
 
 
 def body_sentences(

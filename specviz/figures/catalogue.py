@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from specviz.figures.arithmetic import known_sum
 from specviz.figures.figure import TIMES_THE_TARGET, Figure
 from specviz.figures.formulas import (
     bytes_shared,
@@ -23,7 +24,6 @@ from specviz.figures.formulas import (
     free_numbers,
     give_or_take,
     lossy_odds,
-    plus,
     put_in,
     quotient,
     share_of,
@@ -61,7 +61,7 @@ def _share(
     """Return the figure of the bandwidth share of one kind of pass."""
 
     def made(m: Metrics) -> Pass | None:
-        return part(m.parts.roofline) if m.parts.roofline else None
+        return m.roofline and part(m.roofline)
 
     return Figure(
         id=name,
@@ -93,7 +93,7 @@ _ACCEPTANCE = (
         better="higher",
         formula="mean of Σ min(draft, target) over the tested positions",
         remark="The acceptance probability before each token was drawn",
-        numbers=lambda m: quotient(m.parts.expected_accepted, m.num_tested),
+        numbers=lambda m: quotient(m.expected_accepted, m.num_tested),
         caveat=lossy_odds,
         note=lambda _: "before the draw",
     ),
@@ -116,9 +116,9 @@ _ACCEPTANCE = (
         better="higher",
         formula="tokens / whole rounds",
         remark="The recovered or bonus token is included",
-        numbers=lambda m: quotient(m.parts.tokens, m.num_whole_rounds),
+        numbers=lambda m: quotient(m.num_tokens, m.num_whole_rounds),
         caveat=cut_left_out,
-        note=lambda m: f"of {m.parts.possible} possible",
+        note=lambda m: f"of {m.trace.config.depth + 1} possible",
     ),
 )
 _SPEEDUPS = (
@@ -130,7 +130,7 @@ _SPEEDUPS = (
         better="higher",
         formula="time of the target alone along the same tokens / time of the speculative run",
         remark="Without prefill",
-        numbers=lambda m: quotient(m.parts.target_seconds, m.parts.seconds, "s"),
+        numbers=lambda m: quotient(m.target_seconds, m.seconds, "s"),
         note=timed_interval,
     ),
     Figure(
@@ -171,13 +171,7 @@ _SPEEDUPS = (
         better="higher",
         formula="(1 − α^(γ+1)) / ((1 − α)(γc + 1))",
         remark="The textbook formula, with v = 1. A measured v below 1 gives more",
-        numbers=lambda m: put_in(
-            {
-                "α": m.alpha_observed if m.alpha_expected is None else m.alpha_expected,
-                "γ": m.gamma,
-                "c": m.c,
-            }
-        ),
+        numbers=lambda m: put_in({"α": m.alpha, "γ": m.gamma, "c": m.c}),
         note=lambda _: "if a verification cost one step",
     ),
     Figure(
@@ -187,8 +181,8 @@ _SPEEDUPS = (
         better="higher",
         formula="(prefill + decoding of the target alone) / (both prefills + decoding)",
         numbers=lambda m: quotient(
-            plus(m.parts.target_prefill, m.parts.target_seconds),
-            plus(m.parts.prefill, m.parts.seconds),
+            known_sum(m.target_prefill, m.target_seconds),
+            known_sum(m.prefill, m.seconds),
             "s",
         ),
         note=lambda _: "both prefills included",
@@ -212,7 +206,7 @@ _COSTS = (
         better="lower",
         formula="draft step time / target step time",
         remark="From step costs, measured before the run",
-        numbers=lambda m: quotient(m.parts.draft_step, m.parts.target_step, "ms"),
+        numbers=lambda m: quotient(m.steps.draft, m.steps.target, "ms"),
         caveat=step_cost_caveat,
         note=lambda m: f"in target steps{give_or_take(m.c_error)}",
     ),
@@ -225,7 +219,7 @@ _COSTS = (
         formula="time to verify γ + 1 tokens / target step time",
         remark="From step costs, measured before the run. Below 1 if a pass over several tokens is "
         "faster than over one, because other kernels run",
-        numbers=lambda m: quotient(m.parts.verification, m.parts.target_step, "ms"),
+        numbers=lambda m: quotient(m.steps.verification, m.steps.target, "ms"),
         caveat=step_cost_caveat,
         note=lambda m: (
             ""
@@ -242,7 +236,7 @@ _TIMES = (
         better="higher",
         formula="tokens of whole rounds / time of these rounds",
         remark="Without prefill and recording",
-        numbers=lambda m: quotient(m.parts.tokens, m.parts.seconds, "s"),
+        numbers=lambda m: quotient(m.num_tokens, m.seconds, "s"),
     ),
     Figure(
         id="baseline_tokens_per_second",
@@ -251,7 +245,7 @@ _TIMES = (
         better="higher",
         formula="the same tokens / time of plain decoding along them",
         remark="Timed in slices before and after the timed repeats of the run",
-        numbers=lambda m: quotient(m.parts.tokens, m.parts.target_seconds, "s"),
+        numbers=lambda m: quotient(m.num_tokens, m.target_seconds, "s"),
     ),
     Figure(
         id="ttft_ms",
@@ -260,7 +254,7 @@ _TIMES = (
         quantity=MILLISECONDS,
         better="lower",
         formula="both prefills + the first round",
-        numbers=lambda m: sum_of(m.parts.prefill, m.parts.first_round),
+        numbers=lambda m: sum_of(m.prefill, m.first_round),
         note=lambda m: (
             ""
             if m.baseline_ttft_ms is None
@@ -274,7 +268,7 @@ _TIMES = (
         better="lower",
         formula="time spent on drafts that were not accepted / decoding time",
         remark="For each round, its drafting time × (1 − accepted / drafted)",
-        numbers=lambda m: quotient(m.parts.wasted, m.parts.decoding or None, "s"),
+        numbers=lambda m: quotient(m.wasted_seconds, m.decode_seconds or None, "s"),
         note=lambda _: "of the decoding time",
     ),
     Figure(

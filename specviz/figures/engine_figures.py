@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from specviz.figures.arithmetic import known_ratio
 from specviz.record.trace import Round, Trace
 
 EngineName = Literal["vLLM", "SGLang", "llama.cpp", "LM Studio", "TensorRT-LLM"]
@@ -67,11 +68,11 @@ class _Counts:
 
     @property
     def acceptance(self) -> float | None:
-        return _ratio(self.accepted, self.drafted)
+        return known_ratio(self.accepted, self.drafted)
 
     @property
     def length(self) -> float | None:
-        ratio = _ratio(self.accepted, self.drafts)
+        ratio = known_ratio(self.accepted, self.drafts)
         return None if ratio is None else 1 + ratio
 
     @property
@@ -92,10 +93,6 @@ def _counts(rounds: Sequence[Round], gamma: int) -> _Counts:
         by_position=tuple(sum(each > place for each in accepted) for place in range(gamma)),
         histogram=tuple(accepted.count(number) for number in range(gamma + 1)),
     )
-
-
-def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 # The engines
@@ -128,15 +125,15 @@ def _vllm(counts: _Counts) -> list[EngineFigure]:
 
 def _sglang(counts: _Counts) -> list[EngineFigure]:
     proposed = counts.rounds * counts.gamma
-    rate = _ratio(counts.accepted, proposed)
-    length = _ratio(counts.accepted + counts.rounds, counts.rounds)
+    rate = known_ratio(counts.accepted, proposed)
+    length = known_ratio(counts.accepted + counts.rounds, counts.rounds)
     longest = max((i for i, number in enumerate(counts.histogram) if number), default=-1)
     rows = [
         ("spec_accept_rate", "accepted / (rounds · γ)", rate),
         (
             "spec_accept_length",
             "tokens of the answer / rounds",
-            _ratio(counts.emitted, counts.rounds),
+            known_ratio(counts.emitted, counts.rounds),
         ),
         ("spec_num_correct_drafts", _ACCEPTED, counts.accepted),
         ("spec_num_proposed_drafts", "rounds · γ, regardless of how many were drafted", proposed),
@@ -182,7 +179,8 @@ def _lm_studio(counts: _Counts) -> list[EngineFigure]:
 def _tensorrt(counts: _Counts) -> list[EngineFigure]:
     name = "avg_decoded_tokens_per_iter"
     definition = "tokens / rounds: the accepted candidates and the target's own token"
-    return _figures("TensorRT-LLM", [(name, definition, _ratio(counts.emitted, counts.rounds))])
+    value = known_ratio(counts.emitted, counts.rounds)
+    return _figures("TensorRT-LLM", [(name, definition, value)])
 
 
 _Row = tuple[str, str, float | tuple[float, ...] | None]

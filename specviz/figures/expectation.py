@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from specviz.figures.step_times import covers_gamma
 from specviz.record.scores import CopiedRounds, TextScores
 from specviz.record.trace import RunConfig, StepCosts, Trace
 from specviz.theory.along import starts_along, walks_along
@@ -112,12 +113,6 @@ def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> Ex
         gamma=found.gamma, context=num_prompt + length / 2, rounds=float(len(found.starts)),
         tokens=float(sum(found.emitted)), bonuses=0.0, begins=begins, rows=rows, drafts=False,
     )  # fmt: skip
-
-
-def covers_gamma(costs: StepCosts, gamma: int) -> bool:
-    """Return whether the table covers the verification of gamma + 1 tokens."""
-    rows = len(costs.target)
-    return gamma < rows or rows > 9
 
 
 def expected_speedup(trace: Trace) -> float | None:

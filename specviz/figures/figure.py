@@ -10,6 +10,7 @@ from specviz.record.numbers import RATIO, Quantity
 
 if TYPE_CHECKING:
     from specviz.figures.metrics import Metrics
+    from specviz.figures.server_figures import ServerMetrics
 
 Better = Literal["higher", "lower"]
 TIMES_THE_TARGET = "times the target alone"  # the axis of every speedup
@@ -53,10 +54,10 @@ class Figure:
     def definition(self) -> str:
         return f"{self.formula}. {self.remark}" if self.remark else self.formula
 
-    def of(self, figures: Metrics) -> float | None:
+    def of(self, figures: Metrics | ServerMetrics) -> float | None:
         return getattr(figures, self.id)
 
-    def shown(self, figures: Metrics) -> str:
+    def shown(self, figures: Metrics | ServerMetrics) -> str:
         return self.quantity.shown(self.of(figures))
 
     def help(self, figures: Metrics) -> str:

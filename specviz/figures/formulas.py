@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from specviz.figures.roofline_words import FROM_CACHES, ends_of, from_caches
 from specviz.figures.step_cost_warnings import step_cost_warning
+from specviz.figures.step_times import step_times
 from specviz.record.numbers import PERCENT, RATIO, SIZE
 
 if TYPE_CHECKING:
@@ -34,11 +35,6 @@ def sum_of(*seconds: float | None) -> str:
     return f" = {' + '.join(f'{each:.4g}' for each in known)} ms"
 
 
-def plus(*seconds: float | None) -> float | None:
-    known = [each for each in seconds if each is not None]
-    return sum(known) if len(known) == len(seconds) else None
-
-
 def put_in(values: Mapping[str, float | None]) -> str:
     known = {name: value for name, value in values.items() if value is not None}
     if len(known) < len(values):
@@ -52,21 +48,23 @@ def forecast_numbers(m: Metrics) -> str:
     The record holds the forecast cost of a round but not its c, which depends on how many rounds of
     the other texts ended in a bonus. So c is what remains of that cost after v.
     """
-    made, v = m.parts.forecast, m.parts.forecast_v
+    made, costs, config = m.trace.forecast, m.trace.step_costs, m.trace.config
     if made is None:
         return ""
-    gamma = m.parts.possible - 1
+    context, gamma = len(m.trace.prompt.token_ids) + config.max_new_tokens / 2, config.depth
+    v = costs and step_times(costs, context, config.gamma, drafts=False).v
     c = None if v is None or not gamma else (made.tau / made.speedup - v) / gamma
     return put_in({"τ": made.tau, "γ": gamma, "c": c, "v": v})
 
 
 def forecast_origin(m: Metrics) -> str:
-    made = m.parts.forecast
+    made = m.trace.forecast
     return f"before the run, from {made.num_texts} texts of {made.kind}" if made else ""
 
 
 def lossy_odds(m: Metrics) -> str:
-    return "" if m.parts.exact else "This run's rule adds ε to the target: min(draft, target + ε)"
+    exact = m.trace.config.exact
+    return "" if exact else "This run's rule adds ε to the target: min(draft, target + ε)"
 
 
 def draft_counts(m: Metrics) -> str:
@@ -79,11 +77,11 @@ def cut_left_out(m: Metrics) -> str:
 
 
 def step_cost_caveat(m: Metrics) -> str:
-    return step_cost_warning(m.parts.costs) or ""
+    return step_cost_warning(m.trace.step_costs) or ""
 
 
 def bytes_shared(m: Metrics, made: Pass | None) -> str:
-    found = m.parts.roofline
+    found = m.roofline
     if found is None or found.bandwidth is None or made is None or made.read is None:
         return ""
     read, bandwidth = SIZE.shown(made.read), SIZE.shown(found.bandwidth)
@@ -99,7 +97,7 @@ def share_of(made: Pass | None) -> str:
 
 def free_numbers(m: Metrics) -> str:
     """Return v on both sides of the limit, as far as the table reaches."""
-    found = m.parts.roofline
+    found = m.roofline
     if found is None or found.free is None:
         return ""
     step, free = found.target.seconds, found.free
@@ -110,7 +108,7 @@ def free_numbers(m: Metrics) -> str:
 
 def free_ends(m: Metrics) -> str:
     """Return the interval of the free γ."""
-    found = m.parts.roofline
+    found = m.roofline
     if found is None or found.free is None:
         return ""
     if span := ends_of(found.free):
@@ -123,9 +121,9 @@ def _amount(seconds: float, unit: str) -> str:
 
 
 def timed_interval(m: Metrics) -> str:
-    if m.speedup_low is None or m.speedup_high is None:
+    if m.speedup_interval is None:
         return "" if m.speedup_observed is None else "timed once: no interval"
-    return f"{RATIO.span(m.speedup_low, m.speedup_high)}, {timed_pairs(m)}"
+    return f"{RATIO.span(*m.speedup_interval)}, {timed_pairs(m)}"
 
 
 def timed_pairs(m: Metrics) -> str:

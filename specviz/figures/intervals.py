@@ -1,4 +1,4 @@
-"""Three intervals for alpha; the label names the only source of variation.
+"""Two intervals for alpha; the label names the only source of variation.
 
 Resampling is seeded: the same trace gives the same interval. An interval is None if there is too
 little to resample or nothing that can vary.
@@ -7,13 +7,12 @@ little to resample or nothing that can vary.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from specviz.record.trace import Round, Trace
+from specviz.figures.acceptance import tested_in
+from specviz.record.trace import Trace
 
 RESAMPLES = 2000
 MIN_ROUNDS = 10  # resampling fewer gives intervals that are too narrow
@@ -42,7 +41,7 @@ def coins_interval(trace: Trace) -> Interval | None:
     The acceptance probabilities at the tested positions are fixed. None at temperature 0, where
     verdicts do not depend on draws.
     """
-    tested = [entry for each in trace.rounds for entry in each.candidates if entry.tested]
+    tested = tested_in(trace.rounds)
     if trace.config.greedy or not tested:
         return None
     chances = np.array([entry.expected_acceptance for entry in tested]).clip(0, 1)
@@ -59,36 +58,15 @@ def prompt_interval(trace: Trace) -> Interval | None:
     Blocks keep neighbouring rounds together because acceptance clusters; the last block wraps
     around to the first round.
     """
-    counts = _counts([[entry] for entry in trace.rounds if entry.num_tested])
-    if len(counts) < MIN_ROUNDS:
+    tested = [entry for entry in trace.rounds if entry.num_tested]
+    if len(tested) < MIN_ROUNDS:
         return None
+    counts = np.array([(entry.num_accepted, entry.num_tested) for entry in tested], np.float64)
     size = round(len(counts) ** (1 / 3))
     joined = np.vstack([np.zeros((1, 2)), counts, counts[: size - 1]]).cumsum(axis=0)
-    return _bootstrap(
-        joined[size:] - joined[:-size], picks=math.ceil(len(counts) / size), label="this prompt"
-    )
-
-
-def kind_interval(traces: Sequence[Trace]) -> Interval | None:
-    """Return the interval from a bootstrap over prompts; None if fewer than two were tested."""
-    counts = _counts([trace.rounds for trace in traces])
-    counts = counts[counts[:, 1] > 0]
-    if len(counts) < 2:
-        return None
-    return _bootstrap(counts, picks=len(counts), label="this kind of prompt")
-
-
-def _counts(groups: Sequence[Sequence[Round]]) -> NDArray[np.float64]:  # [num_groups, 2]
-    rows = [
-        (sum(entry.num_accepted for entry in each), sum(entry.num_tested for entry in each))
-        for each in groups
-    ]
-    return np.array(rows, dtype=np.float64).reshape(-1, 2)
-
-
-def _bootstrap(counts: NDArray[np.float64], *, picks: int, label: str) -> Interval:
-    """Resample units with replacement; ``counts`` has accepted and tested of each."""
-    drawn = np.random.default_rng(0).integers(len(counts), size=(RESAMPLES, picks))
-    sums = counts[drawn].sum(axis=1)
+    blocks = joined[size:] - joined[:-size]
+    picks = math.ceil(len(counts) / size)
+    drawn = np.random.default_rng(0).integers(len(blocks), size=(RESAMPLES, picks))
+    sums = blocks[drawn].sum(axis=1)
     low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])
-    return Interval(low=float(low), high=float(high), label=label)
+    return Interval(low=float(low), high=float(high), label="this prompt")

@@ -17,6 +17,7 @@ from statistics import NormalDist, geometric_mean
 from typing import Never
 
 from specviz.errors import ConfigError
+from specviz.figures.acceptance import tested_in
 from specviz.figures.timing import timing_of
 from specviz.record.run_config import RunConfig
 from specviz.record.shapes import Shape, shape_text
@@ -203,10 +204,8 @@ def _drafts_point(traces: Sequence[Trace]) -> DraftsPoint:
     rounds = [entry for trace in traces for entry in trace.rounds]
     places = [place for entry in rounds for place in places_of(entry) if place[0].tested]
     unlimited = [entry for entry in rounds if entry.cut not in ("length", "context")]
-    rejections = _rejections(
-        [each for entry in unlimited for each in entry.candidates if each.tested]
-    )
-    tested = sum(entry.num_tested for entry in unlimited)
+    candidates = tested_in(unlimited)
+    rejections, tested = _rejections(candidates), len(candidates)
     return DraftsPoint(
         gamma=config.depth,
         num_drafts=config.num_drafts,

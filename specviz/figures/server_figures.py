@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
-from typing import get_args
+from typing import ClassVar, get_args
 
-from specviz.record.server_run import Counters, ServerRound, ServerTrace, alpha_by_position
+from specviz.figures.arithmetic import known_ratio, milliseconds
+from specviz.figures.metrics import Metrics, metrics
+from specviz.record.server_run import (
+    AnyTrace,
+    Counters,
+    ServerRound,
+    ServerTrace,
+    alpha_by_position,
+    dispatch,
+)
 from specviz.record.trace import CutReason
 
 
@@ -24,6 +34,19 @@ class ServerMetrics:
     alpha_by_position: tuple[float | None, ...]  # accepted here / accepted at the position before
     tokens_per_second: float | None  # while decoding, after the first chunk
     ttft: float | None  # seconds from the request to the first chunk
+
+    # Figures of our own runs that need what no engine reports.
+    alpha_observed: ClassVar[None] = None
+    alpha_expected: ClassVar[None] = None
+
+    @property
+    def ttft_ms(self) -> float | None:
+        return milliseconds(self.ttft)
+
+
+def figures_of(trace: AnyTrace) -> Metrics | ServerMetrics:
+    """Return the figures of a run of either kind, without intervals."""
+    return dispatch(trace, partial(metrics, intervals=False), server_metrics)
 
 
 def server_metrics(trace: ServerTrace) -> ServerMetrics:
@@ -45,7 +68,7 @@ def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
         num_rounds=_total(traces, _num_rounds),
         num_drafted=drafted,
         num_accepted=accepted,
-        draft_acceptance_rate=accepted / drafted if drafted and accepted is not None else None,
+        draft_acceptance_rate=known_ratio(accepted, drafted),
         tau=_tau(whole),
         alpha_by_position=_alpha_by_position(reported),
         tokens_per_second=_rate(traces),
@@ -62,19 +85,12 @@ def metrics_of_counters(found: Counters) -> ServerMetrics:
         num_rounds=_whole(rounds),
         num_drafted=_whole(drafted),
         num_accepted=_whole(accepted),
-        draft_acceptance_rate=accepted / drafted if drafted and accepted is not None else None,
+        draft_acceptance_rate=known_ratio(accepted, drafted),
         tau=tau,
         alpha_by_position=alpha_by_position(found.accepted_at, rounds) if rounds else (),
         tokens_per_second=None,
         ttft=None,
     )
-
-
-def reported_tokens(trace: ServerTrace) -> int | None:
-    """Return the number of tokens in the answer, if the engine reports it."""
-    if trace.totals.tokens is not None:
-        return trace.totals.tokens
-    return trace.num_tokens if all(each.num_tokens for each in trace.rounds) else None
 
 
 def reported_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:

@@ -209,7 +209,7 @@ def _caveat(metrics: Metrics, predicted: float) -> list[str]:
 
 def _imprecision(metrics: Metrics) -> str:
     """Return why the step costs are imprecise; empty if they are not."""
-    costs, reasons = metrics.parts.costs, []
+    costs, reasons = metrics.trace.step_costs, []
     if costs is not None and costs.noisy:
         reasons.append("the machine was busy when they were measured")
     if costs is not None and not costs.whole:

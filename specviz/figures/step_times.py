@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from specviz.figures.arithmetic import known_ratio
 from specviz.record.shapes import Shape
 from specviz.record.step_costs import StepCosts
 
@@ -43,11 +44,11 @@ class StepTimes:
 
     @property
     def c(self) -> float | None:
-        return _quotient(self.draft, self.target)
+        return known_ratio(self.draft, self.target)
 
     @property
     def v(self) -> float | None:
-        return _quotient(self.verification, self.target)
+        return known_ratio(self.verification, self.target)
 
     @property
     def round_cost(self) -> float | None:
@@ -69,10 +70,10 @@ def step_times(costs: StepCosts, context: float, gamma: int, *, drafts: bool) ->
         gamma=gamma,
         draft=draft,
         target=costs.target_step(context),
-        verification=verification_time(costs, context, gamma),
+        verification=costs.verify(context, gamma + 1) if covers_gamma(costs, gamma) else None,
         draft_error=_draft_error(costs, drafts),
-        target_error=costs.target_errors[0] if costs.target_errors else None,
-        verification_error=_verification_error(costs, gamma),
+        target_error=_target_error(costs, 1),
+        verification_error=_target_error(costs, gamma + 1),
     )
 
 
@@ -91,15 +92,15 @@ def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:
         target=costs.target_step(context),
         verification=verification,
         draft_error=shape.draft_error,
-        target_error=costs.target_errors[0] if costs.target_errors else None,
+        target_error=_target_error(costs, 1),
         verification_error=shape.verify_error,
     )
 
 
-def verification_time(costs: StepCosts, context: float, gamma: int) -> float | None:
+def covers_gamma(costs: StepCosts, gamma: int) -> bool:
+    """Return whether the table covers the verification of gamma + 1 tokens."""
     rows = len(costs.target)
-    known = gamma < rows or rows > 9  # extrapolation starts at the 9th row
-    return costs.verify(context, gamma + 1) if known else None
+    return gamma < rows or rows > 9  # extrapolation starts at the 9th row
 
 
 def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
@@ -109,17 +110,13 @@ def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
     return max(costs.draft_errors[0], costs.draft_errors[-1]) if costs.draft_errors else None
 
 
-def _verification_error(costs: StepCosts, gamma: int) -> float | None:
-    """Return the error of a verification; beyond the table, that of its last row."""
+def _target_error(costs: StepCosts, tokens: int) -> float | None:
+    """Return the error of a pass over these tokens; beyond the table, that of its last row."""
     errors = costs.target_errors
-    return errors[min(gamma, len(errors) - 1)] if errors else None
+    return errors[min(tokens, len(errors)) - 1] if errors else None
 
 
 def joint_error(*errors: float | None) -> float | None:
     """Return the error of a product or quotient of independent measurements."""
     known = [each for each in errors if each is not None]
     return math.hypot(*known) if len(known) == len(errors) else None
-
-
-def _quotient(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None

@@ -13,13 +13,14 @@ its past. ``z`` is that sum in standard deviations; None if nothing was random.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specviz.errors import ConfigError, TraceError
+from specviz.figures.acceptance import tested_in
 from specviz.record.run_config import ResidualName
 from specviz.record.trace import Candidate, Extra, Round, Trace
 
@@ -204,13 +205,6 @@ def emitted_distribution(
 # Reading the record
 
 
-def _tested(trace: Trace) -> Iterator[tuple[Round, Candidate]]:
-    for entry in trace.rounds:
-        for candidate in entry.candidates:
-            if candidate.tested:
-                yield entry, candidate
-
-
 def _rejection_probs(tested: Sequence[Candidate]) -> Numbers:  # [num_tested]
     # Sums of float32 probabilities can slightly exceed 1.
     return 1.0 - np.array([each.expected_acceptance for each in tested]).clip(0.0, 1.0)
@@ -249,11 +243,12 @@ def _emitted(entry: Round, candidate: Candidate) -> tuple[float, float]:
 
 def _bias_estimates(trace: Trace) -> tuple[Numbers, Numbers]:  # [num_tested] each
     """Return the estimate of the bias from each emitted token, and the recorded bias there."""
-    places = list(_tested(trace))
-    probs = np.array([_emitted(*place) for place in places]).reshape(-1, 2)
-    losses = np.array([_overlap_and_bias(candidate) for _, candidate in places]).reshape(-1, 2)
+    tested = tested_in(trace.rounds)
+    tokens = [_emitted(entry, each) for entry in trace.rounds for each in tested_in([entry])]
+    probs = np.array(tokens).reshape(-1, 2)
+    losses = np.array([_overlap_and_bias(each) for each in tested]).reshape(-1, 2)
     config, (draft, target) = trace.config, probs.T
-    reject = _rejection_probs([candidate for _, candidate in places])
+    reject = _rejection_probs(tested)
     emitted = emitted_distribution(
         draft, target, config.epsilon, config.residual, reject, losses[:, 0]
     )
@@ -265,7 +260,7 @@ def _bias_estimates(trace: Trace) -> tuple[Numbers, Numbers]:  # [num_tested] ea
 
 
 def _expect_tested(traces: Sequence[Trace]) -> list[Candidate]:
-    tested = [candidate for trace in traces for _, candidate in _tested(trace)]
+    tested = [each for trace in traces for each in tested_in(trace.rounds)]
     if not tested:
         raise _nothing_tested()
     return tested

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specviz.figures.step_times import step_times
 from specviz.record.trace import StepCosts
 from specviz.theory.speed import speedup
 
@@ -88,6 +89,4 @@ def _ideal(costs: StepCosts, context: float, alpha: float, gamma: int) -> float:
 
 def _draft_cost(costs: StepCosts, context: float, gamma: int) -> float:
     """Return the cost of a draft step in target steps; 0 if no model drafts."""
-    if not costs.draft:
-        return 0.0
-    return costs.draft_phase(context, gamma) / gamma / costs.target_step(context)
+    return step_times(costs, context, gamma, drafts=bool(costs.draft)).c or 0.0

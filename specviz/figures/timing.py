@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
+from specviz.figures.arithmetic import log_interval
 from specviz.record.trace import Baseline, Round, Slice
 from specviz.theory.student import t_quantile
 
@@ -62,10 +63,11 @@ def timing_of(baseline: Baseline | None, rounds: Sequence[Round]) -> Timing | No
     tokens = sum(len(entry.emitted) for entry in whole)
     target, speculative = tokens * per_token, len(whole) * per_round
     error = _error_of_one(baseline.slices[0]) if len(logs) == 1 else _error_of(ratios, plan)
+    low, high = log_interval(target / speculative, error) or (None, None)
     return Timing(
         speedup=target / speculative,
-        low=None if error is None else target / speculative * math.exp(-error),
-        high=None if error is None else target / speculative * math.exp(error),
+        low=low,
+        high=high,
         pairs=len(logs),
         needed=plan.slices if plan else None,
         target_seconds=target,

@@ -150,15 +150,14 @@ class _Causes:
 
 
 def _causes(trace: Trace, figures: Metrics) -> _Causes:
-    parts, costs = figures.parts, trace.step_costs
-    alpha = figures.alpha_observed if figures.alpha_expected is None else figures.alpha_expected
+    costs, step = trace.step_costs, figures.steps.target
+    alpha, timing = figures.alpha, figures.timing
     assert costs is not None
     assert alpha is not None
-    assert parts.target_step is not None
-    assert parts.target_seconds is not None
+    assert step is not None
+    assert timing is not None
     assert figures.tau is not None
     assert figures.v is not None
-    assert figures.speedup_observed is not None
     whole = [entry for entry in trace.rounds if entry.whole]
     context = sum(entry.context_length for entry in whole) / len(whole)
     caught_up = sum(entry.draft_catch_up == 2 for entry in whole) / len(whole)
@@ -170,12 +169,12 @@ def _causes(trace: Trace, figures: Metrics) -> _Causes:
         by_position=_by_position(whole, trace.config.gamma),
         along=fmean(_tokens([each.odds for each in entry.candidates]) for entry in whole),
         tau=figures.tau,
-        first=costs.draft_phase(context, 1, share) / parts.target_step,
-        later=_later_draft_step(costs, context) / parts.target_step,
+        first=costs.draft_phase(context, 1, share) / step,
+        later=_later_draft_step(costs, context) / step,
         caught_up=caught_up,
         v=figures.v,
-        observed=figures.speedup_observed,
-        token_ms=1000 * parts.target_seconds / parts.tokens,
+        observed=timing.speedup,
+        token_ms=1000 * timing.target_seconds / figures.num_tokens,
     )
 
 

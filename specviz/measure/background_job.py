@@ -15,28 +15,27 @@ from threading import Event
 from typing import Literal
 
 from specviz.errors import SpecvizError
-from specviz.measure.run_makers import Block, BlockMaker, MadeRun, RunMaker, RunOrder, StoppedError
+from specviz.measure.run_makers import Block, BlockMaker, MadeRun, RunMaker, RunOrder, in_turn
+from specviz.measure.stoppable import Activity, StoppableWork, StoppedError
 from specviz.record.trace import Trace
 
-_BlocksMade = Callable[[Sequence[Block]], Iterator[tuple[int, tuple[MadeRun, ...]]]]
 JobState = Literal["waiting", "checking", "opening", "running", "done", "failed", "stopped"]
 
 _log = logging.getLogger(__name__)
 
 
-class Job:
+class Job(StoppableWork):
     """A job; ``name`` is its type, ``label`` its title on pages."""
 
-    def __init__(self, maker: RunMaker, *, name: str, label: str) -> None:
+    def __init__(self, *, name: str, label: str) -> None:
+        super().__init__()
         self.id = uuid.uuid4().hex
         self.name, self.label = name, label
         self.error: SpecvizError | None = None
-        self._maker = maker
         self._state: JobState = "waiting"
-        self._stop = Event()
         self._over = Event()
-        self._order: RunOrder | None = None
-        self._seconds: list[float] = []
+        self._activity: Activity | None = None
+        self._step = ""  # of the activity, for a status line
 
     @property
     def state(self) -> JobState:
@@ -50,7 +49,7 @@ class Job:
     @property
     def was_stopped(self) -> bool:
         """Whether a stop was requested, in any state."""
-        return self._stop.is_set()
+        return self._stopped
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -58,26 +57,18 @@ class Job:
         raise NotImplementedError
 
     @property
-    def seconds_left(self) -> float | None:
-        """Estimate from the median run so far; None before the first run is finished."""
-        if not self._seconds:
-            return None
-        done, planned = self.progress
-        return statistics.median(self._seconds) * (planned - done)
-
-    @property
     def doing(self) -> str:
         """Return the current activity for a status line."""
         if self._state == "waiting":
             return "waiting for its turn"
-        if self._order is None:
-            return "starting"
-        return ": ".join(part for part in (self._maker.doing, self._order.label) if part)
+        activity = self._activity.doing if self._activity is not None else ""
+        return ": ".join(filter(None, (activity, self._step))) or "starting"
 
     def carry_out(self) -> None:
         """Execute the job in the calling thread; an exception is stored in ``error``."""
         try:
             self._check_stop()
+            self._state = "running"
             self._work()
         except StoppedError:
             self._end("stopped")
@@ -96,8 +87,7 @@ class Job:
 
     def stop(self) -> None:
         """Stop the job. Finished runs are kept, the current one is discarded."""
-        self._stop.set()
-        self._maker.stop()
+        super().stop()
         if self._state == "waiting":
             self._end("stopped")
 
@@ -108,39 +98,51 @@ class Job:
     def _work(self) -> None:
         raise NotImplementedError
 
-    def _check_stop(self) -> None:
-        if self._stop.is_set():
-            raise StoppedError
+    def _end(self, state: JobState) -> None:
+        self._state = state
+        self._over.set()
+
+
+class MakerJob(Job):
+    """A job whose runs and studies a maker makes."""
+
+    def __init__(self, maker: RunMaker, *, name: str, label: str) -> None:
+        super().__init__(name=name, label=label)
+        self._maker = self._activity = self._begin(maker)
+        self._seconds: list[float] = []
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimate from the median run so far; None before the first run is finished."""
+        if not self._seconds:
+            return None
+        done, planned = self.progress
+        return statistics.median(self._seconds) * (planned - done)
 
     def _make(self, order: RunOrder) -> MadeRun:
         self._check_stop()
-        self._order = order
+        self._step = order.label
         began = time.monotonic()
         made = self._maker.make(order)
         if not order.warm_up:
             self._seconds.append(time.monotonic() - began)
         return made
 
-    def _make_blocks(self, maker: BlockMaker) -> _BlocksMade:
-        """Return the maker's ``make_blocks`` with updates of the time estimate."""
-
-        def made(blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
-            self._check_stop()
-            began, count = time.monotonic(), 0
-            for place, runs in maker.make_blocks(blocks):
-                count += len(runs)
-                # Wall time per run, as several may run at once.
-                self._seconds = [(time.monotonic() - began) / count]
-                yield place, runs
-
-        return made
-
-    def _end(self, state: JobState) -> None:
-        self._state = state
-        self._over.set()
+    def _make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
+        """Make blocks; yield the index of each with its next runs as they finish."""
+        if not isinstance(self._maker, BlockMaker):
+            yield from in_turn(self._make, blocks, set())
+            return
+        self._check_stop()
+        began, count = time.monotonic(), 0
+        for place, runs in self._maker.make_blocks(blocks):
+            count += len(runs)
+            # Wall time per run, as several may run at once.
+            self._seconds = [(time.monotonic() - began) / count]
+            yield place, runs
 
 
-class RunsJob(Job):
+class RunsJob(MakerJob):
     """A job of plain runs; passes all traces to ``conclude`` at the end, which may raise."""
 
     def __init__(
@@ -162,7 +164,6 @@ class RunsJob(Job):
         return len(self._traces), len(self._orders)
 
     def _work(self) -> None:
-        self._state = "running"
         for order in self._orders:
             self._traces.append(self._make(order).trace)
         self._conclude(tuple(self._traces))

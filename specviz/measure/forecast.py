@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from specviz.figures.throughput import GAMMAS, Outlook
 from specviz.record.prompts import read_presets
 from specviz.record.trace import Forecast, RunConfig, StepCosts, Trace
 from specviz.store import load_value, save_value
-from specviz.store.dataclass_json import fit_to_type
+from specviz.store.dataclass_json import from_json
 from specviz.theory.along import rounds_along
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def stored_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
 
 @functools.cache
 def _shipped_profiles() -> dict[str, Profile]:
-    shipped = fit_to_type(json.loads(SHIPPED.read_text(encoding="utf-8")), Shipped)
+    shipped = from_json(SHIPPED.read_text(encoding="utf-8"), Shipped)
     return {each.key: each.profile for each in shipped.profiles}
 
 

@@ -7,14 +7,15 @@ not runs, such as scoring a text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from specviz.measure import measured_run as measuring
 from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
 from specviz.measure.slice_timing import compared_seconds
+from specviz.measure.stoppable import Activity, StoppableWork, StoppedError  # noqa: F401
 from specviz.record.pairs import PairCheck, PairSpec, ProgressCallback
 from specviz.record.trace import RunConfig, Trace
 
@@ -51,6 +52,11 @@ class BlockRun:
     order: RunOrder
     warm_up: RunOrder
 
+    @property
+    def lane(self) -> tuple[object, ...]:
+        """Return the key of the runs that share a warm-up."""
+        return self.warm_up.label, self.warm_up.spec, replace(self.warm_up.config, seed=0, forks=())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
@@ -61,10 +67,6 @@ class Block:
     @property
     def label(self) -> str:
         return self.runs[0].order.label
-
-
-class StoppedError(Exception):
-    """The run was stopped on request."""
 
 
 class Study(Protocol):
@@ -88,13 +90,8 @@ class SharedStudy(Study, Protocol):
         ...
 
 
-class RunMaker(Protocol):
-    """Makes runs one at a time. ``stop`` may be called from any thread and is final."""
-
-    @property
-    def doing(self) -> str:
-        """Return an activity besides the run itself, such as loading a pair; or ''."""
-        ...
+class RunMaker(Activity, Protocol):
+    """Makes runs one at a time; ``doing`` is besides the run itself, such as loading a pair."""
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
         """Check that the pair can continue the prompts; return its current weights, too."""
@@ -107,8 +104,6 @@ class RunMaker(Protocol):
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
         """Yield the values of the study; raises StoppedError if it is stopped."""
         ...
-
-    def stop(self) -> None: ...
 
 
 @runtime_checkable
@@ -123,7 +118,22 @@ class BlockMaker(RunMaker, Protocol):
         ...
 
 
-class InProcessMaker:
+def in_turn(
+    make: Callable[[RunOrder], MadeRun], blocks: Sequence[Block], warm: set[object]
+) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
+    """Make blocks run by run; yield the index of the block with each run.
+
+    ``warm``: the lanes that need no warm-up; those that have had one are added.
+    """
+    for place, block in enumerate(blocks):
+        for run in block.runs:
+            if run.lane not in warm:
+                make(run.warm_up)
+                warm.add(run.lane)
+            yield place, (make(run.order),)
+
+
+class InProcessMaker(StoppableWork):
     """Makes runs in this process, with a cache of loaded pairs.
 
     Args:
@@ -137,11 +147,11 @@ class InProcessMaker:
     def __init__(
         self, on_progress: ProgressCallback, *, budget: float | None = None, costs: bool = True
     ) -> None:
+        super().__init__()
         self._on_progress = on_progress
         self._costs = costs
         self._budget = compared_seconds() if budget is None else budget
         self._pairs = LoadedPairs()
-        self._stopped = False
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
         from specviz.engine import check_pair
@@ -160,16 +170,11 @@ class InProcessMaker:
             budget=self._budget,
         )
         for _ in chain(run, run.timed()):
-            if self._stopped:
-                raise StoppedError
+            self._check_stop()
         run.complete(self._on_progress, costs=self._costs)
         return MadeRun(trace=run.trace(), memory_bytes=memory.measured())
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
         for value in study.find(self._pairs.load(spec, self._on_progress)):
-            if self._stopped:
-                raise StoppedError
+            self._check_stop()
             yield value
-
-    def stop(self) -> None:
-        self._stopped = True

@@ -22,6 +22,7 @@ from specviz.record.trace import Baseline, DraftingCosts, Round, RunConfig, Slic
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
+    from specviz.engine.decoding.timed_replay import TimedReplay
 
 SLICE_SECONDS = 0.3
 BUDGET = "SPECVIZ_TIMING_SECONDS"
@@ -61,8 +62,11 @@ def timed_slices(
         budget: Seconds.
         costs: The costs that the run decided by, if it did.
     """
+    from specviz.engine.decoding.timed_replay import TimedReplay
+
     began = time.monotonic()
-    timer = SliceTimer(pair, prompt_ids, config, rounds, budget / PILOT, costs)
+    replay = TimedReplay(pair, prompt_ids, config, rounds, costs)
+    timer = SliceTimer(replay, rounds, budget / PILOT)
     watch = MachineWatch()
     slices: list[Slice] = []
     if not timer.has_whole_rounds:
@@ -80,18 +84,10 @@ class SliceTimer:
     """Times slices of at most ``longest`` seconds; ``prefill`` is that of the target alone."""
 
     def __init__(
-        self,
-        pair: Pair,
-        prompt_ids: Sequence[int],
-        config: RunConfig,
-        rounds: Sequence[Round],
-        longest: float = SLICE_SECONDS,
-        costs: DraftingCosts | None = None,
+        self, replay: TimedReplay, rounds: Sequence[Round], longest: float = SLICE_SECONDS
     ) -> None:
-        from specviz.engine.decoding.timed_replay import TimedReplay
-
-        self._replay = TimedReplay(pair, prompt_ids, config, rounds, costs)
-        self.prefill = self._replay.prefill
+        self._replay = replay
+        self.prefill = replay.prefill
         self._whole = sum(entry.whole for entry in rounds)  # only the last round may be cut
         self._parts: list[tuple[int, int]] = []
         self._turns = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from specviz.figures.body_words import SpeedupWithoutBody
 from specviz.figures.metrics import Metrics, metrics
@@ -19,6 +19,7 @@ from specviz.figures.throughput import (
     predicted_curves,
 )
 from specviz.player.round_values import (
+    JsonObject,
     fork_items,
     forked_text,
     lanes,
@@ -27,11 +28,12 @@ from specviz.player.round_values import (
     target_step,
 )
 from specviz.player.summary import summary
+from specviz.record.run_facts import sampling_words
+from specviz.record.server_run import AnyTrace
 from specviz.record.trace import RunConfig, Trace
 
 _FEW_ROUNDS = 10
 Tour = Literal["ask", "force", "never"]
-JsonObject = dict[str, Any]
 # The end-of-text tokens of the model families that the engine supports.
 END_TEXTS = ["<|endoftext|>", "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>"]
 
@@ -108,8 +110,8 @@ def payload(
         moment: Where to open the run, as query parameters of a link.
     """
     figures = figures or metrics(trace)
-    return {
-        "run": _run(trace, status),
+    config, own = trace.config, {"forks": fork_items(trace)}
+    return frame(trace, status, config, own, growing=growing, link=link, moment=moment) | {
         "prompt": prompt_texts(trace),
         "rounds": {
             "from": start,
@@ -128,37 +130,49 @@ def payload(
         ),
         "charts": {
             "throughput": _throughput(curves, points, trace, figures, chosen),
-            "roofline": _roofline(figures.parts.roofline),
+            "roofline": _roofline(figures.roofline),
             "left_out": _left_out(trace.config),
         },
-        "end_texts": END_TEXTS,
-        "growing": growing,
         "tour": tour if trace.config.by_odds else "never",
         "forked": forked_text(trace, forked) if forked is not None else None,
-        "link": asdict(link) if link is not None else None,
-        "moment": dict(moment) if moment else None,
     }
 
 
-def payload_of_trace(
-    trace: Trace,
+def frame(
+    trace: AnyTrace,
+    status: RunStatus,
+    config: RunConfig,
+    run: JsonObject,
     *,
-    run_id: str,
-    state: str,
-    label: str,
-    figures: Metrics | None = None,
-    own_speedup: SpeedupWithoutBody | None = None,
-    forked: Trace | None = None,
+    growing: bool,
+    link: RunLink | None,
+    moment: Mapping[str, str] | None,
 ) -> JsonObject:
-    """Return the data of a complete trace; ``figures`` are its metrics if already computed."""
-    figures = figures or metrics(trace)
-    status = RunStatus(id=run_id, state=state, label=label)
-    curves = curves_of(trace, figures, None)
-    points = [p for p in (chart_point(trace, figures, current=True),) if p]
-    return payload(
-        trace, status, curves=curves, points=points, figures=figures, own_speedup=own_speedup,
-        forked=forked,
-    )  # fmt: skip
+    """Return the data that runs of both kinds have; ``run`` is added to the data of its state."""
+    facts = trace.facts
+    known = {
+        **{name: value for name, value in asdict(status).items() if name != "sentence"},
+        "lossy": not config.exact,
+        "epsilon": config.epsilon,
+        "has_alpha": config.has_alpha,
+        "residual": config.residual,
+        "deciding": config.judging.deciding,
+        "greedy": facts.temperature == 0,
+        "gamma": facts.gamma,
+        "temperature": facts.temperature,
+        "forks": [],
+        "engine": None,
+    }
+    return {
+        "run": known | run,
+        "target_step": None,
+        "end_texts": END_TEXTS,
+        "growing": growing,
+        "tour": "never",
+        "forked": None,
+        "link": asdict(link) if link is not None else None,
+        "moment": dict(moment) if moment else None,
+    }
 
 
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
@@ -180,39 +194,15 @@ def chart_point(trace: Trace, figures: Metrics, *, current: bool) -> ChartPoint 
     if figures.tokens_per_second is None:
         return None
     config = trace.config
-    sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
     return ChartPoint(
         gamma=config.gamma,
         rate=figures.tokens_per_second,
-        label=f"γ {config.gamma}, {sampling}, {trace.prompt.kind or 'custom prompt'}",
+        label=f"γ {config.gamma}, {sampling_words(config.temperature)}, "
+        f"{trace.prompt.kind or 'custom prompt'}",
         current=current,
         partial=trace.finish == "stopped",
         few=figures.num_whole_rounds < _FEW_ROUNDS,
     )
-
-
-def _run(trace: Trace, status: RunStatus) -> JsonObject:
-    config = trace.config
-    return {
-        "id": status.id,
-        "state": status.state,
-        "label": status.label,
-        "detail": status.detail,
-        "remedy": status.remedy,
-        "decoded": status.decoded,
-        "waiting": status.waiting,
-        "lossy": not config.exact,
-        "epsilon": config.epsilon,
-        "deciding": config.judging.deciding,
-        "has_alpha": config.has_alpha,
-        "residual": config.residual,
-        "greedy": config.greedy,
-        "gamma": config.gamma,
-        "temperature": config.temperature,
-        "forkable": status.forkable,
-        "forks": fork_items(trace),
-        "engine": None,
-    }
 
 
 def _left_out(config: RunConfig) -> JsonObject | None:

@@ -13,10 +13,10 @@ from hashlib import blake2b
 from specviz.comparison import Comparison, LaneRun, representative
 from specviz.figures.metrics import Metrics, metrics, resampled
 from specviz.figures.speedup_words import is_undecided
-from specviz.player.payload import JsonObject, RunStatus, chart_point, curves_of, payload
-from specviz.player.round_values import lane_parts, target_seconds
-from specviz.player.server_payload import server_parts, server_payload_of
-from specviz.record.server_run import AnyTrace, ServerTrace
+from specviz.player.any_run import payload_of_run
+from specviz.player.round_values import JsonObject
+from specviz.record.server_run import AnyTrace, dispatch
+from specviz.record.trace import Trace
 
 MOST_LANES = 4
 _OTHER_ENGINE = (
@@ -30,7 +30,7 @@ def race_payload(
     labels: Sequence[str],
     traces: Sequence[AnyTrace],
     *,
-    figures: Sequence[Metrics | None] | None = None,
+    figures: Sequence[Metrics] | None = None,
     chosen: int = 0,
     by_turns: bool = True,
 ) -> JsonObject:
@@ -40,15 +40,15 @@ def race_payload(
     turn.
 
     Args:
-        figures: The metrics of the traces if already computed; only intervals are added. None for
-            an answer of another engine.
+        figures: The metrics of the traces if already computed; only intervals are added.
         chosen: The lane shown below the race.
         by_turns: The runs were timed in turn.
     """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
     assert 0 <= chosen < len(traces)
     assert all(trace.rounds for trace in traces), "a lane needs at least one round"
-    found = _with_intervals(traces, figures)
+    known = figures or [None] * len(traces)
+    found = [_with_intervals(*each) for each in zip(traces, known, strict=True)]
     reason = _why_incomparable(traces, by_turns=by_turns)
     lanes = [
         _lane(str(label), trace, each)
@@ -56,9 +56,9 @@ def race_payload(
     ]
     return {
         "race": {
-            "id": _race_id(lanes),
+            "id": " ".join(lane["stage"]["run"]["id"] for lane in lanes),
             "lanes": lanes,
-            "targets": _targets(labels, traces),
+            "targets": _targets(traces, lanes),
             "open": not reason and _is_undecided([each for each in found if each]),
             "chosen": chosen,
             **({"unlike": reason} if reason else {}),
@@ -70,7 +70,7 @@ def race_payload(
 
 def _why_incomparable(traces: Sequence[AnyTrace], *, by_turns: bool) -> str:
     """Return why the lanes are not comparable; empty if they are."""
-    if any(isinstance(trace, ServerTrace) for trace in traces):
+    if any(trace.facts.engine for trace in traces):
         return _OTHER_ENGINE
     return "" if by_turns else _NOT_IN_TURN
 
@@ -115,57 +115,35 @@ def representatives(
     return tuple(run for run in found if run is not None)
 
 
-def _with_intervals(
-    traces: Sequence[AnyTrace], figures: Sequence[Metrics | None] | None
-) -> list[Metrics | None]:
-    known = figures if figures is not None else [None] * len(traces)
-    return [_interval(trace, each) for trace, each in zip(traces, known, strict=True)]
-
-
-def _interval(trace: AnyTrace, known: Metrics | None) -> Metrics | None:
-    if isinstance(trace, ServerTrace):
-        return None
-    return metrics(trace) if known is None else resampled(known, trace)
+def _with_intervals(trace: AnyTrace, known: Metrics | None) -> Metrics | None:
+    """Return the metrics of a run of specviz; None for an answer of another engine."""
+    return dispatch(
+        trace, lambda run: metrics(run) if known is None else resampled(known), lambda _: None
+    )
 
 
 def _lane(label: str, trace: AnyTrace, figures: Metrics | None) -> JsonObject:
-    if isinstance(trace, ServerTrace):
-        name = _lane_id(label, trace.info, trace.token_ids, [each.at for each in trace.rounds])
-        stage = server_payload_of(trace, run_id=name, state="done", label=label)
-        return {"label": label, "parts": server_parts(trace), "stage": stage}
-    assert figures is not None
-    times = [entry.times for entry in trace.rounds]
-    name = _lane_id(label, trace.config, trace.token_ids, times)
-    status = RunStatus(id=name, state="done", label=label)
-    curves = curves_of(trace, figures, None)
-    points = [point for point in (chart_point(trace, figures, current=True),) if point]
-    stage = payload(trace, status, curves=curves, points=points, figures=figures)
-    return {"label": label, "parts": lane_parts(trace), "stage": stage}
+    stage = payload_of_run(trace, run_id="", state="done", label=label, figures=figures)
+    times, timed = [each["times"] for each in stage["rounds"]["items"]], stage["lanes"]
+    content = repr((label, trace.created, trace.facts, trace.token_ids, times))
+    digest = blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    stage["run"]["id"] = f"race {digest}"  # unique, because the player caches data by id
+    return {"label": label, "parts": timed["speculative"] if timed else times, "stage": stage}
 
 
-def _lane_id(*parts: object) -> str:
-    """Return an id that is unique to the recording: the player caches the data it got by id."""
-    content = repr(parts)
-    return f"race {blake2b(content.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
-
-
-def _race_id(lanes: Sequence[JsonObject]) -> str:
-    return " ".join(lane["stage"]["run"]["id"] for lane in lanes)
-
-
-def _targets(labels: Sequence[str], traces: Sequence[AnyTrace]) -> list[JsonObject]:
+def _targets(traces: Sequence[AnyTrace], lanes: Sequence[JsonObject]) -> list[JsonObject]:
     """Return each distinct target alone, timed along the text of the first lane that has it."""
     found: dict[tuple[str, str], JsonObject] = {}
-    for label, trace in zip(labels, traces, strict=True):
-        if isinstance(trace, ServerTrace):
-            continue
-        seconds = target_seconds(trace)
-        target = trace.pair.target
-        key = target.name, target.weights_sha256
-        if seconds is not None and key not in found:
-            found[key] = {"name": target.name, "along": label, "seconds": seconds}
+    for trace, lane in zip(traces, lanes, strict=True):
+        target, timed = dispatch(trace, _target, lambda _: None), lane["stage"]["lanes"]
+        if target and timed and target not in found:
+            found[target] = {"name": target[0], "along": lane["label"], "seconds": timed["target"]}
     several = len(found) > 1
     return [
         {**each, "label": f"{each['name']} alone" if several else "target alone"}
         for each in found.values()
     ]
+
+
+def _target(trace: Trace) -> tuple[str, str]:
+    return trace.pair.target.name, trace.pair.target.weights_sha256

@@ -11,19 +11,19 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 from specviz.comparison import Comparison, LaneRun, basis, body_facts, settings_of
 from specviz.comparison.table import as_texts, legend
 from specviz.errors import ConfigError
-from specviz.figures.body_words import SpeedupWithoutBody, body_sizes
+from specviz.figures.body_words import SpeedupWithoutBody
 from specviz.figures.metrics import Metrics
-from specviz.player.payload import JsonObject, payload_of_trace
+from specviz.player.any_run import payload_of_run
 from specviz.player.player_source import replay_source
 from specviz.player.racing import prompts_raced, race_payload, representatives
-from specviz.player.server_payload import server_payload_of
-from specviz.record.run_config import RunConfig, method_words
-from specviz.record.server_run import AnyTrace, ServerTrace
+from specviz.player.round_values import JsonObject
+from specviz.record.server_run import AnyTrace
 from specviz.record.trace import Trace
 
 _RUN_ID = "replay"
@@ -60,15 +60,13 @@ def replay_html(
         forked: The run that this one was forked from.
         moment: Where to open the run, as query parameters of a link.
     """
-    if isinstance(trace, ServerTrace):
-        player = server_payload_of(trace, run_id=_RUN_ID, state="recorded", label="recorded")
-    else:
-        player = payload_of_trace(
-            trace, run_id=_RUN_ID, state="recorded", label="recorded", figures=figures,
-            own_speedup=own_speedup, forked=forked,
-        )  # fmt: skip
+    player = payload_of_run(
+        trace, run_id=_RUN_ID, state="recorded", label="recorded", figures=figures,
+        own_speedup=own_speedup, forked=forked,
+    )  # fmt: skip
     player["moment"] = dict(moment) if moment else None
-    return _document(player, title=_pair(trace), facts=_facts(trace))
+    facts = (*trace.facts.settings, *_where_and_when(trace))
+    return _document(player, title=trace.facts.name, facts=facts)
 
 
 def comparison_html(
@@ -122,16 +120,17 @@ def comparison_replay_html(
     verdict: str,
     table: Sequence[Sequence[str]] = (),
     facts: Sequence[str] = (),
-    figures: Sequence[Metrics | None] | None = None,
+    figures: Sequence[Metrics] | None = None,
     by_turns: bool = True,
 ) -> str:
     """Return a page with the verdict, the table (its head first) and the race in the player."""
     assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
-    pairs = list(dict.fromkeys(_pair(trace) for trace in traces))
+    pairs = dict.fromkeys(trace.facts.name for trace in traces)
+    others = [_where_and_when(trace) for trace in traces[1:] if trace.facts.engine]
     return _document(
         race_payload(labels, traces, figures=figures, by_turns=by_turns),
         title=f"{len(traces)} lanes: {', '.join(pairs)}",
-        facts=[*facts, *_where_and_when(traces[0]), *_other_engine_facts(traces[1:])],
+        facts=[*facts, *_where_and_when(traces[0]), *dict.fromkeys(chain.from_iterable(others))],
         verdict=verdict,
         table=table,
     )
@@ -172,47 +171,8 @@ def script_json(value: Any) -> str:
     return text
 
 
-def _pair(trace: AnyTrace) -> str:
-    if isinstance(trace, ServerTrace):
-        return trace.info.model
-    return trace.pair.name if trace.pair.draft else trace.pair.target.name
-
-
-def _facts(trace: AnyTrace) -> list[str]:
-    if isinstance(trace, ServerTrace):
-        return _answer_facts(trace)
-    config = trace.config
-    sampling = "greedy" if config.greedy else f"T {config.temperature:g}"
-    bodies = [words] if (words := body_sizes(trace.pair)) else []
-    forks = [f"forked at {each.words}" for each in config.forks]
-    gamma = [] if config.branching else [f"γ {config.gamma}"]
-    method = [*method_words(config), *_drafter(config)]
-    return [*gamma, sampling, *method, *forks, *bodies, *_where_and_when(trace)]
-
-
-def _drafter(config: RunConfig) -> list[str]:
-    return [] if config.drafter == RunConfig().drafter else [config.draft_method.words]
-
-
-def _other_engine_facts(traces: Sequence[AnyTrace]) -> list[str]:
-    answers = [each for each in traces if isinstance(each, ServerTrace)]
-    return list(dict.fromkeys(fact for each in answers for fact in _where_and_when(each)))
-
-
-def _answer_facts(trace: ServerTrace) -> list[str]:
-    gamma, temperature = trace.info.gamma, trace.settings.temperature
-    known = [] if gamma is None else [f"γ {gamma}"]
-    sampling = "greedy" if temperature == 0 else f"T {temperature:g}"
-    return [*known, sampling, *_where_and_when(trace)]
-
-
-def _where_and_when(trace: AnyTrace) -> list[str]:
-    if isinstance(trace, ServerTrace):
-        return [trace.info.title, _when(trace.created)]
-    where = trace.environment
-    device = where.cpu if where.device == "cpu" else where.device_name
-    threads = f", {where.threads} threads" if where.threads > 1 else ""
-    return [f"{device}{threads}", where.dtype, _when(trace.created)]
+def _where_and_when(trace: AnyTrace) -> tuple[str, ...]:
+    return (*trace.facts.environment, _when(trace.created))
 
 
 def _when(created: str) -> str:

@@ -12,7 +12,16 @@ from typing import Any
 from specviz.figures.timing import seconds_by_round
 from specviz.record.forks import Fork
 from specviz.record.token_text import TokenIndex, added_texts, alone, emitted_tokens
-from specviz.record.trace import Alternatives, Candidate, Extra, Insight, Rival, Round, Trace
+from specviz.record.trace import (
+    Alternatives,
+    Candidate,
+    Extra,
+    Insight,
+    Rival,
+    Round,
+    RoundTimes,
+    Trace,
+)
 
 JsonObject = dict[str, Any]
 _FORKED_TOKENS = 400  # tokens shown of the run that was forked
@@ -82,10 +91,15 @@ def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
 
     ``is_open``: which lane is faster is undecided.
     """
-    target = target_seconds(trace)
-    if target is None:
+    by_round = seconds_by_round(trace.baseline, trace.rounds)
+    if by_round is None:
         return None
-    return {"open": is_open, "speculative": lane_parts(trace), "target": target}
+    target, run = (list(zip(trace.rounds, each, strict=True)) for each in by_round)
+    return {
+        "open": is_open,
+        "speculative": [_parts(entry.times, total) for entry, total in run],
+        "target": [significant(each) for entry, each in target for _ in entry.emitted],
+    }
 
 
 def target_step(trace: Trace) -> float | None:
@@ -93,46 +107,22 @@ def target_step(trace: Trace) -> float | None:
     if trace.step_costs is None:
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
-    return _significant(trace.step_costs.target_step(context))
+    return significant(trace.step_costs.target_step(context))
 
 
-def lane_parts(trace: Trace) -> list[JsonObject]:
-    """Return the seconds of every round, divided into its parts.
-
-    A round that was timed again has the total of its slice; the division comes from the first run.
-    """
-    by_round = seconds_by_round(trace.baseline, trace.rounds)
-    totals = [each.times.decode for each in trace.rounds] if by_round is None else by_round[1]
-    return [_parts(r, total) for r, total in zip(trace.rounds, totals, strict=True)]
-
-
-def target_seconds(trace: Trace) -> list[float] | None:
-    """Return the seconds per token of the target alone; None if it was not timed."""
-    by_round = seconds_by_round(trace.baseline, trace.rounds)
-    if by_round is None:
-        return None
-    paired = zip(trace.rounds, by_round[0], strict=True)
-    return [_significant(each) for entry, each in paired for _ in entry.emitted]
-
-
-def _parts(entry: Round, total: float) -> JsonObject:
-    times = entry.times
+def _parts(times: RoundTimes, total: float) -> JsonObject:
+    """Return the seconds of a round by phase, in the first run's proportions."""
     scale = total / times.decode if times.decode else 1.0
     parts = {"draft": times.draft, "verify": times.verify, "other": times.other}
-    return {name: _significant(scale * seconds) for name, seconds in parts.items()}
+    return {name: significant(scale * seconds) for name, seconds in parts.items()}
 
 
 def _round(entry: Round, pieces: Mapping[str, str]) -> JsonObject:
-    times = entry.times
     return {
         "candidates": [_candidate(each, pieces) for each in entry.candidates],
         "extra": _extra(entry.extra, pieces) if entry.extra else None,
         "cut": entry.cut,
-        "times": {
-            "draft": _significant(times.draft),
-            "verify": _significant(times.verify),
-            "other": _significant(times.other),
-        },
+        "times": _parts(entry.times, entry.times.decode),
     }
 
 
@@ -150,7 +140,7 @@ def _candidate(each: Candidate, pieces: Mapping[str, str]) -> JsonObject:
         "draft": each.draft_prob,
         "target": each.target_prob,
         "uniform": each.uniform,
-        "expected": _significant(each.expected_acceptance),
+        "expected": significant(each.expected_acceptance),
         "insight": _insight(each.insight, pieces) if each.insight else None,
         **_known(facts),
     }
@@ -181,8 +171,8 @@ def _insight(insight: Insight, pieces: Mapping[str, str]) -> JsonObject:
     return {
         "draft": insight.draft_prob,
         "target": insight.target_prob,
-        "draft_entropy": _significant(insight.draft_entropy),
-        "target_entropy": _significant(insight.target_entropy),
+        "draft_entropy": significant(insight.draft_entropy),
+        "target_entropy": significant(insight.target_entropy),
         "draft_top": _alternatives(insight.draft_top, pieces),
         "target_top": _alternatives(insight.target_top, pieces),
         "residual_top": _alternatives(insight.residual_top, pieces),
@@ -191,8 +181,8 @@ def _insight(insight: Insight, pieces: Mapping[str, str]) -> JsonObject:
 
 def _alternatives(tops: Alternatives, pieces: Mapping[str, str]) -> list[list[str | float]]:
     each = zip(tops.token_ids, tops.texts, tops.probs, strict=True)
-    return [[alone(token_id, text, pieces), _significant(prob)] for token_id, text, prob in each]
+    return [[alone(token_id, text, pieces), significant(prob)] for token_id, text, prob in each]
 
 
-def _significant(value: float) -> float:
+def significant(value: float) -> float:
     return float(f"{value:.4g}")

@@ -6,14 +6,15 @@ time divides. See assets/player/payload.d.ts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from hashlib import blake2b
 
-from specviz.figures.server_figures import cut_of, reported_rounds, reported_tokens
-from specviz.player.payload import END_TEXTS, JsonObject, RunLink, RunStatus
+from specviz.figures.server_figures import cut_of, reported_rounds
+from specviz.player.payload import JsonObject, RunLink, RunStatus, frame
+from specviz.player.round_values import significant
 from specviz.player.server_summary import pace_alone, server_summary
 from specviz.record.numbers import RATE
+from specviz.record.run_config import RunConfig
 from specviz.record.server_run import GROUNDS, ServerInfo, ServerRound, ServerTrace
 
 
@@ -31,8 +32,9 @@ def server_payload(
     A finished answer is sent whole, because engines report more about its rounds at the end.
     """
     first = start if growing else 0
-    return {
-        "run": _run(trace, status),
+    # An answer is shown as lossless decoding, which the default settings are.
+    config, own = RunConfig(), {"engine": _engine(trace)}
+    return frame(trace, status, config, own, growing=growing, link=link, moment=moment) | {
         "prompt": [trace.prompt] if trace.prompt else [],
         "rounds": {
             "from": first,
@@ -41,43 +43,28 @@ def server_payload(
             "edition": "" if growing else _edition(trace),
         },
         "lanes": _lanes(trace),
-        "target_step": None,
         "summary": server_summary(trace, sentence=status.sentence, growing=growing),
         "charts": {"throughput": None, "roofline": None, "left_out": _left_out(trace)},
-        "end_texts": END_TEXTS,
-        "growing": growing,
-        "tour": "never",
-        "forked": None,
-        "link": asdict(link) if link is not None else None,
-        "moment": dict(moment) if moment else None,
     }
 
 
-def server_payload_of(trace: ServerTrace, *, run_id: str, state: str, label: str) -> JsonObject:
-    """Return the player's data for a complete answer."""
-    return server_payload(trace, RunStatus(id=run_id, state=state, label=label))
-
-
-def server_parts(trace: ServerTrace) -> list[JsonObject]:
-    """Return the seconds of every round, undivided.
+def _times(trace: ServerTrace, index: int) -> JsonObject:
+    """Return the seconds of a round, undivided.
 
     The clock starts at the first piece; the time before it belongs to the prompt.
     """
-    return [{"whole": _significant(seconds)} for seconds in _seconds(trace.rounds)]
+    before, after = trace.rounds[max(0, index - 1)], trace.rounds[index]
+    return {"whole": significant(after.at - before.at)}
 
 
 def round_item(trace: ServerTrace, index: int) -> JsonObject:
     entry = trace.rounds[index]
     reported = entry.drafted is not None and entry.accepted is not None
-    fates = _reported_item(trace, entry) if reported else {**_NO_FATES, "untold": _pieces(entry)}
-    before = trace.rounds[index - 1].at if index else entry.at
+    fates = (
+        _reported_item(trace, entry) if reported else {**_NO_FATES, "unreported": _pieces(entry)}
+    )
     merged = {"merged": True} if entry.merged else {}
-    return {
-        **fates,
-        "times": {"whole": _significant(entry.at - before)},
-        "at": entry.at,
-        **merged,
-    }
+    return {**fates, "times": _times(trace, index), "at": entry.at, **merged}
 
 
 _NO_FATES: JsonObject = {"candidates": [], "extra": None, "cut": None}
@@ -91,7 +78,7 @@ def _reported_item(trace: ServerTrace, entry: ServerRound) -> JsonObject:
         for place in range(drafted)
     ]
     if not _is_divided(entry) or entry.num_tokens > accepted + 1:
-        return {"candidates": candidates, "extra": None, "untold": _pieces(entry), "cut": cut}
+        return {"candidates": candidates, "extra": None, "unreported": _pieces(entry), "cut": cut}
     tokens = _tokens(entry)
     for candidate, token in zip(candidates, tokens[:accepted], strict=False):
         candidate.update(token)
@@ -114,7 +101,7 @@ def _is_divided(entry: ServerRound) -> bool:
 def _tokens(entry: ServerRound) -> list[JsonObject]:
     logs = entry.logprobs or (None,) * len(entry.texts)
     return [
-        {"text": text, "logprob": None if log is None else _significant(log)}
+        {"text": text, "logprob": None if log is None else significant(log)}
         for text, log in zip(entry.texts, logs, strict=True)
     ]
 
@@ -127,39 +114,14 @@ def _pieces(entry: ServerRound) -> list[JsonObject]:
     return [{"text": text, "tokens": entry.num_tokens or None, "logprob": None}]
 
 
-def _seconds(rounds: Sequence[ServerRound]) -> list[float]:
-    times = [each.at for each in rounds]
-    return [later - earlier for earlier, later in zip(times[:1] + times, times, strict=False)]
-
-
-def _run(trace: ServerTrace, status: RunStatus) -> JsonObject:
-    settings = trace.settings
+def _engine(trace: ServerTrace) -> JsonObject:
     return {
-        "id": status.id,
-        "state": status.state,
-        "label": status.label,
-        "detail": status.detail,
-        "remedy": status.remedy,
-        "decoded": status.decoded,
-        "waiting": status.waiting,
-        "lossy": False,
-        "epsilon": 0.0,
-        "deciding": "odds",
-        "has_alpha": True,
-        "residual": "leftover",
-        "greedy": settings.temperature == 0,
-        "gamma": trace.info.gamma,
-        "temperature": settings.temperature,
-        "forkable": False,
-        "forks": [],
-        "engine": {
-            "name": trace.info.title,
-            "silent": _not_reported(trace.info),
-            "grounds": GROUNDS[trace.grounds],
-            "speculates": trace.info.capabilities.speculates,
-            "unit": "piece" if trace.grounds == "none" else "round",
-            "counts": "piece" if reported_tokens(trace) is None else "token",
-        },
+        "name": trace.info.title,
+        "silent": _not_reported(trace.info),
+        "grounds": GROUNDS[trace.grounds],
+        "speculates": trace.info.capabilities.speculates,
+        "unit": "piece" if trace.grounds == "none" else "round",
+        "counts": "piece" if trace.reported_tokens is None else "token",
     }
 
 
@@ -178,14 +140,14 @@ def _lanes(trace: ServerTrace) -> JsonObject | None:
 
     Its tokens have no individual times. Both clocks start at the first token.
     """
-    pace, tokens = pace_alone(trace.baseline), reported_tokens(trace)
+    pace, tokens = pace_alone(trace.baseline), trace.reported_tokens
     if pace is None or not tokens:
         return None
     count = sum(len(block.alone) for block in trace.baseline)
     return {
         "open": True,
-        "speculative": server_parts(trace),
-        "target": [0.0, *[_significant(pace)] * (tokens - 1)],
+        "speculative": [_times(trace, index) for index in range(len(trace.rounds))],
+        "target": [0.0, *[significant(pace)] * (tokens - 1)],
         "pace": f"target alone: mean pace of {count} other answers, "
         f"{RATE.shown(1 / pace)} tokens/s",
     }
@@ -212,7 +174,3 @@ def _edition(trace: ServerTrace) -> str:
     """Return a key that changes when the engine reports more about the same rounds."""
     content = repr([(each.num_tokens, each.drafted, each.accepted) for each in trace.rounds])
     return blake2b(content.encode(), digest_size=8).hexdigest()
-
-
-def _significant(value: float) -> float:
-    return float(f"{value:.4g}")

@@ -6,42 +6,17 @@ No speedup is shown unless the same model was timed without speculation.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 
 from specviz.figures.catalogue import CATALOGUE, titled
-from specviz.figures.server_figures import ServerMetrics, reported_tokens, server_metrics
+from specviz.figures.server_figures import ServerMetrics, server_metrics
 from specviz.figures.speedup_words import verdict_words
-from specviz.record.numbers import MILLISECONDS, PROBABILITY, RATE, RATIO, TOKENS, Quantity
+from specviz.player.round_values import JsonObject
+from specviz.record.numbers import GAMMA, PROBABILITY, RATIO, Quantity
 from specviz.record.server_run import GROUNDS, ServerBlock, ServerTrace
 
-JsonObject = dict[str, Any]
-_WHOLE = Quantity(digits=0)
 _NOT_REPORTED = "not reported by the engine"
 _NOT_REPORTED_YET = "not reported yet"
 _NO_SPEEDUP = "No speedup: the target alone was not timed."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Card:
-    id: str
-    label: str
-    value: float | None
-    quantity: Quantity
-    help: str
-    note: str = ""
-
-    def as_json(self, *, growing: bool) -> JsonObject:
-        """Return the card; a running answer may report more at its end."""
-        missing = _NOT_REPORTED_YET if growing else _NOT_REPORTED
-        return {
-            "id": self.id,
-            "label": self.label,
-            "value": self.value,
-            "shown": self.quantity.shown(self.value),
-            "note": self.note if self.value is not None or self.note else missing,
-            "help": self.help,
-        }
 
 
 def server_summary(
@@ -54,13 +29,13 @@ def server_summary(
         "because": "" if growing else _because(trace),
         "bodies": "",
         "lamp": "",
-        "figures": [each.as_json(growing=growing) for each in _headlines(figures)],
-        "finer": [each.as_json(growing=growing) for each in _finer(trace, figures)],
+        "figures": [_noted(each, growing=growing) for each in _headlines(figures)],
+        "finer": [_noted(each, growing=growing) for each in _finer(trace, figures)],
     }
 
 
 def _sentence(trace: ServerTrace, figures: ServerMetrics, *, growing: bool) -> str:
-    tokens, rounds = reported_tokens(trace), figures.num_rounds
+    tokens, rounds = trace.reported_tokens, figures.num_rounds
     came = _counted(tokens, "token") if tokens is not None else _counted(len(trace.rounds), "piece")
     if tokens is not None and rounds is not None:
         came = f"{came} in {_counted(rounds, 'round')}"
@@ -109,50 +84,62 @@ def pace_alone(blocks: tuple[ServerBlock, ...]) -> float | None:
 # The figures
 
 
-def _headlines(m: ServerMetrics) -> Iterator[_Card]:
-    rate, tau = CATALOGUE["draft_acceptance_rate"], CATALOGUE["tau"]
-    speed = CATALOGUE["tokens_per_second"]
+def _card(
+    name: str, quantity: Quantity, value: float | None, note: str = "", **texts: str
+) -> JsonObject:
+    """Return a figure; ``texts`` are its label and its help."""
+    shown = quantity.shown(value)
+    return {"id": name, "value": value, "shown": shown, "note": note, **texts}
+
+
+def _known_card(name: str, value: float | None, note: str, **replaced: str) -> JsonObject:
+    """Return a figure of the catalogue; ``replaced`` are its label or help."""
+    figure = CATALOGUE[name]
+    texts = {"label": titled(figure.label), "help": f"{figure.definition}."} | replaced
+    return _card(name.replace("_", "-"), figure.quantity, value, note, **texts)
+
+
+def _noted(card: JsonObject, *, growing: bool) -> JsonObject:
+    """Return the card with a note if its value is missing; a running answer may report it later."""
+    missing = _NOT_REPORTED_YET if growing else _NOT_REPORTED
+    return card if card["note"] or card["value"] is not None else card | {"note": missing}
+
+
+def _headlines(m: ServerMetrics) -> Iterator[JsonObject]:
     both = m.num_accepted is not None and m.num_drafted is not None
-    yield _Card(
-        id="draft-acceptance-rate", label=titled(rate.label), value=m.draft_acceptance_rate,
-        quantity=rate.quantity, help=f"{rate.definition}.",
-        note=f"{m.num_accepted} of {m.num_drafted} drafted" if both else "",
+    yield _known_card(
+        "draft_acceptance_rate", m.draft_acceptance_rate,
+        f"{m.num_accepted} of {m.num_drafted} drafted" if both else "",
     )  # fmt: skip
-    yield _Card(
-        id="tau", label=titled(tau.label), value=m.tau, quantity=TOKENS, help=f"{tau.definition}.",
-        note="" if m.num_rounds is None else _counted(m.num_rounds, "round"),
-    )  # fmt: skip
-    yield _Card(
-        id="tokens-per-second", label=titled(speed.label), value=m.tokens_per_second,
-        quantity=RATE,
-        note="received in one piece" if m.tokens_per_second is None else "as received here",
+    yield _known_card("tau", m.tau, "" if m.num_rounds is None else _counted(m.num_rounds, "round"))
+    yield _known_card(
+        "tokens_per_second", m.tokens_per_second,
+        "received in one piece" if m.tokens_per_second is None else "as received here",
         help="Tokens after the first piece, divided by the time from the first piece to the last, "
         "measured here: network delays included.",
     )  # fmt: skip
-    yield _Card(
-        id="ttft-ms", label="Time to first token",
-        value=None if m.ttft is None else 1000 * m.ttft, quantity=MILLISECONDS,
+    yield _known_card(
+        "ttft_ms", m.ttft_ms, "from the request",
         help="From the request to the first piece: queueing, prefill and network.",
-        note="from the request",
     )  # fmt: skip
 
 
-def _finer(trace: ServerTrace, m: ServerMetrics) -> Iterator[_Card]:
+def _finer(trace: ServerTrace, m: ServerMetrics) -> Iterator[JsonObject]:
     for place, alpha in enumerate(m.alpha_by_position):
-        yield _Card(
-            id=f"alpha-{place + 1}", label=f"α at position {place + 1}", value=alpha,
-            quantity=PROBABILITY, note="" if alpha is not None else "never reached",
+        yield _card(
+            f"alpha-{place + 1}", PROBABILITY, alpha, "" if alpha is not None else "never reached",
+            label=f"α at position {place + 1}",
             help="Share of rounds accepted at this position, among those accepted at the previous "
             "one; for position 1, among all rounds that drafted.",
         )  # fmt: skip
-    yield _Card(
-        id="gamma", label="γ", value=trace.info.gamma, quantity=_WHOLE,
+    yield _card(
+        "gamma", GAMMA, trace.info.gamma, label="γ",
         help="Candidates drafted per round, if the engine reports it.",
     )  # fmt: skip
     pace = pace_alone(trace.baseline)
-    yield _Card(
-        id="baseline-tokens-per-second", label="Target alone, tokens/s",
-        value=None if pace is None else 1 / pace, quantity=RATE,
-        note="not timed" if pace is None else "mean of its answers",
+    yield _known_card(
+        "baseline_tokens_per_second", None if pace is None else 1 / pace,
+        "not timed" if pace is None else "mean of its answers",
+        label="Target alone, tokens/s",
         help="Tokens per second without speculation, in other answers to the same prompt.",
     )  # fmt: skip

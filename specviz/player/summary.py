@@ -5,8 +5,6 @@ Their names and definitions are in the catalogue, ``figures.catalogue``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from specviz.figures.body_words import SpeedupWithoutBody, body_sentences, cost_sentences
 from specviz.figures.catalogue import CATALOGUE, Figure, titled
 from specviz.figures.metrics import Metrics
@@ -20,10 +18,9 @@ from specviz.figures.speedup_words import (
     timing_sentence,
     why_sentence,
 )
+from specviz.player.round_values import JsonObject
 from specviz.record.numbers import RATIO, UNKNOWN
 from specviz.record.trace import Trace
-
-JsonObject = dict[str, Any]
 
 HEADLINES = ("alpha_observed", "tau", "speedup_observed", "tokens_per_second")
 FINER = (
@@ -128,14 +125,8 @@ def _ranges(m: Metrics) -> dict[str, tuple[float, float] | None]:
     return {
         "alpha_interval_coins": (coins.low, coins.high) if coins else None,
         "alpha_interval_prompt": (prompt.low, prompt.high) if prompt else None,
-        "speedup_interval": speedup_interval(m),
+        "speedup_interval": m.speedup_interval,
     }
-
-
-def speedup_interval(m: Metrics) -> tuple[float, float] | None:
-    if m.speedup_low is None or m.speedup_high is None:
-        return None
-    return m.speedup_low, m.speedup_high
 
 
 def _range(figure: Figure, ends: tuple[float, float] | None) -> str:
@@ -146,7 +137,7 @@ def _range(figure: Figure, ends: tuple[float, float] | None) -> str:
 
 def _shown(figure: Figure, m: Metrics) -> str:
     """Return a figure as text; an imprecise speedup is shown as its interval, or a dash."""
-    ends = speedup_interval(m)
+    ends = m.speedup_interval
     if figure.id == "speedup_observed" and ends is not None and is_wide(*ends):
         return UNKNOWN if is_too_wide(*ends) else figure.quantity.between(*ends)
     return figure.shown(m)
@@ -161,7 +152,7 @@ def _speedup_note(
 ) -> str:
     if m.speedup_observed is None:
         return "measured after the run" if growing else "not measured"
-    ends = speedup_interval(m)
+    ends = m.speedup_interval
     notes = [] if ends is None or is_wide(*ends) else [RATIO.span(*ends)]
     if ends is not None and is_too_wide(*ends):
         notes = [_unreported_note(so_far=so_far)]

@@ -29,9 +29,9 @@ class DraftMethod:
     words: str
     short: str
     does: str
-    needs_draft: bool  # the pair's draft model proposes
-    has_steps: bool  # each candidate costs a step of a model
-    fills_rounds: bool
+    needs_draft: bool = False  # the pair's draft model proposes
+    has_steps: bool = False  # each candidate costs a step of a model
+    fills_rounds: bool = False
     takes_number: bool = False
     takes_texts: bool = False  # can use texts besides the run's own
     own: bool = False  # a custom class
@@ -53,9 +53,6 @@ _METHODS = (
         short="lookup",
         does="prompt lookup, which needs no model: it copies what followed the same tokens earlier "
         "in the text",
-        needs_draft=False,
-        has_steps=False,
-        fills_rounds=False,
     ),
     DraftMethod(
         name="suffix",
@@ -63,9 +60,6 @@ _METHODS = (
         short="suffix",
         does="suffix lookup, which copies what most often followed the longest matching suffix, "
         "and more of it the longer the match",
-        needs_draft=False,
-        has_steps=False,
-        fills_rounds=False,
         takes_texts=True,
     ),
     DraftMethod(
@@ -73,7 +67,6 @@ _METHODS = (
         words="early exit",
         short="early exit",
         does="the target's own first layers and its head, early-exit:N with N layers",
-        needs_draft=False,
         has_steps=True,
         fills_rounds=True,
         takes_number=True,
@@ -84,9 +77,6 @@ _OWN_METHOD = DraftMethod(
     words="custom drafter",
     short="custom",
     does="a custom class, MODULE:CLASS",
-    needs_draft=False,
-    has_steps=False,
-    fills_rounds=False,
     own=True,
 )
 DRAFT_METHODS: dict[str, DraftMethod] = {method.name: method for method in _METHODS}

@@ -11,6 +11,7 @@ from specviz.record.drafters import DraftMethod, chosen_drafter
 from specviz.record.forks import Fork, check_forks
 from specviz.record.limits import LIMITS, MAX_GAMMA
 from specviz.record.rules import RULES, Rule, RuleName
+from specviz.record.run_facts import sampling_words
 from specviz.record.shapes import Shape, check_shape, num_nodes, shape_text
 from specviz.record.stopping import DraftUntil, parse_stopping
 
@@ -211,6 +212,14 @@ def method_words(config: RunConfig) -> tuple[str, ...]:
     if config.draft_until != "count":
         labels.append(config.draft_until)
     return tuple(labels)
+
+
+def settings_words(config: RunConfig) -> tuple[str, ...]:
+    """Return γ, sampling, method, drafter and forks as short labels; defaults are left out."""
+    gamma = () if config.branching else (f"γ {config.gamma}",)
+    drafter = () if config.drafter == RunConfig().drafter else (config.draft_method.words,)
+    forks = (f"forked at {each.words}" for each in config.forks)
+    return (*gamma, sampling_words(config.temperature), *method_words(config), *drafter, *forks)
 
 
 def _is_utf8(text: str) -> bool:

@@ -6,10 +6,11 @@ An engine reports far less than our own loop. Unreported values are None, never 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
+from specviz.record.run_facts import RunFacts, sampling_words
 from specviz.record.trace import Finish, Trace
 
 EngineName = Literal["vllm", "llama.cpp", "sglang", "lmstudio", "openai"]
@@ -156,8 +157,44 @@ class ServerTrace:
     def num_tokens(self) -> int:
         return sum(each.num_tokens for each in self.rounds)
 
+    @property
+    def reported_tokens(self) -> int | None:
+        """The number of tokens in the answer, if the engine reports it."""
+        if self.totals.tokens is not None:
+            return self.totals.tokens
+        return self.num_tokens if all(each.num_tokens for each in self.rounds) else None
+
+    @property
+    def facts(self) -> RunFacts:
+        info, settings = self.info, self.settings
+        gamma = () if info.gamma is None else (f"γ {info.gamma}",)
+        return RunFacts(
+            name=info.model,
+            engine=info.title,
+            place=info.address,
+            environment=(info.title,),
+            settings=(*gamma, sampling_words(settings.temperature)),
+            prompt=self.prompt,
+            prompt_ids=self.prompt_ids,
+            gamma=info.gamma,
+            temperature=settings.temperature,
+            seed=settings.seed,
+            num_tokens=self.reported_tokens,
+        )
+
 
 AnyTrace = Trace | ServerTrace
+_Result = TypeVar("_Result")
+
+
+def dispatch(
+    trace: AnyTrace, own: Callable[[Trace], _Result], answer: Callable[[ServerTrace], _Result]
+) -> _Result:
+    """Return the result of the function for this kind of run.
+
+    Code that needs more than the facts of a run dispatches with it.
+    """
+    return answer(trace) if isinstance(trace, ServerTrace) else own(trace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

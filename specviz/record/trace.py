@@ -38,7 +38,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from specviz.record.bodies import BodyInfo
-from specviz.record.run_config import RunConfig
+from specviz.record.numbers import COUNT
+from specviz.record.run_config import RunConfig, settings_words
+from specviz.record.run_facts import RunFacts
 from specviz.record.step_costs import StepCosts
 
 Verdict = Literal["accepted", "rejected", "cut", "discarded"]
@@ -202,9 +204,20 @@ class PairInfo:
     texts_sha256: str | None = None  # of the texts given for suffix lookup
 
     @property
+    def bodies(self) -> dict[str, BodyInfo]:
+        """The bodies by role."""
+        models = {"target": self.target, "draft": self.draft}
+        return {role: each.body for role, each in models.items() if each and each.body}
+
+    @property
     def has_bodies(self) -> bool:
-        models = (self.target, self.draft)
-        return any(model is not None and model.body is not None for model in models)
+        return bool(self.bodies)
+
+    @property
+    def body_sizes(self) -> str:
+        """The bodies in words, such as "target of 88 M"; empty without any."""
+        sizes = {role: COUNT.shown(body.parameters) for role, body in self.bodies.items()}
+        return ", ".join(f"{role} of {size}" for role, size in sizes.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +235,12 @@ class Environment:
     cpu: str
     versions: dict[str, str]
     place: str = ""
+
+    @property
+    def machine(self) -> str:
+        """The device, and its threads if there are several."""
+        device = self.cpu if self.device == "cpu" else self.device_name
+        return f"{device}, {self.threads} threads" if self.threads > 1 else device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,3 +340,20 @@ class Trace:
     @property
     def token_ids(self) -> tuple[int, ...]:
         return tuple(token for entry in self.rounds for token in entry.emitted)
+
+    @property
+    def facts(self) -> RunFacts:
+        config, where, sizes = self.config, self.environment, self.pair.body_sizes
+        return RunFacts(
+            name=self.pair.name,
+            engine=None,
+            place=where.machine,
+            environment=(where.machine, where.dtype),
+            settings=(*settings_words(config), *([sizes] if sizes else [])),
+            prompt=self.prompt.text,
+            prompt_ids=self.prompt.token_ids,
+            gamma=config.gamma,
+            temperature=config.temperature,
+            seed=config.seed,
+            num_tokens=len(self.token_ids),
+        )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Never
 
-from specviz.errors import ConfigError, ServerError
+from specviz.errors import ServerError
 from specviz.figures.paired import Ratio
 from specviz.measure.background_job import Job
-from specviz.measure.run_makers import MadeRun, RunOrder, StoppedError, Study
-from specviz.record.pairs import PairCheck, PairSpec
 from specviz.record.server_run import ServerBlock, ServerInfo, ServerTrace
-from specviz.servers.address import BASELINE_KEY, SERVER_KEY
+from specviz.servers.address import BASELINE_KEY, SERVER_KEY, KeyName
 from specviz.servers.asking import Answer, ask
 from specviz.servers.baseline import blocks_against, speedup_of
 
@@ -43,91 +39,44 @@ class BaselineJob(Job):
     """Adds to ``blocks`` while it runs; ``answer_id`` is the page's id of the answer."""
 
     def __init__(self, against: BaselineRequest, answer_id: str) -> None:
-        self._answers = _AnswerMaker()
         label = f"Timing {against.trace.info.model} against the target alone"
-        super().__init__(self._answers, name=BASELINE_JOB, label=label)
+        super().__init__(name=BASELINE_JOB, label=label)
         self.against, self.answer_id = against, answer_id
         self.blocks: tuple[ServerBlock, ...] = ()
+        self._begun = 0  # answers
 
     @property
     def progress(self) -> tuple[int, int]:
-        return min(self._answers.begun, MOST_ANSWERS), MOST_ANSWERS
-
-    @property
-    def doing(self) -> str:
-        return "waiting for its turn" if self._state == "waiting" else self._answers.doing
+        return min(self._begun, MOST_ANSWERS), MOST_ANSWERS
 
     @property
     def speedup(self) -> Ratio | None:
         return speedup_of(self.blocks)
 
     def _work(self) -> None:
-        self._state = "running"
-        try:
+        with self._stopped_instead_of(ServerError):  # a stopped answer is too short to be timed
             for block in blocks_against(self._speculative, self._alone, blocks=BLOCKS):
                 self._check_stop()
                 self.blocks = (*self.blocks, block)
-        except ServerError:
-            self._check_stop()  # a stopped answer is too short to be timed
-            raise
 
     def _speculative(self) -> Answer:
-        request = self.against
-        self._check_stop()
-        return self._answers.begin(
-            ask(
-                request.trace.info, request.trace.prompt, request.trace.settings, key=SERVER_KEY,
-                allow_remote=request.allow_remote,
-            ),
-            f"with speculation at {request.trace.info.address}",
-        )  # fmt: skip
+        info = self.against.trace.info
+        return self._ask(info, f"with speculation at {info.address}", SERVER_KEY)
 
     def _alone(self) -> Answer:
-        request, trace = self.against, self.against.trace
+        alone = self.against.alone
+        info = alone or self.against.trace.info
+        key = SERVER_KEY if alone is None else BASELINE_KEY
+        step = f"the target alone at {info.address}"
+        return self._ask(info, step, key, speculate=alone is not None)
+
+    def _ask(self, info: ServerInfo, step: str, key: KeyName, *, speculate: bool = True) -> Answer:
+        trace = self.against.trace
         self._check_stop()
-        info = request.alone or trace.info
-        return self._answers.begin(
-            ask(
-                info, trace.prompt, trace.settings, allow_remote=request.allow_remote,
-                key=BASELINE_KEY if request.alone else SERVER_KEY,
-                speculate=request.alone is not None,
-            ),
-            f"the target alone at {info.address}",
+        answer = ask(
+            info, trace.prompt, trace.settings, speculate=speculate, key=key,
+            allow_remote=self.against.allow_remote,
         )  # fmt: skip
-
-
-class _AnswerMaker:
-    """A maker without runs: it keeps the current answer, so that it can be stopped."""
-
-    def __init__(self) -> None:
-        self.doing, self.begun = "", 0
-        self._answer: Answer | None = None
-        self._stopped = False
-
-    def begin(self, answer: Answer, doing: str) -> Answer:
-        self._answer, self.doing = answer, doing
-        self.begun += 1
-        if self._stopped:
-            answer.stop()
-            raise StoppedError
-        return answer
-
-    def stop(self) -> None:
-        self._stopped = True
-        if self._answer is not None:
-            self._answer.stop()
-
-    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
-        del prompts, chat
-        _refuse(spec)
-
-    def make(self, order: RunOrder) -> MadeRun:
-        _refuse(order.spec)
-
-    def find(self, spec: PairSpec, study: Study) -> Never:
-        del study
-        _refuse(spec)
-
-
-def _refuse(spec: PairSpec) -> Never:
-    raise ConfigError(f"{spec.label} is not a server.", remedy="Give the address of one.")
+        self._step, self._begun = step, self._begun + 1
+        self._parts.clear()  # earlier answers are over
+        return self._begin(answer)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from specviz.errors import ServerError
+from specviz.figures.arithmetic import known_ratio
 from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import (
     ENGINES,
@@ -95,15 +96,15 @@ def rates(before: Counters, after: Counters) -> Rates | None:
             generated=_grown(before.generated, after.generated),
         )
     )
-    drafts, share = grown.drafts, _ratio(grown.accepted, grown.drafts)
+    drafts, share = grown.drafts, known_ratio(grown.accepted, grown.drafts)
     return Rates(
         seconds=seconds,
         alpha_by_position=alpha_by_position(grown.accepted_at, drafts) if drafts else (),
         accepted_length=None if share is None else 1 + share,
-        draft_acceptance_rate=_ratio(grown.accepted, grown.drafted),
-        drafted_per_second=_ratio(grown.drafted, seconds),
-        accepted_per_second=_ratio(grown.accepted, seconds),
-        generated_per_second=_ratio(grown.generated, seconds),
+        draft_acceptance_rate=known_ratio(grown.accepted, grown.drafted),
+        drafted_per_second=known_ratio(grown.drafted, seconds),
+        accepted_per_second=known_ratio(grown.accepted, seconds),
+        generated_per_second=known_ratio(grown.generated, seconds),
     )
 
 
@@ -198,7 +199,3 @@ def _grown(before: float | None, after: float | None) -> float | None:
 def _grown_at(before: Sequence[float], after: Sequence[float]) -> list[float]:
     old = (*before, *(0.0 for _ in after[len(before) :]))
     return [new - each for new, each in zip(after, old, strict=True)]
-
-
-def _ratio(first: float | None, second: float | None) -> float | None:
-    return first / second if first is not None and second else None

@@ -8,18 +8,18 @@ ones, the surface has only accepted lengths.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Never
 
 from specviz.errors import ConfigError, ServerError, TheoryError
-from specviz.measure.run_makers import MadeRun, RunMaker, RunOrder, StoppedError, Study
+from specviz.measure.run_makers import MadeRun, RunMaker, RunOrder, Study
+from specviz.measure.stoppable import StoppableWork
 from specviz.record.pairs import PairCheck, PairSpec, is_address
 from specviz.record.prompts import SuiteItem
 from specviz.record.scores import SamplingParams, ScoredText, TextScores
 from specviz.record.server_run import ServerSettings
 from specviz.record.trace import Prompt, RunConfig
 from specviz.servers.address import DRAFT_KEY, SERVER_KEY, KeyName
-from specviz.servers.asking import Answer, ask
+from specviz.servers.asking import ask
 from specviz.servers.connection import Connection, Limits
 from specviz.servers.distribution_study import alone
 from specviz.servers.finding import find_server
@@ -38,20 +38,14 @@ _NEAR_TIES = 0.05  # share of tokens that summing in another order may change
 _LISTED = 20  # at least, for bounds of the expected acceptance; vLLM's default
 
 
-class EndpointMaker:
+class EndpointMaker(StoppableWork):
     """A maker without runs. ``inner`` loads drafts that no server has."""
 
     doing = ""
 
-    def __init__(
-        self,
-        inner: RunMaker,
-        *,
-        allow_remote: bool = False,
-    ) -> None:
-        self._inner, self._allow_remote = inner, allow_remote
-        self._stopped = False
-        self._open: list[Connection | Answer] = []  # a stop ends them at once
+    def __init__(self, inner: RunMaker, *, allow_remote: bool = False) -> None:
+        super().__init__()
+        self._inner, self._allow_remote = self._begin(inner), allow_remote
         self._written: dict[
             tuple[str, SamplingParams, tuple[int, ...]], tuple[tuple[int, ...], bool]
         ] = {}
@@ -72,32 +66,15 @@ class EndpointMaker:
                 "The draft is behind an address, but the target is not.",
                 remedy="Give the target's address too.",
             )
-        with self._stoppable():
+        with self._stopped_instead_of(ServerError):
             target = self._model(spec.target, spec, SERVER_KEY)
             draft = self._model(spec.draft, spec, DRAFT_KEY)
         yield PairFound(info=None, memory_bytes=None)
         for sampling in study.samplings:
             for item in study.items:
-                with self._stoppable():
+                with self._stopped_instead_of(ServerError):
                     found = self._scored(study, sampling, item, target, draft)
                 yield found
-
-    @contextmanager
-    def _stoppable(self) -> Iterator[None]:
-        if self._stopped:
-            raise StoppedError
-        try:
-            yield
-        except ServerError:
-            if self._stopped:  # the stop made the request fail
-                raise StoppedError from None
-            raise
-
-    def stop(self) -> None:
-        self._stopped = True
-        for each in self._open:
-            each.stop()
-        self._inner.stop()
 
     def _model(self, place: str | None, spec: PairSpec, key: KeyName) -> TokenModel:
         if place is None:
@@ -108,13 +85,7 @@ class EndpointMaker:
         connection = Connection(
             place, key=key, allow_remote=self._allow_remote, limits=Limits(total=300.0)
         )
-        self._begin(connection)
-        return served_model(info, connection)
-
-    def _begin(self, request: Connection | Answer) -> None:
-        self._open.append(request)
-        if self._stopped:
-            request.stop()
+        return served_model(info, self._begin(connection))
 
     def _scored(
         self,
@@ -175,13 +146,13 @@ class EndpointMaker:
             top_k=sampling.top_k, top_p=sampling.top_p, seed=config.seed,
             ignore_eos=config.ignore_eos,
         )  # fmt: skip
-        answer = ask(target.info, prompt_ids, settings, allow_remote=self._allow_remote)
-        self._begin(answer)
+        answer = self._begin(
+            ask(target.info, prompt_ids, settings, allow_remote=self._allow_remote)
+        )
         for _ in answer:
             pass
-        self._open.remove(answer)
-        if self._stopped:
-            raise StoppedError
+        self._parts.remove(answer)
+        self._check_stop()
         trace = answer.trace()
         if not trace.rounds or not all(each.token_ids for each in trace.rounds):
             raise ServerError(

@@ -26,7 +26,7 @@ def find_server(
     allow_remote: bool = False,
     key: KeyName = SERVER_KEY,
     limits: Limits = QUICK,
-    begin: Callable[[Connection], None] | None = None,
+    begin: Callable[[Connection], object] | None = None,
 ) -> ServerInfo:
     """Return the engine and model at an address.
 

@@ -7,7 +7,7 @@ configured in LM Studio; our requests do not name one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from specviz.record.server_run import (
@@ -18,7 +18,6 @@ from specviz.record.server_run import (
     ServerTotals,
 )
 from specviz.servers import openai
-from specviz.servers.account import Account
 from specviz.servers.connection import Connection
 from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request, inside, whole
 
@@ -47,27 +46,15 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 
 @dataclass(slots=True)
-class StatisticsReading:
+class StatisticsReading(openai.TextReading):
     """Text chunks with the totals of LM Studio's statistics."""
 
-    info: ServerInfo
-    settings: ServerSettings
-    pieces: openai.Pieces = field(init=False)
     totals: ServerTotals = openai.NO_TOTALS
-
-    def __post_init__(self) -> None:
-        self.pieces = openai.Pieces(Account(self.info, self.settings))
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
         if isinstance(stats := event.get("stats"), dict):
             self.totals = self.pieces.account.checked(self._grown(stats))
-        piece = self.pieces.take(event, at)
-        if piece is None:
-            return ()
-        return (piece.as_round(len(self.pieces.pieces) - 1, drafted=None, accepted=None),)
-
-    def close(self) -> Sequence[ServerRound]:
-        return ()
+        return openai.TextReading.take(self, event, at)  # with slots, super() needs its arguments
 
     def outcome(self) -> Outcome:
         return openai.text_outcome(self.pieces, self.totals)

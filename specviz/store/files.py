@@ -9,14 +9,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Never
 
+import msgspec
+
 from specviz.errors import TraceError
 from specviz.record.numbers import SIZE
-from specviz.store.dataclass_json import MisfitError
 
 MAX_BYTES = 270 * 10**6
 
@@ -64,25 +66,23 @@ def parsed(text: str, source: str) -> object:
     if not text.strip():
         raise damaged(source, "it is empty")
     try:
-        return json.loads(text, parse_constant=no_number)
+        return msgspec.json.decode(text)
     except RecursionError:
         raise damaged(source, "it is nested too deeply") from None
-    except MisfitError as misfit:
-        raise damaged(source, str(misfit)) from None
-    except json.JSONDecodeError as error:
-        if text.lstrip().startswith("{") and _ends_early(error, text):
+    except msgspec.ValidationError:
+        raise damaged(source, "a number is out of range") from None
+    except ValueError as error:  # also text that is not Unicode
+        problem = str(error).removeprefix("JSON is malformed: ")
+        if text.lstrip().startswith("{") and _ends_early(problem, text):
             raise damaged(source, "it is cut off") from None
-        refuse(f"{source} is not JSON (line {error.lineno}, column {error.colno}).")
-    except ValueError:  # an integer of thousands of digits
-        raise damaged(source, "a number has too many digits") from None
+        refuse(f"{source} is not JSON: {problem}.")
 
 
-def no_number(constant: str) -> Never:
-    raise MisfitError("a number", f"is {constant}")
-
-
-def _ends_early(error: json.JSONDecodeError, text: str) -> bool:
-    return error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip()) - 4
+def _ends_early(problem: str, text: str) -> bool:
+    place = re.search(r"\(byte (\d+)\)$", problem)
+    if place is None:
+        return problem == "Input data was truncated"
+    return int(place[1]) >= len(text.rstrip().encode()) - 4
 
 
 def damaged(source: str, problem: str) -> TraceError:

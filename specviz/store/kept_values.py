@@ -9,14 +9,14 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from filelock import FileLock
 
 from specviz.errors import SpecvizError
 from specviz.folders import data_folder
-from specviz.store.dataclass_json import MisfitError, fit_to_type
-from specviz.store.files import no_number, read_file, to_json, write_file
+from specviz.store.dataclass_json import fit_to_type, from_json
+from specviz.store.files import read_file, to_json, write_file
 
 SCHEMA = 1
 
@@ -39,14 +39,11 @@ def load_value(kind: str, key: str, value_type: type[T]) -> T | None:
     """Return the value last stored under this key; None if it is missing or cannot be read."""
     try:
         path = _value_path(kind, key)
-        record: object = json.loads(read_file(path), parse_constant=no_number)
-        if not isinstance(record, dict):
+        record = fit_to_type(json.loads(read_file(path)), dict[str, Any])
+        if [record.get(name) for name in ("schema", "kind", "key")] != [SCHEMA, kind, key]:
             return None
-        fields = cast("dict[str, Any]", record)
-        if (fields.get("schema"), fields.get("kind"), fields.get("key")) != (SCHEMA, kind, key):
-            return None
-        return fit_to_type(fields.get("value"), value_type)
-    except (OSError, ValueError, RuntimeError, SpecvizError, MisfitError):
+        return from_json(json.dumps(record.get("value")), value_type)
+    except (OSError, ValueError, RuntimeError, SpecvizError):
         return None  # RuntimeError: nested too deeply, or no home folder
 
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import StoreError
-from specviz.record.server_run import AnyTrace, ServerTrace
+from specviz.record.server_run import AnyTrace
 from specviz.record.trace import Trace
-from specviz.store.dataclass_json import short
 from specviz.store.kept_values import data_folder
 from specviz.store.older_rows import count_older, older_alphas, set_older_alphas
 from specviz.store.packing import packed, unpacked
@@ -34,7 +33,7 @@ from specviz.store.queries import (
 )
 from specviz.store.rows import ComparisonRow, Facets, NewRun, Query, RunRow, RunSummary
 from specviz.store.schema import connect, store_error
-from specviz.store.traces import run_from_json
+from specviz.store.traces import as_trace, run_from_json
 from specviz.store.written_texts import text_by
 
 MAX_NAME = 200
@@ -54,36 +53,13 @@ class Library:
 
     # Runs
 
-    def add(
-        self,
-        trace: AnyTrace,
-        summary: RunSummary,
-        *,
-        run_id: str | None = None,
-        name: str = "",
-        comparison: str | None = None,
-        job: tuple[int, int, int] | None = None,
-        memory_bytes: int | None = None,
-    ) -> str:
+    def add(self, run: NewRun) -> str:
         """Add a run and return its id; the run is durable then.
 
-        If ``run_id`` exists already, that run stays and takes over the fields given here: the same
+        If its id exists already, that run stays and takes over the fields given here: the same
         run may be added twice, in either order.
-
-        Args:
-            comparison: Key of a comparison added by ``begin_comparison``.
-            job: Lane, item and repeat within that comparison.
         """
-        made = NewRun(
-            trace=trace,
-            summary=summary,
-            run_id=run_id,
-            name=name,
-            comparison=comparison,
-            job=job,
-            memory_bytes=memory_bytes,
-        )
-        return self.add_together([made])[0]
+        return self.add_together([run])[0]
 
     def add_together(self, runs: Sequence[NewRun]) -> tuple[str, ...]:
         """Add all runs or none and return their ids; the runs are durable then."""
@@ -138,17 +114,9 @@ class Library:
     def open(self, run_id: str) -> Trace:
         """Return the trace of a run, also of a deleted one.
 
-        Raises:
-            StoreError: The run is missing, damaged, or an answer of another engine, which lacks
-                the fields that most pages and commands need.
+        Raises StoreError if it is missing, damaged, or an answer of another engine.
         """
-        found = self.open_any(run_id)
-        if isinstance(found, ServerTrace):
-            raise StoreError(
-                f"The stored run is an answer of another engine ({found.info.title}).",
-                remedy="Choose a run that specviz decoded itself.",
-            )
-        return found
+        return as_trace(self.open_any(run_id), "The stored run", StoreError)
 
     def open_any(self, run_id: str) -> AnyTrace:
         """Return the trace of a run or the answer of another engine, also of a deleted one."""
@@ -266,7 +234,7 @@ class Library:
         for found in self._comparisons("WHERE key = ?", (storable(key),)):
             return found
         raise StoreError(
-            f"There is no comparison {short(key)} in the library.",
+            f"There is no comparison {key!r:.40} in the library.",
             remedy="Choose one from Kept on the Compare page.",
         )
 
@@ -319,7 +287,7 @@ class Library:
 
 def _no_run(run_id: str) -> StoreError:
     return StoreError(
-        f"There is no run {short(run_id)} in the library.",
+        f"There is no run {run_id!r:.40} in the library.",
         remedy="Choose one from the list of runs.",
     )
 

@@ -7,8 +7,9 @@ import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import fields
-from types import UnionType
 from typing import Any
+
+import msgspec
 
 from specviz.errors import StoreError
 from specviz.store.rows import Facets, Query, RunRow, RunSummary, SortKey
@@ -17,9 +18,6 @@ _SUMMARY = tuple(each.name for each in fields(RunSummary))
 _TAGS = "(SELECT json_group_array(tag) FROM tags WHERE tags.run = runs.run)"
 COLUMNS = (*_SUMMARY, "id", "name", "note", "comparison", "lane", "item", "repeat",
            "memory_bytes", "trace_bytes")  # fmt: skip
-_TEXTS = ("created", "pair", "device", "prompt_head", "text_head", "finish", "id", "name", "note")
-_NUMBERS = ("temperature", "trace_bytes")
-_MAYBE_TEXTS = ("kind", "drafter", "rule", "comparison", "fork", "bodies", "engine")
 # Columns are listed here so that no text from a caller becomes SQL.
 _SORTED: dict[SortKey, str] = {
     "created": "created",
@@ -34,13 +32,6 @@ _SORTED: dict[SortKey, str] = {
     "tokens_per_second": "tokens_per_second",
     "speedup": "speedup",
 }
-_KINDS: dict[str, type | UnionType] = {
-    **dict.fromkeys(COLUMNS, int | float | None),
-    **dict.fromkeys(_NUMBERS, int | float),
-    **dict.fromkeys(_TEXTS, str),
-    **dict.fromkeys(_MAYBE_TEXTS, str | None),
-}
-
 _LARGEST = 2**63 - 1  # largest SQLite integer
 
 Condition = tuple[str, list[Any]]
@@ -78,23 +69,15 @@ def select_run(condition: str) -> str:
 def row_of(found: Sequence[Any]) -> RunRow:
     """Return a row; raises StoreError for wrong types, since SQLite stores any type anywhere."""
     given = dict(zip(COLUMNS, found, strict=False))
-    if not all(isinstance(given[each], kinds) for each, kinds in _KINDS.items()):
+    job = None if given["lane"] is None else (given["lane"], given["item"], given["repeat"])
+    nested = {"summary": given, "job": job, "tags": sorted(json.loads(found[-1]))}
+    try:
+        return msgspec.convert(given | nested, RunRow)
+    except msgspec.ValidationError:
         raise StoreError(
             "A run of the library is damaged: a column has a value of the wrong type.",
             remedy="Move the library away, or restore it from a backup.",
-        )
-    job = (given["lane"], given["item"], given["repeat"])
-    return RunRow(
-        id=given["id"],
-        name=given["name"],
-        note=given["note"],
-        tags=tuple(sorted(json.loads(found[-1]))),
-        summary=RunSummary(**{each: given[each] for each in _SUMMARY}),
-        comparison=given["comparison"],
-        job=None if job[0] is None else job,
-        memory_bytes=given["memory_bytes"],
-        trace_bytes=given["trace_bytes"],
-    )
+        ) from None
 
 
 def facet_values(db: sqlite3.Connection) -> Facets:

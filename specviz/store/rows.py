@@ -78,35 +78,8 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """Filter and order of a list of runs. An empty tuple filters nothing.
-
-    Every word of ``search`` must occur in the name, the note, the tags, or the first characters of
-    the prompt or the text; case is ignored.
-    """
-
-    search: str = ""
-    pairs: tuple[str, ...] = ()
-    kinds: tuple[str | None, ...] = ()
-    tags: tuple[str, ...] = ()  # a run must have all of them
-    rules: tuple[str, ...] = ()
-    finishes: tuple[str, ...] = ()
-    drafters: tuple[str, ...] = ()
-    bodies: tuple[str, ...] = ()
-    gammas: tuple[int, ...] = ()
-    temperatures: tuple[float, ...] = ()
-    engines: tuple[str | None, ...] = ()  # None: our own engine
-    comparison: str | None = None
-    deleted: bool = False  # only deleted runs that can be restored
-    sort: SortKey = "created"
-    descending: bool = True
-    offset: int = 0
-    limit: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Facets:
-    """The values that occur in each filterable column."""
+    """Values of the columns that can be filtered."""
 
     pairs: tuple[str, ...] = ()
     kinds: tuple[str | None, ...] = ()
@@ -117,7 +90,25 @@ class Facets:
     bodies: tuple[str, ...] = ()
     gammas: tuple[int, ...] = ()
     temperatures: tuple[float, ...] = ()
-    engines: tuple[str | None, ...] = ()
+    engines: tuple[str | None, ...] = ()  # None: our own engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query(Facets):
+    """Filter and order of a list of runs. An empty tuple filters nothing.
+
+    A run must have all of the tags, and one of the values of each other column. Every word of
+    ``search`` must occur in the name, the note, the tags, or the first characters of the prompt or
+    the text; case is ignored.
+    """
+
+    search: str = ""
+    comparison: str | None = None
+    deleted: bool = False  # only deleted runs that can be restored
+    sort: SortKey = "created"
+    descending: bool = True
+    offset: int = 0
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

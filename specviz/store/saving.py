@@ -2,82 +2,67 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from specviz.figures.body_words import bodies_title
 from specviz.figures.expectation import expected_speedup
-from specviz.figures.metrics import Metrics, metrics
-from specviz.figures.server_figures import reported_tokens, server_metrics
-from specviz.record.server_run import AnyTrace, ServerTrace
+from specviz.figures.metrics import Metrics
+from specviz.figures.server_figures import figures_of
+from specviz.figures.timing import timing_of
+from specviz.record.server_run import AnyTrace, dispatch
 from specviz.record.trace import Trace
-from specviz.store import Library, RunSummary
+from specviz.store import Library, NewRun, RunSummary
 
 _HEAD = 400  # searchable characters of the prompt and of the text
 _LABEL = 200  # characters of a name in a list; traces may come from elsewhere
 
 
 def summary_of(trace: AnyTrace, figures: Metrics | None = None) -> RunSummary:
-    """Return the list columns; ``figures`` are the trace's, if already computed."""
-    if isinstance(trace, ServerTrace):
-        return _summary_of_answer(trace)
-    return _summary_of_run(trace, figures)
+    """Return the list columns; ``figures`` are the trace's, if already computed.
 
-
-def _summary_of_answer(trace: ServerTrace) -> RunSummary:
-    """Return the columns of another engine's answer.
-
-    Engines report no rule, drafter or device. Their "acceptance rate" is not our α, so α is None.
+    The "acceptance rate" of other engines is not our α, so their α is None.
     """
-    figures, info = server_metrics(trace), trace.info
+    found, facts = figures or figures_of(trace), trace.facts
     return RunSummary(
         created=trace.created[:_LABEL],
-        pair=info.model[:_LABEL],
-        device="",
-        kind=None,
-        prompt_head=trace.prompt[:_HEAD],
+        pair=facts.name[:_LABEL],
+        prompt_head=facts.prompt[:_HEAD],
         text_head=trace.text[:_HEAD],
-        gamma=info.gamma,
-        temperature=trace.settings.temperature,
-        drafter=None,
-        rule=None,
+        gamma=facts.gamma,
+        temperature=facts.temperature,
         finish=trace.finish,
-        tokens=reported_tokens(trace),
-        alpha_observed=None,
-        alpha_expected=None,
-        tau=figures.tau,
-        tokens_per_second=figures.tokens_per_second,
-        speedup=None,
-        engine=info.title[:_LABEL],
-        seed=trace.settings.seed,
+        tokens=facts.num_tokens,
+        alpha_observed=found.alpha_observed,
+        alpha_expected=found.alpha_expected,
+        tau=found.tau,
+        tokens_per_second=found.tokens_per_second,
+        engine=facts.engine and facts.engine[:_LABEL],
+        seed=facts.seed,
+        **dispatch(trace, _columns_of_run, lambda _: _NO_COLUMNS),
     )
 
 
-def _summary_of_run(trace: Trace, figures: Metrics | None) -> RunSummary:
-    figures = figures or metrics(trace, intervals=False)
-    config = trace.config
-    return RunSummary(
-        created=trace.created[:_LABEL],
-        pair=trace.pair.name[:_LABEL],
-        device=trace.environment.device_name[:_LABEL],
-        kind=trace.prompt.kind and trace.prompt.kind[:_LABEL],
-        prompt_head=trace.prompt.text[:_HEAD],
-        text_head=trace.text[:_HEAD],
-        gamma=config.gamma,
-        temperature=config.temperature,
-        drafter=config.drafter,
-        rule=config.rule,
-        finish=trace.finish,
-        fork=config.forks[-1].words if config.forks else None,
-        bodies=bodies_title(trace.pair)[:_LABEL],
-        tokens=len(trace.token_ids),
-        alpha_observed=figures.alpha_observed,
-        alpha_expected=figures.alpha_expected,
-        tau=figures.tau,
-        tokens_per_second=figures.tokens_per_second,
-        speedup=figures.speedup_observed,
-        speedup_low=figures.speedup_low,
-        speedup_high=figures.speedup_high,
-        speedup_expected=expected_speedup(trace),
-        seed=config.seed,
-    )
+# Other engines report no device, drafter or rule, and no speedup is computed for their answers.
+_NO_COLUMNS: dict[str, Any] = {
+    "device": "", "kind": None, "drafter": None, "rule": None, "speedup": None
+}  # fmt: skip
+
+
+def _columns_of_run(trace: Trace) -> dict[str, Any]:
+    """Return the columns that only our own runs have."""
+    config, kind, timing = trace.config, trace.prompt.kind, timing_of(trace.baseline, trace.rounds)
+    return {
+        "device": trace.environment.device_name[:_LABEL],
+        "kind": kind and kind[:_LABEL],
+        "drafter": config.drafter,
+        "rule": config.rule,
+        "fork": config.forks[-1].words if config.forks else None,
+        "bodies": bodies_title(trace.pair)[:_LABEL],
+        "speedup": timing and timing.speedup,
+        "speedup_low": timing and timing.low,
+        "speedup_high": timing and timing.high,
+        "speedup_expected": expected_speedup(trace),
+    }
 
 
 def save_run(
@@ -92,12 +77,13 @@ def save_run(
     figures: Metrics | None = None,
 ) -> str:
     """Add a run to the library and return its id; the run is durable then."""
-    return library.add(
-        trace,
-        summary_of(trace, figures),
+    run = NewRun(
+        trace=trace,
+        summary=summary_of(trace, figures),
         run_id=run_id,
         name=name,
         comparison=comparison,
         job=job,
         memory_bytes=memory_bytes,
     )
+    return library.add(run)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 import pandas as pd
 
 from specviz.figures.frames import answer_frame, rounds_frame
-from specviz.record.server_run import AnyTrace, ServerTrace
+from specviz.record.server_run import AnyTrace, dispatch
 from specviz.store import RunRow
 
 
@@ -34,7 +34,7 @@ def rounds_csv(trace: AnyTrace) -> str:
 
 
 def _rounds(trace: AnyTrace) -> pd.DataFrame:
-    return answer_frame(trace) if isinstance(trace, ServerTrace) else rounds_frame(trace)
+    return dispatch(trace, rounds_frame, answer_frame)
 
 
 def parquet(table: pd.DataFrame) -> bytes:

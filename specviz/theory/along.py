@@ -4,9 +4,9 @@
 that this token was an accepted candidate, independent from token to token. The number of
 candidates accepted so far in the current round is therefore a Markov chain along the text.
 
-Other methods have other odds (``theory.own_odds``). Where a round's first candidate has different
-odds from later ones, there are two columns: [num_tokens, 2]. Odds of 0 at the next candidate
-represent a round that drafts nothing after a token.
+Other methods have other odds. Where a round's first candidate has different odds from later ones,
+there are two columns: [num_tokens, 2]. Odds of 0 at the next candidate represent a round that
+drafts nothing after a token.
 """
 
 from __future__ import annotations
@@ -108,20 +108,6 @@ def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
         return ()
     reached = begun @ _reached(chances, most)[: len(begun), 1 : gamma + 1] / begun.sum()
     return tuple(reached.tolist())
-
-
-def rejections_along(odds: ArrayLike, gamma: int) -> tuple[float, float]:
-    """Return mean and variance of rejections in runs that emit this text, cut rounds included."""
-    chances, _ = _checked(odds, (gamma,))
-    first, second = np.zeros(gamma + 1), np.zeros(gamma + 1)  # moments, by accepted so far
-    column = np.minimum(np.arange(gamma), 1)
-    for chances_here in chances[::-1]:
-        chance = chances_here[column]
-        bonus = first[0], second[0]
-        after = np.array([1.0 + first[0], 1.0 + 2.0 * first[0] + second[0]])
-        first = np.append(chance * first[1:] + (1.0 - chance) * after[0], bonus[0])
-        second = np.append(chance * second[1:] + (1.0 - chance) * after[1], bonus[1])
-    return float(first[0]), float(second[0] - first[0] ** 2)
 
 
 def _checked(odds: ArrayLike, gammas: Sequence[int]) -> tuple[Floats, int]:

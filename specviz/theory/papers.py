@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LeviathanRow:
     """``expected`` is the speedup by the paper's formula, ``measured`` its measurement."""
 
@@ -61,32 +61,19 @@ CHINCHILLA_DRAFT_MS = 1.8
 CHINCHILLA_GAMMA = 4
 
 # task, draft, temperature, gamma, alpha, c, expected, measured
-_LEVIATHAN = (
-    ("EnDe", "T5-small", 0, 7, 0.75, 0.02, 3.2, 3.4),
-    ("EnDe", "T5-base", 0, 7, 0.80, 0.04, 3.3, 2.8),
-    ("EnDe", "T5-large", 0, 7, 0.82, 0.11, 2.5, 1.7),
-    ("EnDe", "T5-small", 1, 7, 0.62, 0.02, 2.3, 2.6),
-    ("EnDe", "T5-base", 1, 5, 0.68, 0.04, 2.4, 2.4),
-    ("EnDe", "T5-large", 1, 3, 0.71, 0.11, 2.0, 1.4),
-    ("CNNDM", "T5-small", 0, 5, 0.65, 0.02, 2.4, 3.1),
-    ("CNNDM", "T5-base", 0, 5, 0.73, 0.04, 2.6, 3.0),
-    ("CNNDM", "T5-large", 0, 3, 0.74, 0.11, 2.0, 2.2),
-    ("CNNDM", "T5-small", 1, 5, 0.53, 0.02, 1.9, 2.3),
-    ("CNNDM", "T5-base", 1, 3, 0.55, 0.04, 1.8, 2.2),
-    ("CNNDM", "T5-large", 1, 3, 0.56, 0.11, 1.6, 1.7),
-)
-LEVIATHAN = tuple(
-    LeviathanRow(
-        task=task,
-        draft=draft,
-        temperature=temperature,
-        gamma=gamma,
-        alpha=alpha,
-        c=c,
-        expected=expected,
-        measured=measured,
-    )
-    for task, draft, temperature, gamma, alpha, c, expected, measured in _LEVIATHAN
+LEVIATHAN = (
+    LeviathanRow("EnDe", "T5-small", 0, 7, 0.75, 0.02, 3.2, 3.4),
+    LeviathanRow("EnDe", "T5-base", 0, 7, 0.80, 0.04, 3.3, 2.8),
+    LeviathanRow("EnDe", "T5-large", 0, 7, 0.82, 0.11, 2.5, 1.7),
+    LeviathanRow("EnDe", "T5-small", 1, 7, 0.62, 0.02, 2.3, 2.6),
+    LeviathanRow("EnDe", "T5-base", 1, 5, 0.68, 0.04, 2.4, 2.4),
+    LeviathanRow("EnDe", "T5-large", 1, 3, 0.71, 0.11, 2.0, 1.4),
+    LeviathanRow("CNNDM", "T5-small", 0, 5, 0.65, 0.02, 2.4, 3.1),
+    LeviathanRow("CNNDM", "T5-base", 0, 5, 0.73, 0.04, 2.6, 3.0),
+    LeviathanRow("CNNDM", "T5-large", 0, 3, 0.74, 0.11, 2.0, 2.2),
+    LeviathanRow("CNNDM", "T5-small", 1, 5, 0.53, 0.02, 1.9, 2.3),
+    LeviathanRow("CNNDM", "T5-base", 1, 3, 0.55, 0.04, 1.8, 2.2),
+    LeviathanRow("CNNDM", "T5-large", 1, 3, 0.56, 0.11, 1.6, 1.7),
 )
 CHINCHILLA = (
     ChinchillaRow(task="XSum, nucleus 0.8", milliseconds=7.52, speedup=1.92),

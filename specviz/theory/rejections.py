@@ -14,7 +14,7 @@ import numpy as np
 
 from specviz.errors import TheoryError
 from specviz.theory.chains import Chains, Floats
-from specviz.theory.tradeoff import Chances, distribution_pair, output_distribution, total_variation
+from specviz.theory.tradeoff import Chances, distribution_pair, total_variation
 
 _SAME = 1e-12
 
@@ -57,32 +57,6 @@ def batch_floor(expected_single: float) -> float:
     (E - 1) / 2 where E is the count with one draft.
     """
     return max(0.0, (expected_single - 1.0) / 2.0)
-
-
-def in_class_f(draft: Chances, target: Chances, accept: Chances, recover: Chances) -> bool:
-    """Return whether accepting with ``accept`` and otherwise drawing from ``recover`` is unbiased.
-
-    Class F of Yin et al. 2024, theorem 2, requires this at each token.
-    """
-    return total_variation(output_distribution(draft, target, accept, recover), target) <= _SAME
-
-
-def forced_recovery(draft: Chances, target: Chances, accept: Chances) -> Floats:
-    """Return the only recovery distribution that makes ``accept`` unbiased.
-
-    Yin et al. 2024, corollary 1. It exists only if every probability is at most
-    min(1, target / draft).
-    """
-    draft_probs, target_probs = distribution_pair(draft, target)
-    missing = target_probs - np.asarray(accept, np.float64) * draft_probs
-    if bool(np.any(missing < -_SAME)):
-        raise TheoryError(
-            "A token is accepted more often than the target emits it.",
-            remedy="Accept with probability at most min(1, target / draft).",
-        )
-    total = float(missing.sum())
-    # Nothing is rejected: any distribution works; the target's is the simplest.
-    return np.maximum(missing, 0.0) / total if total > _SAME else target_probs
 
 
 def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:

@@ -66,17 +66,6 @@ def token_verification(draft: Chances, target: Chances) -> PositionOutcome:
     return rule_from(lossless, residual_distribution)(draft, target)
 
 
-def assuming_draft(assumed: Chances) -> PositionRule:
-    """Return a deliberately wrong rule that assumes candidates were drawn from ``assumed``."""
-
-    def decide(draft: Chances, target: Chances) -> PositionOutcome:
-        accepted = as_distribution(draft, "draft") * lossless(assumed, target)
-        rest = max(0.0, 1.0 - float(accepted.sum())) * residual_distribution(assumed, target)
-        return PositionOutcome(accepted=accepted, recovered=rest)
-
-    return decide
-
-
 def never(candidates: Text) -> bool:
     """Never stop drafting early."""
     del candidates
@@ -126,11 +115,6 @@ def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
     for text, chance in emitted.items():
         begun[text[:length]] = begun.get(text[:length], 0.0) + chance
     return {text: chance for text, chance, _ in _texts(begun, target, length)}
-
-
-def target_distribution(target: Kernel, length: int) -> Emitted:
-    """Return the distribution of the first tokens of the target alone."""
-    return continued({(): 1.0}, target, length)
 
 
 def round_bias(emitted: Emitted, target: Kernel) -> float:

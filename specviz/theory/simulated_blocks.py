@@ -7,8 +7,6 @@ verdict depends on later candidates, so all of them are drawn. Counts as in ``si
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +14,8 @@ from numpy.typing import NDArray
 from specviz.errors import TheoryError
 from specviz.theory.alias import Indices, alias_table
 from specviz.theory.chains import Chains, Floats
-from specviz.theory.simulation import Simulated, estimate
+from specviz.theory.simulation import Simulated, estimate, in_batches
 
-_LANES = 16_384
 _NOTHING = 1e-15
 
 
@@ -78,10 +75,7 @@ class BlockSimulator:
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated:
         """Simulate this many texts."""
-        if texts < 1:
-            raise TheoryError(f"{texts} texts cannot be simulated.", remedy="Choose 1 or more.")
-        sizes = [min(_LANES, texts - done) for done in range(0, texts, _LANES)]
-        return reduce(add, (self._side_by_side(size, rng) for size in sizes))
+        return in_batches(texts, lambda size: self._side_by_side(size, rng))
 
     def _side_by_side(self, texts: int, rng: np.random.Generator) -> Simulated:
         first = self._start.draw(np.zeros(texts, np.intp), rng)

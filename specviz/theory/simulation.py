@@ -8,6 +8,7 @@ nothing depends on them. Results of several batches can be added.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -146,6 +147,14 @@ def over_accepting_rule(
     return ChainRule(accept=accept[None], recover=recover, recover_at_root=recover)
 
 
+def in_batches(texts: int, simulate: Callable[[int], Simulated]) -> Simulated:
+    """Simulate this many texts in batches, and return the sum of the counts."""
+    if texts < 1:
+        raise TheoryError(f"{texts} texts cannot be simulated.", remedy="Choose 1 or more.")
+    sizes = [min(_LANES, texts - done) for done in range(0, texts, _LANES)]
+    return reduce(add, map(simulate, sizes))
+
+
 class Simulator:
     """A rule on a pair of chains, with tables prepared once for any number of batches.
 
@@ -167,10 +176,7 @@ class Simulator:
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated:
         """Simulate this many texts."""
-        if texts < 1:
-            raise TheoryError(f"{texts} texts cannot be simulated.", remedy="Choose 1 or more.")
-        sizes = [min(_LANES, texts - done) for done in range(0, texts, _LANES)]
-        return reduce(add, (self._side_by_side(size, rng) for size in sizes))
+        return in_batches(texts, lambda size: self._side_by_side(size, rng))
 
     def _side_by_side(self, texts: int, rng: np.random.Generator) -> Simulated:
         before = self._start.draw(np.zeros(texts, np.intp), rng)

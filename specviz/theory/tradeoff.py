@@ -20,7 +20,7 @@ from specviz.errors import TheoryError
 Distribution = NDArray[np.float64]
 Chances = Sequence[float] | NDArray[np.float64]
 
-SUM_SLACK = 1e-6  # for probabilities printed to a few digits, or from float32
+_SUM_SLACK = 1e-6  # for probabilities printed to a few digits, or from float32
 _ZERO = 1e-15  # rounding error of an empty residual
 
 
@@ -79,7 +79,7 @@ def as_distribution(chances: Chances, name: str) -> Distribution:
             remedy="Give values from 0 to 1.",
         )
     total = float(made.sum())
-    if abs(total - 1.0) > SUM_SLACK:
+    if abs(total - 1.0) > _SUM_SLACK:
         raise TheoryError(
             f"The {name} sums to {total:.6g}.", remedy="Divide its probabilities by their sum."
         )
@@ -143,22 +143,6 @@ def hard_threshold(draft: Chances, target: Chances, threshold: float) -> Distrib
     return (target_probs >= threshold).astype(np.float64)
 
 
-def typical(
-    draft: Chances, target: Chances, epsilon: float, delta: float | None = None
-) -> Distribution:
-    """Accept exactly the tokens with target probability above min(epsilon, delta exp(-entropy)).
-
-    Typical acceptance of Medusa (Cai et al. 2024), whose ``delta`` is the root of epsilon.
-    """
-    if not epsilon >= 0.0:
-        raise TheoryError(f"ε is {epsilon}.", remedy="Give 0 or more.")
-    _, target_probs = distribution_pair(draft, target)
-    some = target_probs[target_probs > 0.0]
-    typicality = float(np.exp((some * np.log(some)).sum()))
-    least = min(epsilon, (epsilon**0.5 if delta is None else delta) * typicality)
-    return (target_probs > least).astype(np.float64)
-
-
 def output_distribution(
     draft: Chances, target: Chances, accept: Chances, recover: Chances
 ) -> Distribution:
@@ -201,27 +185,6 @@ def optimum(draft: Chances, target: Chances, accept: Chances) -> Optimum:
         return Optimum(unclipped=None, recover=target_probs, bias=bias)
     share = np.maximum(missing, 0.0)
     return Optimum(unclipped=missing / rejected, recover=share / share.sum(), bias=bias)
-
-
-def is_optimal(
-    draft: Chances, target: Chances, accept: Chances, recover: Chances, slack: float = 1e-9
-) -> bool:
-    """Return whether ``recover`` is in theorem 4's set.
-
-    The set: zero where A is negative, at most A elsewhere.
-    """
-    unclipped = optimum(draft, target, accept).unclipped
-    after = as_distribution(recover, "recovery distribution")
-    return unclipped is None or bool(np.all(after <= np.maximum(unclipped, 0.0) + slack))
-
-
-def front_bias(draft: Chances, target: Chances, reject: float) -> float:
-    """Return theorem 5's least bias at this probability of a rejection, max(0, TV - reject).
-
-    The front is a straight line, from plain speculative sampling (TV, 0) to the draft alone
-    (0, TV). A rule lies on it exactly if min(1, target / draft) <= accept wherever drafted.
-    """
-    return max(0.0, total_variation(draft, target) - reject)
 
 
 def areas(draft: Chances, target: Chances, accept: Chances | None = None) -> Areas:

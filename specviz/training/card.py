@@ -23,40 +23,34 @@ and get no useful answers. The pair repeats itself, loses the thread and states 
 made to demonstrate speculative decoding on any laptop."""
 
 
+def _card(*sections: str) -> str:
+    return "\n\n".join(sections) + "\n"
+
+
 def target_card(recipe: Recipe, report: Report) -> str:
-    return (
-        "\n\n".join(
-            [
-                _head("target", report.target_parameters),
-                _shape(recipe.target, "trained on next tokens"),
-                _training(recipe),
-                "## Data\n\n" + _DATA,
-                "## Held-out loss\n\n" + _losses(report),
-                "## Samples\n\nUnedited, temperature 0.7, prompt “Once upon a time”, seeds 0 to 4.\n\n"
-                + _samples(report),
-                "## What it cannot do\n\n" + _LIMITS,
-            ]
-        )
-        + "\n"
+    return _card(
+        _head("target", report.target_parameters),
+        _shape(recipe.target, "trained on next tokens"),
+        _training(recipe),
+        "## Data\n\n" + _DATA,
+        "## Held-out loss\n\n" + _losses(report),
+        "## Samples\n\nUnedited, temperature 0.7, prompt “Once upon a time”, seeds 0 to 4.\n\n"
+        + _samples(report),
+        "## What it cannot do\n\n" + _LIMITS,
     )
 
 
 def draft_card(recipe: Recipe, report: Report) -> str:
-    return (
-        "\n\n".join(
-            [
-                _head("draft", report.draft_parameters),
-                _shape(recipe.draft, "distilled from the target's distributions"),
-                _training(recipe),
-                "## Acceptance along held-out text\n\n" + _agreement(report),
-                "## Acceptance by kind of prompt\n\n"
-                "Observed, γ 5, 96 tokens for each preset of the kind. α depends on the text.\n\n"
-                + _kinds(report),
-                "## Data\n\n" + _DATA,
-                "## What it cannot do\n\n" + _LIMITS,
-            ]
-        )
-        + "\n"
+    return _card(
+        _head("draft", report.draft_parameters),
+        _shape(recipe.draft, "distilled from the target's distributions"),
+        _training(recipe),
+        "## Acceptance along held-out text\n\n" + _agreement(report),
+        "## Acceptance by kind of prompt\n\n"
+        "Observed, γ 5, 96 tokens for each preset of the kind. α depends on the text.\n\n"
+        + _kinds(report),
+        "## Data\n\n" + _DATA,
+        "## What it cannot do\n\n" + _LIMITS,
     )
 
 

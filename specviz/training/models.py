@@ -19,8 +19,20 @@ from specviz.training.recipe import CONTEXT_LENGTH, OwnText, Shape
 def build(shape: Shape, tokenizer: Tokenizer, seed: int, device: torch.device) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     end_id = tokenizer.token_to_id(END_OF_TEXT)
-    config = LlamaConfig(
-        vocab_size=tokenizer.get_vocab_size(),
+    config = llama_config(
+        shape,
+        tokenizer.get_vocab_size(),
+        bos_token_id=end_id,
+        eos_token_id=end_id,
+        pad_token_id=end_id,
+    )
+    model: Any = LlamaForCausalLM(config)
+    return model.to(device)
+
+
+def llama_config(shape: Shape, vocabulary: int, **token_ids: Any) -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=vocabulary,
         hidden_size=shape.width,
         intermediate_size=shape.feed_forward,
         num_hidden_layers=shape.layers,
@@ -28,12 +40,8 @@ def build(shape: Shape, tokenizer: Tokenizer, seed: int, device: torch.device) -
         num_key_value_heads=shape.heads,
         max_position_embeddings=CONTEXT_LENGTH,
         tie_word_embeddings=True,
-        bos_token_id=end_id,
-        eos_token_id=end_id,
-        pad_token_id=end_id,
+        **token_ids,
     )
-    model: Any = LlamaForCausalLM(config)
-    return model.to(device)
 
 
 def start_draft_from_target(draft: LlamaForCausalLM, target: LlamaForCausalLM) -> None:

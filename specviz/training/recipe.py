@@ -32,8 +32,8 @@ class Schedule:
     """Stages with one learning-rate schedule: warm-up, plateau, linear decay to zero."""
 
     stages: tuple[Stage, ...]
-    matrix_rate: float  # Muon, for the matrices inside the layers
-    vector_rate: float  # AdamW, for embeddings and norms
+    matrix_rate: float = 5e-3  # Muon, for the matrices inside the layers
+    vector_rate: float = 4e-3  # AdamW, for embeddings and norms
     warmup_steps: int
     decay_share: float
 
@@ -89,8 +89,6 @@ CPU = Recipe(
             Stage(steps=350, batch=32, length=256, sources=_STORIES),
             Stage(steps=100, batch=4, length=CONTEXT_LENGTH, sources=_STORIES),
         ),
-        matrix_rate=5e-3,
-        vector_rate=4e-3,
         warmup_steps=60,
         decay_share=0.6,
     ),
@@ -101,8 +99,6 @@ CPU = Recipe(
             Stage(steps=400, batch=8, length=512, sources=_DISTIL),
             Stage(steps=150, batch=2, length=CONTEXT_LENGTH, sources=_DISTIL),
         ),
-        matrix_rate=5e-3,
-        vector_rate=4e-3,
         warmup_steps=30,
         decay_share=0.7,
     ),
@@ -119,8 +115,6 @@ GPU = Recipe(
             Stage(steps=2000, batch=128, length=256, sources=_STORIES),
             Stage(steps=400, batch=16, length=CONTEXT_LENGTH, sources=_STORIES),
         ),
-        matrix_rate=5e-3,
-        vector_rate=4e-3,
         warmup_steps=100,
         decay_share=0.6,
     ),
@@ -130,8 +124,6 @@ GPU = Recipe(
             Stage(steps=6000, batch=128, length=256, sources=_DISTIL),
             Stage(steps=300, batch=16, length=CONTEXT_LENGTH, sources=_STORIES),
         ),
-        matrix_rate=5e-3,
-        vector_rate=4e-3,
         warmup_steps=100,
         decay_share=0.7,
     ),
@@ -144,16 +136,12 @@ MINIATURE = Recipe(
     draft=Shape(layers=1, width=64, heads=2, feed_forward=128),
     target_schedule=Schedule(
         stages=(Stage(steps=60, batch=16, length=64, sources={"tinystories": 1.0}),),
-        matrix_rate=5e-3,
-        vector_rate=4e-3,
         warmup_steps=5,
         decay_share=0.5,
     ),
     own_text=OwnText(sequences=16, length=64, temperatures=(0.0, 1.0), batch=8),
     draft_schedule=Schedule(
         stages=(Stage(steps=40, batch=16, length=64, sources={OWN_TEXT: 0.3, "tinystories": 0.7}),),
-        matrix_rate=5e-3,
-        vector_rate=4e-3,
         warmup_steps=5,
         decay_share=0.5,
     ),

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from statistics import median
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
-from specviz.training.recipe import CONTEXT_LENGTH, Shape
+from specviz.training.models import llama_config
+from specviz.training.recipe import Shape
 
 TARGETS = (
     Shape(layers=8, width=192, heads=6, feed_forward=512),
@@ -92,17 +93,7 @@ def _measure(shapes: tuple[Shape, ...]) -> list[ShapeCost]:
 
 
 def _random_model(shape: Shape) -> LlamaForCausalLM:
-    config = LlamaConfig(
-        vocab_size=_VOCABULARY,
-        hidden_size=shape.width,
-        intermediate_size=shape.feed_forward,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.heads,
-        max_position_embeddings=CONTEXT_LENGTH,
-        tie_word_embeddings=True,
-    )
-    return LlamaForCausalLM(config).eval()
+    return LlamaForCausalLM(llama_config(shape, _VOCABULARY)).eval()
 
 
 def _filled_step(model: LlamaForCausalLM) -> LeanStep:

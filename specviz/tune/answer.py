@@ -154,12 +154,6 @@ class Answer:
         return tuple(each for each in self.candidates if id(each) not in ranked)
 
     @property
-    def best_of_all(self) -> tuple[Candidate, Cell] | None:
-        """Return the best candidate and cell at any temperature."""
-        found = [(each, cell) for each in self.candidates if (cell := each.surface.best)]
-        return max(found, key=lambda row: row[1].speedup or 0.0, default=None)
-
-    @property
     def doubts(self) -> tuple[str, ...]:
         """Return why texts from a server may not follow its target's distribution."""
         texts = (text for each in self.candidates for text in each.texts)

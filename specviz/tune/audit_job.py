@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.measure.background_job import Job
+from specviz.measure.background_job import MakerJob
 from specviz.measure.run_makers import RunMaker
 from specviz.record.pairs import PairSpec
 from specviz.tune.audit import Audit, AuditReport
@@ -10,7 +10,7 @@ from specviz.tune.audit import Audit, AuditReport
 AUDIT = "audit"
 
 
-class AuditJob(Job):
+class AuditJob(MakerJob):
     def __init__(self, audit: Audit, spec: PairSpec, maker: RunMaker) -> None:
         rule = audit.broken or "the true rule"
         super().__init__(maker, name=AUDIT, label=f"Audit of {rule}")
@@ -31,14 +31,7 @@ class AuditJob(Job):
     def progress(self) -> tuple[int, int]:
         return (self.report.runs if self.report else 0), self.audit.runs
 
-    @property
-    def doing(self) -> str:
-        if self._state == "waiting":
-            return "waiting for its turn"
-        return self._maker.doing or "starting"
-
     def _work(self) -> None:
-        self._state = "running"
         for value in self._maker.find(self.spec, self.audit):
             assert isinstance(value, AuditReport)
             self._reports.append(value)

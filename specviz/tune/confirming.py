@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from threading import RLock
 
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.lane_run import LaneRun
 from specviz.comparison.plan import Lane, Plan, PlannedRun
-from specviz.measure.background_job import Job
+from specviz.measure.background_job import MakerJob
 from specviz.measure.run_makers import RunMaker
 from specviz.record.prompts import SuiteItem
 from specviz.store import Library
@@ -46,7 +47,7 @@ class CellsJob(ComparisonJob):
         return measured_cells(self.choices, self.plan, self.measured)
 
 
-class RaceJob(Job):
+class RaceJob(MakerJob):
     """Races the cells; at the end the first of ``cells`` is the fastest."""
 
     def __init__(
@@ -63,7 +64,6 @@ class RaceJob(Job):
         self._items, self._library = mixed(items), library
         budget = len(choices) * _FULL // 2
         self._stages = _with_items(stages_of(len(choices), budget), len(items))
-        self._stage: ComparisonJob | None = None
         self._runs: dict[int, list[LaneRun]] = {place: [] for place in range(len(choices))}
         self._left = tuple(range(len(choices)))  # places of those still in the race
         self._lock = RLock()
@@ -72,10 +72,6 @@ class RaceJob(Job):
     def progress(self) -> tuple[int, int]:
         made = sum(map(len, self._runs.values()))
         return made, sum(each.field * each.measurements for each in self._stages)
-
-    @property
-    def doing(self) -> str:
-        return self._stage.doing if self._stage is not None else super().doing
 
     @property
     def cells(self) -> tuple[MeasuredCell, ...]:
@@ -89,13 +85,7 @@ class RaceJob(Job):
         order = sorted(known, key=lambda row: (row[0] not in left, -row[1].count, -_speed(row[1])))
         return tuple(cell for _, cell in order)
 
-    def stop(self) -> None:
-        super().stop()
-        if self._stage is not None:
-            self._stage.stop()
-
     def _work(self) -> None:
-        self._state = "running"
         begun = 0
         for stage in self._stages:
             self._measure(stage, begun)
@@ -106,14 +96,11 @@ class RaceJob(Job):
 
     def _measure(self, stage: Stage, begun: int) -> None:
         plan = self._plan(stage, begun)
-        self._stage = job = ComparisonJob(plan, self._maker, self._library, title=self.label)
-        self._check_stop()
+        job = ComparisonJob(plan, self._maker, self._library, title=self.label)
+        self._activity = self._begin(job)
         job.prepare()
-        for run in job.measured:
+        for run in chain(job.measured, job.make_missing()):
             self._take(run)
-        for run in job.make_missing():
-            self._take(run)
-            self._check_stop()
 
     def _plan(self, stage: Stage, begun: int) -> Plan:
         """Plan a stage with unused prompts, or with other seeds where there are too few."""

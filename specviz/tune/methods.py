@@ -1,10 +1,10 @@
 """Which methods Tune supports, and how it finds the speed of each.
 
 Most methods have an acceptance probability for every token of a text that the target wrote, and so
-expected rounds (``theory.own_odds``); rounds of a drafter that copies are certain. Block
-verification and trees have only a bound: on average they accept at least as many candidates as one
-chain does token by token. ``draft_until="cost"`` has no expectation along a text. Where step costs
-do not cover a round, the speed comes from short runs (``method_runs``).
+expected rounds (``theory.along``); rounds of a drafter that copies are certain. Block verification
+and trees have only a bound: on average they accept at least as many candidates as one chain does
+token by token. ``draft_until="cost"`` has no expectation along a text. Where step costs do not
+cover a round, the speed comes from short runs (``method_runs``).
 """
 
 from __future__ import annotations

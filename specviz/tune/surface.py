@@ -11,18 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from specviz.figures.arithmetic import log_interval
 from specviz.figures.expectation import (
     ExpectedRounds,
-    covers_gamma,
     expected_rounds,
     rounds_of_copies,
 )
-from specviz.figures.step_times import step_times
+from specviz.figures.paired import ratio_of
+from specviz.figures.step_times import covers_gamma, step_times
 from specviz.record.scores import ScoredText
 from specviz.record.trace import StepCosts
 from specviz.theory.student import t_quantile
@@ -141,15 +141,12 @@ def with_runs(found: Surface, runs: Sequence[ShortRun], *, known_tau: bool) -> S
 
 def _measured(runs: Sequence[ShortRun]) -> Cell:
     """Return the geometric mean of the speedups, with its interval over the runs."""
-    logs = [math.log(each.speedup) for each in runs]
-    speedup, ends = math.exp(fmean(logs)), (None, None)
-    if len(logs) > 1:
-        quantile = t_quantile(0.5 + CONFIDENCE / 2, len(logs) - 1)
-        ends = _ends(speedup, quantile * stdev(logs) / math.sqrt(len(logs)))
+    found = ratio_of({(0, place): math.log(each.speedup) for place, each in enumerate(runs)})
+    assert found is not None
     return Cell(
         gamma=runs[0].gamma, temperature=runs[0].temperature,
         tau=sum(each.tokens for each in runs) / sum(each.rounds for each in runs),
-        speedup=speedup, low=ends[0], high=ends[1], num_texts=0, basis="measured",
+        speedup=found.value, low=found.low, high=found.high, num_texts=0, basis="measured",
         num_runs=len(runs),
     )  # fmt: skip
 
@@ -168,17 +165,13 @@ def _cell(
     speedup = error = None
     if costs is not None and covers_gamma(costs, gamma):
         speedup, error = _speedup(gamma, whole, costs)
-    ends = (None, None) if speedup is None or error is None else _ends(speedup, error)
+    low, high = log_interval(speedup, error) or (None, None)
     return [
         Cell(
             gamma=gamma, temperature=temperature, tau=tau, speedup=speedup,
-            low=ends[0], high=ends[1], num_texts=len(whole),
+            low=low, high=high, num_texts=len(whole),
         )
     ]  # fmt: skip
-
-
-def _ends(speedup: float, error: float) -> tuple[float, float]:
-    return speedup * math.exp(-error), speedup * math.exp(error)
 
 
 def _speedup(

@@ -7,7 +7,7 @@ from threading import RLock
 
 from specviz.comparison.plan import Lane
 from specviz.figures.expectation import covers_rounds
-from specviz.measure.background_job import Job
+from specviz.measure.background_job import MakerJob
 from specviz.measure.run_makers import RunMaker
 from specviz.record.scores import ScoredText
 from specviz.record.trace import StepCosts
@@ -42,7 +42,7 @@ class _CandidateState:
         )
 
 
-class TuneJob(Job):
+class TuneJob(MakerJob):
     """Scores the candidates in turn, then makes short runs of those that step costs do not cover.
 
     ``given``: step costs of another machine, used instead of measuring this one's. ``count`` grows
@@ -74,12 +74,6 @@ class TuneJob(Job):
         return done, self.question.num_texts * len(self._found) + runs
 
     @property
-    def doing(self) -> str:
-        if self._state == "waiting":
-            return "waiting for its turn"
-        return self._maker.doing or "starting"
-
-    @property
     def answer(self) -> Answer:
         """Return the answer from the results so far, cached until there are more."""
         with self._lock:
@@ -99,16 +93,15 @@ class TuneJob(Job):
 
     def _work(self) -> None:
         self._check_others()
-        self._state = "running"
         for candidate in self._found:
-            self._check_stop()
-            study = self._study(candidate.lane)
-            for value in self._maker.find(candidate.lane.spec, study):
-                self._take(candidate, value)
+            self._find(candidate, self._study(candidate.lane))
         for candidate in [each for each in self._found if self._wants_runs(each)]:
-            self._check_stop()
-            for value in self._maker.find(candidate.lane.spec, self._runs(candidate)):
-                self._take(candidate, value)
+            self._find(candidate, self._runs(candidate))
+
+    def _find(self, candidate: _CandidateState, study: TextStudy | ShortRunStudy) -> None:
+        self._check_stop()
+        for value in self._maker.find(candidate.lane.spec, study):
+            self._take(candidate, value)
 
     def _wants_runs(self, candidate: _CandidateState) -> bool:
         """Return whether the speed is known only from short runs, and they can be made."""

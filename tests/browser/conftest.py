@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from specviz.engine import load_pair
-from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
 from specviz.store import save_trace
-from tests.step_costs import place_step_costs
+from tests.step_costs import home_with_step_costs
 
 ROOT = Path(__file__).parent.parent.parent
 _START_SECONDS = 60
+_ANSWER_MS = 60_000  # far above what an idle machine needs
 _STARTS = 3  # a port that was free may be taken before the server has it
 
 
@@ -45,6 +45,18 @@ class Server:
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         return [int(line) for line in found.stdout.split()]
+
+    @contextmanager
+    def paused_workers(self) -> Iterator[None]:
+        """Suspend the worker processes, so that no job ends meanwhile."""
+        pids = self.worker_pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +84,9 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=_ANSWER_MS)
     with sync_playwright() as playwright:
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         launched = playwright.chromium.launch(executable_path=chromium, args=options)
@@ -84,13 +97,7 @@ def browser(chromium: str) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder of all servers, with step costs."""
-    home = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECVIZ_HOME", str(home))
-        place_step_costs(
-            load_pair(PairSpec(name="tinystories", threads=1)), "model", "prompt-lookup"
-        )
-    return home
+    return home_with_step_costs(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
@@ -180,6 +187,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme
         )
+        context.set_default_timeout(_ANSWER_MS)
         contexts.append(context)
         if not tour:
             context.add_init_script("try { localStorage.setItem('specviz.tour', 'done') } catch {}")
@@ -201,7 +209,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     assert (outside, errors) == ([], [])
 
 
-def wait_for_state(page: Any, *states: str, seconds: float = 60) -> None:
+def wait_for_state(page: Any, *states: str, seconds: float = 120) -> None:
     """Wait for one of these states; poll often, since some are short."""
     from playwright.sync_api import TimeoutError as TooLate
 

@@ -13,6 +13,36 @@ EMITTED = f'{TEXT_TOKENS}:not([data-state="prompt"])'
 END = 1_000_000  # beyond any event
 
 
+# Streamlit fades elements that it is about to redraw, and colours fade when the theme changes.
+STILL = """(milliseconds) => {
+  const app = document.querySelector('[data-testid=stApp]');
+  const ends = (each) => Number.isFinite(each.effect.getComputedTiming().endTime);
+  const still = (!app || app.dataset.testScriptState === 'notRunning')
+    && !document.querySelector('[data-stale=true]')
+    && !document.getAnimations().some((each) => each.playState === 'running' && ends(each));
+  window.stillSince = still ? window.stillSince ?? performance.now() : undefined;
+  return still && performance.now() - window.stillSince >= milliseconds;
+}"""
+
+
+def wait_until_still(page: Any, milliseconds: int = 0) -> None:
+    """Wait until no script, stale element or animation has been seen for some time."""
+    page.evaluate("() => { window.stillSince = undefined; }")
+    page.wait_for_function(STILL, arg=milliseconds)
+
+
+def wait_for_script(page: Any) -> None:
+    """Wait until the page's script has ended; its fragments may start again."""
+    page.wait_for_selector("h1")
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+
+
+def at_rest(page: Any) -> None:
+    """Wait until the page is drawn. Not for pages with a fragment that a timer reruns."""
+    page.wait_for_selector("h1")
+    wait_until_still(page, milliseconds=300)
+
+
 def state_of(page: Any) -> str:
     return str(page.get_attribute(STATUS, "data-state"))
 

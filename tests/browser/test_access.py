@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.browser.conftest import Server, wait_for_pair
-from tests.browser.reading import END, ROUND, next_frame, seek
+from tests.browser.reading import END, ROUND, next_frame, seek, wait_until_still
 
 SERIOUS = {"serious", "critical"}
 
@@ -29,20 +29,10 @@ WATCH_MOTION = """() => new Promise((done) => {
 })"""
 
 
-# Streamlit fades elements that it is about to redraw, and colours fade when the theme changes.
-STILL = """() => {
-  const app = document.querySelector('[data-testid=stApp]');
-  const ends = (each) => Number.isFinite(each.effect.getComputedTiming().endTime);
-  return (!app || app.dataset.testScriptState === 'notRunning')
-    && !document.querySelector('[data-stale=true]')
-    && !document.getAnimations().some((each) => each.playState === 'running' && ends(each));
-}"""
-
-
 def serious_violations(page: Any) -> list[str]:
     from axe_playwright_python.sync_playwright import Axe
 
-    page.wait_for_function(STILL)
+    wait_until_still(page)
     found = Axe().run(page).response["violations"]
     return [
         f"{each['id']}: {node['html'][:160]}"
@@ -61,7 +51,7 @@ def test_no_serious_violation(server: Server, open_page: Callable[..., Any]) -> 
     seek(page, END)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        page.wait_for_timeout(600)
+        page.wait_for_selector(f'.sv[data-theme="{scheme}"]')
         assert serious_violations(page) == [], scheme
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.browser.conftest import Server
-from tests.browser.reading import END, next_frame, seek, text_of
+from tests.browser.reading import END, at_rest, next_frame, seek, text_of
 from tests.browser.replay_files import opener
 from tests.browser.test_access import serious_violations
 from tests.browser.test_replay_file import FIGURES
@@ -43,7 +43,6 @@ def table_of(page: Any, table: str) -> list[str]:
 
 def come_to_verdict(page: Any) -> str:
     page.get_by_role("button", name="Compare", exact=True).click()
-    page.locator(STOP).wait_for()
     page.wait_for_selector(VERDICT, timeout=150_000)
     page.wait_for_selector('[data-testid="player"]')
     return page.locator(VERDICT).inner_text()
@@ -62,7 +61,7 @@ def test_from_click_to_verdict(
     page.wait_for_selector('[data-testid="stTable"]')
     page.locator(f"{RACER} >> nth=2").wait_for()  # both lanes and the target alone
     assert page.locator('[data-testid="stTable"]').count() == 1
-    page.wait_for_timeout(600)
+    at_rest(page)
     assert serious_violations(page) == []
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download the comparison (JSON)").click()
@@ -96,13 +95,15 @@ def test_a_comparison_continues_without_its_page_and_stops_from_another(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
     page = open_page(compare_url(server, "gamma=3", "gamma=6", repeats=4))
-    page.get_by_role("button", name="Compare", exact=True).click()
-    page.locator(STOP).wait_for()
-    page.get_by_role("link", name="Runs").first.click()
-    page.locator(".st-key-work_line").get_by_text(re.compile("^Working: ")).wait_for()
-    other = open_page(f"{server.url}/")
-    other.locator(".st-key-work_line").get_by_role("link", name="Show").click()
-    other.get_by_text("The comparison continues when you leave or close this page").wait_for()
+    at_rest(page)
+    with server.paused_workers():
+        page.get_by_role("button", name="Compare", exact=True).click()
+        page.locator(STOP).wait_for()
+        page.get_by_role("link", name="Runs").first.click()
+        page.locator(".st-key-work_line").get_by_text(re.compile("^Working: ")).wait_for()
+        other = open_page(f"{server.url}/")
+        other.locator(".st-key-work_line").get_by_role("link", name="Show").click()
+        other.get_by_text("The comparison continues when you leave or close this page").wait_for()
     other.reload()
     other.wait_for_selector(VERDICT, timeout=150_000)
     assert "8 runs: one prompt, 4 repeats" in other.inner_text(VERDICT)
@@ -128,7 +129,7 @@ def test_prompt_lookup_as_a_lane_on_a_narrow_page(
     assert "over 2 seeds" in verdict
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
-    page.wait_for_timeout(600)
+    at_rest(page)
     assert serious_violations(page) == []
 
 

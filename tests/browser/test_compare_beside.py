@@ -12,12 +12,12 @@ import pytest
 from specviz.store import Library
 from specviz.store.saving import save_run
 from tests.browser.conftest import Server
-from tests.browser.reading import END, seek, text_of
+from tests.browser.reading import END, at_rest, seek, text_of
 from tests.browser.test_access import serious_violations
 from tests.browser.test_compare import table_of
 from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
 from tests.browser.test_text_size import assert_readable
-from tests.browser.test_theory_pages import at_rest, cut_off
+from tests.browser.test_theory_pages import cut_off
 from tests.player.races import thrifty
 from tests.record.server_traces import server_trace, timed, without_rounds
 

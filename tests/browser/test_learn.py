@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
-from tests.browser.reading import next_frame
+from tests.browser.reading import at_rest, next_frame
 from tests.browser.test_access import serious_violations
 from tests.browser.test_text_size import assert_readable
 from tests.browser.test_theory_pages import STREAMLIT_S_OWN
@@ -35,7 +35,7 @@ def go_to(page: Any, server: Server, link: str) -> None:
 
 def expect_sound(page: Any) -> None:
     """Assert readable text on a phone, nothing too wide, and no serious axe-core finding."""
-    page.wait_for_timeout(600)
+    at_rest(page)
     assert_readable(page)
     page.evaluate("own => document.querySelectorAll(own).forEach(e => e.remove())", STREAMLIT_S_OWN)
     assert serious_violations(page) == []

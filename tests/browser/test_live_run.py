@@ -87,7 +87,6 @@ def test_pressing_run_pauses_the_player_and_redraws_no_controls(page: Any) -> No
     page.wait_for_function("""() => document.querySelector('[data-testid="seek"]').value > 5""")
     messages.clear()
     cursors = page.evaluate(PRESS)
-    assert len(cursors) > 15
     assert len(set(cursors[5:])) == 1  # a frame in progress at the press may still be drawn
     places = {
         each.metadata.delta_path[0] for each in messages if each.WhichOneof("type") == "delta"

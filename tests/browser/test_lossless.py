@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Server
+from tests.browser.reading import at_rest
 from tests.browser.test_access import serious_violations
 from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
 from tests.browser.test_text_size import assert_readable
-from tests.browser.test_theory_pages import at_rest, cut_off
+from tests.browser.test_theory_pages import cut_off
 from tests.browser.test_tune import tab_to
 
 pytestmark = pytest.mark.timeout(240)

@@ -104,12 +104,11 @@ def test_an_injected_script_does_not_run(browser: Any, tmp_path: Path) -> None:
     injected = "<script>window.broken = 1</script><img src='http://127.0.0.1:9/x'></body>"
     path.write_text(replay_html(recorded()).replace("</body>", injected), encoding="utf-8")
     page = browser.new_page()
-    failed: list[tuple[str, str]] = []
-    page.on("requestfailed", lambda request: failed.append((request.url, request.failure)))
-    page.goto(path.as_uri())
-    page.wait_for_selector(ROUND)
+    with page.expect_event("requestfailed") as waiting:
+        page.goto(path.as_uri())
+        page.wait_for_selector(ROUND)
     assert page.evaluate("window.broken") is None
-    assert failed == [("http://127.0.0.1:9/x", "csp")]
+    assert (waiting.value.url, waiting.value.failure) == ("http://127.0.0.1:9/x", "csp")
     page.close()
 
 

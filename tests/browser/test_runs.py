@@ -17,17 +17,17 @@ from specviz.store import Library, load_trace, save_trace, trace_from_json
 from specviz.store.saving import save_run
 from specviz.store.tables import rounds_csv
 from tests.browser.conftest import ROOT, Server
-from tests.browser.reading import STATUS, figure, state_of
+from tests.browser.reading import STATUS, at_rest, figure, state_of
 from tests.browser.test_access import serious_violations
 from tests.browser.test_text_size import assert_readable
-from tests.browser.test_theory_pages import at_rest, cut_off
+from tests.browser.test_theory_pages import cut_off
 from tests.hostile_traces import MARKUP, SCRIPT, strange_traces
+from tests.store.copied_runs import copy_first_run
 
 FIRST = load_trace(ROOT / "assets" / "first_trace.json")
 TABLE = '[data-testid="stDataFrame"]'
 # Streamlit's own page list on narrow pages has accessibility faults.
 WITHOUT_STREAMLITS_LIST = "[data-testid=stSidebarNavItems] { display: none; }"
-_OWN = ("run", "id", "unread", "alpha_observed")
 _ROW, _FIRST_ROW = 35, 52  # pixels: rows are drawn on a canvas
 
 
@@ -117,12 +117,18 @@ def search_for(page: Any, query: str, found: str = "1 run") -> None:
     wait_for_table(page)
 
 
+def open_found(server: Server, open_page: Callable[..., Any], query: str) -> Any:
+    """Open the page, and select the run that a search finds."""
+    page = wait_for_table(open_page(f"{server.url}/runs"))
+    search_for(page, query)
+    select_row(page, 0)
+    return page
+
+
 def test_a_saved_run_opens_in_the_player(
     library_server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = wait_for_table(open_page(f"{library_server.url}/runs"))
-    search_for(page, "the first")
-    select_row(page, 0)
+    page = open_found(library_server, open_page, "the first")
     page.get_by_role("link", name="Open in Watch").click()
     page.wait_for_selector(STATUS)
     page.wait_for_function(f"() => document.querySelector('{STATUS}')?.dataset.state === 'done'")
@@ -140,9 +146,7 @@ def test_a_saved_run_opens_in_the_player(
 def test_export_import_delete_and_undo(
     library_server: Server, open_page: Callable[..., Any], tmp_path: Path
 ) -> None:
-    page = wait_for_table(open_page(f"{library_server.url}/runs"))
-    search_for(page, "the first")
-    select_row(page, 0)
+    page = open_found(library_server, open_page, "the first")
     page.get_by_role("button", name="Export").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Trace (JSON)").click()
@@ -184,14 +188,8 @@ def test_older_runs_are_read_while_the_page_is_open(
     save_run(library, FIRST, name="older")
     long = zlib.compress(b'"verdict":"accepted","verdict":"rejected"' + b" " * 30_000_000)
     with sqlite3.connect(library.path) as db:
-        copied = ", ".join(
-            each[1] for each in db.execute("PRAGMA table_info(runs)") if each[1] not in _OWN
-        )
-        db.execute(
-            f"INSERT INTO runs (id, unread, alpha_observed, {copied}) WITH RECURSIVE n (i) AS "
-            "(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12) "
-            f"SELECT 'id' || i, 1, NULL, {copied} FROM n, runs WHERE runs.run = 1"
-        )
+        copy_first_run(db, 12)
+        db.execute("UPDATE runs SET unread = 1, alpha_observed = NULL WHERE id LIKE 'id%'")
         db.execute("INSERT INTO traces SELECT run, ? FROM runs WHERE unread = 1", (long,))
     page = open_page(f"{serve(SPECVIZ_HOME=str(tmp_path)).url}/runs")
     left = page.get_by_text(re.compile("Still reading .* older run"))
@@ -206,9 +204,7 @@ def test_hostile_text_is_shown_literally(
     library_server: Server, open_page: Callable[..., Any]
 ) -> None:
     """On the page and in the player; a request for the picture would also fail the test."""
-    page = wait_for_table(open_page(f"{library_server.url}/runs"))
-    search_for(page, "onerror")
-    select_row(page, 0)
+    page = open_found(library_server, open_page, "onerror")
     form = page.locator('[data-testid="stForm"]').inner_text()
     assert MARKUP[:40] in form.replace("\u2060", "")  # which prevents URLs from becoming links
     page.get_by_role("link", name="Open in Watch").click()

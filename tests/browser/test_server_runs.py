@@ -106,7 +106,7 @@ def test_pieces_without_rounds_are_called_pieces(open_file: Opener) -> None:
     page = at_end(open_file, replay_html(without_rounds(server_trace())))
     assert page.inner_text(".rounds h2") == "Pieces, as received"
     assert "piece 5 of 5" in page.inner_text(".where")
-    assert page.locator(".chip[data-state='untold']:visible").count() > 10
+    assert page.locator(".chip[data-state='unreported']:visible").count() > 10
     assert page.locator(".ch-card:visible").count() == 1
 
 

@@ -61,7 +61,8 @@ def test_restarting_a_run_never_empties_the_player(
     wait_for_pair(page)
     click_run(page)
     wait_for_state(page, "done")
-    page.wait_for_timeout(1000)
+    words = '[data-testid="text-pane"] .word'
+    page.wait_for_function("words => document.querySelectorAll(words).length > 3", arg=words)
     page.evaluate(STAGE)
     set_slider(page, "gamma", 1)
     assert trace_at_gamma(page, 6)

@@ -11,7 +11,7 @@ import pytest
 
 from specviz.ui.shell import PAGES
 from tests.browser.conftest import Server
-from tests.browser.reading import set_slider
+from tests.browser.reading import at_rest, set_slider, wait_for_script
 from tests.browser.test_access import serious_violations
 from tests.browser.test_text_size import assert_readable
 
@@ -44,12 +44,6 @@ def cold(serve: Callable[..., Server]) -> Server:
     return serve()
 
 
-def at_rest(page: Any) -> None:
-    page.wait_for_selector("h1")
-    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
-    page.wait_for_timeout(400)
-
-
 def cut_off(page: Any) -> list[str]:
     """Return elements that extend beyond the right edge and do not scroll."""
     return page.evaluate(
@@ -67,7 +61,7 @@ def test_a_page_is_complete_from_a_direct_link(
     cold: Server, open_page: Callable[..., Any], name: str
 ) -> None:
     page = open_page(f"{cold.url}/{name}")
-    at_rest(page)
+    wait_for_script(page)
     if name in CHARTED:
         page.wait_for_selector(CHART)
         page.wait_for_selector(PLOTTED)
@@ -79,7 +73,7 @@ def test_a_page_is_complete_from_a_direct_link(
     if pause.count():  # fragments fade briefly while they are redrawn
         pause.first.click()
         page.locator(PAUSED).first.wait_for()
-        at_rest(page)
+    at_rest(page)
     assert serious_violations(page) == []
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 420, "height": 860})
@@ -90,7 +84,7 @@ def test_a_page_is_complete_from_a_direct_link(
 def expect_narrow(page: Any) -> None:
     """Assert that nothing is cut off on a phone, and that axe-core finds nothing."""
     page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")
-    page.wait_for_timeout(400)
+    at_rest(page)
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert cut_off(page) == []
     page.evaluate("own => document.querySelectorAll(own).forEach(e => e.remove())", STREAMLIT_S_OWN)

@@ -13,10 +13,11 @@ from urllib.parse import unquote, urlencode
 import pytest
 
 from tests.browser.conftest import Server, wait_for_pair
+from tests.browser.reading import at_rest
 from tests.browser.test_access import serious_violations
 from tests.browser.test_runs import WITHOUT_STREAMLITS_LIST
 from tests.browser.test_text_size import assert_readable
-from tests.browser.test_theory_pages import at_rest, cut_off
+from tests.browser.test_theory_pages import cut_off
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -38,7 +39,7 @@ def click_compute(page: Any) -> None:
 def wait_for_map(page: Any) -> None:
     """Wait for the map of the current settings, not of earlier ones."""
     page.get_by_text("The settings have changed").wait_for(state="detached")
-    page.locator(PROGRESS).wait_for(state="detached", timeout=60_000)
+    page.locator(PROGRESS).wait_for(state="detached", timeout=150_000)
     page.locator(NUMBERS).nth(63).wait_for(timeout=60_000)
 
 

@@ -1,9 +1,8 @@
-"""A tiny pair and a data folder with its step costs, so that none are measured."""
+"""Fixtures: a tiny pair, and a data folder with its step costs, so that none are measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,25 +11,23 @@ import torch
 from specviz.cli import main
 from specviz.engine import load_pair
 from specviz.record.pairs import PairSpec
-from tests.engine.models import write_pair
+from tests.cli.tiny_models import folder, models
 from tests.step_costs import place_step_costs
 
+__all__ = ["complaint", "folder", "home", "models"]
 
-@contextmanager
-def home_of_a_pair(home: Path, folder: Path) -> Iterator[None]:
+
+@pytest.fixture(scope="module", autouse=True)
+def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The data folder, instead of the one of conftest.py."""
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECVIZ_HOME", str(home))
+        patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("OMP_NUM_THREADS", "1")
-        write_pair(folder, num_hidden_layers=1)
         pair = PairSpec(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
         place_step_costs(load_pair(pair), "model", "prompt-lookup")
         yield
     torch.set_num_threads(threads)
-
-
-def models(folder: Path) -> list[str]:
-    return ["--draft", f"{folder / 'draft'}", "--target", f"{folder / 'target'}", "--threads", "1"]
 
 
 def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:

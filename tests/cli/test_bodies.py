@@ -8,18 +8,10 @@ from pathlib import Path
 import pytest
 
 from specviz.cli import main
-from specviz.cli.options import build_parser, spec_from
-from specviz.record.bodies import BodyInfo, Shape
+from specviz.cli.option_values import spec_from
+from specviz.cli.options import build_parser
 from specviz.store import save_trace
-from tests.traces import full_trace, with_bodies
-
-BODY = BodyInfo(
-    name="90M",
-    shape=Shape(width=768, feed_forward=2048, layers=12),
-    parameters=88_099_584,
-    own_parameters=6_099_648,
-    step_bytes=352_398_336,
-)
+from tests.traces import BODY, full_trace, with_bodies
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.cli import main
@@ -17,7 +16,9 @@ from specviz.comparison.plan_runner import run_plan
 from specviz.engine import load_pair
 from specviz.record.pairs import PairSpec
 from specviz.store import Library
+from tests.cli import scored_pair
 from tests.cli.fakes import FakeEngine
+from tests.cli.scored_pair import models
 from tests.engine.models import write_pair
 from tests.record.hostile_suites import hostile_suites
 from tests.step_costs import place_step_costs
@@ -29,28 +30,7 @@ SHORT = ["--max-new-tokens", "12", "--ignore-eos"]
 Record = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_pair(tmp_path_factory.mktemp("pair"), num_hidden_layers=1)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A data folder with step costs; all comparisons of the module share its library."""
-    threads = torch.get_num_threads()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
-        patch.setenv("OMP_NUM_THREADS", "1")
-        pair = load_pair(
-            PairSpec(draft=f"{folder / 'draft'}", target=f"{folder / 'target'}", threads=1)
-        )
-        place_step_costs(pair, "model", "prompt-lookup")
-        yield
-    torch.set_num_threads(threads)
-
-
-def models(folder: Path) -> list[str]:
-    return ["--draft", f"{folder / 'draft'}", "--target", f"{folder / 'target'}", "--threads", "1"]
+folder, home = scored_pair.folder, scored_pair.home  # fixtures of this module
 
 
 def compared(

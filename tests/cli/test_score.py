@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +10,14 @@ import pytest
 
 from specviz.cli import main
 from specviz.theory.along import rounds_along
+from tests.cli import scored_pair
 from tests.cli.fakes import FakeEngine
-from tests.cli.scored_pair import complaint, home_of_a_pair, models
+from tests.cli.scored_pair import complaint, models
 
 PROMPT = "Once upon a time there was a dog."
 SHORT = ["--max-new-tokens", "30", "--ignore-eos"]
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("pair")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with home_of_a_pair(tmp_path_factory.mktemp("home"), folder):
-        yield
+folder, home = scored_pair.folder, scored_pair.home  # fixtures of this module
 
 
 def scored(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ import pytest
 from specviz.cli import main
 from specviz.store import Library
 from specviz.tune import method_runs
+from tests.cli import scored_pair
 from tests.cli.fakes import FakeEngine
-from tests.cli.scored_pair import complaint, home_of_a_pair, models
+from tests.cli.scored_pair import complaint, models
 from tests.engine.models import noisy_copy, small_tokenizer, tiny_model, write_model
 
 SHORT = ["--max-new-tokens", "24", "--ignore-eos", "--temperatures", "0"]
@@ -22,16 +22,7 @@ GIVEN = ["--c", "0.1", "--v", "1.25"]
 
 Record = dict[str, Any]
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("pair")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def home(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with home_of_a_pair(tmp_path_factory.mktemp("home"), folder):
-        yield
+folder, home = scored_pair.folder, scored_pair.home  # fixtures of this module
 
 
 @pytest.fixture(scope="module")

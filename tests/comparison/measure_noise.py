@@ -19,7 +19,7 @@ from specviz.comparison import LaneRun
 from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.comparison.plan_runner import run_plan
 from specviz.figures.metrics import metrics
-from specviz.measure.run_makers import InProcessMaker
+from specviz.measure.run_makers import InProcessMaker, in_turn
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 
@@ -32,7 +32,9 @@ def measure() -> dict[str, Any]:
     lanes = tuple(Lane(spec=spec, config=RunConfig(gamma=gamma)) for gamma in (2, 8))
     plan = Plan(lanes=lanes, items=preset_suite(), repeats=SEEDS)
     maker, load = InProcessMaker(lambda _progress: None), os.getloadavg()
-    runs = list(run_plan(plan, maker.make, lambda _run, _run_id: None))
+    runs = list(
+        run_plan(plan, lambda blocks: in_turn(maker.make, blocks, set()), lambda _made: None)
+    )
     residuals = residuals_of(runs)
     return {
         "lanes": list(plan.labels),

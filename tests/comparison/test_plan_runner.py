@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from specviz.comparison.plan_runner import (
     Kept,
     blocks_of,
     plan_that_fits,
-    run_blocks,
     run_plan,
 )
 from specviz.engine.model.pair import Pair
@@ -25,7 +24,7 @@ from specviz.errors import DeviceError
 from specviz.measure import loaded_pairs
 from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
 from specviz.measure.measured_run import MeasuredRun, measured_run
-from specviz.measure.run_makers import Block, InProcessMaker, MadeRun
+from specviz.measure.run_makers import Block, InProcessMaker, MadeRun, in_turn
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Progress, memory_margin
 from specviz.record.trace import RunConfig
 from tests.step_costs import place_step_costs
@@ -48,8 +47,13 @@ def maker(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> InProcessMaker:
     return InProcessMaker(_ignore_progress)
 
 
-def discard(_run: LaneRun, _run_id: str | None) -> None:
-    pass
+def made_in_turn(
+    plan: Plan,
+    maker: InProcessMaker,
+    keep: Callable[[Sequence[Kept]], object] = lambda _made: None,
+    done: Collection[tuple[int, int, int]] = (),
+) -> Iterator[LaneRun]:
+    return run_plan(plan, lambda blocks: in_turn(maker.make, blocks, set()), keep, done)
 
 
 def plan_of(folder: Path, repeats: int = 2) -> Plan:
@@ -67,7 +71,7 @@ def test_every_run_is_made_in_order_and_stored_before_it_is_reported(
 ) -> None:
     plan, kept = plan_of(folder), list[LaneRun]()
     for number, run in enumerate(
-        run_plan(plan, maker.make, lambda made, run_id: kept.append(made) or run_id)
+        made_in_turn(plan, maker, lambda made: kept.extend(run for run, _ in made))
     ):
         assert kept[-1] is run
         assert len(kept) == number + 1
@@ -99,21 +103,21 @@ def test_finished_runs_are_skipped_and_warm_ups_discarded(
 
     monkeypatch.setattr("specviz.measure.measured_run.measured_run", spy)
     done = {job.key for job in plan.jobs()[:2]}
-    made = [run.job for run in run_plan(plan, maker.make, discard, done)]
+    made = [run.job for run in made_in_turn(plan, maker, done=done)]
     assert made == list(plan.jobs()[2:])
     warm = [config for config, baseline in requested if not baseline]
     assert [config.max_new_tokens for config in warm] == [WARM_UP_TOKENS] * 2
     assert len(requested) == len(made) + 2
     everything = {job.key for job in plan.jobs()}
-    assert list(run_plan(plan, maker.make, discard, everything)) == []
+    assert list(made_in_turn(plan, maker, done=everything)) == []
 
 
 def test_a_run_that_cannot_be_stored_is_not_reported(maker: InProcessMaker, folder: Path) -> None:
-    def full(_run: LaneRun, _run_id: str | None) -> None:
+    def full(_made: Sequence[Kept]) -> None:
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space left"):
-        next(run_plan(plan_of(folder), maker.make, full))
+        next(made_in_turn(plan_of(folder), maker, full))
 
 
 def test_a_block_has_the_runs_that_are_compared(folder: Path) -> None:
@@ -141,7 +145,7 @@ def test_blocks_may_finish_in_any_order_and_are_stored_whole(
     def keep(made: Sequence[Kept]) -> None:
         kept.append([run for run, _ in made])
 
-    runs = list(run_blocks(plan, backwards, keep))
+    runs = list(run_plan(plan, backwards, keep))
     assert [run for block in kept for run in block] == runs
     assert [run.job for run in runs] == list(reversed(plan.jobs()))
     assert all(run.trace.config == run.job.config(plan) for run in runs)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import transformers as hf
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from specviz.engine.graphed.trial import add_lanes
@@ -22,6 +22,7 @@ from specviz.engine.model.pair import Pair
 from specviz.engine.model.text import TokenTable, make_token_table
 from specviz.record.pairs import GRAPHED
 from specviz.record.trace import Environment, ModelInfo, PairInfo
+from specviz.training.tokenizer import train_tokenizer
 
 END = "<|endoftext|>"
 WINDOW = 8  # of the families with a sliding window: shorter than any prompt of the tests
@@ -40,17 +41,7 @@ _TEXT = (
 
 @cache
 def _bpe(size: int) -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=[END],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([_TEXT], trainer)
-    return tokenizer
+    return train_tokenizer([_TEXT], size)
 
 
 def small_tokenizer(

@@ -14,13 +14,14 @@ from specviz.engine.decoding.sampling import Draws
 from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
+from specviz.engine.model.wrapped_step import WrappedStep
 
 
-class StepSpy:
+class StepSpy(WrappedStep):
     """A step that records every feed and what its cache should contain."""
 
     def __init__(self, step: Step) -> None:
-        self.step = step
+        super().__init__(step)
         self.held: list[int] = []
         self.nodes: list[int] = []  # of an open tree
         self.feeds: list[Feed] = []
@@ -29,14 +30,6 @@ class StepSpy:
     def length(self) -> int:
         assert self.step.length == len(self.held)
         return self.step.length
-
-    @property
-    def device(self) -> torch.device:
-        return self.step.device
-
-    @property
-    def hidden(self) -> torch.Tensor | None:
-        return self.step.hidden
 
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
         logits = self.step.feed(token_ids, num_logits)
@@ -57,9 +50,6 @@ class StepSpy:
         self.step.keep(nodes)
         self.held += [self.nodes[node] for node in nodes]
         self.nodes.clear()
-
-    def early_exit(self, layers: int) -> Step:
-        return self.step.early_exit(layers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +74,12 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Notes:
     notes = Notes()
     target_step, draft_step, check = Pair.target_step, Pair.draft_step, TargetPass.check
 
-    def spied_target(pair: Pair, capacity: int, **choices: bool) -> Step:
-        notes.targets.append(StepSpy(target_step(pair, capacity, **choices)))
+    def spied_target(pair: Pair, capacity: int) -> Step:
+        notes.targets.append(StepSpy(target_step(pair, capacity)))
         return notes.targets[-1]
 
-    def spied_draft(pair: Pair, capacity: int, **choices: bool) -> Step:
-        notes.drafts.append(StepSpy(draft_step(pair, capacity, **choices)))
+    def spied_draft(pair: Pair, capacity: int) -> Step:
+        notes.drafts.append(StepSpy(draft_step(pair, capacity)))
         return notes.drafts[-1]
 
     def spied_check(

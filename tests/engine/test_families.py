@@ -14,7 +14,7 @@ from specviz.engine import Pair, decode_plainly, speculate
 from specviz.record.trace import Round, RunConfig
 from tests.engine.models import FAMILIES, WINDOW, noisy_copy, pair_of, stir, tiny_model
 
-LENGTH = 200
+LENGTH = 150
 PROMPT_LENGTHS = (12, 15, 18)  # all beyond the sliding window
 GAMMAS = (1, 2, 8)
 RECORDED_GAMMA = 5

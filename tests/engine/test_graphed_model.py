@@ -9,12 +9,12 @@ import torch
 
 from specviz.engine.graphed.chain import Chain, PairMemory
 from specviz.engine.graphed.playback import OnHost
-from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.graphed.target_decoder import SingleStep
 from specviz.engine.graphed.text_state import TextState
 from specviz.engine.model.growing import skeleton_of
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.static_step import StaticStep
 from specviz.engine.model.text import make_token_table
 from tests.engine.models import VOCABULARY, small_tokenizer, stir, tiny_config, tiny_model
 from tests.engine.playing import config
@@ -30,15 +30,15 @@ def weights_of(shape: str) -> LeanWeights:
     return weights
 
 
-def fed(model: StaticModel, begin: int, end: int, seen: int) -> torch.Tensor:
-    return model.feed(IDS[begin:end], torch.tensor(begin), seen, end - begin)
+def fed(model: StaticStep, begin: int, end: int, seen: int) -> torch.Tensor:
+    return model.feed_at(IDS[begin:end], torch.tensor(begin), seen, end - begin)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @torch.inference_mode()
 def test_static_logits_match_the_lean_step(shape: str) -> None:
     weights = weights_of(shape)
-    step, static = LeanStep(weights, VOCABULARY, 32), StaticModel(weights, VOCABULARY, 32)
+    step, static = LeanStep(weights, VOCABULARY, 32), StaticStep(weights, VOCABULARY, 32)
     step.feed(IDS[:9], 0)
     static.prefill(IDS[:9], 0)
     for begin, end, seen in ((9, 10, 16), (10, 15, 16), (15, 17, 32)):
@@ -52,14 +52,14 @@ def test_static_logits_match_the_lean_step(shape: str) -> None:
 @torch.inference_mode()
 def test_rows_outside_the_text_do_not_matter() -> None:
     weights = weights_of("mistral")
-    clean, full = (StaticModel(weights, VOCABULARY, 32) for _ in range(2))
+    clean, full = (StaticStep(weights, VOCABULARY, 32) for _ in range(2))
     full.prefill(IDS, 0)
     for model in (clean, full):
         model.prefill(IDS[:6], 0)
     assert torch.equal(fed(clean, 6, 8, 32), fed(full, 6, 8, 32))
     first = LeanStep(weights, VOCABULARY, 4).feed(IDS[:1], 1)
-    model = StaticModel(weights, VOCABULARY, 32)
-    two = model.feed(torch.stack((IDS[20], IDS[0])), torch.tensor(-1), 16, 1)
+    model = StaticStep(weights, VOCABULARY, 32)
+    two = model.feed_at(torch.stack((IDS[20], IDS[0])), torch.tensor(-1), 16, 1)
     torch.testing.assert_close(two, first, rtol=1e-4, atol=1e-4)
     after = fed(model, 1, 2, 16)
     step = LeanStep(weights, VOCABULARY, 4)
@@ -78,7 +78,7 @@ def stages_without_numbers(
     assert weights is not None
     table = make_token_table(small_tokenizer(), VOCABULARY)
     state = TextState(64, torch.device("meta"))
-    target, draft = (StaticModel(weights, VOCABULARY, 64) for _ in range(2))
+    target, draft = (StaticStep(weights, VOCABULARY, 64) for _ in range(2))
     memory = PairMemory(target, draft, state)
     chosen = config(gamma=3, **settings)
     chain = Chain(memory, chosen, table, OnHost(), forced=chosen.greedy)

@@ -13,9 +13,9 @@ from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.graphed import trial
 from specviz.engine.graphed.chain import Chain
 from specviz.engine.graphed.playback import OnHost
-from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.graphed.text_state import TextState
 from specviz.engine.graphed.trial import add_lanes
+from specviz.engine.model.static_step import StaticStep
 from specviz.errors import PairError
 from specviz.record.pairs import GRAPHED
 from tests.engine.asking import load
@@ -44,7 +44,7 @@ def test_half_precision_gets_lanes_despite_near_ties(dtype: torch.dtype) -> None
     assert add_lanes(pair_of(target.to(dtype), draft.to(dtype), step="lean")) == ""
 
 
-def off_by_one(self: StaticModel, ids: torch.Tensor, first: torch.Tensor, *rest: Any) -> Any:
+def off_by_one(self: StaticStep, ids: torch.Tensor, first: torch.Tensor, *rest: Any) -> Any:
     return FEED(self, ids, first + 1, *rest)
 
 
@@ -60,13 +60,13 @@ def likeliest_of_nothing(self: Chain, probs: torch.Tensor) -> torch.Tensor:
     return probs.roll(1, -1)
 
 
-FEED, APPEND, TAPE = StaticModel.feed, TextState.append, Chain.write_tape
+FEED, APPEND, TAPE = StaticStep.feed_at, TextState.append, Chain.write_tape
 
 
 @pytest.mark.parametrize(
     ("place", "name", "fault", "phrase"),
     [
-        (StaticModel, "feed", off_by_one, "different logits"),
+        (StaticStep, "feed_at", off_by_one, "different logits"),
         (TextState, "append", never_back, "rounds"),
         (Chain, "write_tape", other_tape, "rounds"),
         (Chain, "_with_forced", likeliest_of_nothing, "rounds"),

@@ -22,7 +22,6 @@ from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Noise
 from specviz.engine.decoding.token_matching import SharedNoise
 from specviz.record.run_config import RunConfig
-from specviz.theory.couplings import coupled_acceptance, coupled_floor
 from specviz.theory.rounds import Emitted, Kernel, round_bias
 from tests.engine.test_lossless import (
     DEPTH,
@@ -33,6 +32,7 @@ from tests.engine.test_lossless import (
     p_value,
     tiny_pair,
 )
+from tests.oracles.couplings import coupled_acceptance, coupled_floor
 from tests.theory.kernels import ROUNDING, both, seeds, sizes
 
 RUNS = 700

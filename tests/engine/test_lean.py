@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from specviz.engine.model import compiled_step
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.step_capabilities import HiddenStates
 from specviz.engine.model.steps import LibraryStep, Step
 from tests.engine.models import FAMILIES, WINDOW, stir, tiny_model
 
@@ -198,7 +199,8 @@ def test_padding_rows_are_cut_from_the_logits() -> None:
 
 def test_hidden_states_are_the_last_ones() -> None:
     model, _, lean = both("llama")
-    library = LibraryStep(model, 320, keep_hidden=True)
+    library = LibraryStep(model, 320)
+    library.request_hidden(HiddenStates.FINAL)
     lean.feed(ids(7), 7)
     library.feed(ids(7), 7)
     assert lean.hidden is not None

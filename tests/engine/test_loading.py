@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -18,7 +18,8 @@ from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.pair import Pair
-from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.steps import LibraryStep
+from specviz.engine.model.wrapped_step import WrappedStep
 from specviz.errors import PairError
 from specviz.record.pairs import PairSpec, Progress
 from tests.engine.asking import edit_json, load, refusal
@@ -212,12 +213,11 @@ def test_threads_are_set_or_chosen(llama: Path) -> None:
     load(llama, threads=1)
 
 
-class _Timed:
+class _Timed(WrappedStep):
     """A step whose time depends on the number of threads."""
 
-    length, hidden, device = 0, None, torch.device("cpu")
-
     def __init__(self, milliseconds: dict[int, float]) -> None:
+        super().__init__(LibraryStep(tiny_model("llama"), VOCABULARY))
         self._milliseconds = milliseconds
 
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
@@ -227,15 +227,6 @@ class _Timed:
 
     def forget(self, count: int) -> None:
         pass
-
-    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        raise NotImplementedError
-
-    def keep(self, nodes: Sequence[int]) -> None:
-        raise NotImplementedError
-
-    def early_exit(self, layers: int) -> Step:
-        raise NotImplementedError
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.proposal import Proposal
@@ -17,7 +18,7 @@ from specviz.engine.decoding.recording import Recorder
 from specviz.engine.decoding.sampling import Draws, inverse_cdf
 from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.decoding.verify import Lossless
-from specviz.engine.model.steps import LibraryStep
+from specviz.engine.model.steps import LibraryStep, LibraryWeights
 from specviz.errors import PromptError
 from specviz.record.trace import Round
 from tests.engine.playing import PROMPT, STEPS, STEPWISE, config, llama_pair, play, timeless, tokens
@@ -97,8 +98,8 @@ def test_one_target_forward_a_round_and_one_for_the_prompt(
 ) -> None:
     pair = llama_pair("library")
     forwards: list[int] = []
-    assert isinstance(pair.target_weights, torch.nn.Module)
-    hook = pair.target_weights.register_forward_hook(lambda *_: forwards.append(1))
+    assert isinstance(pair.target_weights, LibraryWeights)
+    hook = pair.target_weights.model.register_forward_hook(lambda *_: forwards.append(1))
     try:
         rounds = play(pair, config(drafter=drafter), prompt)
     finally:
@@ -309,11 +310,7 @@ class Guesser:
         del prompt_ids
 
     def propose(
-        self,
-        history: Sequence[int],
-        count: int,
-        draws: Draws,
-        hidden: torch.Tensor | None,
+        self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
         del history
         self.hidden.append(None if hidden is None else hidden.clone())
@@ -349,12 +346,8 @@ def test_a_random_drafter_does_not_change_the_text(pair: Pair) -> None:
 def test_a_custom_rule_decides(pair: Pair) -> None:
     class Refuse(Lossless):
         def accepts(
-            self,
-            uniforms: torch.Tensor,
-            draft_probs: torch.Tensor,
-            target_probs: torch.Tensor,
-            distributions: torch.Tensor,
-        ) -> torch.Tensor:
+            self, uniforms: Tensor, draft_probs: Tensor, target_probs: Tensor, distributions: Tensor
+        ) -> Tensor:
             del uniforms, target_probs, distributions
             return torch.zeros_like(draft_probs, dtype=torch.bool)
 

@@ -13,23 +13,12 @@ from hypothesis import strategies as st
 from specviz.engine.decoding.sampling import Sampler
 from specviz.engine.decoding.verify import Lossless, OverAccept, Rule, make_rule, verify
 from specviz.record.trace import RunConfig
+from specviz.theory.examples import REF5
 from tests.engine import oracle
 from tests.engine.distributions import LAST, distributions
+from tests.oracles.printed_values import OVER_ACCEPT
 
-# The reference example of the theory notes: one draft, one target, five tokens.
-REF5_DRAFT = np.array([0.50, 0.20, 0.15, 0.10, 0.05])
-REF5_TARGET = np.array([0.25, 0.30, 0.10, 0.25, 0.10])
-# epsilon: P(reject), smallest loss, loss with P = target, loss with P = draft
-REF5 = {
-    0.00: (0.30, 0.00, 0.105, 0.195),
-    0.02: (0.26, 0.04, 0.131, 0.209),
-    0.05: (0.20, 0.10, 0.170, 0.230),
-    0.10: (0.15, 0.15, 0.2025, 0.2475),
-    0.15: (0.10, 0.20, 0.235, 0.265),
-    0.20: (0.05, 0.25, 0.2675, 0.2825),
-    0.25: (0.00, 0.30, 0.300, 0.300),
-    0.40: (0.00, 0.30, 0.300, 0.300),
-}
+REF5_DRAFT, REF5_TARGET = np.array(REF5.draft), np.array(REF5.target)
 SOURCES: dict[Literal["leftover", "target", "draft"], int] = {
     "leftover": 1,
     "target": 2,
@@ -68,15 +57,15 @@ def test_the_verdicts_have_the_odds_of_the_rule(
     np.testing.assert_allclose(found, oracle.odds(draft, target, epsilon)[drafted], atol=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", REF5)
+@pytest.mark.parametrize("epsilon", OVER_ACCEPT)
 @pytest.mark.parametrize("source", SOURCES)
 def test_over_acceptance_has_the_reference_losses(
     epsilon: float, source: Literal["leftover", "target", "draft"]
 ) -> None:
     rejected, distribution = rule_distribution(OverAccept(epsilon, source), REF5_DRAFT, REF5_TARGET)
-    assert rejected == pytest.approx(REF5[epsilon][0], abs=1e-12)
+    assert rejected == pytest.approx(OVER_ACCEPT[epsilon][0], abs=1e-12)
     loss = oracle.total_variation(distribution, REF5_TARGET)
-    assert loss == pytest.approx(REF5[epsilon][SOURCES[source]], abs=1e-12)
+    assert loss == pytest.approx(OVER_ACCEPT[epsilon][SOURCES[source]], abs=1e-12)
     by_hand = oracle.emitted_distribution(REF5_DRAFT, REF5_TARGET, epsilon, source)
     np.testing.assert_allclose(distribution, by_hand, atol=1e-12)
 
@@ -102,19 +91,19 @@ def test_the_bias_is_the_distance_of_the_emitted_distribution(
     assert (theirs.numpy() == target).all()
 
 
-@pytest.mark.parametrize("epsilon", REF5)
+@pytest.mark.parametrize("epsilon", OVER_ACCEPT)
 def test_the_bias_has_the_reference_values(epsilon: float) -> None:
     rows = torch.from_numpy(REF5_DRAFT).expand(2, -1), torch.from_numpy(REF5_TARGET).expand(2, -1)
     for source, place in SOURCES.items():
         found = OverAccept(epsilon, source).bias(*rows).tolist()
-        assert found == pytest.approx([REF5[epsilon][place]] * 2, abs=1e-12)
+        assert found == pytest.approx([OVER_ACCEPT[epsilon][place]] * 2, abs=1e-12)
 
 
 def test_the_lossless_rule_has_no_bias_to_record() -> None:
     assert Lossless().bias(torch.from_numpy(REF5_DRAFT), torch.from_numpy(REF5_TARGET)) is None
 
 
-@pytest.mark.parametrize("epsilon", REF5)
+@pytest.mark.parametrize("epsilon", OVER_ACCEPT)
 def test_rejections_and_the_smallest_loss_add_up_to_the_distance(epsilon: float) -> None:
     rejected, distribution = rule_distribution(OverAccept(epsilon), REF5_DRAFT, REF5_TARGET)
     distance = oracle.total_variation(REF5_DRAFT, REF5_TARGET)
@@ -150,7 +139,7 @@ def test_over_acceptance_has_the_reference_losses_in_samples(
     deviation = np.sqrt(expected * (1 - expected) / count)
     assert (np.abs(distribution - expected) < 5 * deviation).all()
     rejected = float((found.num_accepted == 0).double().mean())
-    wanted = REF5[epsilon][0]
+    wanted = OVER_ACCEPT[epsilon][0]
     assert abs(rejected - wanted) < 5 * np.sqrt(max(wanted * (1 - wanted), 1e-12) / count)
 
 

@@ -32,11 +32,7 @@ class _HeadReader:
         del prompt_ids
 
     def propose(
-        self,
-        history: Sequence[int],
-        count: int,
-        draws: Draws,
-        hidden: torch.Tensor | None,
+        self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
         del history, draws
         assert hidden is not None

@@ -10,7 +10,7 @@ from torch import nn
 from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.model import products
 from specviz.engine.model.products import ProductLayer, with_products
-from specviz.engine.model.steps import LibraryStep
+from specviz.engine.model.steps import LibraryStep, LibraryWeights
 from specviz.kernels.step import MOST_ROWS
 from tests.engine.models import FAMILIES, VOCABULARY, stir, tiny_model
 
@@ -89,7 +89,8 @@ def test_the_copy_shares_every_tensor(family: str) -> None:
 def test_the_library_step_runs_on_products() -> None:
     model = tiny_model("gpt_neox")
     weights, notices = take_step_weights({"target": model}, {"target": VOCABULARY}, "library")
-    assert weights["target"] is not model
+    assert isinstance(weights["target"], LibraryWeights)
+    assert weights["target"].model is not model
     assert notices == ()
 
 
@@ -98,4 +99,5 @@ def test_differing_products_are_not_used(monkeypatch: pytest.MonkeyPatch) -> Non
     true_product = ProductLayer.__call__
     monkeypatch.setattr(ProductLayer, "__call__", lambda self, x: true_product(self, x) * 1.1)
     weights, _ = take_step_weights({"target": model}, {"target": VOCABULARY}, "library")
-    assert weights["target"] is model
+    assert isinstance(weights["target"], LibraryWeights)
+    assert weights["target"].model is model

@@ -19,9 +19,9 @@ from specviz.engine.model.chat import encode_prompt
 from specviz.errors import PairError, PromptError
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import Candidate, RunConfig
-from specviz.theory.along import rejections_along
 from tests.engine.oracle import processed
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, tokens
+from tests.oracles.rejections import rejections_along
 
 TEXT = (12, 90, 33, 7, 250, 18, 18, 64, 301)
 CONFIGS = (

@@ -15,10 +15,10 @@ from specviz.errors import PairError
 from specviz.figures.expectation import acceptance_along
 from specviz.record.trace import Round, RunConfig
 from specviz.theory.along import Walk, walks_along
-from specviz.theory.own_odds import coupled_odds, match_odds, multi_draft_odds, token_odds
 from tests.engine.models import noisy_copy, pair_of, tiny_model
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, tokens
 from tests.engine.test_scoring import CONFIGS, TEXT, distribution_of, logits
+from tests.oracles.own_odds import coupled_odds, match_odds, multi_draft_odds, token_odds
 
 GAMMAS = (1, 2, 3, 5, 8)
 

@@ -100,11 +100,7 @@ class Unnormalised(ModelDrafter):
     mass = 0.6  # as if unshared tokens had the rest
 
     def propose(
-        self,
-        history: Sequence[int],
-        count: int,
-        draws: Draws,
-        hidden: torch.Tensor | None,
+        self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
         made = super().propose(history, count, draws, hidden)
         return replace(made, probs=made.probs * self.mass)

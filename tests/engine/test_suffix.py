@@ -226,9 +226,9 @@ def test_a_repeated_token_is_looked_up_as_fast() -> None:
     by, seconds = drafter(), list[float]()
     text = [7] * 4000
     for end in (2000, *range(2001, 2100), 3900, *range(3901, 4000)):
-        began = time.perf_counter()
+        began = time.thread_time()
         proposal = by.propose(text[:end], 64, None, None)  # type: ignore[arg-type]
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.thread_time() - began)
         assert proposal.token_ids.tolist() == [7] * 64
     early, late = median(seconds[1:100]), median(seconds[101:])
     print(f"{early * 1e6:.0f} µs at 2,000 tokens, {late * 1e6:.0f} µs at 4,000")
@@ -246,9 +246,9 @@ def test_a_look_up_in_a_thousand_texts_is_fast() -> None:
     seconds, sizes = list[float](), set[int]()
     for end in range(12, len(text), 2):
         history = text[:end]
-        began = time.perf_counter()
+        began = time.thread_time()
         proposal = by.propose(history, 8, None, None)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.thread_time() - began)
         sizes.add(len(proposal.token_ids))
     assert 8 in sizes
     print(f"{median(seconds) * 1e6:.0f} µs in the median, {max(seconds) * 1e6:.0f} µs at most")

@@ -40,7 +40,10 @@ def times(*, record: bool = False) -> list[RoundTimes]:
 
 def test_a_draw_counts_in_rounds_as_in_plain_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Uniforms, "of_round", slowed(Uniforms.of_round))
-    assert all(each.draft >= SLOW > each.verify for each in times())
+    rounds = times()
+    assert all(each.draft >= SLOW for each in rounds)
+    # Of most rounds: another process may interrupt one of them at any point.
+    assert median(each.verify for each in rounds) < SLOW
     pair, settings = llama_pair("lean"), config(gamma=2, max_new_tokens=8)
     timed_replay = TimedReplay(pair, PROMPT, settings, play(pair, settings))
     assert all(step >= SLOW for step in timed_replay.alone(0, 2))
@@ -61,19 +64,19 @@ def test_step_costs_include_draws_as_a_round_does(monkeypatch: pytest.MonkeyPatc
 def test_plain_steps_are_counted_after_a_cache_warm_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first three steps after a verification are slow, unlike those of the target alone."""
+    """The first step after a verification is slow, unlike those of the target alone."""
     step, check = PlainLane.step, TargetPass.check
-    cold = 0
+    cold = False
 
     def verifying(*given: Any) -> Any:
         nonlocal cold
-        cold = 3
+        cold = True
         return check(*given)
 
     def stepping(*given: Any) -> int:
         nonlocal cold
-        time.sleep(SLOW / 6 if cold > 0 else 0.0)
-        cold -= 1
+        time.sleep(SLOW if cold else 0.0)
+        cold = False
         return step(*given)
 
     monkeypatch.setattr(TargetPass, "check", verifying)
@@ -82,7 +85,7 @@ def test_plain_steps_are_counted_after_a_cache_warm_up(
         monkeypatch.setattr(module, "MAX_TOKENS", 4)
     table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=1)
     assert table is not None
-    assert table.target[0][0] < SLOW / 6
+    assert table.target[0][0] < SLOW / 2
 
 
 @pytest.mark.parametrize("record", [True, False])
@@ -92,7 +95,6 @@ def test_creating_a_round_is_part_of_its_time(
     monkeypatch.setattr(TokenTable, "text", slowed(TokenTable.text))
     rounds = times(record=record)
     assert all(each.other >= SLOW for each in rounds)
-    # Of most rounds: another process may interrupt one of them at any point.
     assert median(max(each.draft, each.verify, each.record) for each in rounds) < SLOW
 
 

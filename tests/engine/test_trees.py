@@ -12,6 +12,7 @@ import torch
 from specviz.engine.model import steps as step_module
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.step_capabilities import HiddenStates
 from specviz.engine.model.steps import LibraryStep, Step
 from specviz.engine.model.trees import OpenNodes
 from specviz.errors import PairError
@@ -34,15 +35,13 @@ SOME_WINDOWS = {
 }
 
 
-def make(
-    kind: str, family: str, *, keep_hidden: bool = False, dtype: torch.dtype = torch.float32
-) -> Step:
+def make(kind: str, family: str, *, dtype: torch.dtype = torch.float32) -> Step:
     some = family == "windows in some layers"
     plain = tiny_model("qwen2" if some else family, sigma=0.2, **SOME_WINDOWS if some else {})
     stirred: Any = stir(plain)
     model = stirred.to(dtype)
     if kind == "library":
-        return LibraryStep(model, VOCABULARY, keep_hidden=keep_hidden)
+        return LibraryStep(model, VOCABULARY)
     weights = LeanWeights.take(model)
     assert weights is not None
     step = LeanStep(weights, VOCABULARY, CAPACITY)
@@ -173,7 +172,8 @@ def test_a_tree_may_follow_an_empty_text(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["library", "torch", "compiled"])
 def test_hidden_states_are_those_of_the_nodes(kind: str) -> None:
-    step, tree = make(kind, "llama", keep_hidden=True), random_tree(6, seed=4)
+    step, tree = make(kind, "llama"), random_tree(6, seed=4)
+    step.request_hidden(HiddenStates.FINAL)
     step.feed(ids(PROMPT, 5), 0)
     tree.branch(step, (6,))
     ours = step.hidden

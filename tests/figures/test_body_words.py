@@ -10,9 +10,7 @@ from specviz.figures.body_words import (
     LOW_SHARE,
     WEAK_BASELINE,
     SpeedupWithoutBody,
-    body_label,
     body_sentences,
-    body_sizes,
     expected_words,
     is_weak_baseline,
     not_offered_words,
@@ -20,28 +18,17 @@ from specviz.figures.body_words import (
 )
 from specviz.figures.catalogue import CATALOGUE
 from specviz.figures.metrics import Metrics, metrics
-from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.body_costs import BodyCost, BodyRoom
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
-from tests.traces import full_trace, with_bodies
-
-BODY = BodyInfo(
-    name="90M",
-    shape=Shape(width=768, feed_forward=2048, layers=12),
-    parameters=88_099_584,
-    own_parameters=6_099_648,
-    step_bytes=352_398_336,
-)
+from tests.changed_metrics import with_costs, with_timing
+from tests.traces import BODY, full_trace, with_bodies
 
 
 def judged(*, v: float | None = 1.1, share: float | None = 0.8) -> tuple[Trace, Metrics]:
-    trace = with_bodies(full_trace(), target=BODY)
-    figures = replace(
-        metrics(trace), speedup_observed=3.1, speedup_low=3.0, speedup_high=3.2, v=v,
-        bandwidth_share=share,
-    )  # fmt: skip
-    return trace, figures
+    bandwidth = share and BODY.step_bytes / (share * 0.01)  # a target step takes 10 ms
+    trace = with_bodies(full_trace(), target=BODY, bandwidth=bandwidth)
+    return trace, with_costs(with_timing(metrics(trace), 3.1, 3.0, 3.2), gamma=3, c=0.1, v=v)
 
 
 def test_a_run_without_a_body_has_no_sentences() -> None:
@@ -70,7 +57,7 @@ def test_the_speedup_without_a_body_has_its_interval() -> None:
 def test_leaves_out_what_was_not_measured() -> None:
     assert "Without a body" not in " ".join(body_sentences(*judged()))
     trace, figures = judged()
-    assert len(body_sentences(trace, replace(figures, speedup_observed=None), 1.6)) == 1
+    assert len(body_sentences(trace, replace(figures, timing=None), 1.6)) == 1
 
 
 def test_a_draft_in_a_body_is_named() -> None:
@@ -79,7 +66,8 @@ def test_a_draft_in_a_body_is_named() -> None:
     sentences = body_sentences(trace, figures, 1.6)
     assert sentences[0].startswith("The 6.1 M draft proposes the tokens; ")
     assert sentences[1].startswith("Without a body: 1.60 times. ")
-    assert not is_weak_baseline(replace(figures, v=0.5))  # the target has no body
+    quick = with_costs(figures, gamma=3, c=0.1, v=0.5)
+    assert not is_weak_baseline(quick)  # the target has no body
 
 
 @pytest.mark.parametrize(
@@ -100,16 +88,10 @@ def test_warns_about_a_weak_baseline(v: float | None, share: float | None, weak:
     assert (WEAK_BASELINE in body_sentences(trace, figures, 1.6)) == weak
 
 
-def test_labels() -> None:
-    assert body_label(BODY) == "88 M, 352 MB read per step"
-    named = replace(BODY, name="smollm2-135m", parameters=121_833_792, step_bytes=487_335_168)
-    assert body_label(named) == "122 M, shaped after SmolLM2-135M, 487 MB read per step"
-
-
 def test_the_share_of_the_bandwidth() -> None:
     trace = with_bodies(full_trace(), target=BODY, bandwidth=20e9)
     figures = metrics(trace)
-    step = figures.parts.target_step
+    step = figures.steps.target
     assert step is not None
     assert figures.bandwidth_share == pytest.approx(BODY.step_bytes / (20e9 * step))
     assert (figures.parameters, figures.step_bytes) == (88_099_584, 352_398_336)
@@ -147,5 +129,5 @@ def test_a_pair_is_named_with_its_bodies() -> None:
     spec = PairSpec(target_body="llama-3.2-1b", draft_body="10M")
     assert spec_words(spec) == "embedded pair, target as Llama-3.2-1B, draft as 10M"
     trace, _ = judged()
-    assert body_sizes(trace.pair) == "target of 88 M"
-    assert body_sizes(full_trace().pair) == ""
+    assert trace.pair.body_sizes == "target of 88 M"
+    assert full_trace().pair.body_sizes == ""

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from specviz.figures.metrics import Metrics, kind_interval, metrics
+from specviz.figures.metrics import Metrics, metrics
 from specviz.record.trace import Trace
-from tests.paper_trace import LOOKUP, close, paper_trace
+from tests.paper_trace import close, paper_trace
 from tests.traces import make_round, make_trace
 
 
@@ -72,15 +72,3 @@ def test_prompt_interval_needs_rounds_and_is_deterministic() -> None:
     assert first is not None
     assert first == metrics(trace).intervals.prompt
     assert first.low < 10 / 20 < first.high
-
-
-def test_kind_interval() -> None:
-    half, all_of_it = make_trace(["ar"] * 3), make_trace(["aa"] * 3)
-    untested = make_trace([""], config=LOOKUP)
-    found = kind_interval([half, all_of_it, untested])
-    assert found is not None
-    # Two prompts: a quarter of the resamples has only the first, a quarter only the second.
-    assert (found.low, found.high, found.label) == (0.5, 1.0, "this kind of prompt")
-    assert kind_interval([]) is None
-    assert kind_interval([half]) is None
-    assert kind_interval([half, untested]) is None

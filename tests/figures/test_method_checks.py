@@ -17,7 +17,7 @@ from specviz.figures.method_checks import (
 )
 from specviz.record.trace import Candidate, Round, RunConfig, Trace
 from specviz.theory.rejections import batch_improvement
-from specviz.theory.trees import sibling_outcome
+from tests.oracles.trees import sibling_outcome
 from tests.traces import make_candidate, make_round, make_trace
 
 DRAFT, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])

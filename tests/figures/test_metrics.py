@@ -44,6 +44,11 @@ def test_acceptance(figures: Metrics) -> None:
     assert figures.acceptance_by_position == (close(3 / 4), close(2 / 4), close(1 / 3))
 
 
+def test_alpha_is_the_expected_one_where_it_is_recorded(figures: Metrics) -> None:
+    assert figures.alpha == figures.alpha_expected
+    assert replace(figures, alpha_expected=None).alpha == figures.alpha_observed
+
+
 def test_tau_leaves_out_the_cut_round(figures: Metrics) -> None:
     assert figures.tau == close(8 / 3)
 
@@ -224,18 +229,15 @@ def test_errors_of_costs_carry_over_to_figures() -> None:
     assert metrics(make_trace(step_costs=make_costs())).v_error is None
 
 
-def test_figures_follow_from_their_parts(figures: Metrics) -> None:
-    parts = figures.parts
-    assert figures.tokens_per_second == parts.tokens / (parts.seconds or 0)
-    assert figures.baseline_tokens_per_second == parts.tokens / (parts.target_seconds or 0)
-    assert figures.speedup_observed == (parts.target_seconds or 0) / (parts.seconds or 0)
-    assert figures.alpha_expected == parts.expected_accepted / figures.num_tested
-    assert figures.c == (parts.draft_step or 0) / (parts.target_step or 0)
-    assert figures.v == (parts.verification or 0) / (parts.target_step or 0)
-    assert figures.wasted_share == parts.wasted / parts.decoding
-    assert "parts" not in figures.as_dict()
+def test_figures_follow_from_what_help_shows(figures: Metrics) -> None:
+    seconds, alone = figures.seconds or 0, figures.target_seconds or 0
+    assert figures.tokens_per_second == figures.num_tokens / seconds
+    assert figures.baseline_tokens_per_second == figures.num_tokens / alone
+    assert figures.speedup_observed == alone / seconds
+    assert figures.alpha_expected == figures.expected_accepted / figures.num_tested
+    assert figures.wasted_share == figures.wasted_seconds / figures.decode_seconds
 
 
 def test_intervals_can_be_added_later() -> None:
     trace = make_trace(["aar", "aaa"] * 10)
-    assert resampled(metrics(trace, intervals=False), trace) == metrics(trace)
+    assert resampled(metrics(trace, intervals=False)) == metrics(trace)

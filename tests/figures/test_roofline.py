@@ -11,10 +11,9 @@ from specviz.figures.catalogue import CATALOGUE
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.roofline import Pass, Roofline
 from specviz.figures.roofline_words import roofline_words
-from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.step_costs import PassBytes, StepCosts
 from specviz.record.trace import RunConfig
-from tests.traces import full_trace, make_costs, make_round, make_trace, with_bodies
+from tests.traces import BODY, full_trace, make_costs, make_round, make_trace, with_bodies
 
 # At context 16, where the short run's rounds are: 200 MB and 16 · 1 MB; 20 MB and 16 · 0.25 MB.
 TARGET = PassBytes(weights=200_000_000, cache=1_000_000)
@@ -27,7 +26,7 @@ def figures(costs: StepCosts | None, **changes: object) -> Metrics:
 
 
 def found(costs: StepCosts) -> Roofline:
-    made = figures(costs).parts.roofline
+    made = figures(costs).roofline
     assert made is not None
     return made
 
@@ -103,13 +102,7 @@ def test_without_a_bandwidth_only_the_free_gamma_is_known() -> None:
 
 
 def test_an_older_body_gives_the_bytes_of_a_step() -> None:
-    body = BodyInfo(
-        name="90M",
-        shape=Shape(width=768, feed_forward=2048, layers=12),
-        parameters=1,
-        own_parameters=1,
-        step_bytes=100_000_000,
-    )
+    body = replace(BODY, step_bytes=100_000_000)
     made = metrics(with_bodies(full_trace(), target=body, bandwidth=20e9), intervals=False)
     assert made.bandwidth_share == pytest.approx(0.5)
     assert made.draft_bandwidth_share is None
@@ -138,8 +131,8 @@ def test_without_a_draft_it_has_no_share() -> None:
     made = metrics(trace, intervals=False)
     assert made.draft_bandwidth_share is None
     assert made.bandwidth_share == pytest.approx(0.9)
-    assert made.parts.roofline is not None
-    assert "a draft step" not in roofline_words(made.parts.roofline)
+    assert made.roofline is not None
+    assert "a draft step" not in roofline_words(made.roofline)
 
 
 def test_the_sentences_have_the_numbers() -> None:

@@ -16,6 +16,7 @@ from specviz.figures.speedup_words import (
     verdict_words,
 )
 from specviz.record.trace import Conditions, Trace
+from tests.changed_metrics import with_costs, with_tau, with_timing
 from tests.paper_trace import paper_trace
 
 
@@ -28,13 +29,6 @@ def said(figures: Metrics, trace: Trace | None = None) -> str:
     """Return the verdict, and why its interval is wide."""
     run = trace or paper_trace()
     return " ".join([speedup_sentence(figures, run), timing_sentence(figures, run)]).rstrip()
-
-
-def ranged(figures: Metrics, speed: float, low: float, high: float, **more: Any) -> Metrics:
-    return replace(
-        figures, speedup_observed=speed, speedup_low=low, speedup_high=high,
-        speedup_pairs=12, speedup_pairs_needed=12, **more,
-    )  # fmt: skip
 
 
 HERE = "on this text, on this machine"
@@ -60,25 +54,25 @@ HERE = "on this text, on this machine"
 def test_noise_widens_the_verdict_and_never_withholds_it(
     figures: Metrics, numbers: tuple[float, float, float], sentence: str
 ) -> None:
-    assert said(ranged(figures, *numbers)) == sentence
+    assert said(with_timing(figures, *numbers)) == sentence
 
 
 def test_reports_a_missing_speedup_or_interval() -> None:
     alone = paper_trace(baseline=None)
     assert said(metrics(alone), alone) == "The target alone was not measured."
-    once = replace(metrics(paper_trace()), speedup_low=None, speedup_high=None)
+    once = with_timing(metrics(paper_trace()), 1.74, None, None)
     assert said(once).startswith("1.74 times as fast as the target alone (timed once, ")
 
 
 def test_so_far_and_when_time_ran_out(figures: Metrics) -> None:
-    known = ranged(figures, 1.43, 1.36, 1.5)
-    short = replace(known, speedup_pairs=9, speedup_pairs_needed=30)
+    known = with_timing(figures, 1.43, 1.36, 1.5)
+    short = with_timing(figures, 1.43, 1.36, 1.5, pairs=9, needed=30)
     live = speedup_sentence(short, paper_trace(), so_far=True)
     assert live == f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE}, so far)."
     too_few = "too few for ± 5.0 %."
     assert "only 9 slices" in said(short)
     assert said(short).endswith(too_few)
-    assert said(replace(short, speedup_pairs_needed=None)).endswith(too_few)
+    assert said(with_timing(figures, 1.43, 1.36, 1.5, pairs=9, needed=None)).endswith(too_few)
     assert too_few not in said(known)
 
 
@@ -93,7 +87,7 @@ def test_so_far_and_when_time_ran_out(figures: Metrics) -> None:
 def test_ends_too_far_apart_are_not_shown(
     figures: Metrics, ends: tuple[float, float], verdict: str
 ) -> None:
-    wide = ranged(figures, 1.2, *ends)
+    wide = with_timing(figures, 1.2, *ends)
     assert said(wide) == f"{verdict}: timing too noisy ({HERE})."
     live = speedup_sentence(wide, paper_trace(), so_far=True)
     assert live.startswith("The target alone is still being timed")
@@ -108,7 +102,7 @@ def test_in_a_table_a_wide_interval_replaces_the_value() -> None:
 
 
 def test_a_close_call_names_what_disturbed_the_machine(figures: Metrics) -> None:
-    close_call = ranged(figures, 1.1, 0.9, 1.3)
+    close_call = with_timing(figures, 1.1, 0.9, 1.3)
     baseline = paper_trace().baseline
     assert baseline is not None
 
@@ -122,17 +116,19 @@ def test_a_close_call_names_what_disturbed_the_machine(figures: Metrics) -> None
     )
     assert cause(others=0.02, clock=0.99, on_battery=False) == ""
     busy = replace(baseline, conditions=Conditions(others=0.84))
-    assert "84.0 %" in said(ranged(figures, 1.9, 1.2, 3.0), paper_trace(baseline=busy))
-    assert "84.0 %" not in said(ranged(figures, 1.43, 1.36, 1.5), paper_trace(baseline=busy))
+    assert "84.0 %" in said(with_timing(figures, 1.9, 1.2, 3.0), paper_trace(baseline=busy))
+    assert "84.0 %" not in said(with_timing(figures, 1.43, 1.36, 1.5), paper_trace(baseline=busy))
 
 
 def test_warns_if_speedup_and_step_costs_contradict(figures: Metrics) -> None:
-    sure = replace(figures, gamma=3, c=0.2, v=1.4, round_cost_error=0.05, speedup_accounted=1.3)
+    unsure = with_tau(with_costs(figures, gamma=3, c=0.2, v=1.4), 2.6)
+    sure = with_costs(unsure, gamma=3, c=0.2, v=1.4, error=0.05)
+    assert sure.speedup_accounted == pytest.approx(1.3)
     assert sure.speedup_limit == pytest.approx(2.0)
-    full = replace(sure, speedup_accounted=2.0)
+    full = with_tau(sure, 4.0)
 
     def warning(figures: Metrics, speed: float, low: float, high: float) -> str:
-        return contradiction_warning(ranged(figures, speed, low, high))
+        return contradiction_warning(with_timing(figures, speed, low, high))
 
     assert warning(full, 2.05, 2.0, 2.1) == ""
     assert warning(full, 2.3, 2.2, 2.4).startswith(
@@ -144,23 +140,25 @@ def test_warns_if_speedup_and_step_costs_contradict(figures: Metrics) -> None:
     assert warning(sure, 1.12, 1.08, 1.17) == ""  # hardly apart: a round has overhead
     assert "contradicts the measured 0.85 to 1.05 times" in warning(sure, 0.95, 0.85, 1.05)
     assert "1.24 to 1.37 times, which contradicts" in warning(sure, 1.6, 1.55, 1.65)
-    assert warning(replace(sure, round_cost_error=None), 2.3, 2.2, 2.4) == ""
+    assert warning(unsure, 2.3, 2.2, 2.4) == ""
 
 
 def test_explains_why_it_is_slower(figures: Metrics) -> None:
-    slow = ranged(figures, 0.82, 0.75, 0.9, gamma=8, c=0.15, v=1.05, tau=1.9)
+    timed = with_tau(with_timing(figures, 0.82, 0.75, 0.9), 1.9)
+    slow = with_costs(timed, gamma=8, c=0.15, v=1.05)
     start = f"Slower than the target alone: 0.82 times its speed (0.75 to 0.90, {HERE})"
     assert said(slow) == (
         f"{start}, because drafting 8 tokens costs 1.20 target steps and a round gives only 1.90 "
         "tokens."
     )
-    assert "1.20 target steps, verifying 9 costs 1.40, and a round" in said(replace(slow, v=1.4))
-    assert "because verifying 9 tokens costs 2.30 target steps and" in said(
-        replace(slow, c=0.0, v=2.3)
-    )
-    assert said(replace(slow, tau=3.0)).endswith("the rest is overhead.")
-    assert said(replace(slow, c=None)) == f"{start}."
-    wide = ranged(slow, 0.7, 0.5, 0.9, c=None)
+    dearer = with_costs(timed, gamma=8, c=0.15, v=1.4)
+    assert "1.20 target steps, verifying 9 costs 1.40, and a round" in said(dearer)
+    copied = with_costs(timed, gamma=8, c=0.0, v=2.3)
+    assert "because verifying 9 tokens costs 2.30 target steps and" in said(copied)
+    assert said(with_tau(slow, 3.0)).endswith("the rest is overhead.")
+    uncosted = with_costs(timed, gamma=8, c=None, v=1.05)
+    assert said(uncosted) == f"{start}."
+    wide = with_timing(uncosted, 0.7, 0.5, 0.9)
     assert said(wide) == f"Slower than the target alone: 0.50 to 0.90 times its speed ({HERE})."
 
 

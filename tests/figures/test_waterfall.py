@@ -247,9 +247,9 @@ def test_changes_add_up_to_the_observed_speedup(trace: Trace) -> None:
     total = steps[0].speedup + sum(each.change for each in steps)
     assert total == pytest.approx(observed, abs=1e-9 * max(1.0, widest))
     slowest = max(each.ms_a_token for each in steps)
-    seconds = figures.parts.seconds or 0.0
+    seconds = figures.seconds or 0.0
     total_ms = steps[0].ms_a_token + sum(each.change_ms for each in steps)
-    ours = 1000 * seconds / figures.parts.tokens
+    ours = 1000 * seconds / figures.num_tokens
     assert total_ms == pytest.approx(ours, abs=1e-9 * max(1.0, slowest))
     json.dumps(found.as_dict(), allow_nan=False)
 

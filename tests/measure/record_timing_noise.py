@@ -26,6 +26,7 @@ from statistics import fmean
 from typing import Any
 
 from specviz.engine import Pair, load_pair, speculate
+from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.measure.slice_timing import SliceTimer
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
@@ -150,7 +151,7 @@ def measure(pair: Pair) -> list[list[float]]:
     config = RunConfig(temperature=0.7, max_new_tokens=128, ignore_eos=True)
     run = speculate(pair, read_presets()[0].text, config)
     rounds = tuple(run)
-    timer = SliceTimer(pair, run.prompt.token_ids, config, rounds)
+    timer = SliceTimer(TimedReplay(pair, run.prompt.token_ids, config, rounds), rounds)
     rows: list[list[float]] = []
     for _ in range(SLICES):
         each = timer.next()

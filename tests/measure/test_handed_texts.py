@@ -17,7 +17,7 @@ from specviz.measure.measured_run import finish, measured_run
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
 from specviz.store import Library, load_trace, save_trace
-from specviz.store.saving import summary_of
+from specviz.store.saving import save_run
 from tests.engine.models import pair_of, tiny_model
 
 SUFFIX = RunConfig(
@@ -37,7 +37,7 @@ def run(pair: Pair, prompt: tuple[int, ...] = PROMPT) -> Trace:
 
 
 def keep(trace: Trace) -> list[int]:
-    Library().add(trace, summary_of(trace))
+    save_run(Library(), trace)
     return [*trace.prompt.token_ids, *trace.token_ids]
 
 

@@ -20,7 +20,7 @@ from specviz.figures.method_checks import joint_deviations
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
-from specviz.theory.couplings import coupled_acceptance, coupled_floor
+from tests.oracles.couplings import coupled_acceptance, coupled_floor
 
 CONTEXTS, SEEDS = 50, 2000
 CONFIG = RunConfig(rule="coupled", temperature=1.0)

@@ -9,20 +9,12 @@ import pytest
 
 from specviz.figures.metrics import metrics
 from specviz.measure.speedup_without_body import kept_speedup_without_body
-from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import Trace
 from specviz.store import Library
 from specviz.store.saving import save_run
-from tests.traces import full_trace, with_bodies
+from tests.traces import BODY, full_trace, with_bodies
 
-BODY = BodyInfo(
-    name="90M",
-    shape=Shape(width=768, feed_forward=2048, layers=12),
-    parameters=88_000_000,
-    own_parameters=6_000_000,
-    step_bytes=352_000_000,
-)
 GROWN = with_bodies(full_trace(), target=BODY)
 
 

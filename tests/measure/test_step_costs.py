@@ -21,11 +21,10 @@ from specviz.engine.model.pair import Pair
 from specviz.engine.model.pass_bytes import pass_bytes
 from specviz.measure.forecast import profile_key
 from specviz.measure.step_costs import costs_key, mend_step_costs, step_costs, stored_costs
-from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.store import load_value, save_value
 from tests.engine.models import noisy_copy, pair_of, tiny_model
-from tests.traces import make_costs
+from tests.traces import BODY, make_costs
 
 GREEDY = RunConfig(temperature=0.0)
 WARM = RunConfig(temperature=0.7)
@@ -49,7 +48,7 @@ def assert_full(costs: StepCosts | None, *, draft_rows: int) -> None:
         assert all(math.isfinite(seconds) and seconds > 0 for seconds in row)
 
 
-def test_the_table_is_full_and_reused(pair: Pair, empty_home: Path) -> None:
+def test_the_table_is_full_and_reused(pair: Pair, empty_home: Path, quick: None) -> None:
     first = step_costs(pair, GREEDY)
     assert_full(first, draft_rows=2)
     assert step_costs(pair, replace(GREEDY, gamma=9, seed=4, max_new_tokens=7)) == first
@@ -59,7 +58,9 @@ def test_the_table_is_full_and_reused(pair: Pair, empty_home: Path) -> None:
     assert step_costs(pair, GREEDY) == fresh
 
 
-def test_without_a_draft_model_there_are_no_draft_steps(pair: Pair, empty_home: Path) -> None:
+def test_without_a_draft_model_there_are_no_draft_steps(
+    pair: Pair, empty_home: Path, quick: None
+) -> None:
     alone = replace(pair, draft=None, info=replace(pair.info, draft=None))
     first = step_costs(alone, LOOKUP)
     assert_full(first, draft_rows=0)
@@ -154,21 +155,14 @@ def test_the_key_depends_on_all_that_changes_costs(pair: Pair, library_pair: Pai
 
 
 def test_the_key_depends_on_bodies_and_is_unchanged_without(pair: Pair) -> None:
-    body = BodyInfo(
-        name="90M",
-        shape=Shape(width=768, feed_forward=2048, layers=12),
-        parameters=88_000_000,
-        own_parameters=6_000_000,
-        step_bytes=352_000_000,
-    )
     models = pair.info
     assert models.draft is not None
-    deeper = replace(body, shape=replace(body.shape, layers=13))
+    deeper = replace(BODY, shape=replace(BODY.shape, layers=13))
     infos = (
         models,
-        replace(models, target=replace(models.target, body=body)),
+        replace(models, target=replace(models.target, body=BODY)),
         replace(models, target=replace(models.target, body=deeper)),
-        replace(models, draft=replace(models.draft, body=body)),
+        replace(models, draft=replace(models.draft, body=BODY)),
     )
     pairs = [replace(pair, info=info) for info in infos]
     assert len({costs_key(each, GREEDY) for each in pairs}) == 4

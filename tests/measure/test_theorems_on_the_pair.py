@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-import torch
+from torch import Tensor
 
 from specviz.engine import load_pair, speculate
 from specviz.engine.decoding.verify import Lossless, OverAccept, Rule
@@ -56,12 +56,8 @@ class Hasty(Lossless):
     """Over-accepts but is recorded as lossless."""
 
     def accepts(
-        self,
-        uniforms: torch.Tensor,
-        draft_probs: torch.Tensor,
-        target_probs: torch.Tensor,
-        distributions: torch.Tensor,
-    ) -> torch.Tensor:
+        self, uniforms: Tensor, draft_probs: Tensor, target_probs: Tensor, distributions: Tensor
+    ) -> Tensor:
         del distributions
         return uniforms * draft_probs < target_probs + 0.2
 
@@ -70,12 +66,8 @@ class Strict(OverAccept):
     """Verifies losslessly but is recorded as over-acceptance."""
 
     def accepts(
-        self,
-        uniforms: torch.Tensor,
-        draft_probs: torch.Tensor,
-        target_probs: torch.Tensor,
-        distributions: torch.Tensor,
-    ) -> torch.Tensor:
+        self, uniforms: Tensor, draft_probs: Tensor, target_probs: Tensor, distributions: Tensor
+    ) -> Tensor:
         del distributions
         return uniforms * draft_probs < target_probs
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from specviz.player.payload import payload_of_trace
+from specviz.player.any_run import payload_of_run
 from specviz.record.trace import Round
 from tests.methods import METHODS, method_trace
 from tests.node import ROOT, run_node
@@ -41,7 +41,7 @@ console.log(JSON.stringify(scenes));
 
 
 def payload(method: str) -> dict[str, Any]:
-    return payload_of_trace(method_trace(method), run_id=method, state="done", label=method)
+    return payload_of_run(method_trace(method), run_id=method, state="done", label=method)
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 
 from specviz import ASSETS
 from specviz.figures.metrics import metrics
+from specviz.player.any_run import payload_of_run
 from specviz.player.payload import (
     JsonObject,
     RunChoice,
@@ -15,11 +16,10 @@ from specviz.player.payload import (
     chart_point,
     curves_of,
     payload,
-    payload_of_trace,
 )
 from specviz.player.racing import race_payload
 from specviz.player.replay import comparison_replay_html, replay_html
-from specviz.player.server_payload import server_payload, server_payload_of
+from specviz.player.server_payload import server_payload
 from specviz.record.trace import Trace
 from specviz.store import load_trace
 from tests.methods import METHODS, method_trace
@@ -71,16 +71,16 @@ def sent() -> list[tuple[str, JsonObject]]:
     table = [["lane", "τ"], ["thrifty", "4.0"]]
     compared = comparison_replay_html(["thrifty"], [thrifty()], verdict="So.", table=table)
     return [
-        ("RunPayload", payload_of_trace(recorded(), run_id="r", state="recorded", label="r")),
-        ("RunPayload", payload_of_trace(full_trace(), run_id="f", state="done", label="f")),
+        ("RunPayload", payload_of_run(recorded(), run_id="r", state="recorded", label="r")),
+        ("RunPayload", payload_of_run(full_trace(), run_id="f", state="done", label="f")),
         *[
-            ("RunPayload", payload_of_trace(method_trace(way), run_id=way, state="done", label=way))
+            ("RunPayload", payload_of_run(method_trace(way), run_id=way, state="done", label=way))
             for way in METHODS
         ],
         ("RunPayload", live(recorded(), tour="ask")),
         ("RunPayload", live(make_trace(["ar", "", "aa"]))),
         *[
-            ("RunPayload", server_payload_of(each, run_id="s", state="done", label="s"))
+            ("RunPayload", payload_of_run(each, run_id="s", state="done", label="s"))
             for each in (
                 server_trace(),
                 timed(server_trace()),
@@ -99,10 +99,10 @@ def sent() -> list[tuple[str, JsonObject]]:
 
 def spoilt() -> list[tuple[str, JsonObject]]:
     """Payloads with one fault."""
-    data = payload_of_trace(full_trace(), run_id="f", state="done", label="f")
+    data = payload_of_run(full_trace(), run_id="f", state="done", label="f")
     run, first = data["run"], data["rounds"]["items"][0]
     rounds = {**data["rounds"], "items": [{**first, "more": 1}]}
-    answer = server_payload_of(server_trace(), run_id="s", state="done", label="s")
+    answer = payload_of_run(server_trace(), run_id="s", state="done", label="s")
     reported = answer["rounds"]["items"][1]
     guessed = {**reported, "times": {"draft": 0.1, "verify": 0.2}}
     return [

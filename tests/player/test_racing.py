@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.player.payload import JsonObject, payload_of_trace
+from specviz.player.any_run import payload_of_run
+from specviz.player.payload import JsonObject
 from specviz.player.racing import MOST_LANES, race_payload
 from specviz.record.trace import Trace
 from tests.player.races import ALONE, THRIFTY, WASTEFUL, short, thrifty, wasteful
@@ -31,7 +32,7 @@ def test_lanes_keep_their_own_times() -> None:
 
 def test_a_lane_has_the_same_data_as_a_single_run() -> None:
     lane = race_of(wasteful(), thrifty())["lanes"][1]
-    alone = payload_of_trace(thrifty(), run_id="", state="done", label="lane 1")
+    alone = payload_of_run(thrifty(), run_id="", state="done", label="lane 1")
     assert {**lane["stage"], "run": None} == {**json.loads(json.dumps(alone)), "run": None}
     assert lane["stage"]["run"]["label"] == lane["label"] == "lane 1"
 

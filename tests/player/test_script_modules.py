@@ -15,7 +15,6 @@ from specviz.player.script_modules import (
     read_modules,
     variable_of,
 )
-from specviz.ui.theory.bias.bars import bars_source
 from tests.node import run_node
 
 COUNTERS = "counters/counters.js"
@@ -195,7 +194,7 @@ def test_each_script_contains_each_file_once() -> None:
     for script, entry in (
         (player_source()[0], "player/component.js"),
         (replay_source()[0], "player/replay.js"),
-        (bars_source()[0], "bars/bars.js"),
+        (component_script(ASSETS, "bars/bars.js"), "bars/bars.js"),
         (component_script(ASSETS, ODDS_TEXT), ODDS_TEXT),
         (component_script(ASSETS, COUNTERS), COUNTERS),
     ):

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from specviz.player.any_run import payload_of_run
 from specviz.player.payload import JsonObject, RunStatus
 from specviz.player.racing import race_payload
 from specviz.player.replay import comparison_replay_html, replay_html
-from specviz.player.server_payload import round_item, server_payload, server_payload_of
+from specviz.player.server_payload import round_item, server_payload
 from specviz.player.server_summary import speedup_words
 from specviz.record.server_run import (
     ServerBlock,
@@ -33,7 +34,7 @@ UNREPORTED = {"draft", "target", "uniform", "expected", "insight", "verify", "ot
 
 
 def sent(trace: ServerTrace) -> JsonObject:
-    return server_payload_of(trace, run_id="s", state="done", label="s")
+    return payload_of_run(trace, run_id="s", state="done", label="s")
 
 
 def names_in(value: object) -> set[str]:
@@ -68,7 +69,7 @@ def test_a_bonus_follows_when_all_candidates_are_accepted() -> None:
 def test_a_token_outside_rounds_has_no_fate() -> None:
     item = round_item(server_trace(), 0)
     assert item["candidates"] == []
-    assert item["untold"] == [{"text": " w1", "tokens": 1, "logprob": -0.25}]
+    assert item["unreported"] == [{"text": " w1", "tokens": 1, "logprob": -0.25}]
     assert item["times"] == {"whole": 0.0}  # the clock starts here
 
 
@@ -77,7 +78,7 @@ def test_an_undivided_text_is_one_piece_beside_fates_without_texts() -> None:
     assert {each["text"] for each in item["candidates"]} == {None}
     assert [each["verdict"] for each in item["candidates"]].count("accepted") == 3
     assert item["extra"] is None
-    assert item["untold"] == [{"text": " w2 w3 w4 w5", "tokens": 4, "logprob": None}]
+    assert item["unreported"] == [{"text": " w2 w3 w4 w5", "tokens": 4, "logprob": None}]
 
 
 def test_accepted_candidates_after_the_cut_have_no_texts() -> None:
@@ -97,7 +98,7 @@ def test_no_fates_if_drafted_is_not_reported() -> None:
     rounds = tuple(replace(each, drafted=None) for each in trace.rounds)
     item = round_item(replace(trace, rounds=rounds), 1)
     assert item["candidates"] == []
-    assert [each["text"] for each in item["untold"]] == [" w2", " w3", " w4", " w5"]
+    assert [each["text"] for each in item["unreported"]] == [" w2", " w3", " w4", " w5"]
 
 
 def test_a_growing_answer_is_sent_by_rounds_and_a_finished_one_whole() -> None:
@@ -231,7 +232,7 @@ def text_of(item: JsonObject) -> str:
     """Return what a round adds to the text in the player."""
     accepted = [each["text"] or "" for each in item["candidates"] if each["verdict"] == "accepted"]
     extra = [item["extra"]["text"]] if item["extra"] else []
-    return "".join([*accepted, *extra, *(each["text"] for each in item.get("untold", []))])
+    return "".join([*accepted, *extra, *(each["text"] for each in item.get("unreported", []))])
 
 
 def test_an_engine_without_speculation_mentions_no_draft() -> None:

@@ -14,6 +14,7 @@ from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.speedup_words import why_sentence
 from specviz.player.summary import summary
 from specviz.record.trace import Trace
+from tests.changed_metrics import with_costs, with_tau, with_timing
 from tests.traces import full_trace, make_trace
 
 HEADLINES = ["alpha-observed", "tau", "speedup-observed", "tokens-per-second"]
@@ -102,8 +103,8 @@ def test_a_given_sentence_replaces_the_verdict() -> None:
 
 def test_an_imprecise_speedup_is_shown_as_its_interval() -> None:
     trace, figures = full_trace(), metrics(full_trace())
-    narrow = dataclasses.replace(figures, speedup_observed=1.4, speedup_low=1.3, speedup_high=1.5)
-    wide = dataclasses.replace(narrow, speedup_low=1.1, speedup_high=1.9)
+    narrow = with_timing(figures, 1.4, 1.3, 1.5)
+    wide = with_timing(figures, 1.4, 1.1, 1.9)
     result = [
         {each["id"]: each for each in summary(trace, found)["figures"]}["speedup-observed"]
         for found in (narrow, wide)
@@ -116,13 +117,11 @@ def test_an_imprecise_speedup_is_shown_as_its_interval() -> None:
 
 def test_warns_if_speedup_and_costs_contradict_unless_growing() -> None:
     trace = full_trace()
-    known = dataclasses.replace(
-        metrics(trace), gamma=3, c=0.2, v=1.4, round_cost_error=0.05,
-        speedup_observed=2.3, speedup_low=2.2, speedup_high=2.4,
-    )  # fmt: skip
+    costed = with_costs(metrics(trace), gamma=3, c=0.2, v=1.4, error=0.05)
+    known = with_timing(costed, 2.3, 2.2, 2.4)
     assert "no more than 2.10 times" in summary(trace, known)["lamp"]
     assert summary(trace, known, growing=True)["lamp"] == ""
-    assert summary(trace, dataclasses.replace(known, speedup_low=2.0))["lamp"] == ""
+    assert summary(trace, with_timing(costed, 2.3, 2.0, 2.4))["lamp"] == ""
 
 
 @pytest.mark.parametrize(
@@ -146,7 +145,7 @@ def test_warns_if_speedup_and_costs_contradict_unless_growing() -> None:
     ],
 )
 def test_explains_the_speedup_in_a_sentence(gamma: int, c: float, words: str) -> None:
-    figures = dataclasses.replace(metrics(full_trace()), gamma=gamma, c=c, v=1.25, tau=4.6)
+    figures = with_tau(with_costs(metrics(full_trace()), gamma=gamma, c=c, v=1.25), 4.6)
     made = f"{4.6 / (gamma * c + 1.25):.2f} times"
     sentence = why_sentence(figures)
     assert sentence.startswith(f"By the step costs, {words}; a round gives 4.60 tokens, ")
@@ -186,19 +185,16 @@ def test_names_doubts_about_the_step_costs(
 ) -> None:
     trace = full_trace()
     assert trace.step_costs is not None
-    found = metrics(trace)
-    figures = dataclasses.replace(
-        found, gamma=5, c=0.15, v=1.25, tau=4.6, speedup_low=observed[0], speedup_high=observed[1],
-        parts=dataclasses.replace(
-            found.parts, costs=dataclasses.replace(trace.step_costs, **table)
-        ),
-    )  # fmt: skip
+    costs = dataclasses.replace(trace.step_costs, **table)
+    figures = with_costs(metrics(trace), gamma=5, c=0.15, v=1.25)
+    figures = with_timing(with_tau(figures, 4.6), observed[0], *observed)
+    figures = dataclasses.replace(figures, trace=dataclasses.replace(trace, step_costs=costs))
     assert why_sentence(figures).partition("predicts 2.30 times.")[2].strip() == words
 
 
 def test_hides_a_useless_interval() -> None:
     trace = full_trace()
-    figures = dataclasses.replace(metrics(trace), speedup_low=0.01, speedup_high=2255.58)
+    figures = with_timing(metrics(trace), 1.0, 0.01, 2255.58)
     for so_far, words in ((True, "still being timed"), (False, "timing too noisy")):
         result = summary(trace, figures, so_far=so_far)
         tiles = {each["id"]: each for each in [*result["figures"], *result["finer"]]}

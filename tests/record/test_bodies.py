@@ -11,22 +11,13 @@ from hypothesis import strategies as st
 from specviz.errors import ConfigError
 from specviz.record.bodies import (
     NAMED_BODIES,
-    ModelShape,
     Shape,
     body_name,
     parameters_of,
     shape_of,
 )
 from specviz.record.pairs import PairSpec
-
-TARGET = ModelShape(
-    shape=Shape(width=192, feed_forward=512, layers=12),
-    heads=6,
-    key_heads=6,
-    head_width=32,
-    vocabulary=4096,
-    tied=True,
-)
+from tests.machines import TARGET
 
 
 @pytest.mark.parametrize(

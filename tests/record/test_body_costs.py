@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.errors import ConfigError
-from specviz.record.bodies import NAMED_BODIES, NO_BODY, ModelShape, Shape
+from specviz.record.bodies import NAMED_BODIES, NO_BODY, Shape
 from specviz.record.body_costs import (
     LONGEST_STEP,
     MEMORY_SHARE,
@@ -19,15 +19,8 @@ from specviz.record.body_costs import (
     default_body,
 )
 from specviz.record.pairs import memory_margin
+from tests.machines import TARGET
 
-TARGET = ModelShape(
-    shape=Shape(width=192, feed_forward=512, layers=12),
-    heads=6,
-    key_heads=6,
-    head_width=32,
-    vocabulary=4096,
-    tied=True,
-)
 LAPTOP = BodyRoom(target=TARGET, draft=TARGET, bandwidth=28e9, memory_free=16 * 10**9, itemsize=4)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
 
 from specviz.figures.frames import rounds_frame
 from specviz.figures.metrics import Metrics, metrics
+from tests.changed_metrics import with_costs
 from tests.paper_trace import paper_trace
 from tests.traces import make_trace
 
@@ -36,8 +36,8 @@ def test_as_dict_is_json(figures: Metrics) -> None:
 
 
 def test_as_dict_replaces_infinity_and_nan_by_none(figures: Metrics) -> None:
-    assert replace(figures, c=math.inf, v=math.nan).as_dict()["c"] is None
-    assert replace(figures, c=math.inf, v=math.nan).as_dict()["v"] is None
+    record = with_costs(figures, gamma=3, c=math.inf, v=math.nan).as_dict()
+    assert (record["c"], record["v"]) == (None, None)
 
 
 def test_rounds_frame() -> None:

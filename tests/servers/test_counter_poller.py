@@ -83,13 +83,16 @@ def test_failure_keeps_earlier_readings(hasty: None) -> None:
 def test_ends_without_looks() -> None:
     engine = Engine(counted(0, 1))
     poller, _ = looked(engine, 1, unseen=0.1)
-    time.sleep(0.5)
+    polling = poller._thread
+    assert polling is not None
+    polling.join(10)
+    assert not polling.is_alive()
     reads = engine.reads
-    time.sleep(0.2)
-    assert engine.reads == reads
     poller.look()
-    time.sleep(0.05)
-    assert engine.reads > reads
+    deadline = time.monotonic() + 10
+    while engine.reads == reads:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_history_of_saved_counters() -> None:

@@ -108,7 +108,7 @@ def test_rejects_a_token_that_the_draft_lacks() -> None:
 @pytest.mark.parametrize("path", ["/v1/models", "/tokenize"])
 def test_stop_ends_a_pending_score(path: str) -> None:
     def hanging(handler: Handler) -> None:
-        handler.served.over.wait(6)
+        handler.served.over.wait(60)
 
     pages = {**recognisable("vllm"), path: Page(behave=hanging)}
     (case,) = (each for each in CASES if each.name == "unfiltered")
@@ -121,8 +121,7 @@ def test_stop_ends_a_pending_score(path: str) -> None:
         thread.start()
         while not any(each == path for each, _ in server.asked):
             time.sleep(0.02)
-        began = time.monotonic()
         job.stop()
-        thread.join(5)
-        assert time.monotonic() - began < 1
+        thread.join(10)
+        assert not thread.is_alive()
     assert (job.state, job.error) == ("stopped", None)

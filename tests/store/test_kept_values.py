@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -66,8 +67,11 @@ def test_a_damaged_value_counts_as_missing(home: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("schema", 2), ("key", "another"), ("kind", "other"), ("value", {"rates": ["x"]})],
-)
+    [
+        ("schema", 2), ("key", "another"), ("kind", "other"), ("value", {"rates": ["x"]}),
+        ("value", {"rates": [math.nan]}), ("value", {"rates": [], "note": "\ud800"}),
+    ],
+)  # fmt: skip
 def test_a_value_with_another_header_counts_as_missing(
     home: Path, name: str, value: object
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 from specviz.errors import StoreError
 from specviz.figures.metrics import metrics
 from specviz.record.trace import RunConfig, Trace
-from specviz.store import Library, Query, RunSummary, trace_to_json
+from specviz.store import Library, NewRun, Query, RunSummary, trace_to_json
 from specviz.store.saving import save_run, summary_of
 from tests.traces import full_trace, make_trace
 
@@ -77,10 +77,10 @@ def test_an_empty_library_returns_nothing(library: Library) -> None:
 
 def test_a_missing_run_is_an_error(library: Library) -> None:
     for act in (library.row, library.open, lambda i: library.annotate(i, name="x")):
-        with pytest.raises(StoreError, match='no run "nowhere" in the library') as caught:
+        with pytest.raises(StoreError, match="no run 'nowhere' in the library") as caught:
             act("nowhere")
         assert str(library.path.parent) not in caught.value.in_full
-        with pytest.raises(StoreError, match=r'no run "\\ud800" in the library'):
+        with pytest.raises(StoreError, match=r"no run '\\ud800' in the library"):
             act("\ud800")
         with pytest.raises(StoreError, match="no run ") as caught:
             act("\u202e\n" * 1_000_000)
@@ -176,7 +176,8 @@ def test_filters_and_facets(library: Library) -> None:
 def test_sorting_and_paging(library: Library) -> None:
     summary = summary_of(make_trace())
     speeds = [1.5, None, 0.5, 2.5, None]
-    made = [library.add(make_trace(), replace(summary, speedup=each)) for each in speeds]
+    summaries = [replace(summary, speedup=each) for each in speeds]
+    made = [library.add(NewRun(trace=make_trace(), summary=each)) for each in summaries]
     fastest = [made[3], made[0], made[2]]
     assert ids(library, sort="speedup")[:3] == fastest
     assert ids(library, sort="speedup", descending=False)[:3] == fastest[::-1]
@@ -189,7 +190,7 @@ def test_runs_are_sorted_by_observed_alpha(library: Library) -> None:
     alphas = {"low": (0.2, 0.9), "high": (0.8, 0.1), "none": (None, 0.5)}
     for name, (observed, expected) in alphas.items():
         given = replace(summary, alpha_observed=observed, alpha_expected=expected)
-        library.add(make_trace(), given, name=name)
+        library.add(NewRun(trace=make_trace(), summary=given, name=name))
     assert [row.name for row in library.find(Query(sort="alpha_observed"))] == [
         "high", "low", "none",
     ]  # fmt: skip
@@ -197,7 +198,8 @@ def test_runs_are_sorted_by_observed_alpha(library: Library) -> None:
 
 def test_the_fork_of_a_run_is_stored(library: Library) -> None:
     summary = replace(summary_of(make_trace()), fork="round 7, token 2")
-    assert library.row(library.add(make_trace(), summary)).summary.fork == "round 7, token 2"
+    run = library.add(NewRun(trace=make_trace(), summary=summary))
+    assert library.row(run).summary.fork == "round 7, token 2"
 
 
 # Changing
@@ -275,7 +277,7 @@ def test_the_runs_of_a_comparison_are_found_by_job(library: Library) -> None:
     (row,) = library.comparisons()
     assert (row.title, row.plan_json, row.num_runs) == ("γ 2 against γ 8", '{"lanes": 2}', 3)
     assert library.comparison("key") == row
-    with pytest.raises(StoreError, match='no comparison "another" in the library'):
+    with pytest.raises(StoreError, match="no comparison 'another' in the library"):
         library.comparison("another")
 
 

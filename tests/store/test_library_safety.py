@@ -24,7 +24,7 @@ from specviz.store.saving import save_run
 from tests.traces import full_trace, make_trace
 
 ROOT = Path(__file__).parent.parent.parent
-KILLS = 30
+KILLS = 15
 
 
 @pytest.fixture

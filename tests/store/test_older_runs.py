@@ -13,8 +13,9 @@ import pytest
 
 from specviz.figures.metrics import metrics
 from specviz.record.trace import Trace
-from specviz.store import Library, Query
+from specviz.store import Library, NewRun, Query
 from specviz.store.saving import save_run, summary_of
+from tests.store.copied_runs import copy_first_run
 from tests.traces import full_trace, make_trace
 
 LIKE_A_VERDICT = '"verdict":"accepted" \\"verdict\\":\\"rejected\\"'
@@ -68,7 +69,9 @@ def test_the_newest_rows_are_read_first_and_the_rest_counted(library: Library) -
 
 
 def test_a_current_row_is_not_read_again(library: Library) -> None:
-    library.add(make_trace(["ar"]), replace(summary_of(make_trace(["ar"])), alpha_observed=0.25))
+    trace = make_trace(["ar"])
+    summary = replace(summary_of(trace), alpha_observed=0.25)
+    library.add(NewRun(trace=trace, summary=summary))
     assert library.complete_older(seconds=60) == 0
     assert alphas(library) == [0.25]
 
@@ -110,13 +113,7 @@ def test_ten_thousand_rows_are_read_in_slices_of_the_given_time(library: Library
     """Measures processor time, since wall time would include other work of a busy machine."""
     keep_older(library, make_trace(["aar", "rdd"] * 20))
     with closing(sqlite3.connect(library.path)) as db:
-        names = [each[1] for each in db.execute("PRAGMA table_info(runs)")]
-        copied = ", ".join(each for each in names if each not in ("run", "id"))
-        db.execute(
-            f"INSERT INTO runs (id, {copied}) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL "
-            f"SELECT i + 1 FROM n WHERE i < 9999) SELECT 'id' || i, {copied} FROM n, runs "
-            "WHERE runs.run = 1"
-        )
+        copy_first_run(db, 9_999)
         db.execute(
             "INSERT INTO traces SELECT runs.run, first.body FROM runs, traces AS first "
             "WHERE first.run = 1 AND runs.run > 1"

@@ -54,22 +54,22 @@ def test_a_pipe_is_neither_read_nor_replaced(tmp_path: Path) -> None:
 BAD_FILES: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "is empty"),
     "blank": (b" \n ", "is empty"),
-    "no JSON": (b"once upon a time", "is not JSON (line 1, column 1)"),
+    "no JSON": (b"once upon a time", "is not JSON: invalid character (byte 0)"),
     "bytes": (b"\xff\xfe\x00binary", "is not JSON"),
     "a list": (b"[]", "is not a specviz trace"),
     "another object": (b'{"schema": 1}', "is not a specviz trace"),
     "kind of another": (b'{"schema": 1, "kind": {}}', "is not a specviz trace"),
     "newer": (b'{"schema": 11, "kind": "specviz.trace"}', "written by a newer specviz"),
     "schema 0": (b'{"schema": 0, "kind": "specviz.trace"}', "has an unknown schema"),
-    "schema true": (b'{"schema": true, "kind": "specviz.trace"}', "unknown schema (true)"),
-    "no schema": (b'{"kind": "specviz.trace"}', "unknown schema (null)"),
-    "bare": (b'{"schema": 1, "kind": "specviz.trace"}', "lacks the field"),
+    "schema true": (b'{"schema": true, "kind": "specviz.trace"}', "has an unknown schema"),
+    "no schema": (b'{"kind": "specviz.trace"}', "has an unknown schema"),
+    "bare": (b'{"schema": 1, "kind": "specviz.trace"}', "missing required field `config`"),
     "deep": (b"[" * 200_000, "nested too deeply"),
     "deep inside": (
         b'{"schema": 1, "kind": "specviz.trace", "rounds": ' + b'{"a":' * 100_000,
         "nested too deeply",
     ),
-    "long number": (b"1" * 5000, "a number has too many digits"),
+    "long number": (b"1" * 5000, "a number is out of range"),
 }
 
 
@@ -117,43 +117,41 @@ def _set(path: str, value: object) -> Callable[[dict[str, Any]], None]:
     return edit
 
 
-FIRST = "rounds.0.candidates.0"
+FIRST, AT = "rounds.0.candidates.0", "rounds[0].candidates[0]"
 BAD_FIELDS: dict[str, tuple[object, str]] = {
-    "text": (3, "text is 3, not a string"),
-    "rounds": ({}, "rounds is an object, not a list"),
-    "rounds.1": ([], "rounds[1] is a list, not an object"),
-    "pair": (None, "pair is null, not an object"),
-    "pair.target.parameters": (1.0, "pair.target.parameters is 1.0, not a whole number"),
-    "config.gamma": (1000, "config is out of range: gamma is 1000"),
-    "config.ignore_eos": (1, "config.ignore_eos is 1, not true or false"),
-    "config.stop": (["ok", 1], "config.stop[1] is 1, not a string"),
-    "environment.versions": ({"to\nrch": 2}, 'environment.versions["to\\nrch"] is 2'),
-    "surplus": (1, 'it has an unknown field "surplus"'),
-    f"{FIRST}.surplus": (1, "rounds[0].candidates[0] has an unknown field"),
-    f"{FIRST}.verdict": ("maybe", 'rounds[0].candidates[0].verdict is "maybe"'),
-    f"{FIRST}.uniform": (True, "uniform is true, not a number"),
-    f"{FIRST}.target_prob": ("0.5", 'target_prob is "0.5", not a number'),
-    f"{FIRST}.draft_prob": (0, "has a draft probability not above 0"),
-    f"{FIRST}.expected_acceptance": (1.5, "outside 0 to 1"),
-    f"{FIRST}.overlap": (-0.1, "outside 0 to 1"),
-    f"{FIRST}.bias": (1.5, "outside 0 to 1"),
-    f"{FIRST}.token_id": (2**70, "token_id is out of range"),
-    "rounds.0.index": (True, "rounds[0].index is true, not a whole number"),
-    "rounds.0.cut": ("bored", 'rounds[0].cut is "bored"'),
-    "rounds.0.extra.kind": (None, "rounds[0].extra.kind is null"),
-    "rounds.0.times.draft": (-1.0, "rounds[0].times adds up to less than 0"),
-    "rounds.0.times.verify": (math.nan, "is NaN"),
-    "rounds.0.times.other": (math.inf, "is Infinity"),
-    "prefill.target": (1e300, "prefill.target is out of range"),
-    "prefill.draft": (10**30, "prefill.draft is out of range"),
-    "step_costs.contexts": ([16, 256, 64], "step_costs has contexts out of order"),
-    "step_costs.target": ([], "step_costs is not a full table"),
-    "step_costs.draft": ([[0.1]], "step_costs is not a full table"),
-    "step_costs.target.0.0": (0, "step_costs has a cost not above 0"),
-    "baseline.slices.0.target.1": (0, "baseline.slices[0] has a time not above 0"),
-    "baseline.slices.0.speculative": ([], "baseline.slices[0] has a lane that was not timed"),
-    "baseline.slices.0.target": ([0.1] * 3, "baseline.slices[0].target is too long a list"),
-    "baseline.slices.0.first": (2, "baseline.slices[0] has no rounds"),
+    "text": (3, "expected `str`, got `int` in text."),
+    "rounds": ({}, "expected `array`, got `object` in rounds."),
+    "rounds.1": ([], "expected `object`, got `array` in rounds[1]."),
+    "pair": (None, "expected `object`, got `null` in pair."),
+    "pair.target.parameters": (1.0, "expected `int`, got `float` in pair.target.parameters."),
+    "config.gamma": (1000, "gamma is 1000 in config."),
+    "config.ignore_eos": (1, "expected `bool`, got `int` in config.ignore_eos."),
+    "config.stop": (["ok", 1], "expected `str`, got `int` in config.stop[1]."),
+    "environment.versions": ({"to\nrch": 2}, "got `int` in environment.versions[...]."),
+    "surplus": (1, "damaged: object contains unknown field `surplus`."),
+    f"{FIRST}.surplus": (1, f"unknown field `surplus` in {AT}."),
+    f"{FIRST}.verdict": ("maybe", f"invalid enum value 'maybe' in {AT}.verdict."),
+    f"{FIRST}.uniform": (True, f"expected `float`, got `bool` in {AT}.uniform."),
+    f"{FIRST}.target_prob": ("0.5", f"expected `float`, got `str` in {AT}.target_prob."),
+    f"{FIRST}.draft_prob": (0, f"expected `float` > 0.0 in {AT}.draft_prob."),
+    f"{FIRST}.expected_acceptance": (1.5, f"<= 1.00001 in {AT}.expected_acceptance."),
+    f"{FIRST}.overlap": (-0.1, f">= 0.0 in {AT}.overlap."),
+    f"{FIRST}.bias": (1.5, f"<= 1.00001 in {AT}.bias."),
+    f"{FIRST}.token_id": (2**70, f"expected `int` <= 9223372036854775807 in {AT}.token_id."),
+    "rounds.0.index": (True, "expected `int`, got `bool` in rounds[0].index."),
+    "rounds.0.cut": ("bored", "invalid enum value 'bored' in rounds[0].cut."),
+    "rounds.0.extra.kind": (None, "expected `str`, got `null` in rounds[0].extra.kind."),
+    "rounds.0.times.draft": (-1.0, "a sum below 0 in rounds[0].times."),
+    "prefill.target": (1e300, "expected `float` <= 1000000000000000.0 in prefill.target."),
+    "prefill.draft": (10**30, "expected `float` <= 1000000000000000.0 in prefill.draft."),
+    "step_costs.contexts": ([16, 256, 64], "contexts out of order in step_costs."),
+    "step_costs.target": ([], "not a full table in step_costs."),
+    "step_costs.draft": ([[0.1]], "not a full table in step_costs."),
+    "step_costs.target.0.0": (0, "expected `float` > 0.0 in step_costs.target[0][0]."),
+    "baseline.slices.0.target.1": (0, "expected `float` > 0.0 in baseline.slices[0].target[1]."),
+    "baseline.slices.0.speculative": ([], "of length >= 1 in baseline.slices[0].speculative."),
+    "baseline.slices.0.target": ([0.1] * 3, "of length <= 2 in baseline.slices[0].target."),
+    "baseline.slices.0.first": (2, "no rounds in baseline.slices[0]."),
     "baseline.slices.0.last": (9, "a timed slice that does not fit its rounds"),
 }
 
@@ -166,6 +164,24 @@ def test_bad_fields_are_named(path: str) -> None:
     refused = refusal(lambda: store.trace_from_json(json.dumps(record), "run.json"))
     assert refused.startswith("run.json is damaged: ")
     assert message in refused
+
+
+@pytest.mark.parametrize("constant", [math.nan, math.inf, -math.inf])
+def test_constants_that_are_not_json_are_refused(constant: float) -> None:
+    record = json.loads(store.trace_to_json(full_trace()))
+    record["rounds"][0]["times"]["verify"] = constant
+    refused = refusal(lambda: store.trace_from_json(json.dumps(record), "run.json"))
+    assert refused.startswith("run.json is not JSON: ")
+
+
+@pytest.mark.parametrize("place", ["it", "prompt"])
+def test_a_refusal_that_quotes_the_file_is_one_short_printable_line(place: str) -> None:
+    record = json.loads(store.trace_to_json(full_trace()))
+    quoted = {"a\n\u202eb" + "x" * 9999: 1}
+    record = {**record, **quoted} if place == "it" else record | {place: record[place] | quoted}
+    refused = refusal(lambda: store.trace_from_json(json.dumps(record)))
+    assert "unknown field `a\\n\\u202ebxxx" in refused
+    assert len(refused) < 400
 
 
 def _paths(value: object, path: str = "") -> list[str]:
@@ -198,7 +214,7 @@ def test_no_field_without_a_default_may_be_missing() -> None:
             place = place[int(key) if key.isdigit() else key]
         del place[last]
         refused = refusal(lambda record=record: store.trace_from_json(json.dumps(record)))
-        assert f"lacks the field '{last}'" in refused
+        assert f"missing required field `{last}` in " in refused
 
 
 @pytest.mark.parametrize("place", ["prompt.text", "pair.name", "environment.versions", "token"])
@@ -215,7 +231,7 @@ def test_lone_surrogates_are_refused(place: str) -> None:
         case _:
             record["rounds"][0]["candidates"][0]["text"] = half
     refused = refusal(lambda: store.trace_from_json(json.dumps(record)))
-    assert "has a lone surrogate" in refused
+    assert "is not JSON: unexpected end of escaped utf-16 surrogate pair (byte " in refused
     refused.encode()
 
 
@@ -246,6 +262,6 @@ def test_too_long_lists_are_refused() -> None:
             "draft_top": top(TOP_ALTERNATIVES + 1),
         }
 
-    assert "rounds[0].candidates is too long a list" in refused(many_candidates)
-    assert "draft_top.token_ids is too long a list" in refused(many_alternatives)
-    assert "rounds[0].emitted is" in refused(lambda entry: entry.update(emitted=[1] * 66))
+    assert "of length <= 64 in rounds[0].candidates." in refused(many_candidates)
+    assert f"<= 10 in {AT}.insight.draft_top.token_ids." in refused(many_alternatives)
+    assert "<= 65 in rounds[0].emitted." in refused(lambda entry: entry.update(emitted=[1] * 66))

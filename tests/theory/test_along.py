@@ -14,7 +14,6 @@ from specviz.errors import TheoryError
 from specviz.theory.along import (
     Walk,
     accepted_along,
-    rejections_along,
     rounds_along,
     starts_along,
     walks_along,
@@ -27,8 +26,6 @@ from tests.theory.counting import expected_rounds
 def test_rejects_odds_outside_0_to_1(bad: float) -> None:
     with pytest.raises(TheoryError):
         rounds_along([0.5, bad], 3)
-    with pytest.raises(TheoryError):
-        rejections_along([0.5, bad], 3)
 
 
 @pytest.mark.parametrize("bad", [(), (3, -1)])
@@ -148,23 +145,6 @@ def test_texts_that_end_by_themselves_equal_enumeration(gamma: int) -> None:
         tokens += chance * sum(places[i + 1] - places[i] for i in whole)
     found = rounds_along(odds, gamma, ends=True)
     assert (found.rounds, found.tokens) == pytest.approx((rounds, tokens), rel=1e-12)
-
-
-@pytest.mark.parametrize("gamma", [0, 1, 2, 3, 5, 7, 8, 11])
-def test_rejections_equal_enumeration(gamma: int) -> None:
-    odds = np.random.default_rng(6).random(8).tolist()
-    mean = square = 0.0
-    for coins in itertools.product((True, False), repeat=len(odds)):
-        chance = math.prod(o if coin else 1 - o for o, coin in zip(odds, coins, strict=True))
-        place = rejected = 0
-        while place < len(odds):
-            left = coins[place : place + gamma]
-            run = next((i for i, coin in enumerate(left) if not coin), len(left))
-            rejected += run < len(left)
-            place += run + 1
-        mean, square = mean + chance * rejected, square + chance * rejected**2
-    found = rejections_along(odds, gamma)
-    assert found == pytest.approx((mean, square - mean**2), rel=1e-12, abs=1e-12)
 
 
 def test_several_gammas_equal_one_at_a_time() -> None:

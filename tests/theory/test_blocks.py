@@ -148,9 +148,9 @@ def test_block_verification_may_accept_fewer_of_a_single_draft() -> None:
 def test_a_long_round_is_fast() -> None:
     rng = np.random.default_rng(2)
     draft, target = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5))
-    began = time.perf_counter()
+    began = time.process_time()
     token, block, bound = counts(draft, target, 12)
-    assert time.perf_counter() - began < 2.0
+    assert time.process_time() - began < 2.0
     assert token < block < bound
 
 

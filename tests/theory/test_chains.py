@@ -1,4 +1,4 @@
-"""Pairs of chains: the family of the paper, and invalid input."""
+"""Pairs of chains: the family of the paper, and settings out of range."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from specviz.errors import TheoryError
-from specviz.theory.chains import Chains, context_free_chains, random_chains, steady_chains
+from specviz.theory.chains import random_chains
 
 
 def test_rows_come_from_the_legacy_generator() -> None:
@@ -31,43 +31,6 @@ def test_sticky_text_has_an_easy_half_and_a_hard_one(size: int, stickiness: floa
         assert apart[:, :easy].mean() < (1.01 - stickiness) * apart[:, easy:].mean() + 0.2
     if stickiness == 1.0:
         assert apart[:, :easy] == pytest.approx(0.0, abs=1e-12)
-
-
-def test_context_free_chains_repeat_the_rows() -> None:
-    chains = context_free_chains([0.5, 0.5], [0.1, 0.9], 4)
-    assert chains.draft_kernels.shape == (4, 2, 2)
-    assert np.all(chains.target_kernels[..., 1] == 0.9)
-
-
-@pytest.mark.parametrize(
-    ("draft", "message"),
-    [
-        ([[0.5, 0.4], [0.5, 0.5]], "instead of 1"),
-        ([[1.5, -0.5], [0.5, 0.5]], "negative"),
-        ([[float("nan"), 0.5], [0.5, 0.5]], "not numbers"),
-        ([[0.5, 0.5]], "shape"),
-        ([[1.0]], "shape"),
-    ],
-)
-def test_rejects_invalid_kernels(draft: list[list[float]], message: str) -> None:
-    with pytest.raises(TheoryError, match=message):
-        steady_chains(draft, [[0.5, 0.5], [0.5, 0.5]], 3)
-
-
-def test_rounding_of_float32_is_divided_out() -> None:
-    rows = np.random.default_rng(1).dirichlet([0.5] * 5, 5).astype(np.float32)
-    assert np.abs(rows.astype(np.float64).sum(-1) - 1).max() > 1e-9  # so it needs dividing
-    chains = steady_chains(rows, rows[::-1], 3)
-    for kernels in (chains.draft_kernels, chains.target_kernels):
-        assert kernels.sum(-1) == pytest.approx(1.0, abs=1e-15)
-    with pytest.raises(TheoryError, match=r"sum to 1\.00001 instead of 1"):
-        steady_chains([[0.5, 0.50001], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5]], 3)
-
-
-def test_rejects_a_start_of_another_size() -> None:
-    kernels = np.full((2, 3, 3), 1 / 3)
-    with pytest.raises(TheoryError, match="same horizon"):
-        Chains(draft_kernels=kernels, target_kernels=kernels, start=np.array([1.0]))
 
 
 @pytest.mark.parametrize("wrong", [(-1, 7, 50, 0), (1, 0, 50, 0), (1, 7, 0, 0), (1, 7, 50, 1.5)])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.errors import TheoryError
-from specviz.theory.chains import random_chains, steady_chains
+from specviz.theory.chains import random_chains
 from specviz.theory.claims import Claim, ClaimVerdict, claims
 from specviz.theory.claims.batches import batch_bias, root_step
 from specviz.theory.claims.claim import crossing, first, rounded_down, rounded_up, verdict_for
@@ -19,6 +19,7 @@ from specviz.theory.examples import THREE
 from specviz.theory.speed import best_gamma, expected_tokens, speedup
 from specviz.theory.stopping import drop_unlikely
 from specviz.theory.tradeoff import total_variation
+from tests.theory.small_chains import steady_chains
 
 LAST = 1e-3  # the last digit of a flip
 CLAIMS = {each.id: each for each in claims()}

@@ -17,10 +17,10 @@ from specviz.figures.expectation import acceptance_along
 from specviz.record.scores import TextScores
 from specviz.theory.along import Walk, walks_along
 from specviz.theory.blocks import emitted_distribution
-from specviz.theory.couplings import coupled, match, token_matching_rule
-from specviz.theory.own_odds import coupled_odds, match_odds, multi_draft_odds, token_odds
 from specviz.theory.rounds import Emitted, Kernel, Text, chain_distribution
-from specviz.theory.trees import multi_draft_distribution, tree_distribution
+from tests.oracles.couplings import coupled, match, token_matching_rule
+from tests.oracles.own_odds import coupled_odds, match_odds, multi_draft_odds, token_odds
+from tests.oracles.trees import multi_draft_distribution, tree_distribution
 from tests.theory.kernels import kernel
 
 VOCABULARY, LENGTH = 3, 5

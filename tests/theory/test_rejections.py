@@ -12,21 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.errors import TheoryError
-from specviz.theory.chains import Chains, context_free_chains, random_chains, steady_chains
+from specviz.theory.chains import Chains, random_chains
 from specviz.theory.rejections import (
     batch_floor,
     batch_improvement,
     bernoulli_improvement,
-    forced_recovery,
-    in_class_f,
     lower_bound,
     rejections_by_step,
     scaling,
     total_rejections,
     uniform_improvement,
 )
-from specviz.theory.tradeoff import lossless, over_accept, total_variation
+from specviz.theory.tradeoff import total_variation
 from tests.theory.counting import draft_chances
+from tests.theory.small_chains import context_free_chains, steady_chains
 
 DRAFT, TARGET = (0.50, 0.20, 0.15, 0.10, 0.05), (0.25, 0.30, 0.10, 0.25, 0.10)
 SMALL = steady_chains(
@@ -166,29 +165,6 @@ def test_jumps_equal_single_drafts(seed: int, size: int, num_drafts: int) -> Non
     left = draft_chances(draft, target, num_drafts).prod()
     improvement = total_variation(draft, target) - left
     assert batch_improvement(draft, target, num_drafts) == pytest.approx(improvement, abs=1e-12)
-
-
-@settings(max_examples=60, deadline=None)
-@given(seeds, st.integers(2, 7), st.floats(0.0, 1.0))
-def test_class_f_accepts_at_most_the_ratio(seed: int, size: int, share: float) -> None:
-    """Corollary 1: below the ratio one distribution makes it unbiased; above it none does."""
-    draft, target = random_pair(seed, size)
-    less = share * lossless(draft, target)
-    recover = forced_recovery(draft, target, less)
-    assert in_class_f(draft, target, less, recover)
-    assert not in_class_f(draft, target, less * 0.5, recover) or np.allclose(recover, target)
-    more = over_accept(draft, target, 0.02)
-    if np.any((more * draft - target) > 1e-9):
-        with pytest.raises(TheoryError, match="more often than the target"):
-            forced_recovery(draft, target, more)
-        for probs in (target, draft, recover):
-            assert not in_class_f(draft, target, more, probs)
-
-
-def test_accepting_below_the_ratio_costs_rejections() -> None:
-    less = 0.9 * lossless(DRAFT, TARGET)
-    assert 1.0 - float(less @ np.array(DRAFT)) > total_variation(DRAFT, TARGET)
-    assert forced_recovery(TARGET, TARGET, np.ones(5)) == pytest.approx(TARGET)
 
 
 @pytest.mark.parametrize(("num_drafts", "value"), [(2, 0.04), (4, 0.1084), (8, 0.208681)])

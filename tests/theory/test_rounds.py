@@ -11,21 +11,17 @@ from hypothesis import given, settings
 from specviz.errors import TheoryError
 from specviz.theory import blocks, tradeoff
 from specviz.theory.rounds import (
-    PositionRule,
     Text,
-    assuming_draft,
     chain_distribution,
     continued,
     mean_accepted,
     round_bias,
     rule_from,
-    target_distribution,
     token_verification,
 )
 from specviz.theory.stopping import after_unlikely, before_unsure, drop_unlikely
-from specviz.theory.vocabularies import shared_chances, shared_distribution, shared_kernel
 from tests.theory.distributions import Distribution, pairs
-from tests.theory.kernels import ROUNDING, both, kernel, seeds, sizes, steady
+from tests.theory.kernels import ROUNDING, both, seeds, sizes, steady
 
 THREE = np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.3, 0.3])
 
@@ -86,46 +82,6 @@ def test_recovering_from_the_target_is_biased(
     assert bias == pytest.approx(tradeoff.total_variation(exact, pair[1]), abs=ROUNDING)
 
 
-# Typical acceptance
-
-
-def typically(epsilon: float) -> PositionRule:
-    return rule_from(
-        lambda draft, target: tradeoff.typical(draft, target, epsilon),
-        lambda _, target: tradeoff.as_distribution(target, "target"),
-    )
-
-
-def test_typical_acceptance_by_hand() -> None:
-    draft, target = np.array([0.1, 0.2, 0.7]), np.array([0.5, 0.25, 0.25])
-    least = 0.3 * 2.0**-1.5  # the entropy is 1.5 bits: 0.106
-    assert tradeoff.typical(draft, target, 0.09).tolist() == [1, 1, 1]
-    assert tradeoff.typical(draft, target, 0.3, 0.9).tolist() == [1, 0, 0]  # 0.3, not 0.318
-    assert tradeoff.typical(draft, [0.9, 0.1, 0.0], 0.09).tolist() == [1, 1, 0]
-    assert tradeoff.typical(draft, [1 - least, least, 0.0], 1.0, 0.0).tolist() == [1, 1, 0]
-    emitted = typically(0.3)(draft, target).emitted  # √0.3 / 2√2 = 0.19 < 0.25: all accepted
-    assert emitted == pytest.approx(draft, abs=ROUNDING)
-
-
-def test_typical_uses_medusas_threshold() -> None:
-    target = np.array([0.5, 0.3, 0.15, 0.05])
-    entropy = -float((target * np.log(target)).sum())
-    for epsilon in (0.02, 0.09, 0.3, 0.9):
-        least = min(epsilon, epsilon**0.5 * np.exp(-entropy))
-        accept = tradeoff.typical(target, target, epsilon)
-        assert accept.tolist() == [float(each > least) for each in target]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_typical_acceptance_is_biased_as_computed(seed: int) -> None:
-    draft, target = both(seed, 4, 1)
-    bias = round_bias(chain_distribution(draft, target, 1, typically(0.2)), target)
-    accept = tradeoff.typical(draft(()), target(()), 0.2)
-    exact = tradeoff.rejection_and_bias(draft(()), target(()), accept, target(()))[1]
-    assert bias == pytest.approx(exact, abs=ROUNDING)
-    assert bias > 0.01
-
-
 # When drafting ends
 
 
@@ -171,52 +127,12 @@ def test_dropping_nothing_is_token_verification(pair: tuple[Distribution, Distri
     assert found.recovered.sum() + found.accepted.sum() == pytest.approx(1.0, abs=ROUNDING)
 
 
-# Vocabularies
-
-SHARED = {0: 2, 2: 0, 3: 3}  # the draft's token -> the target's
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_shared_tokens_are_exact(seed: int) -> None:
-    own, target = kernel(seed, 0, 5, 3), kernel(seed, 1, 4, 3)
-    draft = shared_kernel(own, SHARED, 4)
-    emitted = chain_distribution(draft, target, 3)
-    assert round_bias(emitted, target) < ROUNDING
-    assert not any(1 in key[:-1] for key in emitted)  # not shared, so never drafted
-    assert any(key[-1] == 1 for key in emitted)
-
-
-def test_verifying_without_normalisation_is_biased() -> None:
-    own, target = np.array([0.3, 0.2, 0.4, 0.1]), np.array([0.3, 0.1, 0.3, 0.3])
-    cut = shared_chances(own, SHARED, 4)
-    assert cut.tolist() == [0.4, 0.0, 0.3, 0.1]
-    draft = shared_distribution(own, SHARED, 4)
-    assert draft == pytest.approx(cut / 0.8, abs=ROUNDING)
-    accepted = draft * np.minimum(1.0, target / np.where(cut > 0.0, cut, 1.0))
-    left = np.maximum(target - cut, 0.0)
-    emitted = accepted + (1.0 - accepted.sum()) * left / left.sum()
-    assert tradeoff.total_variation(emitted, target) > 0.05
-
-
-def test_refuses_a_draft_that_shares_nothing() -> None:
-    with pytest.raises(TheoryError, match="probability 0"):
-        shared_distribution([0.0, 1.0, 0.0, 0.0], SHARED, 4)
-
-
-def test_assuming_another_draft_distribution_is_biased() -> None:
-    draft, target = map(steady, THREE)
-    fault = assuming_draft([1 / 3, 1 / 3, 1 / 3])
-    assert round_bias(chain_distribution(draft, target, 2, fault), target) > 0.05
-    sound = assuming_draft(THREE[0])
-    assert round_bias(chain_distribution(draft, target, 2, sound), target) < ROUNDING
-
-
 # Enumerating texts
 
 
 def test_distribution_of_a_texts_first_tokens() -> None:
     _, target = both(1, 3, 4)
-    first = target_distribution(target, 2)
+    first = continued({(): 1.0}, target, 2)
     for text in itertools.product(range(3), repeat=2):
         own = target(())[text[0]] * target(text[:1])[text[1]]
         assert first[text] == pytest.approx(own, abs=ROUNDING)
@@ -227,7 +143,7 @@ def test_distribution_of_a_texts_first_tokens() -> None:
 def test_extreme_gammas() -> None:
     _, target = both(1, 3, 1)
     nothing_drafted = chain_distribution(target, target, 0)
-    assert continued(nothing_drafted, target, 1) == pytest.approx(target_distribution(target, 1))
+    assert continued(nothing_drafted, target, 1) == pytest.approx(continued({(): 1.0}, target, 1))
     assert mean_accepted(chain_distribution(target, target, 1)) == pytest.approx(1.0, abs=ROUNDING)
     for gamma in (-1, 40):
         with pytest.raises(TheoryError):

@@ -7,12 +7,13 @@ import pytest
 
 from specviz.errors import TheoryError
 from specviz.theory.alias import Indices
-from specviz.theory.chains import Chains, Floats, context_free_chains, random_chains, steady_chains
+from specviz.theory.chains import Chains, Floats, random_chains
 from specviz.theory.examples import REF5, SWAPPED
 from specviz.theory.rejections import lower_bound, total_rejections
 from specviz.theory.simulated_blocks import BlockSimulator
 from specviz.theory.simulation import Simulator, lossless_rule
 from tests.theory.counting import block_rejections, deviation, worst_deviation
+from tests.theory.small_chains import context_free_chains, steady_chains
 
 STICKY = random_chains(4, 3, 6, 0.5)
 SWAPPED_12 = context_free_chains(SWAPPED.draft, SWAPPED.target, 12)

@@ -12,7 +12,7 @@ import pytest
 
 from specviz.errors import TheoryError
 from specviz.theory.alias import alias_table
-from specviz.theory.chains import Chains, context_free_chains, random_chains
+from specviz.theory.chains import Chains, random_chains
 from specviz.theory.examples import REF5
 from specviz.theory.rejections import rejections_by_step, total_rejections
 from specviz.theory.simulation import (
@@ -28,6 +28,7 @@ from specviz.theory.tradeoff import (
     residual_distribution,
 )
 from tests.theory.counting import deviation, token_counts, worst_deviation
+from tests.theory.small_chains import context_free_chains
 
 FIGURE_2 = random_chains(10, 7, 50)
 STICKY = random_chains(4, 5, 12, 0.7)

@@ -13,22 +13,12 @@ from specviz.errors import TheoryError
 from specviz.theory import tradeoff
 from specviz.theory.examples import EXAMPLES, REF5, Example
 from specviz.theory.tradeoff import rejection_and_bias, total_variation
+from tests.oracles.printed_values import OVER_ACCEPT
 from tests.theory.distributions import Distribution, chances, pairs
 
 DRAFT, TARGET = np.array(REF5.draft), np.array(REF5.target)
 EXACT = 1e-12
 
-# epsilon: P(reject), least bias, bias recovering from the target, and from the draft.
-OVER_ACCEPT = {
-    0.0: (0.30, 0.0, 0.105, 0.195),
-    0.02: (0.26, 0.04, 0.131, 0.209),
-    0.05: (0.20, 0.10, 0.170, 0.230),
-    0.10: (0.15, 0.15, 0.2025, 0.2475),
-    0.15: (0.10, 0.20, 0.235, 0.265),
-    0.20: (0.05, 0.25, 0.2675, 0.2825),
-    0.25: (0.0, 0.30, 0.30, 0.30),
-    0.40: (0.0, 0.30, 0.30, 0.30),
-}
 # lenience: P(reject), least bias, bias recovering from the target.
 LENIENT = {
     1.0: (0.30, 0.0, 0.105),
@@ -62,7 +52,7 @@ def test_lenience_as_tabulated(lenience: float) -> None:
 def test_a_hard_threshold_leaves_the_front() -> None:
     accept = tradeoff.hard_threshold(DRAFT, TARGET, 0.15)
     assert rejection_and_bias(DRAFT, TARGET, accept) == near((0.20, 0.25))
-    assert tradeoff.front_bias(DRAFT, TARGET, 0.20) == near(0.10)
+    assert total_variation(DRAFT, TARGET) - 0.20 == near(0.10)  # the front there
 
 
 def test_lossless_as_printed() -> None:
@@ -88,7 +78,8 @@ def test_no_rule_lies_below_the_front(
     accept = data.draw(chances(len(draft)))
     recover = data.draw(pairs(len(draft), len(draft)))[0]
     rejected, least = rejection_and_bias(draft, target, accept)
-    assert least >= tradeoff.front_bias(draft, target, rejected) - EXACT
+    assert least >= total_variation(draft, target) - rejected - EXACT
+    assert least >= 0.0
     assert rejection_and_bias(draft, target, accept, recover)[1] >= least - EXACT
 
 
@@ -128,14 +119,8 @@ def test_the_optimal_set(pair: tuple[Distribution, Distribution], data: st.DataO
     accept = data.draw(chances(len(draft)))
     best = tradeoff.optimum(draft, target, accept)
     assert rejection_and_bias(draft, target, accept, best.recover)[1] == near(best.bias)
-    assert tradeoff.is_optimal(draft, target, accept, best.recover)
     other = data.draw(pairs(len(draft), len(draft)))[0]
-    attained = rejection_and_bias(draft, target, accept, other)[1]
-    if tradeoff.is_optimal(draft, target, accept, other, slack=0.0):
-        assert attained == near(best.bias)
-    elif not tradeoff.is_optimal(draft, target, accept, other, slack=1e-6):
-        rejected = tradeoff.reject_chance(draft, accept)
-        assert attained > best.bias or rejected < 1e-6
+    assert rejection_and_bias(draft, target, accept, other)[1] >= best.bias - EXACT
 
 
 @given(pairs(), st.floats(0.0, 0.5))

@@ -70,21 +70,6 @@ def test_ranks_candidates_by_their_best_cell_at_the_requested_temperature() -> N
     assert found.ranked[0][1].gamma > found.ranked[1][1].gamma
 
 
-def test_best_of_all_considers_every_temperature() -> None:
-    steady = drafting("steady", HARD)
-    greedy = replace(
-        steady,
-        label="greedy",
-        texts=(text_of(EASY, temperature=0.0), text_of([0.1] * 40, temperature=0.7)),
-    )
-    found = answer(greedy, steady)
-    assert found.best is not None
-    assert found.best[0].label == "steady"
-    assert found.best_of_all is not None
-    assert (found.best_of_all[0].label, found.best_of_all[1].temperature) == ("greedy", 0.0)
-    assert answer().best is answer().best_of_all is None
-
-
 def test_uses_the_first_temperature_if_the_requested_one_is_missing() -> None:
     candidate = drafting("good", EASY)
     other = Answer(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,98 +16,31 @@ from specviz.engine import Pair, decode_plainly
 from specviz.engine.decoding import scoring
 from specviz.engine.decoding.scoring import copied_rounds, score_text
 from specviz.engine.model.chat import encode_prompt
-from specviz.errors import PairError, PromptError, SpecvizError
-from specviz.measure.loaded_pairs import LoadedPairs
-from specviz.measure.run_makers import InProcessMaker, Study
+from specviz.errors import PairError, SpecvizError
+from specviz.measure.run_makers import Study
 from specviz.record.pairs import PairSpec
-from specviz.record.prompts import SuiteItem
 from specviz.record.scores import ScoredText, TextScores
-from specviz.record.trace import RunConfig, StepCosts
 from specviz.tune import text_study
 from specviz.tune.given_costs import given_costs
-from specviz.tune.question import Question
-from specviz.tune.text_study import CostsFound, PairFound, TextStudy
+from specviz.tune.text_study import TextStudy
 from specviz.tune.tune_job import TuneJob
-from tests.engine.asking import load
-from tests.engine.models import noisy_copy, small_tokenizer, tiny_model, write_model
-from tests.step_costs import place_step_costs
-from tests.traces import make_costs
-
-ITEMS = (
-    SuiteItem(prompt="Once upon a time there was a", kind="story"),
-    SuiteItem(prompt="The dog ran to the big tree", kind="story"),
-    SuiteItem(prompt="One day"),
+from tests.engine.models import small_tokenizer, tiny_model, write_model
+from tests.tune.tune_pairs import (
+    CONFIG,
+    GAMMAS,
+    ITEMS,
+    TEMPERATURES,
+    Watched,
+    done,
+    folder,
+    given_text,
+    lane,
+    pair,
+    question,
+    spec_of,
 )
-CONFIG = RunConfig(max_new_tokens=20, ignore_eos=True, seed=3)
-TEMPERATURES = (0.0, 0.7)
-GAMMAS = (1, 2, 4)
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A target and two drafts; the second is better."""
-    target, tokenizer = tiny_model(num_hidden_layers=1), small_tokenizer()
-    folder = tmp_path_factory.mktemp("pairs")
-    for name, model in (
-        ("target", target),
-        ("draft", noisy_copy(target, 0.2)),
-        ("better", noisy_copy(target, 0.02)),
-    ):
-        write_model(folder / name, model, tokenizer)
-    return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def pair(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """The first pair; step costs of both pairs are in the data folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECVIZ_HOME", str(tmp_path_factory.mktemp("home")))
-        found = load(folder)
-        place_step_costs(found, "model", "prompt-lookup")
-        place_step_costs(load(folder, draft=str(folder / "better")))
-        yield found
-
-
-def spec_of(folder: Path, draft: str = "draft") -> PairSpec:
-    return PairSpec(draft=str(folder / draft), target=str(folder / "target"), threads=1)
-
-
-def lane(folder: Path, draft: str = "draft", **changes: Any) -> Lane:
-    return Lane(spec=spec_of(folder, draft), config=replace(CONFIG, **changes))
-
-
-def question(*lanes: Lane, **changes: Any) -> Question:
-    asked: dict[str, Any] = {"items": ITEMS, "temperatures": TEMPERATURES, "gammas": GAMMAS}
-    return Question(lanes=lanes, **(asked | changes))
-
-
-@cache
-def loaded_pairs() -> LoadedPairs:
-    """Pairs shared by all tests, so that each is loaded once."""
-    return LoadedPairs()
-
-
-class Watched(InProcessMaker):
-    """Calls back after each value is taken, before the next is computed."""
-
-    def __init__(self, taken: Callable[[object], None] = lambda _: None) -> None:
-        super().__init__(lambda _: None)
-        self._pairs = loaded_pairs()
-        self.taken = taken
-        self.studies: list[Study] = []
-
-    def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
-        self.studies.append(study)
-        for value in super().find(spec, study):
-            yield value
-            self.taken(value)
-
-
-def done(asked: Question, maker: InProcessMaker | None = None, **changes: Any) -> TuneJob:
-    job = TuneJob(asked, maker or Watched(), **changes)
-    job.carry_out()
-    assert not job.going
-    return job
+__all__ = ["folder", "pair"]  # fixtures
 
 
 def test_answer_grows_with_every_text(folder: Path) -> None:
@@ -270,99 +202,6 @@ def test_near_tie_does_not_make_the_targets_text_impossible(
         assert 0.0 < max(text.scores.text_probs[5:7]) < 1e-300
     assert given_text(folder).answer.candidates[0].texts[0].scores is not None
     assert given_text(folder).answer.impossible  # a given text is not corrected
-
-
-# Costs
-
-
-def test_given_costs_apply_to_every_temperature_without_measuring(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def never(*_args: object) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(text_study, "stored_costs", never)
-    monkeypatch.setattr(text_study, "step_costs", never)
-    given = given_costs(0.1, 1.3)
-    (candidate,) = done(question(lane(folder)), given=given).answer.candidates
-    assert candidate.costs == dict.fromkeys(TEMPERATURES, given)
-    for cell in candidate.surface.cells:
-        assert cell.speedup == pytest.approx(cell.tau / (0.1 * cell.gamma + 1.3))
-    (bare,) = done(question(lane(folder)), wants_costs=False).answer.candidates
-    assert (bare.costs, bare.surface.best) == ({}, None)
-    assert len(bare.surface.cells) == len(candidate.surface.cells)
-
-
-def test_stored_costs_come_before_texts_and_missing_ones_after(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Greedy steps have their own costs; sampled ones share theirs over temperatures."""
-    measured: list[float] = []
-
-    def stored(_pair: Pair, config: RunConfig) -> StepCosts | None:
-        return make_costs() if config.temperature == 0 else None
-
-    def measure(_pair: Pair, config: RunConfig) -> StepCosts | None:
-        measured.append(config.temperature)
-        return None if len(measured) > 1 else make_costs(draft=0.002)
-
-    monkeypatch.setattr(text_study, "stored_costs", stored)
-    monkeypatch.setattr(text_study, "step_costs", measure)
-    values: list[object] = []
-    asked = question(lane(folder), temperatures=(0.0, 0.5, 1.0))
-    job = done(asked, Watched(values.append))
-    kinds = [type(each) for each in values]
-    assert kinds == [PairFound, CostsFound, *[ScoredText] * 9, CostsFound]
-    assert measured == [0.5]
-    (candidate,) = job.answer.candidates
-    assert candidate.costs == {
-        0.0: make_costs(), 0.5: make_costs(draft=0.002), 1.0: make_costs(draft=0.002),
-    }  # fmt: skip
-    (unknown,) = done(asked).answer.candidates  # there was no time for a second measurement
-    assert set(unknown.costs) == {0.0}
-    assert {each.temperature for each in unknown.surface.cells} == {0.0, 0.5, 1.0}
-
-
-# Given texts
-
-
-TEXT = "Once upon a time there was a little girl called Lily"
-
-
-def given_text(folder: Path, text: str = TEXT, prompt: str = "", **changes: Any) -> TuneJob:
-    items = (SuiteItem(prompt=prompt),)
-    return done(question(lane(folder), items=items, text=text, **changes), wants_costs=False)
-
-
-def test_first_token_of_a_given_text_is_the_prompt(folder: Path, pair: Pair) -> None:
-    ids = encode_prompt(pair, TEXT, chat=False)
-    (candidate,) = given_text(folder).answer.candidates
-    for text in candidate.texts:
-        assert (text.prompt.token_ids, text.token_ids) == (tuple(ids[:1]), tuple(ids[1:]))
-        assert not text.own
-    (candidate,) = given_text(folder, " girl", prompt="the little").answer.candidates
-    assert candidate.texts[0].prompt.token_ids == tuple(
-        encode_prompt(pair, "the little", chat=False)
-    )
-
-
-def test_reports_impossible_given_texts(folder: Path) -> None:
-    answer = given_text(folder).answer
-    greedy, sampled = answer.candidates[0].texts
-    assert greedy.scores is not None
-    assert greedy.scores.impossible_at is not None
-    assert sampled.scores is not None
-    assert sampled.scores.impossible_at is None
-    assert answer.impossible == (greedy,)
-    assert {each.temperature for each in answer.candidates[0].surface.cells} == {0.7}
-
-
-@pytest.mark.parametrize(("text", "culprit"), [("a", "single token"), ("word " * 600, "context")])
-def test_rejects_texts_that_cannot_be_scored(folder: Path, text: str, culprit: str) -> None:
-    job = given_text(folder, text)
-    assert job.state == "failed"
-    assert isinstance(job.error, PromptError)
-    assert culprit in str(job.error)
 
 
 # The end

@@ -12,23 +12,15 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
-from specviz.engine import load_pair
-from specviz.record.pairs import PairSpec
 from specviz.ui.session.background_jobs import the_job_queue
 from tests.machines import LAPTOP, answer_with
 from tests.ready_workers import fork_workers
-from tests.step_costs import place_step_costs
+from tests.step_costs import home_with_step_costs
 
 
 @pytest.fixture(scope="package")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECVIZ_HOME", str(folder))
-        place_step_costs(
-            load_pair(PairSpec(name="tinystories", threads=1)), "model", "prompt-lookup"
-        )
-    return folder
+    return home_with_step_costs(tmp_path_factory)
 
 
 @pytest.fixture(autouse=True)

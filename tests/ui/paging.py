@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,15 @@ def sound(app: AppTest) -> AppTest:
 def sent(app: AppTest) -> dict[str, Any]:
     """Return the player's data."""
     return json.loads(app.get("bidi_component")[0].proto.json)
+
+
+def until(app: AppTest, holds: Callable[[], object], seconds: float = 180) -> None:
+    """Rerun the page, as its timers would, until the condition holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+        sound(app.run())
 
 
 def until_over(app: AppTest) -> dict[str, Any]:

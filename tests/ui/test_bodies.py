@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -18,11 +19,12 @@ from specviz.record.bodies import NO_BODY
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairSpec
 from specviz.ui.watch.first_body import FIRST_BODY
+from specviz.worker.parent import link
 from specviz.worker.parent.client import Run
-from specviz.worker.parent.handles import PairStatus
+from specviz.worker.parent.pair_status import PairStatus
 from tests.machines import CRAMPED, LAPTOP, SLOW, STONE_AGE, answer_with
 from tests.step_costs import place_step_costs
-from tests.ui.paging import opened, sent, sound, until_over
+from tests.ui.paging import opened, sent, sound, until, until_over
 
 GROWN = PairSpec(target_body="10M")
 
@@ -34,14 +36,6 @@ def words(app: AppTest) -> str:
 
 def label(app: AppTest) -> str:
     return app.button(key="run").label
-
-
-def until(app: AppTest, holds: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-        sound(app.run())
 
 
 # The sliders
@@ -195,15 +189,26 @@ def test_there_is_no_body_until_the_machine_is_known(monkeypatch: pytest.MonkeyP
     assert app.query_params["target_body"] == "smollm2-135m"
 
 
-@pytest.mark.usefixtures("costs_of_the_grown", "real_start")  # the click comes in time
+@pytest.mark.usefixtures("costs_of_the_grown")
 def test_a_run_started_before_the_body_is_ready_has_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The worker waits, so that the click comes in time."""
     monkeypatch.setenv(FIRST_BODY, "10M")
+    start, started = link._start, list[int]()
+
+    def start_paused(descriptor: int) -> Any:
+        process = start(descriptor)
+        os.kill(process.pid, signal.SIGSTOP)
+        started.append(process.pid)
+        return process
+
+    monkeypatch.setattr(link, "_start", start_paused)
     app = opened(length="24")
     assert app.query_params["target_body"] == "10M"
     assert RUN_WITHOUT_BODY_HINT in sent(app)["run"]["detail"]
     sound(app.button(key="run").click().run())
+    os.kill(started[0], signal.SIGCONT)
     until_over(app)
     run: Run = app.session_state["history"].current
     assert run.spec == PairSpec()

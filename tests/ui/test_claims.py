@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -23,7 +21,7 @@ from specviz.ui.theory.claims.evidence import evidence_of, trend_sentence
 from specviz.ui.theory.claims.runs import EPSILONS, plans, the_claim_runs
 from specviz.ui.theory.claims.theorems import dots_sentence, plane_of
 from tests.traces import make_costs
-from tests.ui.paging import page_of, sound
+from tests.ui.paging import page_of, sound, until
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
 
 RUNS = get_args(RunName)
@@ -133,15 +131,6 @@ def test_token_charts_show_the_flip() -> None:
 
 
 # Runs
-
-
-def until(app: AppTest, holds: Callable[[], object], seconds: float = 180) -> None:
-    """Rerun the page, as its timer would, until the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.4)
-        sound(app.run())
 
 
 def test_button_starts_runs_that_every_tab_sees() -> None:

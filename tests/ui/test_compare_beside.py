@@ -17,7 +17,7 @@ from tests.player.races import thrifty, wasteful
 from tests.record.server_traces import server_trace, timed, without_rounds
 from tests.ui.compare_page import compare_page, lanes_of, unescaped
 from tests.ui.paging import sent, sound
-from tests.ui.test_runs import choose, runs_page
+from tests.ui.runs_page import choose, runs_page
 
 NO_SPEEDUP = "no speedup between them is computed"
 
@@ -92,7 +92,7 @@ def test_link_opens_runs_with_race_and_figures(library: Library) -> None:
         library, ours=thrifty(), theirs=timed(server_trace()), silent=without_rounds(server_trace())
     )
     app = beside(*ids)
-    assert [each.value for each in app.title] == ["Side by side"]
+    assert [each.value.partition(" :small")[0] for each in app.title] == ["Side by side"]
     race = sent(app)["race"]
     labels = ["ours · specviz", "theirs · vLLM 0.32.0", "silent · OpenAI-compatible server"]
     assert [lane["label"] for lane in race["lanes"]] == labels

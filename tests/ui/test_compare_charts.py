@@ -11,16 +11,8 @@ from specviz.figures.catalogue import CATALOGUE
 from specviz.figures.metrics import metrics
 from specviz.figures.throughput import extrapolated_curves
 from specviz.record.trace import RunConfig, Trace
-from specviz.ui.compare.charts import (
-    KindReadings,
-    LaneRuns,
-    Reading,
-    alpha_by_position,
-    by_kind,
-    speedup_over_gamma,
-    time_per_token,
-    tokens_per_round,
-)
+from specviz.ui.compare import charts
+from specviz.ui.compare.charts import KindReadings, LaneRuns, Reading
 from tests.traces import Passes, make_costs, make_round, make_trace
 
 
@@ -62,29 +54,29 @@ def named(made: Any, name: str) -> Any:
 
 
 def test_acceptance_by_position_pools_the_runs_of_a_lane() -> None:
-    made: Any = alpha_by_position([ONE, TWO])
+    made: Any = charts.alpha_by_position([ONE, TWO])
     line = named(made, "γ 3")
     assert list(line.x) == [1, 2, 3]
     assert list(line.y) == pytest.approx([2 / 3, 1.0, 1 / 2])
     assert list(line.customdata) == [3, 2, 2]
     assert list(named(made, "prompt lookup").y) == [1.0]
-    alone: Any = alpha_by_position([lane_of(label="one", traces=ONE.traces[:1])])
+    alone: Any = charts.alpha_by_position([lane_of(label="one", traces=ONE.traces[:1])])
     known = [each for each in metrics(ONE.traces[0]).alpha_by_position if each is not None]
     assert list(alone.data[0].y) == pytest.approx(known)
 
 
 def test_tokens_per_round_are_shares_of_whole_rounds_with_tau() -> None:
-    made: Any = tokens_per_round([ONE, TWO])
+    made: Any = charts.tokens_per_round([ONE, TWO])
     bars = named(made, "γ 3: τ of all rounds 2.67")
     assert list(bars.y) == pytest.approx([1 / 3, 0.0, 1 / 3, 1 / 3])
     assert made.layout.shapes[0].x0 == pytest.approx(8 / 3)
     cut = lane_of(label="cut", traces=(make_trace([make_round("aa", cut="length")]),))
-    drawn: Any = tokens_per_round([cut])
+    drawn: Any = charts.tokens_per_round([cut])
     assert not drawn.data
 
 
 def test_time_per_token_stacks_the_phases() -> None:
-    made: Any = time_per_token([ONE, TWO])
+    made: Any = charts.time_per_token([ONE, TWO])
     per_round = {"draft": 2.0, "verify": 4.0, "other": 1.0}  # milliseconds, as rounds are made
     for phase, spent in per_round.items():
         assert list(named(made, phase).x) == pytest.approx([3 * spent / 8, 2 * spent / 3])
@@ -92,7 +84,7 @@ def test_time_per_token_stacks_the_phases() -> None:
 
 
 def test_expected_curve_over_gamma_with_a_point_per_lane() -> None:
-    made: Any = speedup_over_gamma([ONE, TWO])
+    made: Any = charts.speedup_over_gamma([ONE, TWO])
     curves = extrapolated_curves(make_costs(), 4 + 64, 0.5)
     curve = named(made, "γ 3, expected")
     assert list(curve.y) == pytest.approx([each / curves.target for each in curves.forecast])
@@ -108,7 +100,7 @@ def test_kinds_keep_their_order_and_gaps() -> None:
         KindReadings(kind="story", readings=(Reading(value=1.5, low=1.4, high=1.6), None)),
         KindReadings(kind="list", readings=(Reading(value=1.2), Reading(value=2.0))),
     ]
-    made: Any = by_kind(["one", "two"], kinds, CATALOGUE["speedup_observed"])
+    made: Any = charts.by_kind(["one", "two"], kinds, CATALOGUE["speedup_observed"])
     assert list(made.data[0].x) == ["story", "list"]
     assert (list(made.data[1].x), list(made.data[1].y)) == (["list"], [2.0])
     assert list(made.layout.xaxis.categoryarray) == ["story", "list"]
@@ -117,31 +109,36 @@ def test_kinds_keep_their_order_and_gaps() -> None:
 def test_long_interval_does_not_flatten_the_other_kinds() -> None:
     wide = KindReadings(kind="list", readings=(Reading(value=2.0, low=0.0, high=5000.0),))
     near = KindReadings(kind="story", readings=(Reading(value=1.0, low=0.5, high=3.0),))
-    both: Any = by_kind(["one"], [wide, near], CATALOGUE["speedup_observed"])
-    alone: Any = by_kind(["one"], [near], CATALOGUE["speedup_observed"])
+    both: Any = charts.by_kind(["one"], [wide, near], CATALOGUE["speedup_observed"])
+    alone: Any = charts.by_kind(["one"], [near], CATALOGUE["speedup_observed"])
     assert both.layout.yaxis.range[1] == pytest.approx(6.3)
     assert alone.layout.yaxis.range[1] == pytest.approx(3.15)
 
 
 def test_long_interval_does_not_flatten_the_curves_over_gamma() -> None:
-    made: Any = speedup_over_gamma([ONE])
+    made: Any = charts.speedup_over_gamma([ONE])
     curve = named(made, "γ 3, expected")
     highest = max(*curve.y, 1.3)
     endless = replace(ONE, speedup=Reading(value=1.3, low=0.06, high=5000.0))
-    cut: Any = speedup_over_gamma([endless])
+    cut: Any = charts.speedup_over_gamma([endless])
     assert cut.layout.yaxis.range == pytest.approx((0, 1.05 * 3 * highest))
     assert made.layout.yaxis.range == pytest.approx((0, 1.05 * max(*curve.y, 1.5)))
 
 
 def test_lanes_without_rounds_draw_nothing() -> None:
-    for draw in (alpha_by_position, tokens_per_round, time_per_token, speedup_over_gamma):
+    for draw in (
+        charts.alpha_by_position,
+        charts.tokens_per_round,
+        charts.time_per_token,
+        charts.speedup_over_gamma,
+    ):
         made: Any = draw([NONE])
         assert not [x for each in made.data for x in (each.x or ())]
 
 
 def test_lane_has_the_same_colour_and_symbol_in_every_chart() -> None:
-    position: Any = alpha_by_position([ONE, TWO])
-    gamma: Any = speedup_over_gamma([ONE, TWO])
+    position: Any = charts.alpha_by_position([ONE, TWO])
+    gamma: Any = charts.speedup_over_gamma([ONE, TWO])
     for label in ("γ 3", "prompt lookup"):
         assert named(position, label).marker.symbol == named(gamma, label).marker.symbol
         assert named(position, label).line.color == named(gamma, label).marker.color

@@ -45,6 +45,11 @@ def costs_known(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def started(*lanes: str, **link: str) -> AppTest:
+    app = compare_page(*lanes, **link)
+    return sound(app.button(key="compare_start_prompt").click().run())
+
+
 @pytest.fixture
 def prepared(costs_known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(costs_known))
@@ -52,8 +57,7 @@ def prepared(costs_known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_compares_then_reuses_kept_runs_then_compares_by_kind(prepared: None) -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
-    app = compare_page("gamma=2", "gamma=8", **link)
-    sound(app.button(key="compare_start_prompt").click().run())
+    app = started("gamma=2", "gamma=8", **link)
     work = until_over(app, "prompt")
     assert (work.state, work.progress, work.found) == ("done", (4, 4), 0)
     comparison = work.comparison
@@ -83,9 +87,7 @@ def test_compares_then_reuses_kept_runs_then_compares_by_kind(prepared: None) ->
 
 @pytest.mark.usefixtures("prepared")
 def test_continues_after_leaving_the_page_and_is_visible_in_every_tab() -> None:
-    link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
-    app = compare_page("gamma=3", "gamma=7", **link)
-    sound(app.button(key="compare_start_prompt").click().run())
+    app = started("gamma=3", "gamma=7", compare_length="24", compare_repeats="2")
     work: Any = the_job_queue().newest("prompt")
     left = sound(app.switch_page("pages/runs.py").run())
     assert any("γ 3 against γ 7" in each.value for each in left.caption)
@@ -105,8 +107,7 @@ def test_continues_after_leaving_the_page_and_is_visible_in_every_tab() -> None:
 @pytest.mark.usefixtures("prepared")
 def test_resumes_a_comparison_interrupted_by_the_end_of_the_server() -> None:
     link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
-    app = compare_page("gamma=1", "gamma=6", **link)
-    sound(app.button(key="compare_start_prompt").click().run())
+    app = started("gamma=1", "gamma=6", **link)
     first: Any = the_job_queue().newest("prompt")
     deadline = time.monotonic() + 120
     while first.progress[0] < 1:

@@ -39,18 +39,21 @@ class FakeCluster:
         raise DeviceError("There is no device.", remedy="Start one.")
 
 
+@pytest.fixture
+def fake_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeCluster.made = []
+    monkeypatch.setattr(cluster_box, "has_ray", lambda: True)
+    monkeypatch.setattr(cluster_jobs, "PageClusterMaker", FakeCluster)
+
+
 def test_without_ray_there_is_no_toggle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_box, "has_ray", lambda: False)
     for page in (compare_page(), page_of("tune")):
         assert not [each for each in page.toggle if (each.key or "").endswith("on_cluster")]
 
 
-def test_with_ray_the_job_uses_and_releases_a_cluster(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    FakeCluster.made = []
-    monkeypatch.setattr(cluster_box, "has_ray", lambda: True)
-    monkeypatch.setattr(cluster_jobs, "PageClusterMaker", FakeCluster)
+@pytest.mark.usefixtures("fake_cluster")
+def test_with_ray_the_job_uses_and_releases_a_cluster() -> None:
     app = compare_page()
     sound(app.toggle(key="compare_on_cluster").set_value(True).run())
     sound(app.button(key="compare_start_prompt").click().run())
@@ -60,12 +63,8 @@ def test_with_ray_the_job_uses_and_releases_a_cluster(
     assert cluster.asked == {"timed": True, "threads": None, "device": "auto"}
 
 
-def test_texts_are_scored_on_a_cluster_without_timing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    FakeCluster.made = []
-    monkeypatch.setattr(cluster_box, "has_ray", lambda: True)
-    monkeypatch.setattr(cluster_jobs, "PageClusterMaker", FakeCluster)
+@pytest.mark.usefixtures("fake_cluster")
+def test_texts_are_scored_on_a_cluster_without_timing() -> None:
     app = page_of("tune")
     sound(app.toggle(key="tune_on_cluster").set_value(True).run())
     sound(app.button(key="tune_ask").click().run())
@@ -78,11 +77,8 @@ def test_texts_are_scored_on_a_cluster_without_timing(
     assert "There is no device." in str(work.error)
 
 
-def test_the_cluster_is_released_however_the_job_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    FakeCluster.made = []
-    monkeypatch.setattr(cluster_jobs, "PageClusterMaker", FakeCluster)
+@pytest.mark.usefixtures("fake_cluster")
+def test_the_cluster_is_released_however_the_job_ends() -> None:
     lanes = tuple(Lane(spec=PairSpec(), config=RunConfig(gamma=each)) for each in (2, 4))
     plan = Plan(lanes=lanes, items=(SuiteItem(prompt="Once"),))
     work = cluster_jobs.ClusterComparison(plan, cluster_jobs.Library(), name="prompt", reuse="any")

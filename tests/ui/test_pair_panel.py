@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
@@ -12,15 +10,7 @@ from specviz.record.pairs import PairSpec
 from specviz.ui.widgets.pair_panel import size_words
 from tests.engine.models import write_pair
 from tests.engine.two_vocabularies import two_models
-from tests.ui.paging import opened, sent, sound, until_over, until_state
-
-
-def until(app: AppTest, holds: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-        sound(app.run())
+from tests.ui.paging import opened, sent, sound, until, until_over, until_state
 
 
 def words(app: AppTest) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+import streamlit as st
 
 from specviz.record.forks import Fork
 from specviz.record.pairs import PairSpec
@@ -16,6 +18,7 @@ from specviz.ui.runs import table
 from specviz.ui.session.history import RECORDED, History
 from specviz.ui.session.moments import valid_moment
 from specviz.ui.watch import player_events
+from specviz.ui.watch.sharing import show_downloads
 from specviz.worker.parent.client import Run, Worker
 from tests.traces import full_trace
 from tests.ui.paging import opened, sent
@@ -93,16 +96,32 @@ def test_the_recorded_run_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None
     assert (drawn, worker.runs) == (False, [])
 
 
+def replay_of(history: History, patch: pytest.MonkeyPatch) -> str:
+    """Return the replay that the page offers."""
+    offered: dict[str, Callable[[], str]] = {}
+    patch.setattr(st, "download_button", lambda label, data, **_: offered.update({label: data}))
+    show_downloads(history)
+    return offered["Download a replay (HTML)"]()
+
+
 def test_a_replay_opens_at_the_requested_moment(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = history.file(history.shown(), "replay.html")
+    before = replay_of(history, monkeypatch)
     at = {"round": "2", "token": "2.1", "strange": "x" * 9, "speed": "9" * 99}
     drawn, _ = handle(history, {"moment": {"run": "kept", "at": at, "number": 1}}, monkeypatch)
-    after = history.file(history.shown(), "replay.html")
+    after = replay_of(history, monkeypatch)
     assert drawn
     assert '"moment":null' in before
     assert '"moment":{"round":"2","token":"2.1"}' in after
+
+
+def test_a_moment_that_is_not_unicode_is_ignored(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = {"run": "kept", "at": {"round": "\ud83d"}, "number": 1}
+    drawn, _ = handle(history, {"moment": event}, monkeypatch)
+    assert not drawn
 
 
 def test_a_moment_in_a_link_reaches_the_player() -> None:

@@ -18,15 +18,7 @@ from specviz.theory.rejections import (
     uniform_improvement,
 )
 from specviz.theory.simulation import Estimate, Simulator, lossless_rule
-from specviz.ui.theory.rejections.charts import (
-    MeanCurve,
-    coin_improvements,
-    drafts_curve,
-    rejection_by_step,
-    rejections_and_bound,
-    running_means,
-    uniform_improvements,
-)
+from specviz.ui.theory.rejections import charts
 
 CHAINS = random_chains(10, 7, 20)
 
@@ -46,7 +38,9 @@ def grown(num_drafts: int) -> list[Estimate]:
 
 def test_running_mean_with_its_band() -> None:
     exact, estimates = total_rejections(CHAINS), grown(1)
-    made: Any = running_means([MeanCurve(name="M 1", exact=exact, estimates=estimates)])
+    made: Any = charts.running_means(
+        [charts.MeanCurve(name="M 1", exact=exact, estimates=estimates)]
+    )
     mean = trace(made, "M 1, simulated")
     assert list(mean.x) == [30, 60, 120, 240]
     assert list(mean.y) == [each.mean for each in estimates]
@@ -58,19 +52,19 @@ def test_running_mean_with_its_band() -> None:
 
 def test_several_means_have_different_colours() -> None:
     curves = [
-        MeanCurve(name=f"M {num}", exact=total_rejections(CHAINS, num), estimates=grown(num))
+        charts.MeanCurve(name=f"M {num}", exact=total_rejections(CHAINS, num), estimates=grown(num))
         for num in (2, 4)
     ]
-    made: Any = running_means(curves)
+    made: Any = charts.running_means(curves)
     colours = [trace(made, f"M {num}, simulated").line.color for num in (2, 4)]
     assert len(set(colours)) == 2
 
 
 def test_draws_the_exact_mean_before_the_simulation() -> None:
-    made: Any = running_means([MeanCurve(name="M 1", exact=3.0, estimates=[])])
+    made: Any = charts.running_means([charts.MeanCurve(name="M 1", exact=3.0, estimates=[])])
     assert list(trace(made, "M 1, exact 3.000").y) == [3.0, 3.0]
     once = Estimate(count=1, total=4, squares=16)
-    lone: Any = running_means([MeanCurve(name="M 1", exact=3.0, estimates=[once])])
+    lone: Any = charts.running_means([charts.MeanCurve(name="M 1", exact=3.0, estimates=[once])])
     assert not trace(lone, "M 1, 95 % interval").x
 
 
@@ -78,7 +72,9 @@ def test_curve_over_drafts() -> None:
     nums = [1, 2, 4, 8]
     counts = scaling(CHAINS, [*nums, math.inf]).tolist()
     floor, four = batch_floor(counts[0]), grown(4)[-1]
-    made: Any = drafts_curve(nums, counts[:-1], limit=counts[-1], floor=floor, simulated={4: four})
+    made: Any = charts.drafts_curve(
+        nums, counts[:-1], limit=counts[-1], floor=floor, simulated={4: four}
+    )
     assert list(trace(made, "exact (theorem 3)").y) == counts[:-1]
     point = trace(made, "simulated, 95 %")
     assert (list(point.x), list(point.y)) == ([4], [four.mean])
@@ -87,18 +83,18 @@ def test_curve_over_drafts() -> None:
 
 
 def test_improvements_match_the_closed_forms() -> None:
-    coins: Any = coin_improvements([(0.9, 0.5), (0.2, 0.5)])
+    coins: Any = charts.coin_improvements([(0.9, 0.5), (0.2, 0.5)])
     for line, (draft, target) in zip(coins.data, [(0.9, 0.5), (0.2, 0.5)], strict=True):
         values = [bernoulli_improvement(draft, target, num) for num in line.x]
         assert list(line.y) == values
-    uniform: Any = uniform_improvements([2, 4])
+    uniform: Any = charts.uniform_improvements([2, 4])
     for line, ratio in zip(uniform.data, [2, 4], strict=True):
         assert list(line.y) == [uniform_improvement(ratio, num) for num in line.x]
 
 
 def test_rejection_probabilities_by_step() -> None:
     chances = rejections_by_step(CHAINS, 4)
-    made: Any = rejection_by_step({"M 4": chances}, {"M 4": chances + 0.01})
+    made: Any = charts.rejection_by_step({"M 4": chances}, {"M 4": chances + 0.01})
     assert list(trace(made, "M 4, exact").y) == list(chances)
     assert list(trace(made, "M 4, simulated").y) == list(chances + 0.01)
     assert list(trace(made, "M 4, exact").x) == list(range(1, 21))
@@ -106,7 +102,7 @@ def test_rejection_probabilities_by_step() -> None:
 
 def test_rules_rejections_and_bound() -> None:
     estimate = grown(1)[-1]
-    made: Any = rejections_and_bound(6.5, {"token by token": estimate})
+    made: Any = charts.rejections_and_bound(6.5, {"token by token": estimate})
     assert list(made.data[0].x) == [estimate.mean]
     assert made.data[0].error_x.array[0] == pytest.approx(1.96 * estimate.standard_error)
     assert {each.x1 for each in made.layout.shapes} == {6.5}

@@ -6,8 +6,8 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 
 from specviz.comparison import compare, comparison_to_json
@@ -19,7 +19,7 @@ from tests.comparison.synthetic import make_plan, runs_of
 from tests.hostile_traces import MARKUP, SCRIPT, refused_files, strange_traces
 from tests.traces import full_trace, make_trace
 from tests.ui.paging import opened, page_of, sent, sound
-from tests.ui.test_runs import choose
+from tests.ui.runs_page import choose
 
 REFUSED = refused_files()
 STRANGE = strange_traces()
@@ -79,13 +79,13 @@ def test_parses_a_file_of_another_kind_once(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsings: list[str] = []
-    loads = json.loads
+    decode = msgspec.json.decode
 
-    def counted(text: str, **more: Any) -> object:
+    def counted(text: str) -> object:
         parsings.append(text)
-        return loads(text, **more)
+        return decode(text)
 
-    monkeypatch.setattr(json, "loads", counted)
+    monkeypatch.setattr(msgspec.json, "decode", counted)
     assert len(import_files(library, [("a.json", b'{"kind": "x"}')]).refused) == 1
     assert len(parsings) == 1
 

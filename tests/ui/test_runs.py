@@ -1,13 +1,10 @@
-"""The Runs page in bare mode: find, open, compare, annotate, delete and undo, import, export."""
+"""The Runs page without a browser: find, compare, annotate, delete and undo; its table."""
 
 from __future__ import annotations
 
 import io
-import re
 import sqlite3
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,54 +13,22 @@ from streamlit.testing.v1 import AppTest
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import StoreError
 from specviz.figures.frames import rounds_frame
-from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.pairs import PairSpec
-from specviz.record.trace import RunConfig, Trace
+from specviz.record.trace import RunConfig
 from specviz.store import Library, Query, load_trace
 from specviz.store.saving import save_run
 from specviz.store.tables import parquet, rounds_of_runs, runs_frame
 from specviz.ui.runs.actions import lane_of
 from specviz.ui.runs.table import PAGE_ROWS, _cells, head_of, row_label
-from specviz.ui.session.run_saving import RunSaver, the_run_saver
-from specviz.worker.parent.client import Run
-from tests.traces import full_trace, make_trace, with_bodies
-from tests.ui.paging import ROOT, opened, page_of, sent, sound
+from tests.store.copied_runs import copy_first_run
+from tests.traces import BODY, full_trace, make_trace, with_bodies
+from tests.ui.paging import sound
+from tests.ui.runs_page import FIRST, choose, home, library, runs_page, table, words
 from tests.ui.theory_pages import median_ms
 
+__all__ = ["home", "library"]  # fixtures
+
 STATED_MS = 300
-FIRST = ROOT / "assets" / "first_trace.json"
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, home: None, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A separate library for each test."""
-    monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def library(home: Path) -> Library:
-    return Library()
-
-
-def runs_page(**link: str) -> AppTest:
-    return page_of("runs", **link)
-
-
-def choose(app: AppTest, *rows: int) -> AppTest:
-    """Choose rows of the table, as the browser does."""
-    key = app.dataframe[0].key
-    assert key is not None
-    app.session_state[key] = {"selection": {"rows": list(rows)}}
-    return sound(app.run())
-
-
-def table(app: AppTest) -> pd.DataFrame:
-    return app.dataframe[0].value
-
-
-def words(app: AppTest) -> str:
-    return " ".join(each.value for each in (*app.markdown, *app.caption, *app.info, *app.text))
 
 
 def test_an_empty_library_shows_what_to_do() -> None:
@@ -244,121 +209,6 @@ def test_a_lane_names_the_pair_of_the_run() -> None:
     assert (lane.spec.target, lane.spec.draft) == ("org/big", None)
 
 
-# Watch
-
-
-def test_a_link_opens_a_kept_run_on_the_stage(library: Library) -> None:
-    trace = load_trace(FIRST)
-    run_id = save_run(library, trace, name="mine")
-    app = opened(run=run_id)
-    data = sent(app)
-    assert (data["run"]["id"], data["run"]["state"]) == (run_id, "done")
-    assert "mine" in data["run"]["detail"]
-    assert data["rounds"]["total"] == len(trace.rounds)
-    sound(app.button(key="close_opened").click().run())
-    assert sent(app)["run"]["id"] == "recorded"
-    assert "run" not in app.query_params
-
-
-def test_the_controls_take_the_settings_of_an_opened_run(library: Library) -> None:
-    config = RunConfig(
-        gamma=3, temperature=0.25, top_k=7, top_p=0.9, max_new_tokens=41, seed=11,
-        drafter="prompt-lookup", rule="over-accept", epsilon=0.2, residual="draft",
-    )  # fmt: skip
-    trace = make_trace(config=config)
-    trace = replace(trace, prompt=replace(trace.prompt, text="The red fox"))
-    app = opened(run=save_run(library, trace), gamma="9")
-    sound(app.button(key="use_opened").click().run())
-    names = ("gamma", "temperature", "top_k", "top_p", "seed", "drafter", "rule", "epsilon",
-             "residual")  # fmt: skip
-    asked: dict[str, Any] = {name: app.session_state[name] for name in names}
-    assert RunConfig(max_new_tokens=app.session_state["length"], **asked) == config
-    assert app.text_area(key="prompt").value == "The red fox"
-    assert app.selectbox(key="preset").value == "custom prompt"
-    assert sent(sound(app.run()))["run"]["state"] == "done"  # none was started
-    assert app.slider(key="gamma").value == 3
-
-
-def test_the_controls_ignore_settings_they_cannot_show(library: Library) -> None:
-    app = opened(run=save_run(library, make_trace(config=RunConfig(gamma=20, stop=("x",)))))
-    button = app.button(key="use_opened")
-    assert button.disabled
-    assert "gamma, stop strings" in button.help
-
-
-def test_a_link_to_an_unknown_run_shows_an_error(library: Library) -> None:
-    app = opened(run="<script>alert(1)</script>")
-    message = app.error[0].value
-    assert "There is no run" in message
-    assert "script" in message
-    assert str(library.path.parent) not in message
-    assert sent(app)["run"]["id"] == "recorded"
-    assert not sound(app.run()).error
-
-
-@pytest.mark.parametrize("page", ["runs", "watch"])
-def test_a_damaged_library_is_reported_without_its_path(home: Path, page: str) -> None:
-    home.mkdir()
-    (home / "runs.db").write_text("no database")
-    app = page_of("runs") if page == "runs" else opened(run="nonsense")
-    message = " ".join(each.value for each in app.error)
-    assert "The run library is damaged" in message
-    assert str(home.parent) not in message
-
-
-def test_a_stopped_run_has_no_verdict_on_the_stage(library: Library) -> None:
-    run_id = save_run(library, replace(make_trace(), finish="stopped"))
-    data = sent(opened(run=run_id))
-    assert data["run"]["state"] == "stopped"
-    assert re.match(r"Stopped after \d+ rounds?\.", data["summary"]["sentence"])
-
-
-# Failures
-
-
-def finished_run(trace: Trace) -> Run:
-    run = Run(
-        session="a",
-        spec=PairSpec(),
-        config=trace.config,
-        on_stop=lambda run: None,
-    )
-    run.conclude(replace(trace, rounds=()))
-    for entry in trace.rounds:
-        run.add(entry)
-    run.end("done")
-    return run
-
-
-def test_saves_a_run_of_the_worker_under_its_id(library: Library) -> None:
-    run = finished_run(full_trace())
-    RunSaver().save(run)
-    assert library.open(run.id) == run.trace == full_trace()
-
-
-def test_reports_and_keeps_a_run_that_cannot_be_saved(home: Path, library: Library) -> None:
-    home.mkdir()
-    (home / "runs.db").write_bytes(b"no database at all")
-    app = opened()
-    the_run_saver().save(finished_run(full_trace()))
-    sound(app.run())
-    assert "not saved" in app.warning[0].value
-    assert "Move it away" in app.warning[0].value
-    assert sent(app)["rounds"]["total"]
-    assert "not saved" in sound(app.switch_page("pages/runs.py").run()).warning[0].value
-    (home / "runs.db").unlink()
-    the_run_saver().save(finished_run(full_trace()))
-    assert not sound(app.run()).warning
-
-
-def test_reports_a_file_that_is_not_a_library(home: Path) -> None:
-    home.mkdir()
-    (home / "runs.db").write_bytes(b"no database at all")
-    assert "damaged" in runs_page().error[0].value
-    assert "damaged" in opened(run="any").error[0].value
-    assert (home / "runs.db").read_bytes() == b"no database at all"
-
-
 # Tables
 
 
@@ -383,13 +233,7 @@ def test_a_rerun_over_ten_thousand_takes_less_than_twice_the_stated_time(
 ) -> None:
     save_run(library, make_trace(), name="run")
     with sqlite3.connect(library.path) as db:
-        columns = [each[1] for each in db.execute("PRAGMA table_info(runs)")]
-        copied = ", ".join(each for each in columns if each not in ("run", "id"))
-        db.execute(
-            f"INSERT INTO runs (id, {copied}) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL "
-            f"SELECT i + 1 FROM n WHERE i < 9999) SELECT 'id' || i, {copied} FROM n, runs "
-            "WHERE runs.run = 1"
-        )
+        copy_first_run(db, 9_999)
 
     def change(app: AppTest, turn: int) -> None:
         app.text_input(key="runs_search").set_value(f"run {'w1 ' * turn}")
@@ -440,12 +284,8 @@ def test_labels_a_run_by_what_distinguishes_it(library: Library) -> None:
 
 
 def test_distinguishes_and_finds_runs_with_bodies(library: Library) -> None:
-    body = BodyInfo(
-        name="90M", shape=Shape(width=768, feed_forward=2048, layers=12), parameters=88_099_584,
-        own_parameters=6_099_648, step_bytes=352_398_336,
-    )  # fmt: skip
     own = save_run(library, full_trace())
-    grown = save_run(library, with_bodies(full_trace(), target=body))
+    grown = save_run(library, with_bodies(full_trace(), target=BODY))
     assert library.facets().bodies == ("target body 88 M", "without a body")
     assert [row.id for row in library.find(Query(bodies=("without a body",)))] == [own]
     cells = _cells(library.row(grown))

@@ -15,7 +15,7 @@ from specviz.ui.watch import player_events
 from tests.record.server_traces import server_trace
 from tests.traces import full_trace
 from tests.ui.paging import opened, sent, sound
-from tests.ui.test_runs import choose, runs_page, table, words
+from tests.ui.runs_page import choose, runs_page, table, words
 
 
 @pytest.fixture

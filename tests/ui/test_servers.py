@@ -4,80 +4,27 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from specviz.measure.run_makers import InProcessMaker
 from specviz.record.server_run import ServerTrace
 from specviz.servers.baseline_job import BASELINE_JOB
 from specviz.store import Library
-from specviz.ui.servers import draft_section, places
+from specviz.ui.servers import places
 from specviz.ui.session import tabs
 from specviz.ui.session.background_jobs import the_job_queue
 from tests.servers.replaying import Handler, Page, Served, replayed, served
-from tests.servers.tapes import replayed_tape
 from tests.servers.test_baseline_job import MODELS, slow
-from tests.servers.test_endpoint_scoring import other_ids
 from tests.servers.test_other_engines import sglang
-from tests.ui.paging import ROOT, sound
-from tests.ui.theory_pages import charts
-from tests.ui.tune_jobs import ScoringMaker
+from tests.ui.paging import sound
+from tests.ui.servers_page import ask, boards, linked, page_of, texts, until, vllm
+
+__all__ = ["vllm"]  # a fixture
 
 CONNECT = "Connect"
 
-
 pytestmark = pytest.mark.usefixtures("own_home")
-
-
-@pytest.fixture
-def vllm() -> Iterator[Served]:
-    with replayed("vllm", "short") as engine:
-        yield engine
-
-
-def page_of(**link: str) -> AppTest:
-    """Open the page by a link and connect to all of its addresses."""
-    app = linked(**link)
-    for key in [each.key for each in app.button if each.key and each.key.endswith("_look_at")]:
-        sound(app.button(key=key).click().run())
-    return app
-
-
-def linked(**link: str) -> AppTest:
-    app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
-    app.switch_page("pages/servers.py")
-    for name, value in link.items():
-        app.query_params[name] = value
-    return sound(app.run())
-
-
-def texts(app: AppTest) -> str:
-    parts = (*app.title, *app.caption, *app.markdown, *app.info, *app.error)
-    return " ".join(each.value for each in parts).replace("\\", "").replace("\u2060", "")
-
-
-def boards(app: AppTest) -> list[dict[str, Any]]:
-    return [json.loads(each.proto.json) for each in app.get("bidi_component")]
-
-
-def ask(app: AppTest) -> dict[str, Any]:
-    """Press Ask; return the player's data when the answer is finished."""
-    sound(app.button(key="server_ask").click().run())
-    return until(app, "done", "failed", "stopped")
-
-
-def until(app: AppTest, *states: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
-    while not (found := [each for each in boards(app) if "run" in each]) or (
-        found[0]["run"]["state"] not in states
-    ):
-        assert time.monotonic() < deadline, texts(app)
-        time.sleep(0.1)
-        sound(app.run())
-    return found[0]
 
 
 def test_without_an_address_nothing_is_sent() -> None:
@@ -339,95 +286,3 @@ def test_refuses_a_file_without_counters() -> None:
         .run()
     )
     assert len(app.error) == 1
-
-
-@pytest.fixture
-def scoring(monkeypatch: pytest.MonkeyPatch) -> ScoringMaker:
-    maker = ScoringMaker(has_costs=False)
-    monkeypatch.setattr(draft_section, "EndpointMaker", lambda *_, **__: maker)
-    return maker
-
-
-def scored(app: AppTest) -> None:
-    sound(app.button(key="server_score").click().run())
-    job = the_job_queue().newest("servers-draft")
-    assert job is not None
-    assert job.wait(20)
-    sound(app.run())
-
-
-def test_scores_a_draft_that_the_engine_does_not_run(vllm: Served, scoring: ScoringMaker) -> None:
-    app = page_of(server=vllm.address, server_draft="some/folder", server_length="32")
-    scored(app)
-    (study,) = {id(each): each for each in scoring.studies}.values()
-    assert (study.config.max_new_tokens, len(study.samplings), study.costs) == (32, 4, False)
-    assert "tokens per round, τ" in json.dumps(charts(app), ensure_ascii=False)
-    assert "Give costs to see speedups" in texts(app)
-
-
-def test_given_costs_show_speedups_as_on_tune(vllm: Served, scoring: ScoringMaker) -> None:
-    app = page_of(server=vllm.address, server_draft="some/folder", server_costs="true")
-    scored(app)
-    assert "times the target's speed" in texts(app)
-    assert "times the target alone" in json.dumps(charts(app))
-    assert all(each.key != "tune_watch" for each in app.button)  # Watch cannot run it
-    assert scoring.studies
-
-
-def test_a_draft_on_another_machine_needs_confirmation(vllm: Served, scoring: ScoringMaker) -> None:
-    app = page_of(server=vllm.address, server_draft="http://203.0.113.5:8000")
-    sound(app.button(key="server_score").click().run())
-    assert "Confirm next to it" in app.error[0].value
-    assert scoring.studies == []
-    sound(app.checkbox[0].check().run())
-    scored(app)
-    assert scoring.studies
-
-
-def test_scores_a_draft_at_another_address(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Both addresses replay vLLM's answers of one model, so every token would be accepted."""
-    monkeypatch.setattr(draft_section, "TEMPERATURES", (0.0,))  # the recording's
-    monkeypatch.setattr(draft_section, "run_maker", lambda: InProcessMaker(lambda _: None))
-    with replayed_tape("greedy-words") as target, replayed_tape("greedy-words") as draft:
-        app = page_of(
-            server=target.address, server_draft=draft.address, server_length="24",
-            server_ignore_eos="true",
-        )  # fmt: skip
-        sound(app.text_area(key="server_prompt").input("Once upon a time").run())
-        assert draft.asked == []
-        scored(app)
-        job: Any = the_job_queue().newest("servers-draft")
-        assert job.error is None
-        (text,) = job.answer.candidates[0].texts
-        assert set(text.scores.odds) == {1.0}
-        assert {path for path, _ in draft.asked} <= {path for path, _ in target.asked}
-        assert draft.bodies
-    assert "Give costs to see speedups" in texts(app)
-    drawn = charts(app)["server_taus"]["data"][0]
-    taus = {gamma: round(tau, 6) for gamma, tau in zip(drawn["x"], drawn["y"], strict=True)}
-    assert taus[1] == 2.0
-
-
-def test_reports_a_draft_with_another_tokenizer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(draft_section, "TEMPERATURES", (0.0,))
-    monkeypatch.setattr(draft_section, "run_maker", lambda: InProcessMaker(lambda _: None))
-    with replayed_tape("greedy-words") as target, replayed_tape("greedy-words", other_ids) as draft:
-        app = page_of(
-            server=target.address, server_draft=draft.address, server_length="24",
-            server_ignore_eos="true",
-        )  # fmt: skip
-        sound(app.text_area(key="server_prompt").input("Once upon a time").run())
-        scored(app)
-    assert "tokenize the text differently" in texts(app)
-
-
-def test_an_engine_without_logprobs_scores_nothing() -> None:
-    with replayed("llamacpp", "short") as engine:
-        app = page_of(server=engine.address)
-        assert "which this engine does not report" in texts(app)
-        data = ask(app)
-        assert data["run"]["engine"]["name"].startswith("llama.cpp")

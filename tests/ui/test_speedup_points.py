@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
+from specviz.figures.step_times import StepTimes
 from specviz.theory.papers import CHINCHILLA, CHINCHILLA_GAMMA, LEVIATHAN
 from specviz.theory.speed import speedup
 from specviz.ui.session.history import History, recorded_run
 from specviz.ui.theory.speed.speedup_points import (
     chinchilla_points,
-    known_alpha,
     leviathan_points,
     run_points,
     session_runs,
@@ -28,17 +29,11 @@ def test_point_of_a_run_has_its_measured_values() -> None:
     assert point.label.startswith("run abcdef: γ 5")
 
 
-@pytest.mark.parametrize("missing", ["c", "speedup_observed"])
-def test_untimed_run_has_no_point(missing: str) -> None:
+@pytest.mark.parametrize("missing", [{"steps": StepTimes()}, {"timing": None}])
+def test_untimed_run_has_no_point(missing: dict[str, Any]) -> None:
     known = recorded_run()
-    figures = dataclasses.replace(known.figures, **{missing: None})
+    figures = dataclasses.replace(known.figures, **missing)
     assert run_points([dataclasses.replace(known, figures=figures)]) == []
-
-
-def test_known_alpha_falls_back_to_the_observed_one() -> None:
-    known = recorded_run()
-    figures = dataclasses.replace(known.figures, alpha_expected=None)
-    assert known_alpha(dataclasses.replace(known, figures=figures)) == figures.alpha_observed
 
 
 def test_session_runs_fall_back_to_the_recorded_run() -> None:

@@ -13,7 +13,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import Library, load_trace
 from specviz.ui.widgets.run_controls import unsupported_settings
-from specviz.worker.parent.handles import PairStatus
+from specviz.worker.parent.pair_status import PairStatus
 from tests.test_houses import MODELS, loaded_by
 from tests.ui.paging import ROOT, opened, sent, sound, until_over, until_state
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from specviz.engine import load_pair
 from specviz.engine.model.pair import Pair
@@ -19,20 +18,11 @@ from specviz.worker.parent.client import Worker
 from tests.engine.models import write_pair
 from tests.ready_workers import fork_workers
 from tests.step_costs import place_step_costs
+from tests.tiny_pair import one_thread
+from tests.tiny_pair import shared_home as home
 from tests.worker.waiting import wait_until
 
-
-@pytest.fixture(autouse=True, scope="package")
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
-@pytest.fixture(autouse=True, scope="package")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPECVIZ_HOME", str(folder))
-        yield folder
+__all__ = ["home", "one_thread"]  # fixtures
 
 
 @pytest.fixture(autouse=True)

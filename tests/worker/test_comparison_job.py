@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -105,10 +104,9 @@ def test_reading_never_blocks_and_stop_ends_the_current_run(worker: Worker, spec
     maker = WorkerMaker(worker, "work", reported.append)
     with in_a_thread(ComparisonJob(replace(short, lanes=tuple(lanes)), maker, None)) as job:
         wait_until(lambda: reported and reported[0].rounds)
-        began = time.monotonic()
         assert (job.state, job.progress, job.comparison) == ("running", (0, 2), None)
         assert job.doing.endswith("repeat 1 of 1")
-        assert time.monotonic() - began < 0.5
+        assert not reported[0].finished
         job.stop()
         assert job.wait(60)
         assert (job.state, job.was_stopped, job.error) == ("stopped", True, None)

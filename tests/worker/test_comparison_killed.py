@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from specviz.store import Library
-from tests.nursery import Nursery, forget_runs
+from tests.nursery import Nursery, PlaceInPlan, check_new_runs, forget_runs
 from tests.worker.ready_jobs import PLAN
 
 KILLS = (10, pytest.param(30, marks=pytest.mark.thorough))
@@ -27,7 +27,7 @@ def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery
 def test_continues_after_being_killed_at_any_moment(nursery: Nursery, most: int) -> None:
     chance, library = random.Random(4), Library()
     total, kills = len(PLAN.jobs()), 0
-    done: dict[tuple[int, int, int], str] = {}
+    done: dict[PlaceInPlan, str] = {}
     while kills < most or not done:
         if 2 * len(done) > total:  # the kills came late, so start again with an empty library
             forget_runs(library)
@@ -35,10 +35,7 @@ def test_continues_after_being_killed_at_any_moment(nursery: Nursery, most: int)
         kills += 1
         nursery.killed(chance, most=6, pause=0.01)
         jobs = library.comparison_jobs(PLAN.key)
-        new = len(jobs) - len(done)
-        assert len(nursery.reports()) <= new <= len(nursery.reports()) + 1
-        assert jobs.items() >= done.items()
-        assert all(library.open(jobs[place]).baseline for place in jobs.keys() - done.keys())
+        check_new_runs(library, nursery, done, jobs)
         done = jobs
     print(f"{kills} kills, {len(done)} of {total} runs kept")
     assert 0 < len(done) < total

@@ -40,7 +40,7 @@ def test_poke_from_another_thread_interrupts(interrupts: TaskInterrupts) -> None
     thread.start()
     with pytest.raises(Interrupted), interrupts.until(wanted.is_set):
         work(5.0)
-    assert 0.04 < time.monotonic() - began < 1.0
+    assert 0.04 < time.monotonic() - began < 4.0
     thread.join()
 
 
@@ -107,5 +107,5 @@ def test_poke_during_a_finalizer_is_not_lost(interrupts: TaskInterrupts) -> None
     began = time.monotonic()
     with pytest.raises(Interrupted), interrupts.until(wanted.is_set):
         swallow_then_work()
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 4.0
     thread.join()

@@ -64,7 +64,7 @@ def test_values_arrive_during_the_study(worker: Worker, spec: PairSpec) -> None:
     progress = worker.status().progress
     assert progress is not None
     assert (progress.text, studying.done, worker.busy) == ("counting", False, True)
-    worker.stop_study(studying)
+    studying.stop()
     assert studying.wait(10)
     wait_until(lambda: worker.status().progress is None)
 
@@ -93,23 +93,23 @@ def test_stop_interrupts_a_study_and_the_worker_continues(worker: Worker, spec: 
     pid = worker.pid
     studying = worker.study(spec, Counting(count=2, seconds=60.0))
     some_of(studying, 1)
-    worker.stop_study(studying)
+    studying.stop()
     assert wait_until(lambda: studying.done) < 5.0  # of a pause of a minute
     assert (studying.result, studying.error) == (None, None)
     assert list(studying.values()) == []
     assert numbers(worker.study(spec, Counting(count=2))) == [0, 1]
     assert worker.pid == pid
-    worker.stop_study(studying)  # once more, too late
+    studying.stop()  # once more, too late
     assert numbers(worker.study(spec, Counting(count=2))) == [0, 1]
 
 
 def test_waiting_study_stops_at_once(worker: Worker, spec: PairSpec) -> None:
     first, second = worker.study(spec, ENDLESS), worker.study(spec, Counting(count=1))
     some_of(first, 1)
-    worker.stop_study(second)
+    second.stop()
     assert (second.done, second.result, list(second.values())) == (True, None, [])
     assert not first.done
-    worker.stop_study(first)
+    first.stop()
     assert first.wait(10)
 
 

@@ -27,6 +27,7 @@ from specviz.engine.decoding.verify import OverAccept
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
+from specviz.engine.model.wrapped_step import WrappedStep
 from specviz.errors import PairError
 from specviz.record.breaks import break_named
 from specviz.record.trace import RunConfig
@@ -97,8 +98,7 @@ class _PairOfOtherSteps(Pair):
     make_target: _MakeStep = field(repr=False)
     make_draft: _MakeStep = field(repr=False)
 
-    def target_step(self, capacity: int, *, keep_hidden: bool = False) -> Step:
-        del keep_hidden  # the draft model reads no hidden states
+    def target_step(self, capacity: int) -> Step:
         return self.make_target(capacity)
 
     def draft_step(self, capacity: int) -> Step:
@@ -114,42 +114,22 @@ def _with_steps(
     )
 
 
-class _Untrimmed:
+class _Untrimmed(WrappedStep):
     """A step whose cache keeps up to ``spare`` tokens it was asked to forget."""
 
     def __init__(self, step: Step, spare: int) -> None:
-        self._step = step
+        super().__init__(step)
         self._spare = spare
         self._kept = 0  # tokens that should be gone
 
     @property
     def length(self) -> int:
-        return self._step.length - self._kept
-
-    @property
-    def device(self) -> torch.device:
-        return self._step.device
-
-    @property
-    def hidden(self) -> torch.Tensor | None:
-        return self._step.hidden
-
-    def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
-        return self._step.feed(token_ids, num_logits)
+        return self.step.length - self._kept
 
     def forget(self, count: int) -> None:
         kept = min(count, self._spare - self._kept)
-        self._step.forget(count - kept)
+        self.step.forget(count - kept)
         self._kept += kept
-
-    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        return self._step.branch(token_ids, parents)
-
-    def keep(self, nodes: Sequence[int]) -> None:
-        self._step.keep(nodes)
-
-    def early_exit(self, layers: int) -> Step:
-        return self._step.early_exit(layers)
 
 
 def _untrimmed(make: _MakeStep, pair: Pair, capacity: int) -> Step:
@@ -158,50 +138,35 @@ def _untrimmed(make: _MakeStep, pair: Pair, capacity: int) -> Step:
     return _Untrimmed(make(capacity + spare), spare)
 
 
-class _BonusFromDraft:
+class _BonusFromDraft(WrappedStep):
     """The target's step, with the last row after candidates taken from the draft."""
 
     def __init__(self, target: Step, draft: Step) -> None:
-        self._target = target
+        super().__init__(target)
         self._draft = draft
 
-    @property
-    def length(self) -> int:
-        return self._target.length
-
-    @property
-    def device(self) -> torch.device:
-        return self._target.device
-
-    @property
-    def hidden(self) -> torch.Tensor | None:
-        return self._target.hidden
-
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
-        own = self._target.feed(token_ids, num_logits)
+        own = self.step.feed(token_ids, num_logits)
         other = self._draft.feed(token_ids.to(self._draft.device), min(num_logits, 1))
         if num_logits < 2:
             return own
         return torch.cat((own[:-1], other[-1:].to(own)))
 
     def forget(self, count: int) -> None:
-        self._target.forget(count)
+        self.step.forget(count)
         self._draft.forget(count)
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
         """Feed a tree, and replace the rows of its leaves, from which a bonus is drawn."""
-        rows = self._target.branch(token_ids, parents)
+        rows = self.step.branch(token_ids, parents)
         other = self._draft.branch(token_ids.to(self._draft.device), parents).to(rows)
         leaves = [node for node in range(len(parents)) if node not in parents]
         rows[leaves] = other[leaves]
         return rows
 
     def keep(self, nodes: Sequence[int]) -> None:
-        self._target.keep(nodes)
+        self.step.keep(nodes)
         self._draft.keep(nodes)
-
-    def early_exit(self, layers: int) -> Step:
-        return self._target.early_exit(layers)
 
 
 def _drafting_with(sampler: Sampler, pair: Pair, prompt: Prompt, config: RunConfig) -> Speculation:

@@ -22,6 +22,7 @@ from specviz.engine.decoding.stopping import Stopper
 from specviz.engine.decoding.suffix import SuffixDrafter
 from specviz.engine.decoding.tree_drafting import TreeDrafter
 from specviz.engine.model.pair import Pair
+from specviz.engine.model.step_capabilities import HiddenStates, require
 from specviz.engine.model.steps import Step
 from specviz.errors import PairError
 from specviz.record.drafters import chosen_drafter
@@ -29,18 +30,17 @@ from specviz.record.run_config import RunConfig
 
 
 class Drafter(Protocol):
-    wants_hidden: bool
+    @property
+    def wants_hidden(self) -> HiddenStates | bool:
+        """The hidden states of the target that ``propose`` reads; False for none."""
+        ...
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
         """Read the prompt up to its last token."""
         ...
 
     def propose(
-        self,
-        history: Sequence[int],
-        count: int,
-        draws: Draws,
-        hidden: torch.Tensor | None,
+        self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
         """Propose candidates to follow the history, at most ``count`` in a row."""
         ...
@@ -68,7 +68,12 @@ def make_drafter(
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:
         case "model":
-            return _model_drafter(pair, config, capacity, sampler, stopper)
+            step = _draft_step(pair, capacity)
+            if config.is_chain:
+                return ModelDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)
+            for each in (target, step):
+                require(each.capabilities.trees)
+            return TreeDrafter(step, config, sampler)
         case "prompt-lookup":
             return PromptLookupDrafter(pair.vocabulary, pair.device)
         case "suffix":
@@ -82,19 +87,10 @@ def make_drafter(
             raise AssertionError(f"no such drafter: {config.drafter}")
 
 
-def _model_drafter(
-    pair: Pair,
-    config: RunConfig,
-    capacity: int,
-    sampler: Sampler,
-    stopper: Stopper | None,
-) -> Drafter:
+def _draft_step(pair: Pair, capacity: int) -> Step:
     if pair.draft is None:
         raise PairError(
             "This pair has no draft model.",
             remedy="Load it with a draft, or choose the prompt-lookup drafter.",
         )
-    step = pair.draft_step(capacity)
-    if config.is_chain:
-        return ModelDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)
-    return TreeDrafter(step, config, sampler)
+    return pair.draft_step(capacity)

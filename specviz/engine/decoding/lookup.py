@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.engine.decoding.proposal import Proposal, certain
-from specviz.engine.decoding.sampling import Draws, on_one_thread
+from specviz.engine.decoding.copying import CopyingDrafter
 
 
-class PromptLookupDrafter:
+class PromptLookupDrafter(CopyingDrafter):
     """Copies what followed the latest earlier occurrence of the last tokens.
 
     Its distributions are one-hots, so the lossless rule accepts with the target's probability. If
@@ -19,34 +18,17 @@ class PromptLookupDrafter:
     after the current position are ignored.
     """
 
-    wants_hidden = False
     longest = 3
 
     def __init__(self, vocabulary: int, device: torch.device) -> None:
-        self._vocabulary = vocabulary
-        self._device = device
+        super().__init__(vocabulary, device)
         self._seen: dict[tuple[int, ...], list[int]] = {}  # positions after each n-gram, ascending
         self._indexed = 0
-
-    def prefill(self, prompt_ids: Sequence[int]) -> None:
-        self._index(prompt_ids)
-
-    @on_one_thread
-    def propose(
-        self,
-        history: Sequence[int],
-        count: int,
-        draws: Draws | None,
-        hidden: torch.Tensor | None,
-    ) -> Proposal:
-        del draws, hidden
-        self._index(history)
-        return certain(self._continuation(history, count), self._vocabulary, self._device)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         """Do nothing: there is no cache, and the index may hold later positions."""
 
-    def _index(self, history: Sequence[int]) -> None:
+    def _read(self, history: Sequence[int]) -> None:
         """Index the positions after every n-gram of the history."""
         for end in range(max(1, self._indexed), len(history)):
             for size in range(1, min(self.longest, end) + 1):

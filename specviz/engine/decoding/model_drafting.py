@@ -41,11 +41,7 @@ class ModelDrafter(ModelReader):
         self._stopper = stopper
 
     def propose(
-        self,
-        history: Sequence[int],
-        count: int,
-        draws: Draws,
-        hidden: torch.Tensor | None,
+        self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
         del hidden
         catch_up = len(history) - self._step.length

@@ -46,6 +46,7 @@ from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult
 from specviz.engine.decoding.verify import Rule, make_rule
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
+from specviz.engine.model.step_capabilities import HiddenStates
 from specviz.errors import PairError
 from specviz.record.forks import Fork
 from specviz.record.shapes import num_nodes
@@ -91,11 +92,12 @@ class Speculation(SpeculativeRun):
         self._played: deque[Deferred[Round]] = deque()  # not returned yet
         self._failure: BaseException | None = None  # raised after those rounds
         with memory_errors(pair.device):
-            reads = config.draft_method.own or (drafter is not None and drafter.wants_hidden)
-            self._target = pair.target_step(self._capacity, keep_hidden=reads)
+            self._target = pair.target_step(self._capacity)
             self._drafter = drafter or make_drafter(
                 pair, config, self._capacity, self._sampler, self._stopper, self._target
             )
+            if self._drafter.wants_hidden:
+                self._target.request_hidden(HiddenStates(self._drafter.wants_hidden))
             self._pass = TargetPass(self._target, self._sampler, judge, pair.device)
             self.prefill = self._read_prompt(prompt_ids)
 

@@ -15,59 +15,41 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.engine.decoding.proposal import Proposal, certain
-from specviz.engine.decoding.sampling import Draws, on_one_thread
+from specviz.engine.decoding.copying import CopyingDrafter
 from specviz.engine.model.suffix_automaton import Match, SuffixAutomaton
 
 
-class SuffixDrafter:
-    """Proposes copied tokens with one-hot distributions; nothing if there is no match.
+class SuffixDrafter(CopyingDrafter):
+    """Copies what most often followed the longest suffix of the text.
 
     A run may go back: later tokens are then forgotten and read again.
     """
 
-    wants_hidden = False
-
     def __init__(
         self, vocabulary: int, device: torch.device, texts: SuffixAutomaton | None = None
     ) -> None:
-        self._vocabulary = vocabulary
-        self._device = device
+        super().__init__(vocabulary, device)
         self._texts = texts or SuffixAutomaton()
         self._own = SuffixAutomaton()
-        self._read: list[int] = []
+        self._own_text: list[int] = []
         self._in_texts = [Match()]  # before the first token, and after each
-
-    def prefill(self, prompt_ids: Sequence[int]) -> None:
-        self._read_on(prompt_ids)
-
-    @on_one_thread
-    def propose(
-        self,
-        history: Sequence[int],
-        count: int,
-        draws: Draws | None,
-        hidden: torch.Tensor | None,
-    ) -> Proposal:
-        del draws, hidden
-        self.settle(len(history))
-        self._read_on(history)
-        return certain(self._continuation(count), self._vocabulary, self._device)
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         """Rebuild the automaton if the run went back, which happens only while no clock runs."""
         del kept
-        if valid < len(self._read):
-            del self._read[valid:], self._in_texts[valid + 1 :]
-            self._own = SuffixAutomaton([self._read])
+        if valid < len(self._own_text):
+            del self._own_text[valid:], self._in_texts[valid + 1 :]
+            self._own = SuffixAutomaton([self._own_text])
 
-    def _read_on(self, history: Sequence[int]) -> None:
-        for token in history[len(self._read) :]:
-            self._read.append(token)
+    def _read(self, history: Sequence[int]) -> None:
+        self.settle(len(history))
+        for token in history[len(self._own_text) :]:
+            self._own_text.append(token)
             self._own.append(token)
             self._in_texts.append(self._texts.advanced(self._in_texts[-1], token))
 
-    def _continuation(self, count: int) -> list[int]:
+    def _continuation(self, history: Sequence[int], count: int) -> list[int]:
+        del history  # all of it is read
         own, other = self._own.repeat, self._in_texts[-1]
         copied: list[int] = []
         while len(copied) < count:

@@ -29,11 +29,7 @@ class TreeDrafter(ModelReader):
         self._fed = 0  # nodes of the round in the cache
 
     def propose(
-        self,
-        history: Sequence[int],
-        count: int,
-        draws: Draws,
-        hidden: torch.Tensor | None,
+        self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
         del hidden
         catch_up = len(history) - self._step.length

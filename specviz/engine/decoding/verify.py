@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
+from torch import Tensor
 
 from specviz.engine.decoding.sampling import Sampler, widest_float
 from specviz.record.trace import RunConfig
@@ -22,12 +23,8 @@ class Rule(Protocol):
     """When a candidate is accepted, and which distribution the recovered token is drawn from."""
 
     def accepts(
-        self,
-        uniforms: torch.Tensor,
-        draft_probs: torch.Tensor,
-        target_probs: torch.Tensor,
-        distributions: torch.Tensor,
-    ) -> torch.Tensor:
+        self, uniforms: Tensor, draft_probs: Tensor, target_probs: Tensor, distributions: Tensor
+    ) -> Tensor:
         """Return whether each candidate is accepted.
 
         Args:
@@ -36,15 +33,15 @@ class Rule(Protocol):
         """
         ...
 
-    def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def residual(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         """Return the unnormalised distribution `[..., vocabulary]` of the recovered token."""
         ...
 
-    def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def expected(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         """Return the acceptance probability `[...]` at each position, before a token is drawn."""
         ...
 
-    def bias(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor | None:
+    def bias(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor | None:
         """Return the total variation `[...]` between the emitted token and the target.
 
         None if it is always 0.
@@ -57,22 +54,18 @@ class Lossless:
     """The output has exactly the target's distribution."""
 
     def accepts(
-        self,
-        uniforms: torch.Tensor,
-        draft_probs: torch.Tensor,
-        target_probs: torch.Tensor,
-        distributions: torch.Tensor,
-    ) -> torch.Tensor:
+        self, uniforms: Tensor, draft_probs: Tensor, target_probs: Tensor, distributions: Tensor
+    ) -> Tensor:
         del distributions
         return uniforms * draft_probs < target_probs
 
-    def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def residual(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         return (target_probs - draft_probs).clamp_(min=0.0)
 
-    def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def expected(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         return torch.minimum(draft_probs, target_probs).sum(-1)
 
-    def bias(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> None:
+    def bias(self, draft_probs: Tensor, target_probs: Tensor) -> None:
         del draft_probs, target_probs
 
 
@@ -88,26 +81,22 @@ class OverAccept:
     source: Literal["leftover", "target", "draft"] = "leftover"
 
     def accepts(
-        self,
-        uniforms: torch.Tensor,
-        draft_probs: torch.Tensor,
-        target_probs: torch.Tensor,
-        distributions: torch.Tensor,
-    ) -> torch.Tensor:
+        self, uniforms: Tensor, draft_probs: Tensor, target_probs: Tensor, distributions: Tensor
+    ) -> Tensor:
         del distributions
         return uniforms * draft_probs < target_probs + self.epsilon
 
-    def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def residual(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         if self.source == "target":
             return target_probs.clone()
         if self.source == "draft":
             return draft_probs.clone()
         return (target_probs - draft_probs).clamp_(min=0.0)
 
-    def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def expected(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         return torch.minimum(draft_probs, target_probs + self.epsilon).sum(-1)
 
-    def bias(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def bias(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         accepted = torch.minimum(draft_probs, target_probs + self.epsilon)
         rejected = (1.0 - accepted.sum(-1, keepdim=True)).clamp_(min=0.0)
         recovered = self.residual(draft_probs, target_probs)
@@ -126,32 +115,28 @@ class Typical:
     epsilon: float
 
     def accepts(
-        self,
-        uniforms: torch.Tensor,
-        draft_probs: torch.Tensor,
-        target_probs: torch.Tensor,
-        distributions: torch.Tensor,
-    ) -> torch.Tensor:
+        self, uniforms: Tensor, draft_probs: Tensor, target_probs: Tensor, distributions: Tensor
+    ) -> Tensor:
         del uniforms, draft_probs
         return target_probs > self.threshold(distributions)
 
-    def threshold(self, distributions: torch.Tensor) -> torch.Tensor:
+    def threshold(self, distributions: Tensor) -> Tensor:
         entropy = torch.special.entr(distributions.to(widest_float(distributions))).sum(-1)
         return (self.epsilon**0.5 * (-entropy).exp()).clamp(max=self.epsilon)
 
-    def residual(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def residual(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         del draft_probs
         return target_probs.clone()
 
-    def expected(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def expected(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         return self._accepted_mass(draft_probs, target_probs).sum(-1)
 
-    def bias(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def bias(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         accepted = self._accepted_mass(draft_probs, target_probs)
         recovered = (1.0 - accepted.sum(-1, keepdim=True)).clamp_(min=0.0) * target_probs
         return (accepted + recovered - target_probs).abs().sum(-1) / 2.0
 
-    def _accepted_mass(self, draft_probs: torch.Tensor, target_probs: torch.Tensor) -> torch.Tensor:
+    def _accepted_mass(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
         """Return the draft's probabilities `[..., vocabulary]` of tokens that would be accepted."""
         return draft_probs.where(target_probs > self.threshold(target_probs)[..., None], 0.0)
 
@@ -160,10 +145,10 @@ class Typical:
 class Verification:
     """The result of verification, on the device."""
 
-    num_accepted: torch.Tensor  # [...]
-    draft_probs: torch.Tensor  # [..., num_candidates]
-    target_probs: torch.Tensor  # [..., num_candidates]
-    extra: torch.Tensor  # [...] recovered or bonus token
+    num_accepted: Tensor  # [...]
+    draft_probs: Tensor  # [..., num_candidates]
+    target_probs: Tensor  # [..., num_candidates]
+    extra: Tensor  # [...] recovered or bonus token
 
 
 def make_rule(config: RunConfig) -> Rule:
@@ -180,11 +165,11 @@ def make_rule(config: RunConfig) -> Rule:
 def verify(
     rule: Rule,
     sampler: Sampler,
-    candidates: torch.Tensor,  # [..., num_candidates]
-    draft_probs: torch.Tensor,  # [..., num_candidates, vocabulary]
-    target_probs: torch.Tensor,  # [..., num_candidates + 1, vocabulary]
-    verdict_uniforms: torch.Tensor,  # [..., num_candidates]
-    extra_uniform: torch.Tensor,  # [...]
+    candidates: Tensor,  # [..., num_candidates]
+    draft_probs: Tensor,  # [..., num_candidates, vocabulary]
+    target_probs: Tensor,  # [..., num_candidates + 1, vocabulary]
+    verdict_uniforms: Tensor,  # [..., num_candidates]
+    extra_uniform: Tensor,  # [...]
 ) -> Verification:
     """Accept candidates up to the first rejection, then draw one more token."""
     count = candidates.shape[-1]
@@ -204,8 +189,8 @@ def verify(
 
 
 def _extra_distribution(
-    rule: Rule, draft_probs: torch.Tensor, target_probs: torch.Tensor, num_accepted: torch.Tensor
-) -> torch.Tensor:
+    rule: Rule, draft_probs: Tensor, target_probs: Tensor, num_accepted: Tensor
+) -> Tensor:
     """Return the distribution `[..., vocabulary]` of the token after the accepted candidates.
 
     If all are accepted it is the target's. If both models agree to the last bit, the residual is
@@ -222,6 +207,6 @@ def _extra_distribution(
     return torch.where(take_target, target_row, residual / total.clamp(min=1e-30))
 
 
-def _row(probs: torch.Tensor, index: torch.Tensor, vocabulary: int) -> torch.Tensor:
+def _row(probs: Tensor, index: Tensor, vocabulary: int) -> Tensor:
     expanded = index[..., None, None].expand(*index.shape, 1, vocabulary)
     return probs.gather(-2, expanded)[..., 0, :]

@@ -19,8 +19,8 @@ from specviz.engine.decoding.recording import ModelOutputs, Recorder
 from specviz.engine.decoding.sampling import Draws, Sampler, make_chooser
 from specviz.engine.decoding.verify import make_rule
 from specviz.engine.graphed.playback import Playback, Stage
-from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.graphed.text_state import TextState
+from specviz.engine.model.static_step import StaticStep
 from specviz.engine.model.text import TokenTable
 from specviz.record.run_config import RunConfig
 
@@ -31,8 +31,8 @@ FED_FIRST = 2  # tokens a draft phase always feeds first, whether or not the dra
 class PairMemory:
     """Memory of one text: both models with their caches, and the state of the text."""
 
-    target: StaticModel
-    draft: StaticModel
+    target: StaticStep
+    draft: StaticStep
     state: TextState
 
 
@@ -110,7 +110,7 @@ class Chain:
         state, draws = self._memory.state, self._draws()
         first, fed = state.length - FED_FIRST, state.ending(FED_FIRST)
         for number in range(self.gamma):
-            logits = self._memory.draft.feed(fed, first, seen, 1)
+            logits = self._memory.draft.feed_at(fed, first, seen, 1)
             first = first + fed.shape[0]
             fed, probs = self._choose(logits, draws, number)
             self._candidates[number : number + 1].copy_(fed)
@@ -120,7 +120,7 @@ class Chain:
     def _verify(self, seen: int) -> None:
         state = self._memory.state
         fed = torch.cat((state.ending(1), self._candidates))
-        logits = self._memory.target.feed(fed, state.length - 1, seen, self.gamma + 1)
+        logits = self._memory.target.feed_at(fed, state.length - 1, seen, self.gamma + 1)
         probs = self._with_forced(self._sampler.probs(logits))
         self._target_logits.copy_(logits)
         self._target_probs.copy_(probs)

@@ -18,11 +18,12 @@ import torch
 from specviz.engine.graphed.chain import Chain, PairMemory
 from specviz.engine.graphed.playback import Playback, playback_on
 from specviz.engine.graphed.rounds import AHEAD, GraphedRounds
-from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.graphed.target_decoder import GraphedTarget, SingleStep
 from specviz.engine.graphed.text_state import TextState, rows_for
 from specviz.engine.graphed.timer import GraphedTimer
-from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.static_step import STATIC_CAPABILITIES, StaticStep
+from specviz.engine.model.step_capabilities import missing_reason
+from specviz.engine.model.steps import StepWeights
 from specviz.engine.model.text import TokenTable
 from specviz.record.run_config import RunConfig
 
@@ -38,8 +39,8 @@ _Stages: TypeAlias = OrderedDict[tuple[object, ...], Any]
 class _Memory:
     """Caches and a text; ``draft`` is None for the target alone."""
 
-    target: StaticModel
-    draft: StaticModel | None
+    target: StaticStep
+    draft: StaticStep | None
     state: TextState
     stages: _Stages = field(default_factory=OrderedDict)
 
@@ -67,8 +68,8 @@ class GraphedLanes:
 
     def __init__(
         self,
-        target: LeanWeights,
-        draft: LeanWeights | None,
+        target: StepWeights,
+        draft: StepWeights | None,
         table: TokenTable,
         device: torch.device,
     ) -> None:
@@ -80,7 +81,7 @@ class GraphedLanes:
 
     def unsupported_reason(self, config: RunConfig) -> str:
         if not config.is_chain:
-            return "several drafts and trees are not captured"
+            return missing_reason(STATIC_CAPABILITIES.trees)
         if config.rule not in _RULES:
             return f"rule={config.rule} is not captured"
         if config.draft_until != "count":
@@ -141,8 +142,8 @@ class GraphedLanes:
         target, draft = self._weights
         size = len(self._table.texts)
         return _Memory(
-            target=StaticModel(target, size, rows),
-            draft=StaticModel(draft, size, rows) if with_draft and draft else None,
+            target=target.static_step(size, rows),
+            draft=draft.static_step(size, rows) if with_draft and draft else None,
             state=TextState(rows, self._device),
         )
 

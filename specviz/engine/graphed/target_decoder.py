@@ -13,8 +13,8 @@ from specviz.engine.decoding.judging import row_at
 from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, Uniforms
 from specviz.engine.graphed.playback import Playback, Stage
 from specviz.engine.graphed.rounds import AHEAD
-from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.graphed.text_state import TextState
+from specviz.engine.model.static_step import StaticStep
 from specviz.record.run_config import RunConfig
 
 
@@ -25,7 +25,7 @@ class SingleStep:
     """
 
     def __init__(
-        self, target: StaticModel, state: TextState, config: RunConfig, playback: Playback
+        self, target: StaticStep, state: TextState, config: RunConfig, playback: Playback
     ) -> None:
         self.drawn = torch.zeros(1, dtype=torch.int64, device=target.device)
         self._target = target
@@ -51,7 +51,7 @@ class SingleStep:
 
     def _step(self, seen: int) -> None:
         state = self._state
-        logits = self._target.feed(state.ending(1), state.length - 1, seen, 1)
+        logits = self._target.feed_at(state.ending(1), state.length - 1, seen, 1)
         drawn = self._sampler.next_token(logits, lambda: row_at(self._tape, state.index)[None])
         self.drawn.copy_(drawn)
         known_token = state.tokens.index_select(0, state.length[None])
@@ -65,7 +65,7 @@ class GraphedTarget:
 
     def __init__(
         self,
-        target: StaticModel,
+        target: StaticStep,
         state: TextState,
         single: SingleStep,
         playback: Playback,

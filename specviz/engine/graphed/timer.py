@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from specviz.engine.graphed.chain import Chain, PairMemory
 from specviz.engine.graphed.playback import Playback, Stage
-from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.graphed.target_decoder import GraphedTarget
+from specviz.engine.model.static_step import StaticStep
 
 
 class GraphedTimer:
@@ -50,7 +50,7 @@ class GraphedTimer:
     def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
         return [self._target.read, *map(self._reader, (self._memory.target, self._memory.draft))]
 
-    def _reader(self, model: StaticModel) -> Callable[[Sequence[int]], None]:
+    def _reader(self, model: StaticStep) -> Callable[[Sequence[int]], None]:
         read = 0
 
         def feed(token_ids: Sequence[int]) -> None:

@@ -7,7 +7,6 @@ candidates' probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
 
@@ -16,18 +15,19 @@ import torch
 from specviz.engine.decoding.pipelined_run import PipelinedRun
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.graphed.lanes import GraphedLanes
-from specviz.engine.graphed.static_model import StaticModel
 from specviz.engine.loading.compatibility import close_to, logit_tolerance, probe_ids, same_choice
-from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.pair import Pair
-from specviz.engine.model.steps import Step
+from specviz.engine.model.step_capabilities import missing_reason
+from specviz.engine.model.steps import Step, StepWeights
+from specviz.engine.model.translated_step import NO_DEVICE_ROUNDS
 from specviz.errors import DeviceError
 from specviz.record.pairs import GRAPHED
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Round
 
 _PROMPT = 6  # tokens
+_PROBE_ROWS = 16
 _NUM_TOKENS = 16
 _GAMMA = 3
 _OFF = {torch.float32: 1e-3}  # probabilities
@@ -38,9 +38,10 @@ def add_lanes(pair: Pair) -> str:
     """Add device lanes to a pair; return why that is not possible, or an empty string."""
     target, draft = pair.target_weights, pair.draft_weights
     if pair.shared is not None:
-        return "draft and target have different vocabularies"
-    if not isinstance(target, LeanWeights) or not isinstance(draft, LeanWeights | None):
-        return f"static caches do not support {pair.info.target.family} models here"
+        return NO_DEVICE_ROUNDS.reason
+    for each in (target, draft):
+        if each is not None and not each.capabilities.device_rounds:
+            return missing_reason(each.capabilities.device_rounds)
     lanes = GraphedLanes(target, draft, pair.token_table, pair.device)
     try:
         reason = _disagreement(pair, lanes)
@@ -59,39 +60,30 @@ def add_lanes(pair: Pair) -> str:
 
 def _disagreement(pair: Pair, lanes: GraphedLanes) -> str:
     """Return what differs; empty if everything agrees."""
-    models: list[tuple[LeanWeights, Callable[[int], Step], str]] = []
-    for weights, step, info in (
-        (pair.target_weights, pair.target_step, pair.info.target),
-        (pair.draft_weights, pair.draft_step, pair.info.draft),
+    for weights, info in (
+        (pair.target_weights, pair.info.target),
+        (pair.draft_weights, pair.info.draft),
     ):
-        if isinstance(weights, LeanWeights) and info is not None:
-            models.append((weights, step, info.name))
-    for weights, step, name in models:
-        if not _same_logits(pair, weights, step):
-            return f"it gives different logits for {name}"
+        if weights is not None and info is not None and not _same_logits(pair, weights):
+            return f"it gives different logits for {info.name}"
     if pair.draft is None:
         return "" if _same_text_alone(pair, lanes) else "it emits different tokens"
     return "" if _same_rounds(pair, lanes) else "its first rounds differ"
 
 
-@torch.inference_mode()
-def _same_logits(pair: Pair, weights: LeanWeights, fresh_step: Callable[[int], Step]) -> bool:
-    ids = probe_ids(pair.target, pair.vocabulary, 12)
-    step, static = fresh_step(16), StaticModel(weights, pair.vocabulary, 16)
-
-    def fed(begin: int, end: int) -> torch.Tensor:
-        return static.feed(ids[begin:end], torch.tensor(begin, device=ids.device), 16, end - begin)
-
-    step.feed(ids[:5], 0)
-    static.prefill(ids[:5], 0)
-    known = [step.feed(ids[5:6], 1), step.feed(ids[6:10], 4)]
-    found = [fed(5, 6), fed(6, 10)]
-    step.forget(2)
-    known.append(step.feed(ids[8:12], 4))
-    found.append(fed(8, 12))
-    ours, reference = torch.cat(found), torch.cat(known)
-    dtype = pair.target.dtype
+def _same_logits(pair: Pair, weights: StepWeights) -> bool:
+    ids, dtype = probe_ids(pair.target, pair.vocabulary, 12), pair.target.dtype
+    ours = _logits(weights.static_step(pair.vocabulary, _PROBE_ROWS), ids)
+    reference = _logits(weights.step(pair.vocabulary, _PROBE_ROWS), ids)
     return close_to(ours, reference, dtype) and same_choice(ours, reference, dtype)
+
+
+def _logits(step: Step, ids: torch.Tensor) -> torch.Tensor:
+    """Return the logits of a step, a verification, and a verification after a rollback."""
+    step.feed(ids[:5], 0)
+    rows = [step.feed(ids[5:6], 1), step.feed(ids[6:10], 4)]
+    step.forget(2)
+    return torch.cat((*rows, step.feed(ids[8:12], 4)))
 
 
 def _same_text_alone(pair: Pair, lanes: GraphedLanes) -> bool:

@@ -13,12 +13,10 @@ from typing import Any, NoReturn
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.memory import is_out_of_memory
-from specviz.engine.model.pair import StepWeights
 from specviz.engine.model.products import ProductLayer, with_products
-from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.steps import LibraryStep, LibraryWeights, Step, StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.errors import PairError
 from specviz.record.pairs import GRAPHED
@@ -218,7 +216,7 @@ def _widest(model: PreTrainedModel) -> bool:
 def take_step_weights(
     models: dict[str, PreTrainedModel], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """Return the source of each model's steps, lean for all models or for none, and notices."""
+    """Return the weights of each model's steps, lean for all models or for none, and notices."""
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
@@ -239,7 +237,7 @@ def _take_lean(
             reason = f"the lean step does not support {model.config.model_type} models"
             return _without_lean(step, reason)
         vocabulary = vocabularies[name]
-        if not _agrees(LeanStep(weights, vocabulary, _WALK_TOKENS), model, vocabulary):
+        if not _agrees(weights.step(vocabulary, _WALK_TOKENS), model, vocabulary):
             reason = f"the lean step gives different logits for {name}"
             return _without_lean(step, reason, notify=True)
         weights_by_name[name] = weights
@@ -254,12 +252,13 @@ def _without_lean(
     return {}, (f"The library step is used: {reason}.",) if notify else ()
 
 
-def _library_weights(model: PreTrainedModel, vocabulary: int) -> PreTrainedModel:
+def _library_weights(model: PreTrainedModel, vocabulary: int) -> LibraryWeights:
     """Return the model, with faster products if they apply and give the same logits."""
     twin = with_products(model)
     if not any(isinstance(module, ProductLayer) for module in twin.modules()):
-        return model
-    return twin if _agrees(LibraryStep(twin, vocabulary), model, vocabulary) else model
+        return LibraryWeights(model)
+    agrees = _agrees(LibraryStep(twin, vocabulary), model, vocabulary)
+    return LibraryWeights(twin if agrees else model)
 
 
 def _agrees(step: Step, model: PreTrainedModel, vocabulary: int) -> bool:

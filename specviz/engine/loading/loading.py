@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils.import_utils import is_accelerate_available
 
 from specviz.engine.graphed.playback import has_graphs
 from specviz.engine.graphed.trial import add_lanes
@@ -27,9 +28,9 @@ from specviz.engine.loading.opening import (
 )
 from specviz.engine.model.fingerprint import stamps_of, weights_sha256
 from specviz.engine.model.growing import body_info, grow
-from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.libraries import loading_errors, out_of_memory, quiet_libraries
-from specviz.engine.model.pair import Pair, StepWeights
+from specviz.engine.model.pair import Pair
+from specviz.engine.model.steps import StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.engine.model.text import make_token_table
 from specviz.errors import DeviceError, PairError
@@ -107,9 +108,9 @@ def _load_models(
     for side in reversed(opened.sides):
         on_progress(_loading("loading", side))
         size = side.own_parameters * opened.dtype.itemsize
-        spread = side.role == TARGET and asked in ("auto", "cuda")
-        placement = _placement(side.source.name, size, opened.device, may_spread=spread)
-        models[side.role] = _load_model(side, opened.dtype, placement)
+        may_spread = side.role == TARGET and asked in ("auto", "cuda")
+        spread = _must_spread(side.source.name, size, opened.device, may_spread=may_spread)
+        models[side.role] = _load_model(side, opened.dtype, opened.device, spread=spread)
     return models
 
 
@@ -117,32 +118,45 @@ def _loading(doing: str, side: Side) -> Progress:
     return Progress(activity="loading", text=f"{doing} {side.role} {side.source.name}")
 
 
-def _placement(name: str, size: int, device: torch.device, *, may_spread: bool) -> Any:
-    """Return the ``device_map`` for transformers; None for the CPU."""
+def _must_spread(name: str, size: int, device: torch.device, *, may_spread: bool) -> bool:
+    """Return whether the model must be spread over several devices, which accelerate does."""
     free = hardware.free_memory(device)
-    if free is not None and size > free:
-        if device.type == "cuda" and may_spread:
-            return "auto"
+    if free is None or size <= free:
+        return False
+    if device.type != "cuda" or not may_spread:
         raise out_of_memory(name)
-    return None if device.type == "cpu" else {"": device}
+    if not is_accelerate_available():
+        raise DeviceError(
+            f"{name} does not fit on one GPU, and the package that spreads it over several devices "
+            "is not installed.",
+            remedy="Run `pip install accelerate`, or choose a smaller model.",
+        )
+    return True
 
 
-def _load_model(side: Side, dtype: torch.dtype, placement: Any) -> PreTrainedModel:
+def _load_model(
+    side: Side, dtype: torch.dtype, device: torch.device, *, spread: bool
+) -> PreTrainedModel:
+    """Load a model onto the device.
+
+    Without accelerate, transformers loads to the CPU only. Parameters are then moved one by one,
+    so the device holds each of them once.
+    """
     with loading_errors(side.source.name, "model"):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             side.source.folder,
             config=side.config,
             dtype=dtype,
-            device_map=placement,
+            device_map="auto" if spread else None,
             use_safetensors=True,
             output_loading_info=True,
             **LOCAL,
         )
     model, report = loaded
     _require_all_weights(side.source.name, report)
-    if placement != "auto" and hasattr(model, "hf_device_map"):
-        del model.hf_device_map  # its presence marks models spread over several devices
-    return model.eval().requires_grad_(False)
+    with loading_errors(side.source.name, "model"):
+        placed = model if spread else model.to(device)
+    return placed.eval().requires_grad_(False)
 
 
 def _require_all_weights(name: str, report: dict[str, Any]) -> None:
@@ -257,7 +271,7 @@ def _model_info(
         family=side.source.family,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         weights_sha256=weights_sha256(files),
-        step="lean" if isinstance(weights, LeanWeights) else "library",
+        step=weights.kind,
         body=body_info(side.body.name, model, side.own_parameters) if side.body else None,
     )
 

@@ -1,4 +1,4 @@
-"""Check whether a model can exit early, after its first layers."""
+"""After which of its first layers a model can exit early."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ from collections.abc import Iterable
 
 import torch
 
+from specviz.engine.model.step_capabilities import Missing, require
 from specviz.errors import PairError
 
 
-def check_exit(layers: int, all_layers: int, output_matrices: Iterable[torch.Tensor]) -> None:
-    """Check that an exit after so many layers is possible and useful.
+def exits_of(all_layers: int, output_matrices: Iterable[torch.Tensor]) -> range | Missing:
+    """Return the numbers of first layers after which an exit is possible and useful.
 
     Args:
         output_matrices: those through which the last layer writes to the residual stream.
-
-    Raises:
-        PairError: there is no such exit, or it would give the target's own output.
     """
-    if not 1 <= layers < all_layers:
-        raise PairError(
-            f"An exit after {layers} layers is not possible: the target has {all_layers}.",
-            remedy=f"Exit after 1 to {all_layers - 1} layers."
-            if all_layers > 1
-            else "Choose a draft model, or a deeper target.",
+    if all_layers == 1:
+        return Missing(
+            "An exit is not possible: the target has 1 layer",
+            "Choose a draft model, or a deeper target.",
         )
     if not any(bool(matrix.any()) for matrix in output_matrices):
-        raise PairError(
+        return Missing(
             "The target's simulated size has layers that add nothing; an exit before them would "
-            "draft the target's own tokens.",
-            remedy="Use early exit without a simulated size.",
+            "draft the target's own tokens",
+            "Use early exit without a simulated size.",
+        )
+    return range(1, all_layers)
+
+
+def require_exit(exits: range | Missing, layers: int) -> None:
+    """Raise PairError if an exit after so many layers is not among these."""
+    possible = require(exits)
+    if layers not in possible:
+        raise PairError(
+            f"An exit after {layers} layers is not possible: the target has {possible.stop}.",
+            remedy=f"Exit after 1 to {possible.stop - 1} layers.",
         )

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 
 from specviz.engine.model.compiled_step import CompiledStep
-from specviz.engine.model.exits import check_exit
-from specviz.engine.model.lean_weights import LeanLayer, LeanWeights
+from specviz.engine.model.exits import require_exit
+from specviz.engine.model.step_capabilities import HiddenStates, StepCapabilities
+from specviz.engine.model.steps import Step
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.step import MOST_ROWS
+
+if TYPE_CHECKING:
+    from specviz.engine.model.lean_weights import LeanLayer, LeanWeights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +44,8 @@ class _View:
     mask: torch.Tensor | None  # additive [new, seen]
 
 
-class LeanStep:
-    """One model with a cache of fixed capacity; implements ``steps.Step``.
+class LeanStep(Step):
+    """A step with a cache of fixed capacity.
 
     ``caches``: keys and values shared with the first layers of another step.
     """
@@ -70,12 +75,19 @@ class LeanStep:
             )
 
     @property
+    def capabilities(self) -> StepCapabilities:
+        return self._weights.capabilities
+
+    @property
     def length(self) -> int:
         return self._length
 
     @property
     def device(self) -> torch.device:
         return self._weights.embedding.device
+
+    def request_hidden(self, states: HiddenStates) -> None:
+        """Do nothing: every feed keeps its final hidden states."""
 
     @property
     def hidden(self) -> torch.Tensor | None:
@@ -122,12 +134,9 @@ class LeanStep:
         self.set_position(self._length + len(nodes))
 
     def early_exit(self, layers: int) -> LeanStep:
-        own = self._weights
-        check_exit(
-            layers, len(own.layers), (own.layers[-1].output.weight, own.layers[-1].down.weight)
-        )
+        require_exit(self._weights.exits, layers)
         caches = (self._keys[:layers], self._values[:layers])
-        step = LeanStep(own.first(layers), self._vocabulary, self._capacity, caches)
+        step = LeanStep(self._weights.first(layers), self._vocabulary, self._capacity, caches)
         step.set_position(self._length)
         self._exits.append(step)
         return step

@@ -15,6 +15,11 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from specviz.engine.model.compiled_step import CompiledWeights
+from specviz.engine.model.exits import exits_of
+from specviz.engine.model.lean import LeanStep
+from specviz.engine.model.static_step import StaticStep
+from specviz.engine.model.step_capabilities import Missing, StepCapabilities
+from specviz.engine.model.steps import StepWeights
 
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
@@ -68,8 +73,10 @@ class LeanLayer:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class LeanWeights:
-    """The weights of a lean step; shared by all runs of a pair."""
+class LeanWeights(StepWeights):
+    """The weights of a lean step."""
+
+    kind = "lean"
 
     embedding: torch.Tensor  # [vocabulary, width]
     layers: tuple[LeanLayer, ...]
@@ -81,6 +88,23 @@ class LeanWeights:
     inverse_frequencies: torch.Tensor  # [head_width / 2]
     rope_scale: float
     compiled: CompiledWeights | None  # None on other devices
+
+    @property
+    def capabilities(self) -> StepCapabilities:
+        return StepCapabilities(
+            hidden_states=True, trees=True, exits=self.exits, device_rounds=True
+        )
+
+    @property
+    def exits(self) -> range | Missing:
+        last = self.layers[-1]
+        return exits_of(len(self.layers), (last.output.weight, last.down.weight))
+
+    def step(self, vocabulary: int, capacity: int) -> LeanStep:
+        return LeanStep(self, vocabulary, capacity)
+
+    def static_step(self, vocabulary: int, rows: int) -> StaticStep:
+        return StaticStep(self, vocabulary, rows)
 
     def first(self, layers: int) -> LeanWeights:
         """Return the first layers, the norm and the head."""

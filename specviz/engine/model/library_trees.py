@@ -13,8 +13,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from specviz.engine.model.exits import exits_of
+from specviz.engine.model.step_capabilities import Missing, refuse, require
 from specviz.engine.model.trees import OpenNodes
-from specviz.errors import PairError
 
 _TO_STREAM = ("o_proj.weight", "down_proj.weight")
 _FULL, _SLIDING = "full_attention", "sliding_attention"
@@ -57,15 +58,15 @@ def _windows(model: PreTrainedModel) -> dict[str, int | None]:
     if kinds is None and config.model_type in _ONE_WINDOW:
         return {_SLIDING: window}
     if kinds is None or not {_FULL, _SLIDING}.issuperset(kinds):
-        raise no_trees(model)
+        refuse(no_trees(model))
     return {kind: window if kind == _SLIDING else None for kind in dict.fromkeys(kinds)}
 
 
-def no_trees(model: PreTrainedModel) -> PairError:
-    return PairError(
+def no_trees(model: PreTrainedModel) -> Missing:
+    return Missing(
         f"{model.config.model_type} models cannot draft trees: they do not support a mask that "
-        "hides siblings from each other.",
-        remedy="Draft a chain of candidates, without branching.",
+        "hides siblings from each other",
+        "Draft a chain of candidates, without branching.",
     )
 
 
@@ -73,31 +74,34 @@ def first_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
     """Return the model without its later layers; it shares every tensor."""
     shared: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
-    name, all_layers = _layers(twin)
+    name, all_layers = require(_layers(twin))
     twin.set_submodule(name, all_layers[:layers])
     return twin
 
 
-def num_layers(model: PreTrainedModel) -> int:
-    return len(_layers(model)[1])
+def exits_of_model(model: PreTrainedModel) -> range | Missing:
+    found = _layers(model)
+    if isinstance(found, Missing):
+        return found
+    _, layers = found
+    return exits_of(len(layers), _output_matrices(layers[-1]))
 
 
-def output_matrices(model: PreTrainedModel) -> Sequence[torch.Tensor]:
-    """Return the matrices through which the last layer writes to the residual stream.
+def _output_matrices(layer: nn.Module) -> Sequence[torch.Tensor]:
+    """Return the matrices through which a layer writes to the residual stream.
 
     If their names are unknown, all parameters of the layer.
     """
-    last = _layers(model)[1][-1]
-    named = [each for name, each in last.named_parameters() if name.endswith(_TO_STREAM)]
-    return named or list(last.parameters())
+    named = [each for name, each in layer.named_parameters() if name.endswith(_TO_STREAM)]
+    return named or list(layer.parameters())
 
 
-def _layers(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:
+def _layers(model: PreTrainedModel) -> tuple[str, nn.ModuleList] | Missing:
     count = model.config.get_text_config(decoder=True).num_hidden_layers
     for name, module in model.named_modules():
         if isinstance(module, nn.ModuleList) and len(module) == count:
             return name, module
-    raise PairError(
-        f"{model.config.model_type} models do not support early exit: their layers are not a list.",
-        remedy="Use a draft model.",
+    return Missing(
+        f"{model.config.model_type} models do not support early exit: their layers are not a list",
+        "Use a draft model.",
     )

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import PreTrainedModel
 
 from specviz.engine.model.fingerprint import Stamps, stamps_of
-from specviz.engine.model.lean import LeanStep
-from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.shared_tokens import SharedTokens
-from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.steps import Step, StepWeights
 from specviz.engine.model.suffix_automaton import SuffixAutomaton
 from specviz.engine.model.text import TokenTable
 from specviz.engine.model.translated_step import TranslatedStep
@@ -21,8 +19,6 @@ from specviz.record.trace import Environment, PairInfo
 
 if TYPE_CHECKING:
     from specviz.engine.decoding.device_lanes import DeviceLanes
-
-StepWeights: TypeAlias = LeanWeights | PreTrainedModel  # source of a model's steps
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -58,24 +54,14 @@ class Pair:
         """Whether the model files are unchanged since loading."""
         return stamps_of(self.stamps) == self.stamps
 
-    def target_step(self, capacity: int, *, keep_hidden: bool = False) -> Step:
+    def target_step(self, capacity: int) -> Step:
         """Return a step of the target with an empty cache for at most ``capacity`` tokens."""
-        return _step(self.target_weights, self.vocabulary, capacity, keep_hidden=keep_hidden)
+        return self.target_weights.step(self.vocabulary, capacity)
 
     def draft_step(self, capacity: int) -> Step:
         """Return such a step of the draft, in the target's token ids."""
         weights, shared = self.draft_weights, self.shared
         assert weights is not None
         if shared is None:
-            return _step(weights, self.vocabulary, capacity)
-        return TranslatedStep(
-            lambda most: _step(weights, shared.draft.size, most), shared, capacity
-        )
-
-
-def _step(
-    weights: StepWeights, vocabulary: int, capacity: int, *, keep_hidden: bool = False
-) -> Step:
-    if isinstance(weights, LeanWeights):
-        return LeanStep(weights, vocabulary, capacity)
-    return LibraryStep(weights, vocabulary, keep_hidden=keep_hidden)
+            return weights.step(self.vocabulary, capacity)
+        return TranslatedStep(lambda most: weights.step(shared.draft.size, most), shared, capacity)

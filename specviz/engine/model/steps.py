@@ -2,66 +2,92 @@
 
 A step feeds tokens, keeps their keys and values, and forgets by length. It may have open nodes of a
 tree after the text; they must be kept or dropped before anything else is fed or forgotten.
-Implementations: *library* (here, any family, through transformers) and *lean* (``lean.py``). State
-stays on the device and no method waits for it, so static caches with CUDA graphs fit, too.
+Implementations: *library* (here, any family, through transformers), *lean* (``lean.py``, in torch
+or compiled), *static* (``static_step.py``, for rounds on the device) and *translated*
+(``translated_step.py``). State stays on the device and no method waits for it.
 """
 
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from specviz.engine.model.exits import check_exit
-from specviz.engine.model.library_trees import (
-    first_layers,
-    no_trees,
-    num_layers,
-    output_matrices,
-    tree_masks,
-)
+from specviz.engine.model.exits import require_exit
+from specviz.engine.model.library_trees import exits_of_model, first_layers, no_trees, tree_masks
 from specviz.engine.model.memory import is_out_of_memory
+from specviz.engine.model.step_capabilities import (
+    HiddenStates,
+    Missing,
+    Offered,
+    StepCapabilities,
+    refuse,
+    require,
+)
 from specviz.engine.model.trees import OpenNodes
+
+if TYPE_CHECKING:
+    from specviz.engine.model.static_step import StaticStep
 
 _SPREAD_OFF = {torch.float32: 1e-3, torch.float64: 1e-3}  # of trees, relative to the spread
 _HALF_OFF = 5e-2
 _takes_trees: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 
 
-class Step(Protocol):
-    """One model with its cache."""
+class Step(ABC):
+    """One model with its cache.
+
+    Every step feeds and forgets. What else it offers is in ``capabilities``; the methods of the
+    others refuse.
+    """
 
     @property
+    @abstractmethod
+    def capabilities(self) -> StepCapabilities: ...
+
+    @property
+    @abstractmethod
     def length(self) -> int:
         """Tokens of the text in the cache, without open nodes."""
-        ...
 
     @property
+    @abstractmethod
     def device(self) -> torch.device: ...
 
-    @property
-    def hidden(self) -> torch.Tensor | None:
-        """Last hidden states of the latest logits, `[num_logits, width]`, for drafters.
-
-        After a prefill, those of its last token. None unless requested.
-        """
-        ...
-
+    @abstractmethod
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
         """Append tokens `[num_tokens]`, and return the logits of the last ones.
 
         Returns:
             float32 `[num_logits, vocabulary]`; meaningless if ``num_logits`` is 0 (a prefill).
         """
-        ...
 
+    @abstractmethod
     def forget(self, count: int) -> None:
         """Drop the last ``count`` tokens from the cache."""
-        ...
+
+    def request_hidden(self, states: HiddenStates) -> None:
+        """Keep these hidden states of all later feeds.
+
+        Raises:
+            PairError: the step does not provide hidden states.
+        """
+        del states
+        refuse(self.capabilities.hidden_states)
+
+    @property
+    def hidden(self) -> torch.Tensor | None:
+        """The requested hidden states of the latest logits, `[num_logits, width]`, for drafters.
+
+        After a prefill, those of its last token. A step may provide them without a request.
+        """
+        return None
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
         """Append nodes of a tree after the text, and return their logits.
@@ -78,16 +104,18 @@ class Step(Protocol):
             float32 `[num_nodes, vocabulary]`.
 
         Raises:
-            PairError: the model does not support trees.
+            PairError: the step does not support trees.
         """
-        ...
+        del token_ids, parents
+        refuse(self.capabilities.trees)
 
     def keep(self, nodes: Sequence[int]) -> None:
         """Append these nodes, a path from the end of the text, to the text; drop the others.
 
         Their cache rows are moved in place; the cache is not copied.
         """
-        ...
+        del nodes
+        refuse(self.capabilities.trees)
 
     def early_exit(self, layers: int) -> Step:
         """Return a step of the first layers, the norm and the head that shares this step's cache.
@@ -96,28 +124,72 @@ class Step(Protocol):
         overwrites what it fed.
 
         Raises:
-            PairError: the model does not support an exit there.
+            PairError: the step does not support an exit there.
         """
-        ...
+        del layers
+        refuse(self.capabilities.exits)
 
 
-class LibraryStep:
+class StepWeights(ABC):
+    """A model's weights in the form its steps read; shared by all runs of a pair."""
+
+    kind: ClassVar[Literal["library", "lean"]]
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> StepCapabilities:
+        """Those of the model's steps."""
+
+    @abstractmethod
+    def step(self, vocabulary: int, capacity: int) -> Step:
+        """Return a step with an empty cache for at most ``capacity`` tokens."""
+
+    def static_step(self, vocabulary: int, rows: int) -> StaticStep:
+        """Return a step with a static cache, whose passes a device can replay.
+
+        Raises:
+            PairError: rounds of this model cannot be played on the device.
+        """
+        del vocabulary, rows
+        refuse(self.capabilities.device_rounds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LibraryWeights(StepWeights):
+    """A transformers model as it is."""
+
+    model: PreTrainedModel
+
+    kind = "library"
+
+    @property
+    def capabilities(self) -> StepCapabilities:
+        return _capabilities(self.model)
+
+    def step(self, vocabulary: int, capacity: int) -> LibraryStep:
+        del capacity
+        return LibraryStep(self.model, vocabulary)
+
+
+class LibraryStep(Step):
     """A step for any transformers family whose cache can be rolled back.
 
     A plain ``DynamicCache`` keeps every position and the mask applies sliding windows, so rollback
     is exact for models with windows, too.
     """
 
-    def __init__(
-        self, model: PreTrainedModel, vocabulary: int, *, keep_hidden: bool = False
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, vocabulary: int) -> None:
         self._model = model
         self._vocabulary = vocabulary
         self._cache = DynamicCache()
         self._nodes = OpenNodes()
         self._exits: list[tuple[LibraryStep, int]] = []  # with their numbers of layers
-        self._keep_hidden = keep_hidden
+        self._requested: HiddenStates | None = None
         self._hidden: torch.Tensor | None = None
+
+    @property
+    def capabilities(self) -> StepCapabilities:
+        return _capabilities(self._model)
 
     @property
     def length(self) -> int:
@@ -127,6 +199,9 @@ class LibraryStep:
     def device(self) -> torch.device:
         embedding: Any = self._model.get_input_embeddings()
         return embedding.weight.device
+
+    def request_hidden(self, states: HiddenStates) -> None:
+        self._requested = states
 
     @property
     def hidden(self) -> torch.Tensor | None:
@@ -147,8 +222,7 @@ class LibraryStep:
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        if not _reads_trees(self._model, self._vocabulary):
-            raise no_trees(self._model)
+        require(_trees(self._model))
         return self._branch(token_ids, parents)
 
     @torch.inference_mode()
@@ -173,10 +247,8 @@ class LibraryStep:
         self.forget(dropped)
 
     def early_exit(self, layers: int) -> LibraryStep:
-        check_exit(layers, num_layers(self._model), output_matrices(self._model))
-        step = LibraryStep(
-            first_layers(self._model, layers), self._vocabulary, keep_hidden=self._keep_hidden
-        )
+        require_exit(exits_of_model(self._model), layers)
+        step = LibraryStep(first_layers(self._model, layers), self._vocabulary)
         step._share(self._cache, layers)
         self._exits.append((step, layers))
         return step
@@ -196,11 +268,11 @@ class LibraryStep:
             token_ids[None],
             past_key_values=self._cache,
             use_cache=True,
-            output_hidden_states=self._keep_hidden,
+            output_hidden_states=self._requested is not None,
             logits_to_keep=count,
             **how,
         )
-        if self._keep_hidden:
+        if self._requested is HiddenStates.FINAL:
             self._hidden = output.hidden_states[-1][0, -count:]
         return output.logits[0, -count:, : self._vocabulary].float()
 
@@ -211,15 +283,30 @@ def _gather(cache: torch.Tensor, begin: int, nodes: Sequence[int]) -> None:
     cache.narrow(-2, begin, len(nodes)).copy_(cache.index_select(-2, rows))
 
 
-def _reads_trees(model: PreTrainedModel, vocabulary: int) -> bool:
+def _capabilities(model: PreTrainedModel) -> StepCapabilities:
+    family = model.config.model_type
+    return StepCapabilities(
+        hidden_states=True,
+        trees=_trees(model),
+        exits=exits_of_model(model),
+        device_rounds=Missing(
+            f"static caches do not support {family} models here", "Use `--step library`."
+        ),
+    )
+
+
+def _trees(model: PreTrainedModel) -> Offered:
     """Return whether a tree gives the same logits as its paths; tested once per model."""
     if model not in _takes_trees:
-        _takes_trees[model] = _agrees_with_paths(model, vocabulary)
-    return _takes_trees[model]
+        _takes_trees[model] = _agrees_with_paths(model)
+    return True if _takes_trees[model] else no_trees(model)
 
 
-def _agrees_with_paths(model: PreTrainedModel, vocabulary: int) -> bool:
-    text, tokens = _probe(model, vocabulary).split(4)
+def _agrees_with_paths(model: PreTrainedModel) -> bool:
+    embedding: Any = model.get_input_embeddings()
+    vocabulary = len(embedding.weight)
+    tokens = torch.randint(vocabulary, (8,), generator=torch.Generator().manual_seed(0))
+    text, tokens = tokens.to(embedding.weight.device).split(4)
     try:
         step = LibraryStep(model, vocabulary)
         step.feed(text, 0)
@@ -236,9 +323,3 @@ def _agrees_with_paths(model: PreTrainedModel, vocabulary: int) -> bool:
         return False
     spread = (separate - separate.mean(-1, keepdim=True)).abs().max()
     return bool((tree - separate).abs().max() <= _SPREAD_OFF.get(model.dtype, _HALF_OFF) * spread)
-
-
-def _probe(model: Any, vocabulary: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(0)
-    tokens = torch.randint(vocabulary, (8,), generator=generator)
-    return tokens.to(model.get_input_embeddings().weight.device)

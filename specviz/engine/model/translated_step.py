@@ -19,16 +19,26 @@ import torch
 
 from specviz.engine.model.draft_reading import DraftReading
 from specviz.engine.model.shared_tokens import SharedTokens
+from specviz.engine.model.step_capabilities import Missing, StepCapabilities
 from specviz.engine.model.steps import Step
-from specviz.errors import PairError
 from specviz.record.limits import MAX_GAMMA
 
 _DRAFT_TOKENS = 4  # draft tokens allowed per target token, for example one per letter
 _NEVER = -1e9  # finite, since a mean of logits multiplies it by 0
 _SHORTEST = 8  # least window of the draft, in tokens
+_NO_HIDDEN_STATES = Missing(
+    "A draft with a different vocabulary provides no hidden states", "Read those of the target."
+)
+_NO_EXITS = Missing(
+    "A draft with a different vocabulary has no early exit",
+    "Use an early exit of the target, or the whole draft.",
+)
+NO_DEVICE_ROUNDS = Missing(
+    "draft and target have different vocabularies", "Use `--step lean`, or another draft."
+)
 
 
-class TranslatedStep:
+class TranslatedStep(Step):
     """A step in the target's ids; ``make`` creates the draft's own step of a given capacity."""
 
     def __init__(self, make: Callable[[int], Step], shared: SharedTokens, capacity: int) -> None:
@@ -46,16 +56,21 @@ class TranslatedStep:
         self._draft_ids = torch.tensor(list(shared.to_draft.values()), device=self._step.device)
 
     @property
+    def capabilities(self) -> StepCapabilities:
+        return StepCapabilities(
+            hidden_states=_NO_HIDDEN_STATES,
+            trees=self._step.capabilities.trees,
+            exits=_NO_EXITS,
+            device_rounds=NO_DEVICE_ROUNDS,
+        )
+
+    @property
     def length(self) -> int:
         return self._reading.length
 
     @property
     def device(self) -> torch.device:
         return self._step.device
-
-    @property
-    def hidden(self) -> torch.Tensor | None:
-        return self._step.hidden
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
@@ -88,12 +103,6 @@ class TranslatedStep:
             self._reading.append(token_id)
             self._cached.append(own)
         self._nodes.clear()
-
-    def early_exit(self, layers: int) -> Step:
-        raise PairError(
-            f"A draft with a different vocabulary has no early exit after {layers} layers.",
-            remedy="Use an early exit of the target, or the whole draft.",
-        )
 
     def forget(self, count: int) -> None:
         """Forget tokens; the cache is trimmed at its next use."""

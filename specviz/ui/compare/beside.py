@@ -13,7 +13,6 @@ import pandas as pd
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.figures.metrics import Metrics, metrics
 from specviz.player.racing import MOST_LANES, race_payload
 from specviz.player.side_by_side import (
     LEGEND,
@@ -23,7 +22,7 @@ from specviz.player.side_by_side import (
     rows_beside,
     sentences,
 )
-from specviz.record.server_run import AnyTrace, ServerTrace
+from specviz.record.server_run import AnyTrace
 from specviz.store import Library, RunRow
 from specviz.ui.compare.lanes import DOTS
 from specviz.ui.runs.table import row_label
@@ -43,20 +42,17 @@ class RunsBeside:
     def __init__(self, rows: Sequence[RunRow], traces: Sequence[AnyTrace]) -> None:
         self.rows, self.traces = tuple(rows), tuple(traces)
         self.labels = distinct_labels([row_label(row) for row in rows])
-        self._figures: list[Metrics | None] = [
-            None if isinstance(each, ServerTrace) else metrics(each) for each in traces
-        ]
 
     @functools.cached_property
     def race(self) -> dict[str, object]:
-        return race_payload(self.labels, self.traces, figures=self._figures, by_turns=False)
+        return race_payload(self.labels, self.traces, by_turns=False)
 
     @functools.cached_property
     def figures(self) -> tuple[Row, ...]:
-        return rows_beside(self.traces, self._figures)
+        return rows_beside(self.traces)
 
     def html(self) -> str:
-        return beside_html(self.labels, self.traces, self._figures)
+        return beside_html(self.labels, self.traces)
 
 
 def linked_runs() -> tuple[str, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
+from specviz.player.replay import replay_html
 from specviz.ui.session.answers import Answers
-from specviz.ui.widgets.answer_files import offer_answer_files
 from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.run_files import offer_run_files
 
 
 def show_files(answers: Answers) -> None:
@@ -17,7 +20,7 @@ def show_files(answers: Answers) -> None:
     if run.save_error is not None:
         st.warning(f"The answer was not saved in the library. {as_text(run.save_error)}")
     with st.container(horizontal=True, vertical_alignment="center", key="downloads"):
-        offer_answer_files(run.trace, run.id, key="server")
+        offer_run_files(run.trace, run.id, partial(replay_html, run.trace), key="server")
         if run.saved_id is not None:
             st.page_link(
                 "pages/watch.py", label="Open in Watch", query_params={"run": run.saved_id},

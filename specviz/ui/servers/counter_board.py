@@ -5,19 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import streamlit as st
-from streamlit.components.v2 import component
 
-from specviz import ASSETS
-from specviz.player.script_modules import component_script
 from specviz.ui.session.sent_rounds import RoundRequest
+from specviz.ui.widgets.asset_component import asset_component
 
-_FOLDER = ASSETS / "counters"
-_mount = component(
-    "specviz_counters",
-    js=component_script(ASSETS, "counters/counters.js"),
-    css=(_FOLDER / "counters.css").read_text(encoding="utf-8"),
-    isolate_styles=False,
-)
+_mount = asset_component("counters")
 
 
 def show_board(data: dict[str, Any], *, key: str) -> None:

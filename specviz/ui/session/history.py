@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import streamlit as st
 
 from specviz import ASSETS
 from specviz.figures.body_words import SpeedupWithoutBody
-from specviz.figures.frames import rounds_frame
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.throughput import Outlook
-from specviz.player.replay import replay_html
 from specviz.record.server_run import ServerTrace
 from specviz.record.trace import Trace
-from specviz.store import load_trace, trace_to_json
+from specviz.store import load_trace
 from specviz.ui.session.answers import Answers
 from specviz.ui.session.sent_rounds import SentRounds
 from specviz.ui.session.tabs import TAB_LINK, the_tabs
@@ -79,7 +76,6 @@ class History:
     answers: Answers = field(default_factory=Answers)  # of serving engines
     _figures: dict[str, tuple[tuple[int, int], Metrics]] = field(default_factory=dict)
     _finished_at: dict[str, float] = field(default_factory=dict)
-    _files: dict[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def current(self) -> Run | None:
@@ -110,7 +106,6 @@ class History:
 
     def set_own_speedup(self, run_id: str, speedup: SpeedupWithoutBody | None) -> None:
         self.own[run_id] = speedup
-        self._files = {key: text for key, text in self._files.items() if key[0] != run_id}
 
     def fork(self, run: Run, other: Trace) -> None:
         """Begin a run that is a fork of another run."""
@@ -120,7 +115,6 @@ class History:
     def open_at(self, run_id: str, moment: dict[str, str]) -> None:
         """Let replays of the run open at this moment."""
         self.moment = run_id, moment
-        self._files.pop((run_id, "replay.html"), None)
 
     def moment_of(self, run_id: str) -> dict[str, str] | None:
         return self.moment[1] if self.moment and self.moment[0] == run_id else None
@@ -166,14 +160,6 @@ class History:
         predicted = config.draft_method.needs_draft and config.fixed_length
         return predicted and time.monotonic() - since < _OUTLOOK_SECONDS
 
-    def file(self, shown: ShownRun, name: str) -> str:
-        """Return a finished run as ``trace.json``, ``rounds.csv`` or ``replay.html``; cached."""
-        key = (shown.id, name)
-        if key not in self._files:
-            self._files = {kept: text for kept, text in self._files.items() if kept[0] == shown.id}
-            self._files[key] = _FILES[name](shown, self.moment_of(shown.id))
-        return self._files[key]
-
     def _shown(self, run: Run) -> ShownRun | None:
         final = run.finished
         trace = run.so_far()
@@ -199,19 +185,6 @@ class History:
             known = version, metrics(trace, intervals=final)
             self._figures[run.id] = known
         return known[1]
-
-
-def _replay(shown: ShownRun, moment: dict[str, str] | None) -> str:
-    return replay_html(
-        shown.trace, shown.figures, shown.own_speedup, forked=shown.forked, moment=moment
-    )
-
-
-_FILES: dict[str, Callable[[ShownRun, dict[str, str] | None], str]] = {
-    "trace.json": lambda shown, _: trace_to_json(shown.trace),
-    "rounds.csv": lambda shown, _: rounds_frame(shown.trace).to_csv(index=False),
-    "replay.html": _replay,
-}
 
 
 def session_history() -> History:

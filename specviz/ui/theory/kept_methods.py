@@ -4,7 +4,6 @@ specviz. Also offers to make such runs: as lanes for Compare and as a command.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -21,7 +20,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
 from specviz.store import ComparisonRow
-from specviz.store.dataclass_json import fit_to_type
+from specviz.store.dataclass_json import from_json
 from specviz.ui.compare.kept import KEPT_LINK, TAB
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
 from specviz.ui.runs.table import COMPARISON
@@ -58,12 +57,12 @@ class MethodRuns(Generic[T]):
 
 @st.cache_resource(show_spinner=False)
 def recorded_methods() -> RecordedMethods:
-    text = (ASSETS / "recorded_ways.json").read_text("utf-8")
-    return fit_to_type(json.loads(text), RecordedMethods)
+    return from_json((ASSETS / "recorded_ways.json").read_text("utf-8"), RecordedMethods)
 
 
-def recorded_about(made: Recording) -> str:
-    return f"Recorded with the program on {made.created[:10]}: {made.runs}; {made.machine}."
+def recorded_runs(found: T, made: Recording) -> MethodRuns[T]:
+    about = f"Recorded with the program on {made.created[:10]}: {made.runs}; {made.machine}."
+    return MethodRuns(found=found, about=about)
 
 
 def choose_methods(

@@ -8,18 +8,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from streamlit.components.v2 import component
+from specviz.ui.widgets.asset_component import asset_component
 
-from specviz import ASSETS
-from specviz.player.script_modules import component_script
-
-_FOLDER = ASSETS / "odds_text"
-_mount = component(
-    "specviz_odds_text",
-    js=component_script(ASSETS, "odds_text/odds_text.js"),
-    css=(_FOLDER / "odds_text.css").read_text(encoding="utf-8"),
-    isolate_styles=False,
-)
+_mount = asset_component("odds_text")
 
 
 def show_odds_text(

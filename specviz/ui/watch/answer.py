@@ -1,36 +1,30 @@
-"""An answer of another engine on Watch, opened from the library: the player and downloads."""
+"""The player of Watch for an answer of another engine, opened from the library."""
 
 from __future__ import annotations
 
 from specviz.player.payload import RunLink, RunStatus
 from specviz.player.server_payload import server_payload
+from specviz.record.server_run import AnyTrace
 from specviz.ui.session.history import History, ShownAnswer
 from specviz.ui.session.moments import linked_moment
 from specviz.ui.watch.player_events import handle_moment
-from specviz.ui.widgets.answer_files import offer_answer_files
 from specviz.ui.widgets.player import show_player
 
 
 def show_answer(shown: ShownAnswer, history: History, key: str, *, local: bool) -> None:
     handle_moment(history, key, shown.id)
     link = RunLink(kept=True, settings=None, local=local, heard=history.handled.get("moment"))
-    data = server_payload(shown.trace, _status(shown), link=link, moment=linked_moment())
+    status = kept_status(shown.trace, shown.id, shown.name, shown.trace.info.title)
+    data = server_payload(shown.trace, status, link=link, moment=linked_moment())
     show_player(data, key=key)
 
 
-def _status(shown: ShownAnswer) -> RunStatus:
-    trace = shown.trace
+def kept_status(trace: AnyTrace, run_id: str, name: str, made_with: str) -> RunStatus:
+    """Return the status of a run from the library, which no longer changes."""
     when = trace.created.replace("T", " ")[:16]
     return RunStatus(
-        id=shown.id,
+        id=run_id,
         state="stopped" if trace.finish == "stopped" else "done",
-        label=f"kept · {trace.info.title}",
-        detail=f"{shown.name} · {when}" if shown.name else when,
-    )
-
-
-def show_answer_files(shown: ShownAnswer, history: History) -> None:
-    """Draw the download buttons. The replay opens at the moment the player requested last."""
-    offer_answer_files(
-        shown.trace, shown.id, key="download", moment=lambda: history.moment_of(shown.id)
+        label=f"kept · {made_with}",
+        detail=f"{name} · {when}" if name else when,
     )

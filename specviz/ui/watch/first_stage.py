@@ -6,7 +6,7 @@ import json
 from functools import cache
 from html import escape
 
-from specviz.player.payload import payload_of_trace
+from specviz.player.any_run import payload_of_run
 from specviz.player.player_source import first_stage_source
 from specviz.ui.session.history import RECORDED, recorded_run
 from specviz.ui.watch.run_player import recorded_label
@@ -23,7 +23,7 @@ def first_stage_head() -> str:
 @cache
 def first_stage_body() -> str:
     shown = recorded_run()
-    run = payload_of_trace(
+    run = payload_of_run(
         shown.trace,
         run_id=RECORDED,
         state="recorded",
@@ -32,7 +32,7 @@ def first_stage_body() -> str:
     )
     data = json.dumps(run).replace("<", "\\u003c")  # so that it cannot contain markup
     return (
-        f'<div id="first-stage"><div><header><h1>{escape(TITLE)}</h1>'
+        f'<div id="first-stage"><div><header><h1>{escape(TITLE)} <small>Guide</small></h1>'
         f'<p class="caption">{escape(CAPTION)}</p></header><main></main></div></div>\n'
         f'<script type="application/json" id="first-run">{data}</script>\n'
         f"<script>{first_stage_source()[0]}</script>\n"

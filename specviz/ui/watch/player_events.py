@@ -5,6 +5,7 @@ Each event has a number and is handled once. It comes from a browser and is not 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ from specviz.errors import ConfigError
 from specviz.record.forks import Fork, followed_by, possible_draw
 from specviz.record.pairs import spec_of
 from specviz.record.trace import RunConfig, Trace
-from specviz.store.dataclass_json import MisfitError, fit_to_type
+from specviz.store.dataclass_json import from_json
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.moments import valid_moment
 from specviz.ui.watch.run_without_body import leave_run_without_body
@@ -67,8 +68,8 @@ def can_be_forked(shown: ShownRun, run: Run | None) -> bool:
 
 def _new_request(history: History, key: str, name: str, kind: type[T]) -> T | None:
     try:
-        request = fit_to_type(player_state(key, name), kind)
-    except MisfitError:
+        request = from_json(json.dumps(player_state(key, name)), kind)
+    except (ValueError, RecursionError):
         return None
     if request.number == history.handled.get(name):
         return None

@@ -7,11 +7,12 @@ times a second. Until a run has its first round, the previous run is shown.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
-from specviz.figures.body_words import RUN_WITHOUT_BODY_HINT, body_sizes, spec_words
+from specviz.figures.body_words import RUN_WITHOUT_BODY_HINT, spec_words
 from specviz.player.payload import (
     ChartPoint,
     RunChoice,
@@ -28,7 +29,7 @@ from specviz.ui.session.moments import linked_moment
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import this_tab
-from specviz.ui.watch.answer import show_answer
+from specviz.ui.watch.answer import kept_status, show_answer
 from specviz.ui.watch.first_body import session_first_body
 from specviz.ui.watch.player_events import can_be_forked, handle_player_events
 from specviz.ui.watch.run_without_body import ensure_run_without_body, is_making_run_without_body
@@ -156,7 +157,7 @@ def _meanwhile(shown: ShownRun, over: bool) -> str:
 def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     """Return the status while the tab has no run of its own, for a saved or the recorded run."""
     if shown.name is not None:
-        return _status_of_library_run(shown)
+        return _status_of_library_run(shown, shown.name)
     wanted = shown_pair()
     label, remedy = run_label(status, wanted), ""
     detail = "no pair is loaded: Run loads this one" if label == "Run" else f"press {label}"
@@ -180,15 +181,10 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     )
 
 
-def _status_of_library_run(shown: ShownRun) -> RunStatus:
-    """Return the status of a run from the library, which no longer changes."""
+def _status_of_library_run(shown: ShownRun, name: str) -> RunStatus:
     trace = shown.trace
-    when = trace.created.replace("T", " ")[:16]
-    return RunStatus(
-        id=shown.id,
-        state="done" if trace.finish != "stopped" else "stopped",
-        label=f"kept · {_pair_and_device(trace)}",
-        detail=f"{shown.name} · {when}" if shown.name else when,
+    return replace(
+        kept_status(trace, shown.id, name, _pair_and_device(trace)),
         sentence=_stopped_sentence(len(trace.rounds)) if trace.finish == "stopped" else None,
         forkable=can_be_forked(shown, None),
     )
@@ -236,10 +232,8 @@ def _expected(trace: Trace, run: Run) -> Iterator[str]:
 
 
 def _pair_and_device(trace: Trace) -> str:
-    name = trace.pair.name if trace.pair.draft else trace.pair.target.name
     where = trace.environment.device_name if trace.environment.device != "cpu" else "CPU"
-    grown = body_sizes(trace.pair)
-    return " · ".join(each for each in (name, grown, where) if each)
+    return " · ".join(each for each in (trace.pair.name, trace.pair.body_sizes, where) if each)
 
 
 def recorded_label(trace: Trace) -> str:

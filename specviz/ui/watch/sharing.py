@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 import streamlit as st
 
 from specviz.player.payload import RunLink
+from specviz.player.replay import replay_html
 from specviz.record.bodies import NO_BODY
 from specviz.record.pairs import spec_of
 from specviz.record.trace import Trace
@@ -15,7 +16,6 @@ from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.moments import MOMENT
 from specviz.ui.session.run_saving import the_run_saver
 from specviz.ui.session.tabs import TAB_LINK
-from specviz.ui.watch.answer import show_answer_files
 from specviz.ui.widgets.pair_boxes import (
     BODY_BOXES,
     PAIR_BOXES,
@@ -24,6 +24,7 @@ from specviz.ui.widgets.pair_boxes import (
     shown_pair,
 )
 from specviz.ui.widgets.run_controls import linked_settings, unsupported_settings
+from specviz.ui.widgets.run_files import offer_run_files
 from specviz.worker.parent.client import Run
 
 # Query parameters that are not settings of a run.
@@ -31,27 +32,27 @@ _LEFT_OUT = {"prompt", "tour", "present", "more", "pair_panel", "run", TAB_LINK,
 
 
 def show_downloads(history: History) -> None:
-    """Draw download buttons for the shown run, disabled while a run is in progress."""
-    if history.opened_answer is not None:
-        show_answer_files(history.opened_answer, history)
+    """Draw download buttons for the shown run, disabled while a run is in progress.
+
+    The replay opens at the moment that the player requested last.
+    """
+    answer = history.opened_answer
+    if answer is not None:
+        offer_run_files(
+            answer.trace, answer.id, key="download",
+            replay=lambda: replay_html(answer.trace, moment=history.moment_of(answer.id)),
+        )  # fmt: skip
         return
     shown, run = history.shown(), history.current
-    resting = not shown.growing and (run is None or run.finished)
-    for label, name, kind in (
-        ("Download the trace (JSON)", "trace.json", "application/json"),
-        ("Download the rounds (CSV)", "rounds.csv", "text/csv"),
-        ("Download a replay (HTML)", "replay.html", "text/html"),
-    ):
-        st.download_button(
-            label,
-            history.file(shown, name) if resting else "",
-            file_name=f"specviz-{shown.id[:8]}-{name}",
-            mime=kind,
-            key=f"download_{name.split('.', maxsplit=1)[0]}",
-            type="tertiary",
-            on_click="ignore",
-            disabled=not resting,
-        )
+
+    def replay() -> str:
+        return replay_html(
+            shown.trace, shown.figures, shown.own_speedup, forked=shown.forked,
+            moment=history.moment_of(shown.id),
+        )  # fmt: skip
+
+    growing = shown.growing or not (run is None or run.finished)
+    offer_run_files(shown.trace, shown.id, replay, key="download", disabled=growing)
 
 
 def show_share(prompt: str) -> None:

@@ -5,7 +5,7 @@ Every setting is in the link, so that a claim can open a chart exactly where its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import plotly.graph_objects as go
@@ -23,9 +23,19 @@ _MARKS: dict[Provenance, str] = {
 
 
 def show_heading(title: str, lead: str) -> None:
+    """Draw the title of a page with a link to its chapter, and a sentence below it."""
     with st.container(key="title", gap=None):
-        st.title(title, anchor=False)
-        st.caption(f"{lead} {chapter_link()}")
+        st.title(f"{title} :small[{chapter_link()}]", anchor=False)
+        st.caption(lead)
+
+
+def show_tabs(key: str, sections: Mapping[str, Callable[[], None]]) -> None:
+    """Draw sections as tabs by title; only the open one is computed. The link has the title."""
+    tabs = st.tabs(list(sections), key=key, bind="query-params")
+    for tab, show in zip(tabs, sections.values(), strict=True):
+        if tab.open:
+            with tab:
+                show()
 
 
 def show_formula(latex: str, symbols: Mapping[str, str], source: str = "") -> None:

@@ -13,7 +13,7 @@ from specviz.record.numbers import SIZE, times
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.ui.session.model_places import refusal_of, require_open
 from specviz.ui.session.redraw import redraw_while_busy
-from specviz.ui.session.worker import refused_check
+from specviz.ui.session.worker import refused_check, the_worker
 from specviz.ui.widgets.pair_boxes import show_pair_boxes, shown_pair
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import Check, PairStatus, Worker
@@ -35,6 +35,13 @@ def active_spec(status: PairStatus) -> PairSpec:
     if status.spec == requested and status.state == "ready":
         st.session_state[_READY] = requested
     return previous if status.spec == requested and status.state == "failed" else requested
+
+
+def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
+    """Return the worker, the status of its pair, and the pair that the page is about."""
+    worker = the_worker()
+    status = worker.status()
+    return worker, status, shown_pair() or active_spec(status)
 
 
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:

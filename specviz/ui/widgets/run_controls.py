@@ -58,7 +58,7 @@ def choose_run(*, has_chat: bool) -> Choices:
     """Draw the controls and return their values."""
     prompt = _PROMPT.choose(_ask_restart)
     gamma = st.slider(
-        "Candidates a round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", bind=_LINKED,
+        "Candidates per round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", bind=_LINKED,
         on_change=_ask_restart,
     )  # fmt: skip
     temperature = st.slider(

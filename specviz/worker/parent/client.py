@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import atexit
 import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import RLock, Timer
 from weakref import WeakValueDictionary
@@ -20,18 +19,13 @@ from specviz.measure.run_makers import Study
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.worker.messages import (
-    Calibrating,
     CancelSignal,
     CheckRequest,
     Doing,
     EndCalibrationRequest,
     Event,
     Hello,
-    MemoryUsed,
     OutlookMade,
-    PairGone,
-    PairLoading,
-    PairReady,
     PrepareRequest,
     Request,
     RequestEnded,
@@ -46,18 +40,10 @@ from specviz.worker.messages import (
     StudyRequest,
     UnloadRequest,
 )
-from specviz.worker.parent.handles import (
-    Check,
-    PairState,
-    PairStatus,
-    QueuedRequest,
-    Room,
-    Run,
-    RunState,
-    StudyHandle,
-    end_run,
-)
+from specviz.worker.parent.handles import Check, Room, Run, RunState, StudyHandle
 from specviz.worker.parent.link import Link
+from specviz.worker.parent.pair_status import PairState, PairStatus
+from specviz.worker.parent.request_queue import Handle, QueuedRequest, RequestQueue
 from specviz.worker.process_end import failed_start, unexpected_end
 
 __all__ = ["Check", "Outlook", "PairState", "PairStatus", "Room", "Run", "RunState", "Worker"]
@@ -79,11 +65,8 @@ class Worker:
         self._link: Link | None = None
         self._listening = False  # it has sent Hello
         self._used = False  # it has received a request
-        self._active: QueuedRequest | None = None
-        self._queue: deque[QueuedRequest] = deque()
-        self._wanted: PrepareRequest | None = None
+        self._queue = RequestQueue()
         self._status = PairStatus()
-        self._calibrating = False
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
         self._releases: dict[str, Timer] = {}
 
@@ -96,7 +79,7 @@ class Worker:
     def busy(self) -> bool:
         """Return whether a request is running or queued; idle tasks do not count."""
         with self._lock:
-            return self._wanted is not None or any(True for _ in self._requests())
+            return self._queue.active is not None or self._queue.waits
 
     def start(self) -> None:
         with self._lock:
@@ -119,9 +102,8 @@ class Worker:
 
     def status(self) -> PairStatus:
         with self._lock:
-            return replace(
-                self._status, preparing=self._is_preparing(), calibrating=self._calibrating
-            )
+            preparing = self._status.state == "loading" or self._queue.changes_pair
+            return replace(self._status, preparing=preparing)
 
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
         """Load a pair when nothing else waits, and measure what its first runs will need.
@@ -130,7 +112,7 @@ class Worker:
             fresh: Measure step costs again, in case the stored ones are wrong.
         """
         with self._lock:
-            self._wanted = PrepareRequest(spec=spec, fresh=fresh)
+            self._queue.wanted = PrepareRequest(spec=spec, fresh=fresh)
             self._send_next()
 
     def submit(
@@ -156,7 +138,7 @@ class Worker:
             self.cancel_release(session)
             self._stop_all(session)
             self._runs[run.id] = run
-            self._join(QueuedRequest(request=request, run=run))
+            self._join(request, run)
             self._show_detail()  # the run waits for the current activity, such as a loading
         return run
 
@@ -165,57 +147,48 @@ class Worker:
         check, prompts = Check(spec), tuple(prompts)
         with self._lock:
             request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
-            self._join(QueuedRequest(request=request, check=check))
+            self._join(request, check)
         return check
 
     def room(self, spec: PairSpec) -> Room:
         """Queue a measurement of the machine's memory for bodies of a pair."""
         room = Room(spec)
         with self._lock:
-            self._join(QueuedRequest(request=RoomRequest(spec=spec), room=room))
+            self._join(RoomRequest(spec=spec), room)
         return room
 
     def study(self, spec: PairSpec, study: Study) -> StudyHandle:
         """Queue a study on a pair."""
         request = StudyRequest(spec=spec, study=study)
-        studying = StudyHandle(spec, request.id)
+        studying = StudyHandle(spec, request.id, self._stop_study)
         with self._lock:
-            self._join(QueuedRequest(request=request, study=studying))
+            self._join(request, studying)
         return studying
-
-    def stop_study(self, studying: StudyHandle) -> None:
-        """End a study; its values so far have been received."""
-        with self._lock:
-            if self._active is not None and self._active.study is studying:
-                self._signal(CancelSignal(request_id=studying.id))
-                self._signal(StopSignal(request_id=studying.id))
-            elif not studying.done:
-                self._queue = deque(each for each in self._queue if each.study is not studying)
-                studying.end(None, None)
 
     def end_calibration(self) -> None:
         """Stop measuring step costs again; the stored ones stay valid."""
         with self._lock:
-            if self._calibrating:
-                self._join(QueuedRequest(request=EndCalibrationRequest()))
+            if self._status.calibrating:
+                self._join(EndCalibrationRequest())
 
     def unload(self) -> None:
         with self._lock:
-            self._wanted = None
+            self._queue.wanted = None
             if self._link is not None:
-                self._join(QueuedRequest(request=UnloadRequest()))
+                self._join(UnloadRequest())
 
     def cancel_loading(self) -> None:
         """Cancel the loading at its next progress report, and stop a run that needs it."""
         with self._lock:
-            self._wanted = None
-            if self._active is not None:
-                self._cancel(self._active)
+            self._queue.wanted = None
+            if self._queue.active is not None:
+                self._cancel(self._queue.active)
 
     def cancel_preparing(self) -> None:
         """Cancel a loading that no run waits for."""
         with self._lock:
-            if self._active is None or isinstance(self._active.request, PrepareRequest):
+            active = self._queue.active
+            if active is None or isinstance(active.request, PrepareRequest):
                 self.cancel_loading()
 
     def cancel_release(self, session: str) -> None:
@@ -236,48 +209,27 @@ class Worker:
 
     # The queue
 
-    def _join(self, queued: QueuedRequest) -> None:
-        self._queue.append(queued)
+    def _join(self, request: Request, handle: Handle | None = None) -> None:
+        self._queue.add(request, handle)
         self._send_next()
 
     def _send_next(self) -> None:
         """Send one request at a time; a pair is only prepared when no request waits."""
-        if self._queue or self._wanted is not None:
+        if self._queue.waits:
             self.start()
-        if self._listening and self._active is None:
-            self._active = self._take()
-            if self._active is not None:
+        if self._listening and self._queue.active is None:
+            active = self._queue.activate_next()
+            if active is not None:
                 self._used = True
-                self._signal(self._active.request)
-        self._update_places()
-
-    def _take(self) -> QueuedRequest | None:
-        if self._queue:
-            return self._queue.popleft()
-        wanted, self._wanted = self._wanted, None
-        return QueuedRequest(request=wanted) if wanted else None
+                self._signal(active.request)
+        self._queue.update_places()
 
     def _signal(self, message: Request | StopSignal | CancelSignal) -> None:
         assert self._link is not None
         self._link.send(message)
 
-    def _is_preparing(self) -> bool:
-        active = self._active.request if self._active else None
-        running = isinstance(active, PrepareRequest | UnloadRequest)
-        waits = any(isinstance(each.request, UnloadRequest) for each in self._queue)
-        return self._status.state == "loading" or self._wanted is not None or running or waits
-
-    def _requests(self) -> Iterator[QueuedRequest]:
-        if self._active is not None:
-            yield self._active
-        yield from self._queue
-
-    def _unfinished_runs(self) -> list[Run]:
-        return [each.run for each in self._requests() if each.run and not each.run.finished]
-
-    def _update_places(self) -> None:
-        for place, run in enumerate(self._unfinished_runs()):
-            run.take_place(place)
+    def _is_active(self, handle: Handle) -> bool:
+        return self._queue.active is not None and self._queue.active.handle is handle
 
     # Stopping
 
@@ -285,35 +237,46 @@ class Worker:
         with self._lock:
             if run.finished:
                 return
-            if self._active is not None and self._active.run is run:
+            if self._is_active(run):
                 self._signal(StopSignal(request_id=run.id))
                 if run.state == "running":
                     return
-            self._queue = deque(each for each in self._queue if each.run is not run)
+            self._queue.remove_waiting(run)
             run.end("stopped")
-            self._update_places()
+            self._queue.update_places()
+
+    def _stop_study(self, studying: StudyHandle) -> None:
+        with self._lock:
+            if self._is_active(studying):
+                self._signal(CancelSignal(request_id=studying.id))
+                self._signal(StopSignal(request_id=studying.id))
+            elif not studying.done:
+                self._queue.remove_waiting(studying)
+                studying.end(None, None)
 
     def _stop_all(self, session: str) -> None:
-        for run in self._unfinished_runs():
+        for run in self._queue.unfinished_runs:
             if run.session == session:
                 self._stop(run)
 
     def _cancel(self, queued: QueuedRequest) -> None:
-        if queued.run is not None and queued.run.state == "running":
+        run = queued.run
+        if run is not None and run.state == "running":
             return
         self._signal(CancelSignal(request_id=queued.request.id))
-        if queued.run is not None:
-            self._stop(queued.run)
+        if run is not None:
+            self._stop(run)
 
     def _end_session(self, session: str) -> None:
         """Stop a session's runs, and the loading of a pair that no other session waits for."""
         with self._lock:
             if self._releases.pop(session, None) is None:
                 return  # cancelled while the timer waited for the lock
-            active = self._active
-            if active is not None and active.run is not None and active.run.session == session:
-                others = [run for run in self._unfinished_runs() if run.session != session]
-                if all(run.spec != active.run.spec for run in others):
+            active = self._queue.active
+            own = active.run if active is not None else None
+            if active is not None and own is not None and own.session == session:
+                others = [run for run in self._queue.unfinished_runs if run.session != session]
+                if all(run.spec != own.spec for run in others):
                     self._cancel(active)
             self._stop_all(session)
 
@@ -330,13 +293,13 @@ class Worker:
                     self._on_found(event)
                 case RequestEnded():
                     self._on_ended(event)
-                case Calibrating():
-                    self._calibrating = event.going
                 case Hello():
                     self._listening = True
                     self._send_next()
                 case _:
-                    self._on_pair_event(event)
+                    self._status = self._status.after(event)
+                    if isinstance(event, Doing):
+                        self._show_detail()
         self._report_ended_runs()
 
     def _report_ended_runs(self) -> None:
@@ -372,62 +335,25 @@ class Worker:
                 run.conclude(event.record, event.memory_bytes)
 
     def _on_found(self, event: StudyFound) -> None:
-        active = self._active
-        if active is not None and active.study is not None and active.study.id == event.request_id:
-            active.study.found.put(event.value)
-
-    def _on_pair_event(
-        self, event: PairLoading | PairReady | PairGone | Doing | MemoryUsed
-    ) -> None:
-        memory = self._status.memory_bytes
-        match event:
-            case PairLoading():
-                self._status = PairStatus(state="loading", spec=event.spec, memory_bytes=memory)
-            case PairReady():
-                self._status = PairStatus(
-                    state="ready",
-                    spec=event.spec,
-                    memory_bytes=memory,
-                    has_chat=event.has_chat,
-                )
-            case PairGone():
-                self._status = PairStatus(memory_bytes=memory)
-            case Doing():
-                self._status = replace(self._status, progress=event.progress)
-                self._show_detail()
-            case MemoryUsed():
-                self._status = replace(self._status, memory_bytes=event.memory_bytes)
+        match self._queue.active:
+            case QueuedRequest(handle=StudyHandle() as studying) if studying.id == event.request_id:
+                studying.found.put(event.value)
 
     def _show_detail(self) -> None:
         progress = self._status.progress
-        for run in self._unfinished_runs()[:1]:
+        for run in self._queue.unfinished_runs[:1]:
             run.detail = progress.text if progress else ""
 
     def _on_ended(self, event: RequestEnded) -> None:
-        queued, self._active = self._active, None
+        queued = self._queue.take_active()
         assert queued is not None
         assert queued.request.id == event.request_id
-        if self._status.state == "loading":
-            self._loading_ended(event.error)
-        if queued.check is not None:
-            queued.check.end(event.check, event.error)
-        if queued.room is not None:
-            queued.room.end(event.room, event.error)
-        if queued.study is not None:
-            queued.study.end(None if event.broken_off else True, event.error)
-        if queued.run is not None and not queued.run.finished:
-            end_run(queued.run, event)
-            self._ended.append(queued.run)
+        self._status = self._status.after_request(event.error)
+        run = queued.run
+        queued.end(event)
+        if run is not None:
+            self._ended.append(run)
         self._send_next()
-
-    def _loading_ended(self, error: SpecvizError | None) -> None:
-        memory = self._status.memory_bytes
-        if error is None:
-            self._status = PairStatus(memory_bytes=memory)
-        else:
-            self._status = PairStatus(
-                state="failed", spec=self._status.spec, error=error, memory_bytes=memory
-            )
 
     # The end of the process
 
@@ -441,15 +367,12 @@ class Worker:
             if link is not self._link:
                 return
             started, self._link, self._listening = self._listening, None, False
-            self._calibrating = False
             error = unexpected_end(code) if started else failed_start(code)
             self._status = PairStatus(state="failed", spec=self._lost_spec(), error=error)
-            lost = [self._active] if self._active else []
-            self._active = None
+            active = self._queue.take_active()
+            lost = [active] if active else []
             if not started:
-                lost += self._queue
-                self._queue.clear()
-                self._wanted = None
+                lost += self._queue.take_all()
             for queued in lost:
                 queued.lose(error)
             if started and self._used:
@@ -457,18 +380,16 @@ class Worker:
             self._send_next()
 
     def _lost_spec(self) -> PairSpec | None:
-        request = self._active.request if self._active else None
+        request = self._queue.active.request if self._queue.active else None
         loads = isinstance(request, RunRequest | PrepareRequest)
         return self._status.spec or (request.spec if loads else None)
 
     def _forget_all(self) -> None:
-        for run in self._unfinished_runs():
-            run.end("stopped")
-            self._ended.append(run)
         closed = SpecvizError("The worker was closed.", remedy="Check the pair again.")
-        for queued in self._requests():
+        for queued in self._queue.take_all():
+            if (run := queued.run) is not None:
+                run.end("stopped")
+                self._ended.append(run)
             queued.fail(closed)
-        self._active, self._wanted, self._listening = None, None, False
-        self._calibrating = False
-        self._queue.clear()
+        self._listening = False
         self._status = PairStatus()

@@ -1,4 +1,4 @@
-"""What the dashboard sees of the worker: growing runs, pending results, the status of the pair.
+"""What the dashboard sees of its requests to the worker: growing runs and pending results.
 
 Any thread may read them at any time. Only the worker's client changes them; it sets the state last,
 so a finished run is complete.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from queue import SimpleQueue
 from threading import Event
@@ -17,7 +17,7 @@ from typing import Generic, Literal, TypeVar
 from specviz.errors import SpecvizError
 from specviz.figures.throughput import Outlook
 from specviz.record.body_costs import BodyRoom
-from specviz.record.pairs import PairCheck, PairSpec, Progress
+from specviz.record.pairs import PairCheck, PairSpec
 from specviz.record.token_text import added_texts, emitted_tokens
 from specviz.record.trace import (
     Prompt,
@@ -25,10 +25,9 @@ from specviz.record.trace import (
     RunConfig,
     Trace,
 )
-from specviz.worker.messages import Request, RequestEnded, RunTimed
+from specviz.worker.messages import RunTimed
 
 T = TypeVar("T")
-PairState = Literal["none", "loading", "ready", "failed"]
 RunState = Literal["loading", "queued", "running", "stopped", "done", "failed"]
 FINISHED: tuple[RunState, ...] = ("stopped", "done", "failed")
 
@@ -191,10 +190,20 @@ class Room(PendingResult[BodyRoom]):
 class StudyHandle(PendingResult[bool]):
     """A study on a pair and its values so far; the result is True unless it was stopped."""
 
-    def __init__(self, spec: PairSpec, request_id: str) -> None:
+    def __init__(
+        self,
+        spec: PairSpec,
+        request_id: str,
+        on_stop: Callable[[StudyHandle], object] = lambda _study: None,
+    ) -> None:
         super().__init__(spec)
         self.id = request_id
         self.found: SimpleQueue[object] = SimpleQueue()  # the handle itself marks the end
+        self._on_stop = on_stop
+
+    def stop(self) -> None:
+        """End the study; its values so far have been received."""
+        self._on_stop(self)
 
     def end(self, result: bool | None, error: SpecvizError | None) -> None:
         super().end(result, error)
@@ -204,55 +213,6 @@ class StudyHandle(PendingResult[bool]):
         """Yield each value once, as it arrives, until the study ends. For one reader."""
         while (value := self.found.get()) is not self:
             yield value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairStatus:
-    """The pair as the dashboard sees it: ``spec`` is loaded, being loaded, or failed to load.
-
-    ``preparing`` is set while a pair is being loaded or unloaded, or is about to be. ``progress``
-    is the current activity, in any state. ``calibrating`` is set while step costs are measured
-    again at a user's request.
-    """
-
-    state: PairState = "none"
-    spec: PairSpec | None = None
-    preparing: bool = False
-    progress: Progress | None = None
-    error: SpecvizError | None = None
-    memory_bytes: int | None = None
-    has_chat: bool = False
-    calibrating: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedRequest:
-    """A request that has not ended, with the handle that its caller has."""
-
-    request: Request
-    run: Run | None = None
-    check: Check | None = None
-    room: Room | None = None
-    study: StudyHandle | None = None
-
-    def fail(self, error: SpecvizError) -> None:
-        """End a pending result with an error; runs end by their own rules."""
-        for pending in (self.check, self.room, self.study):
-            if pending is not None:
-                pending.end(None, error)
-
-    def lose(self, error: SpecvizError) -> None:
-        """End the request because the process died during it."""
-        if self.run is not None and not self.run.finished:
-            self.run.end("failed", error)
-        self.fail(error)
-
-
-def end_run(run: Run, event: RequestEnded) -> None:
-    if event.error is not None:
-        run.end("failed", event.error)
-    else:
-        run.end("stopped" if event.broken_off else "done")
 
 
 def _text_of(rounds: Sequence[Round], pieces: Mapping[str, str]) -> str:

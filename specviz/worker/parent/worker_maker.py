@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from threading import Lock
 
-from specviz.measure.run_makers import MadeRun, RunOrder, StoppedError, Study
+from specviz.measure.run_makers import MadeRun, RunOrder, Study
 from specviz.measure.slice_timing import compared_seconds
+from specviz.measure.stoppable import StoppableWork, StoppedError
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Run, StudyHandle
 
 
-class WorkerMaker:
+class WorkerMaker(StoppableWork):
     """The maker of one job.
 
     Args:
@@ -23,19 +23,19 @@ class WorkerMaker:
     def __init__(
         self, worker: Worker, session: str, on_submit: Callable[[Run], object] | None = None
     ) -> None:
+        super().__init__()
         self._worker, self._session, self._on_submit = worker, session, on_submit
-        self._run: Run | None = None
-        self._studying: StudyHandle | None = None
-        self._stopped = False
-        self._lock = Lock()
 
     @property
     def doing(self) -> str:
-        run, studying = self._run, self._studying
-        if studying is not None:
-            progress = self._worker.status().progress
-            return progress.text if progress else ""
-        return run.detail if run is not None else ""
+        match self._parts[-1:]:
+            case [Run() as run]:
+                return run.detail
+            case [StudyHandle()]:
+                progress = self._worker.status().progress
+                return progress.text if progress else ""
+            case _:
+                return ""
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
         check = self._worker.check(spec, prompts, chat=chat)
@@ -48,7 +48,7 @@ class WorkerMaker:
     def make(self, order: RunOrder) -> MadeRun:
         run = self._submitted(order)
         run.wait()
-        self._run = None
+        self._parts.remove(run)
         if run.state == "failed" and run.error is not None:
             raise run.error
         if run.state != "done":
@@ -57,42 +57,31 @@ class WorkerMaker:
         return MadeRun(trace=run.trace, memory_bytes=run.memory_bytes, run_id=run.id)
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
-        with self._lock:
-            if self._stopped:
-                raise StoppedError
-            studying = self._studying = self._worker.study(spec, study)
+        self._check_stop()
+        studying = self._begin(self._worker.study(spec, study))
         try:
             yield from studying.values()
         finally:
-            self._studying = None
-            self._worker.stop_study(studying)  # if the reader left before its end
+            self._parts.remove(studying)
+            studying.stop()  # if the reader left before its end
         if studying.error is not None:
             raise studying.error
         if not studying.result:
             raise StoppedError
 
-    def stop(self) -> None:
-        with self._lock:
-            self._stopped, run, studying = True, self._run, self._studying
-        if run is not None:
-            run.stop()
-        if studying is not None:
-            self._worker.stop_study(studying)
-
     def _submitted(self, order: RunOrder) -> Run:
-        with self._lock:
-            if self._stopped:
-                raise StoppedError
-            run = self._run = self._worker.submit(
-                self._session,
-                order.spec,
-                order.prompt,
-                order.config,
-                baseline=order.baseline,
-                budget=compared_seconds(),
-                warm_up=order.warm_up,
-                kind=order.kind,
-            )
+        self._check_stop()
+        run = self._worker.submit(
+            self._session,
+            order.spec,
+            order.prompt,
+            order.config,
+            baseline=order.baseline,
+            budget=compared_seconds(),
+            warm_up=order.warm_up,
+            kind=order.kind,
+        )
+        self._begin(run)
         if self._on_submit is not None and not order.warm_up:
             self._on_submit(run)
         return run

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import streamlit as st
 
-from specviz.player.payload import JsonObject, RunStatus, payload, payload_of_trace
+from specviz.player.any_run import payload_of_run
+from specviz.player.payload import JsonObject, RunStatus, payload
 from specviz.record.trace import Trace
 from specviz.ui.session.sent_rounds import SentRounds
 from specviz.ui.widgets.player import requested_rounds, show_player
@@ -28,7 +29,7 @@ def _run() -> Trace:
 
 @st.cache_resource
 def _at_rest() -> JsonObject:
-    return payload_of_trace(recorded(), run_id="before", state="done", label="the run before")
+    return payload_of_run(recorded(), run_id="before", state="done", label="the run before")
 
 
 def _happened(began: float) -> int:

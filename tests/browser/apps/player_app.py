@@ -13,7 +13,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from specviz.player.payload import JsonObject, payload_of_trace
+from specviz.player.any_run import payload_of_run
+from specviz.player.payload import JsonObject
 from specviz.player.racing import race_payload
 from specviz.store import load_trace
 from specviz.ui.widgets.player import show_player
@@ -25,9 +26,7 @@ _ASSETS = Path(__file__).parent.parent.parent.parent / "assets"
 @st.cache_resource
 def _data(path: Path, state: str) -> JsonObject:
     run_id = f"{path.stem} {state}"
-    return payload_of_trace(
-        load_trace(path), run_id=run_id, state=state, label=f"{state} · a trace"
-    )
+    return payload_of_run(load_trace(path), run_id=run_id, state=state, label=f"{state} · a trace")
 
 
 @st.cache_resource

@@ -11,26 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
-from streamlit.components.v2 import component
 
-from specviz import ASSETS
 from specviz.errors import TheoryError
-from specviz.player.script_modules import component_script
 from specviz.theory.tradeoff import distribution_pair
+from specviz.ui.widgets.asset_component import asset_component
 
 DistributionPair = tuple[tuple[float, ...], tuple[float, ...]]  # distributions of draft and target
 
 MOST_TOKENS = 8
 
-
-def bars_source() -> tuple[str, str]:
-    """Return the script of the bars, as one module, and their style sheet."""
-    style = (ASSETS / "bars" / "bars.css").read_text(encoding="utf-8")
-    return component_script(ASSETS, "bars/bars.js"), style
-
-
-_SCRIPT, _STYLE = bars_source()
-_mount = component("specviz_bars", js=_SCRIPT, css=_STYLE, isolate_styles=False)
+_mount = asset_component("bars")
 
 
 def show_bars(

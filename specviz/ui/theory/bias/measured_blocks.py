@@ -12,10 +12,9 @@ from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
 from specviz.ui.theory.bias.charts import accepted_means, rounds_by_both
 from specviz.ui.theory.kept_methods import (
-    MethodRuns,
     choose_methods,
-    recorded_about,
     recorded_methods,
+    recorded_runs,
     show_about,
 )
 from specviz.ui.widgets.page_parts import show_chart, show_formula
@@ -32,8 +31,7 @@ _LANES = {
 def show_measured_blocks() -> None:
     st.subheader("On the real pair", anchor=False)
     known = recorded_methods().blocks
-    recorded = MethodRuns(found=known.found, about=recorded_about(known.made))
-    runs = choose_methods(_SECTION, _judges_blocks, _check, recorded)
+    runs = choose_methods(_SECTION, _judges_blocks, _check, recorded_runs(known.found, known.made))
     check = runs.found
     st.markdown(f"{_every_round(check)} {_means(check)}")
     left, right = st.columns(2, gap="medium")

@@ -6,7 +6,7 @@ about time, the target alone is timed too, and the run also appears on Watch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from specviz.measure.background_job import RunsJob
 from specviz.measure.run_makers import RunOrder
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import Preset, read_presets
+from specviz.record.run_config import ResidualName
 from specviz.record.trace import RunConfig, Trace
 from specviz.theory.claims import RunName
 from specviz.ui.session.background_jobs import CLAIMS, run_maker, the_job_queue
@@ -31,6 +32,7 @@ _WATCHED = ("speed", "estimates", "verification")
 _TIMED = RunConfig(gamma=5, temperature=0.7, max_new_tokens=128)
 _COUNTED = RunConfig(gamma=5, temperature=1.0, max_new_tokens=192, ignore_eos=True, record=False)
 _NUMS_DRAFTS = (1, 2, 4)
+_RESIDUALS: tuple[ResidualName, ...] = ("leftover", "target")
 _LOSSY = replace(_COUNTED, rule="over-accept", record=True)  # bias is part of the record
 
 
@@ -129,16 +131,18 @@ class _Plan(NamedTuple):
 _Presets = dict[str, list[Preset]]
 
 
+def _each(configs: Mapping[str, RunConfig], presets: Sequence[Preset]) -> list[_Plan]:
+    """Plan the presets with each of these settings, by label."""
+    return [_Plan(preset, label, config) for label, config in configs.items() for preset in presets]
+
+
 def _one(presets: _Presets) -> list[_Plan]:
     return [_Plan(presets["story"][0], "", _TIMED)]
 
 
 def _by_temperature(presets: _Presets) -> list[_Plan]:
-    return [
-        _Plan(preset, f"T {heat:g}", replace(_COUNTED, temperature=heat))
-        for heat in _TEMPERATURES
-        for preset in presets["story"][:2]
-    ]
+    heats = {f"T {heat:g}": replace(_COUNTED, temperature=heat) for heat in _TEMPERATURES}
+    return _each(heats, presets["story"][:2])
 
 
 def _by_kind(presets: _Presets) -> list[_Plan]:
@@ -165,11 +169,8 @@ def _many_lossless(presets: _Presets) -> list[_Plan]:
 
 
 def _several_drafts(presets: _Presets) -> list[_Plan]:
-    return [
-        _Plan(preset, f"M {num}", replace(_COUNTED, num_drafts=num))
-        for num in _NUMS_DRAFTS
-        for preset in presets["story"][:4]
-    ]
+    drafts = {f"M {num}": replace(_COUNTED, num_drafts=num) for num in _NUMS_DRAFTS}
+    return _each(drafts, presets["story"][:4])
 
 
 def _whole_blocks(presets: _Presets) -> list[_Plan]:
@@ -177,25 +178,16 @@ def _whole_blocks(presets: _Presets) -> list[_Plan]:
 
 
 def _at_epsilon_zero(presets: _Presets) -> list[_Plan]:
-    config = replace(_LOSSY, epsilon=0.0)
-    return [
-        _Plan(preset, residual, replace(config, residual=residual))
-        for residual in ("leftover", "target")
-        for preset in presets["story"]
-    ]
+    return _each({each: replace(_LOSSY, residual=each) for each in _RESIDUALS}, presets["story"])
 
 
 def _over_accepting(presets: _Presets) -> list[_Plan]:
-    return [
-        _Plan(
-            preset,
-            f"ε {epsilon:g}, {residual}",
-            replace(_LOSSY, epsilon=epsilon, residual=residual),
-        )
+    configs = {
+        f"ε {epsilon:g}, {residual}": replace(_LOSSY, epsilon=epsilon, residual=residual)
         for epsilon in EPSILONS
-        for residual in ("leftover", "target")
-        for preset in presets["story"][:3]
-    ]
+        for residual in _RESIDUALS
+    }
+    return _each(configs, presets["story"][:3])
 
 
 _PLANNED: dict[RunName, Callable[[_Presets], list[_Plan]]] = {

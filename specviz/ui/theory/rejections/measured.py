@@ -20,10 +20,9 @@ from specviz.record.numbers import RATIO, TOKENS, times
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
 from specviz.ui.theory.kept_methods import (
-    MethodRuns,
     choose_methods,
-    recorded_about,
     recorded_methods,
+    recorded_runs,
     show_about,
 )
 from specviz.ui.theory.rejections.charts import MeasuredAndExpected, measured_and_expected
@@ -38,8 +37,9 @@ _LANES = {f"M {number}": RunConfig(temperature=1.0, num_drafts=number) for numbe
 
 def show_measured_drafts() -> None:
     known = recorded_methods().drafts
-    recorded = MethodRuns(found=known.found, about=recorded_about(known.made))
-    runs = choose_methods(_SECTION, _has_several_counts, _points, recorded)
+    runs = choose_methods(
+        _SECTION, _has_several_counts, _points, recorded_runs(known.found, known.made)
+    )
     points = runs.found
     st.markdown(f"{_agreement_sentence(points)}  \n{speed_sentence(points)}")
     wide = joint_deviations(len(points), _LEVEL)

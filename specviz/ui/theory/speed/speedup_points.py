@@ -80,7 +80,7 @@ def run_points(runs: Sequence[ShownRun]) -> list[SpeedupPoint]:
     """Return points for the runs whose alpha, c and speedup are known."""
     points: list[SpeedupPoint] = []
     for shown in runs:
-        alpha, c, observed = known_alpha(shown), shown.figures.c, shown.figures.speedup_observed
+        alpha, c, observed = shown.figures.alpha, shown.figures.c, shown.figures.speedup_observed
         if alpha is not None and c is not None and observed is not None:
             points.append(
                 SpeedupPoint(
@@ -88,12 +88,6 @@ def run_points(runs: Sequence[ShownRun]) -> list[SpeedupPoint]:
                 )
             )
     return points
-
-
-def known_alpha(shown: ShownRun) -> float | None:
-    """Return the expected alpha where it is recorded, else the observed one."""
-    figures = shown.figures
-    return figures.alpha_observed if figures.alpha_expected is None else figures.alpha_expected
 
 
 def show_point(point: str | None, runs: Sequence[ShownRun]) -> None:

@@ -15,10 +15,9 @@ from specviz.record.run_config import RunConfig
 from specviz.record.stopping import parse_stopping
 from specviz.record.trace import Trace
 from specviz.ui.theory.kept_methods import (
-    MethodRuns,
     choose_methods,
-    recorded_about,
     recorded_methods,
+    recorded_runs,
     show_about,
 )
 from specviz.ui.theory.speed.charts import reach_over_drafted
@@ -36,8 +35,7 @@ _LANES = {
 
 def show_when_to_stop() -> None:
     known = recorded_methods().stops
-    recorded = MethodRuns(found=known.found, about=recorded_about(known.made))
-    runs = choose_methods(_SECTION, _has_rules, _reached, recorded)
+    runs = choose_methods(_SECTION, _has_rules, _reached, recorded_runs(known.found, known.made))
     found = runs.found
     st.markdown(f"{_count_sentence(found)} {_rules_sentence(found)}")
     note = (

@@ -1,4 +1,4 @@
-"""A model with static caches whose position in the text is a number on the device.
+"""A step with a static cache, whose position in the text may be a number on the device.
 
 It uses the lean weights. Shapes depend on the number of tokens fed and of cache rows attended to,
 never on where the text ends, so a pass can be captured once and played again; nothing here
@@ -8,15 +8,32 @@ only sets the length.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 import torch.nn.functional as F
 
 from specviz.engine.model.lean import LeanStep, rotary_table
-from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Norm, Product
+from specviz.engine.model.step_capabilities import Missing, StepCapabilities
+from specviz.engine.model.steps import Step
+
+if TYPE_CHECKING:
+    from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Norm, Product
+
+_STEP_BY_STEP = "Use `--step lean`."
+STATIC_CAPABILITIES = StepCapabilities(
+    hidden_states=Missing("hidden states are not captured", _STEP_BY_STEP),
+    trees=Missing("several drafts and trees are not captured", _STEP_BY_STEP),
+    exits=Missing("early exits are not captured", _STEP_BY_STEP),
+    device_rounds=True,
+)
 
 
-class StaticModel:
-    """A model for at most ``rows`` tokens; a spare row takes tokens fed before position 0."""
+class StaticStep(Step):
+    """A step for at most ``rows`` tokens; a spare row takes tokens fed before position 0.
+
+    ``feed`` and ``forget`` count its position on the host, ``feed_at`` reads it on the device.
+    """
 
     def __init__(self, weights: LeanWeights, vocabulary: int, rows: int) -> None:
         self._weights = weights
@@ -32,15 +49,35 @@ class StaticModel:
         self._windows = {layer.window for layer in weights.layers}
 
     @property
+    def capabilities(self) -> StepCapabilities:
+        return STATIC_CAPABILITIES
+
+    @property
+    def length(self) -> int:
+        return self._reader.length
+
+    @property
     def device(self) -> torch.device:
-        return self._weights.embedding.device
+        return self._reader.device
+
+    @torch.inference_mode()
+    def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
+        begin = self.length
+        if not num_logits:
+            return self._reader.feed(token_ids, 0)
+        self._reader.set_position(begin + len(token_ids))
+        first = torch.tensor(begin, device=self.device)
+        return self.feed_at(token_ids, first, self._spare, num_logits)
+
+    def forget(self, count: int) -> None:
+        self._reader.forget(count)
 
     def prefill(self, token_ids: torch.Tensor, begin: int) -> None:
         """Read a text of any length from position ``begin`` on, by an uncaptured lean step."""
         self._reader.set_position(begin)
         self._reader.feed(token_ids, 0)
 
-    def feed(
+    def feed_at(
         self,
         token_ids: torch.Tensor,  # [num_tokens]
         first: torch.Tensor,  # []: position of the first of them; may be below 0

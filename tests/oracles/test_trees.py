@@ -22,7 +22,7 @@ from specviz.theory.rounds import (
     mean_accepted,
     round_bias,
 )
-from specviz.theory.trees import multi_draft_distribution, sibling_outcome, tree_distribution
+from tests.oracles.trees import multi_draft_distribution, sibling_outcome, tree_distribution
 from tests.theory.distributions import Distribution, pairs
 from tests.theory.kernels import ROUNDING, both, kernel, seeds, sizes
 

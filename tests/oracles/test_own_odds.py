@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.errors import TheoryError
-from specviz.theory.couplings import coupled, match, token_matching_rule
-from specviz.theory.own_odds import (
+from specviz.theory.rounds import PositionOutcome, token_verification
+from tests.oracles.couplings import coupled, match, token_matching_rule
+from tests.oracles.own_odds import (
     coupled_odds,
     match_odds,
     multi_draft_odds,
     odds_from_outcome,
     token_odds,
 )
-from specviz.theory.rounds import PositionOutcome, token_verification
-from specviz.theory.trees import sibling_outcome
+from tests.oracles.trees import sibling_outcome
 from tests.theory.distributions import Distribution, pairs
 
 CLOSED: dict[

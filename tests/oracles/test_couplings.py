@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given, settings
 from scipy import integrate
 
-from specviz.theory.couplings import (
+from specviz.theory.examples import REF5
+from specviz.theory.rounds import PositionOutcome, chain_distribution, mean_accepted, round_bias
+from specviz.theory.tradeoff import Chances, residual_distribution, total_variation
+from tests.oracles.couplings import (
     Coupling,
     coupled,
     coupled_acceptance,
@@ -15,9 +18,6 @@ from specviz.theory.couplings import (
     match,
     token_matching_rule,
 )
-from specviz.theory.examples import REF5
-from specviz.theory.rounds import PositionOutcome, chain_distribution, mean_accepted, round_bias
-from specviz.theory.tradeoff import Chances, residual_distribution, total_variation
 from tests.theory.distributions import Distribution, pairs
 from tests.theory.kernels import ROUNDING, both, seeds, sizes, steady
 

@@ -1,0 +1,26 @@
+"""Arithmetic with values that may be unknown: the result is None if one of them is."""
+
+from __future__ import annotations
+
+import math
+
+
+def known_ratio(part: float | None, whole: float | None) -> float | None:
+    """Return part / whole; None also if the whole is 0."""
+    return part / whole if part is not None and whole else None
+
+
+def known_sum(*values: float | None) -> float | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else 1000 * seconds
+
+
+def log_interval(value: float | None, error: float | None) -> tuple[float, float] | None:
+    """Return the interval of a value from half the interval of its logarithm."""
+    if value is None or error is None:
+        return None
+    return value * math.exp(-error), value * math.exp(error)

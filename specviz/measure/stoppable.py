@@ -1,0 +1,60 @@
+"""Work that any thread may stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+
+class StoppedError(Exception):
+    """The work was stopped on request."""
+
+
+class Stoppable(Protocol):
+    def stop(self) -> None: ...
+
+
+class Activity(Stoppable, Protocol):
+    @property
+    def doing(self) -> str:
+        """Return the current activity for a status line; or ''."""
+        ...
+
+
+Part = TypeVar("Part", bound=Stoppable)
+
+
+class StoppableWork:
+    """Work whose stop is final and also stops the parts that have begun."""
+
+    def __init__(self) -> None:
+        self._stopped = False
+        self._parts: list[Stoppable] = []
+
+    def stop(self) -> None:
+        self._stopped = True
+        for part in tuple(self._parts):
+            part.stop()
+
+    def _check_stop(self) -> None:
+        if self._stopped:
+            raise StoppedError
+
+    def _begin(self, part: Part) -> Part:
+        """Let a stop reach the part; one that came before stops it now."""
+        self._parts.append(part)
+        if self._stopped:
+            part.stop()
+            raise StoppedError
+        return part
+
+    @contextmanager
+    def _stopped_instead_of(self, failure: type[Exception]) -> Iterator[None]:
+        """Raise StoppedError instead of a failure that a stop caused."""
+        self._check_stop()
+        try:
+            yield
+        except failure:
+            self._check_stop()
+            raise

@@ -1,0 +1,26 @@
+"""What every run has in common, whether specviz or another engine decoded it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """The facts of a run of either kind. What another engine does not report is None or empty."""
+
+    name: str  # of the pair; for another engine, of its model
+    engine: str | None  # another engine with its version; None for specviz
+    place: str  # the device and its threads; for another engine, its address
+    environment: tuple[str, ...]  # where it was decoded, without an address
+    settings: tuple[str, ...]  # γ, sampling and method, as short labels
+    prompt: str
+    prompt_ids: tuple[int, ...]
+    gamma: int | None
+    temperature: float
+    seed: int
+    num_tokens: int | None
+
+
+def sampling_words(temperature: float) -> str:
+    return "greedy" if temperature == 0 else f"T {temperature:g}"

@@ -1,0 +1,114 @@
+"""The requests to the worker process that have not ended: one is active, the others wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from specviz.errors import SpecvizError
+from specviz.worker.messages import PrepareRequest, Request, RequestEnded, UnloadRequest
+from specviz.worker.parent.handles import Check, PendingResult, Room, Run, StudyHandle
+
+Handle = Run | Check | Room | StudyHandle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRequest:
+    """A request that has not ended, with the handle that its caller has."""
+
+    request: Request
+    handle: Handle | None = None
+
+    @property
+    def run(self) -> Run | None:
+        """Return the run that the request makes, unless it has finished."""
+        run = self.handle
+        return run if isinstance(run, Run) and not run.finished else None
+
+    def end(self, event: RequestEnded) -> None:
+        match self.handle:
+            case Check() as check:
+                check.end(event.check, event.error)
+            case Room() as room:
+                room.end(event.room, event.error)
+            case StudyHandle() as study:
+                study.end(None if event.broken_off else True, event.error)
+            case _ if self.run is not None:
+                done = "stopped" if event.broken_off else "done"
+                self.run.end("failed" if event.error else done, event.error)
+
+    def fail(self, error: SpecvizError) -> None:
+        """End a pending result with an error; runs end by their own rules."""
+        if isinstance(self.handle, PendingResult):
+            self.handle.end(None, error)
+
+    def lose(self, error: SpecvizError) -> None:
+        """End the request because the process died during it."""
+        if self.run is not None:
+            self.run.end("failed", error)
+        self.fail(error)
+
+
+class RequestQueue:
+    """Requests in order; ``wanted`` is a pair to prepare once none of them is left.
+
+    Not thread-safe: the worker's client uses it under its own lock.
+    """
+
+    def __init__(self) -> None:
+        self.active: QueuedRequest | None = None
+        self.wanted: PrepareRequest | None = None
+        self._waiting: deque[QueuedRequest] = deque()
+
+    def __iter__(self) -> Iterator[QueuedRequest]:
+        if self.active is not None:
+            yield self.active
+        yield from self._waiting
+
+    @property
+    def waits(self) -> bool:
+        """Return whether anything can become active."""
+        return bool(self._waiting) or self.wanted is not None
+
+    @property
+    def changes_pair(self) -> bool:
+        """Return whether a request will load or unload a pair."""
+        active = self.active.request if self.active else None
+        running = isinstance(active, PrepareRequest | UnloadRequest)
+        waits = any(isinstance(each.request, UnloadRequest) for each in self._waiting)
+        return self.wanted is not None or running or waits
+
+    @property
+    def unfinished_runs(self) -> list[Run]:
+        return [run for each in self if (run := each.run) is not None]
+
+    def add(self, request: Request, handle: Handle | None = None) -> None:
+        self._waiting.append(QueuedRequest(request=request, handle=handle))
+
+    def activate_next(self) -> QueuedRequest | None:
+        """Make the next request the active one and return it."""
+        if self._waiting:
+            self.active = self._waiting.popleft()
+        elif self.wanted is not None:
+            self.active, self.wanted = QueuedRequest(request=self.wanted), None
+        return self.active
+
+    def take_active(self) -> QueuedRequest | None:
+        """Remove the active request and return it."""
+        active, self.active = self.active, None
+        return active
+
+    def take_all(self) -> list[QueuedRequest]:
+        """Remove all requests and the wanted pair; return the requests."""
+        requests = list(self)
+        self.active, self.wanted = None, None
+        self._waiting.clear()
+        return requests
+
+    def remove_waiting(self, handle: Handle) -> None:
+        self._waiting = deque(each for each in self._waiting if each.handle is not handle)
+
+    def update_places(self) -> None:
+        for place, run in enumerate(self.unfinished_runs):
+            run.take_place(place)
