@@ -143,15 +143,22 @@ def paced(server: Served, seconds: float) -> None:
     server.pages["/v1/completions"] = Page(behave=answer)
 
 
-def test_times_blocks_against_the_baseline(capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_blocks_against_the_baseline(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with replayed("vllm", "ended") as server, replayed("vllm-plain", "short") as alone:
         paced(server, 0.006)
         paced(alone, 0.006)
+        for name, engine in (("SERVER", server), ("BASELINE", alone)):
+            monkeypatch.setenv(f"SPECVIZ_{name}_KEY", f"{name}-key")
+            monkeypatch.setenv(f"SPECVIZ_{name}_KEY_FOR", engine.address)
         record = attached(
             capsys, server.address, "--prompt", PROMPT, "--baseline", alone.address, "--no-keep"
         )
         requested = len(server.bodies), len(alone.bodies)
     assert requested == (1 + 1 + 12, 1 + 12)  # the answer, a warm-up, six blocks of two
+    for name, engine in (("SERVER", server), ("BASELINE", alone)):  # each gets its own key
+        assert {headers["Authorization"] for _, headers in engine.asked} == {f"Bearer {name}-key"}
     assert record["speedup"]["count"] == len(record["runs"][0]["blocks"]) == 6
     assert record["speedup"]["value"] > 1.2  # one piece per round against one per token
     assert record["speedup"]["low"] <= record["speedup"]["value"] <= record["speedup"]["high"]

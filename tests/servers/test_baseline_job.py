@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from specviz.record.server_run import ServerInfo, ServerSettings, ServerTrace
-from specviz.servers import ask, find_server
+from specviz.servers import BASELINE_KEY, SERVER_KEY, ask, find_server
 from specviz.servers.baseline_job import BLOCKS, MOST_ANSWERS, BaselineJob, BaselineRequest
 from tests.servers.replaying import Handler, Page, Served, served
 
@@ -73,6 +73,21 @@ def test_asks_both_engines_in_turn(engines: tuple[Served, Served]) -> None:
     assert found is not None
     assert found.low is not None
     assert 1 < found.value < 6
+
+
+def test_each_engine_gets_its_own_key(
+    engines: tuple[Served, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, engine in zip((SERVER_KEY, BASELINE_KEY), engines, strict=True):
+        monkeypatch.setenv(name, f"key-of-{name}")
+        monkeypatch.setenv(f"{name}_FOR", engine.address)
+    job = work_of(engines)
+    for engine in engines:
+        engine.asked.clear()
+    job.carry_out()
+    for name, engine in zip((SERVER_KEY, BASELINE_KEY), engines, strict=True):
+        keys = {headers.get("Authorization") for _, headers in engine.asked}
+        assert keys == {f"Bearer key-of-{name}"}
 
 
 def test_stops_in_the_middle_of_an_answer(engines: tuple[Served, Served]) -> None:

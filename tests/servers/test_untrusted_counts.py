@@ -68,6 +68,7 @@ def test_impossible_llamacpp_totals_end_the_answer(
     ("engine", "events", "words"),
     [
         ("vllm", [vllm_report(num_draft_tokens=4, num_accepted_draft_tokens=8)], "8 accepted of 4"),
+        ("vllm", [vllm_report(num_draft_tokens=4, num_accepted_draft_tokens=5)], "5 accepted of 4"),
         (
             "vllm",
             [vllm_report(per_step_accepted=[5], per_step_drafted=[4], num_spec_steps=1)],
@@ -128,6 +129,20 @@ def test_lines_without_an_event_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     page = Page(body=b": alive\n" * 2000, kind="text/event-stream")
     _, failure = answered("vllm", page)
     assert "more than 1,000 lines" in failure
+
+
+def test_lines_are_counted_over_the_whole_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specviz.servers.connection.MAX_LINES", 100)
+
+    def trickle(handler: Handler) -> None:
+        handler.begin_stream()
+        for _ in range(200):
+            handler.wfile.write(b": alive\n")
+            handler.wfile.flush()
+            time.sleep(0.002)  # so that most lines arrive in a piece of their own
+
+    _, failure = answered("vllm", Page(behave=trickle))
+    assert "more than 100 lines" in failure
 
 
 def test_stop_ends_a_stream_that_never_pauses() -> None:

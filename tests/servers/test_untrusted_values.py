@@ -43,6 +43,11 @@ def test_notice_for_invalid_log_probabilities(engine: EngineName, value: str) ->
     json.dumps(trace.text, allow_nan=False)
 
 
+def test_numbers_that_do_not_fit_are_missing() -> None:
+    text = "[NaN, Infinity, -Infinity, 1e999, -1e999, 0.5, 7, " + "1" * 400 + "]"
+    assert decoded(text, KeyRemover(None)) == [None, None, None, None, None, 0.5, 7, None]
+
+
 def test_replaces_lone_surrogates() -> None:
     trace, failure = answered("openai", raw(r'{"choices": [{"text": "a\ud800b"}]}'))
     assert failure == ""

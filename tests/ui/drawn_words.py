@@ -50,7 +50,8 @@ DRAWN: dict[str, tuple[int | str, ...]] = {
     "image": (1, "caption"), "latex": _BODY, "Page": ("title",),
 }  # fmt: skip
 _NUMBERS = re.compile(
-    r"(int|float|bool|None|Floats|Spread|Ratio|(torch\.)?Tensor|tuple|Verdict|Literal\[.*\]|[][|,. ])+"
+    r"(int|float|bool|None|Floats|Spread|Ratio|(torch\.)?Tensor|tuple|Verdict|Literal\[.*\]"
+    r"|[][|,. ])+"
 )
 _FORMATS = "deEfFgGn%,"  # format types that accept only numbers
 _COUNTS = {"len", "round", "int", "float", "abs", "sum", "bool", "range", "ord", "isinstance"}

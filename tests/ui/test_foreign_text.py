@@ -20,7 +20,8 @@ OWN = {
     "specviz.ui.compare.current: job.progress": "two numbers",
     "specviz.ui.compare.current: job.found": "a number",
     "specviz.ui.compare.results: alpha.label": "of the catalogue of figures",
-    "specviz.ui.theory.speed.speedup_points: timed_interval: timed_pairs: m.speedup_pairs": "a count",
+    "specviz.ui.theory.speed.speedup_points: timed_interval: timed_pairs: "
+    "m.speedup_pairs": "a count",
     "specviz.ui.theory.speed.speedup_points: each.label": "of the catalogue of figures",
     "specviz.ui.theory.speed.speedup_points: each.definition": "of the catalogue of figures",
     "specviz.ui.theory.speed.speedup_points: each.shown(figures)": "a number with its unit",
