@@ -2,8 +2,8 @@
 
 It uses the lean weights. Shapes depend on the number of tokens fed and of cache rows attended to,
 never on where the text ends, so a pass can be captured once and played again; ``feed_at`` never
-synchronises. A mask hides rows beyond the text, and the next tokens overwrite them, so rollback only
-sets the length.
+synchronises. A mask hides rows beyond the text, and the next tokens overwrite them, so rollback
+only sets the length.
 """
 
 from __future__ import annotations
