@@ -65,6 +65,21 @@ def test_prompt_interval_is_wider_where_acceptance_clusters() -> None:
     assert width(["aar"] * 20) == 0.0
 
 
+def test_prompt_interval_has_the_quantiles_of_95_percent() -> None:
+    rounds, size = ["aaa", "rdd"] * 20, 3  # blocks of round(40 ** (1 / 3)) rounds
+    counts = np.array([(3, 3), (0, 1)] * 20)
+    rng, shares = np.random.default_rng(1), []
+    for _ in range(4000):
+        starts = rng.integers(40, size=14)
+        picked = counts[(starts[:, None] + np.arange(size)) % 40].sum(axis=(0, 1))
+        shares.append(picked[0] / picked[1])
+    found = metrics(make_trace(rounds)).intervals.prompt
+    assert found is not None
+    low, inner_low, inner_high, high = np.percentile(shares, [2.5, 5, 95, 97.5])
+    assert abs(found.low - low) < (inner_low - low) / 2
+    assert abs(found.high - high) < (high - inner_high) / 2
+
+
 def test_prompt_interval_needs_rounds_and_is_deterministic() -> None:
     assert metrics(make_trace(["aar"] * 5 + ["rdd"] * 4)).intervals.prompt is None
     trace = make_trace(["aar"] * 5 + ["rdd"] * 5)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from specviz.measure import loaded_pairs
 from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.record.pairs import PairSpec
 
@@ -32,6 +33,20 @@ def test_a_pair_with_replaced_weights_is_loaded_again(own_folder: Path) -> None:
     assert second.info.target.weights_sha256 != first.info.target.weights_sha256
     assert pairs.get(spec) is second
     assert len(pairs) == 1
+
+
+def test_the_least_recently_used_pair_is_evicted(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaded_pairs, "_MOST_PAIRS", 2)
+    first, second, third = (
+        PairSpec(draft=str(own_folder / "draft"), target=str(own_folder / "target"), threads=each)
+        for each in (1, 2, 3)
+    )
+    pairs = LoadedPairs()
+    for spec in (first, second, first, third):
+        pairs.load(spec, lambda _: None)
+    assert [pairs.get(spec) is not None for spec in (first, second, third)] == [True, False, True]
 
 
 def test_a_new_weights_file_counts_as_a_change(own_folder: Path) -> None:

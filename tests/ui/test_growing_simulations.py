@@ -10,7 +10,7 @@ import pytest
 from specviz.theory.chains import random_chains
 from specviz.theory.simulation import Simulator, lossless_rule
 from specviz.ui.theory import growing_simulations
-from specviz.ui.theory.growing_simulations import GrowingSimulation
+from specviz.ui.theory.growing_simulations import GrowingSimulation, session_group
 
 
 @pytest.fixture
@@ -30,6 +30,24 @@ def test_batches_too_short_to_time_double_the_total(
 ) -> None:
     monkeypatch.setattr(growing_simulations, "time", SimpleNamespace(thread_time=lambda: 7.0))
     assert [texts(simulation, seconds=0.0) for _ in range(5)] == [32, 64, 128, 256, 512]
+
+
+def test_the_width_is_that_of_the_95_percent_interval(simulation: GrowingSimulation) -> None:
+    simulation.advance(1.0)
+    found = simulation.estimates[-1]
+    assert found.standard_error > 0
+    assert simulation.width == pytest.approx(1.96 * found.standard_error / found.mean)
+
+
+def test_changed_settings_start_again() -> None:
+    chains = random_chains(4, 7, 5)
+
+    def simulators() -> dict[str, Simulator]:
+        return {"one": Simulator(chains, lossless_rule(chains))}
+
+    first = session_group("rejections", ("seed", 1), simulators)
+    assert session_group("rejections", ("seed", 1), simulators) is first
+    assert session_group("rejections", ("seed", 2), simulators) is not first
 
 
 def test_batch_size_respects_the_time_budget(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import string
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -210,6 +211,9 @@ def test_same_text_with_shared_noise() -> None:
     assert is_done("challenges/same_warm", two, five)
     others = (real(gamma=gamma, temperature=1.0) for gamma in (2, 5))
     assert failure("challenges/same_warm", *others) == "parted"
+    reseeded = replace(five.trace, config=replace(five.trace.config, seed=99))
+    other_seed = replace(five, trace=reseeded)  # the same tokens
+    assert not is_done("challenges/same_warm", two, other_seed)
     assert failure("challenges/same_warm", two) == "none"
 
 
@@ -223,6 +227,14 @@ def test_the_true_probability_scores_best() -> None:
         assert question.score(question.truth) == pytest.approx(100.0)
         assert max(scores) <= 100.0
         assert abs(most * scores.index(max(scores)) / 100 - question.truth) <= most / 200 + 1e-9
+
+
+def test_a_count_is_scored_by_its_share_of_the_candidates() -> None:
+    question = next(q for q in questions_of(real(temperature=1.0).trace) if q.place is None)
+    count = len(question.entry.candidates)
+    assert count > 1
+    off_by = question.score(question.truth + 0.5)
+    assert off_by == pytest.approx(100 * (1 - (0.5 / count) ** 2))
 
 
 def test_the_score_is_the_expected_brier_score() -> None:

@@ -14,6 +14,7 @@ from specviz.comparison import compare, comparison_to_json
 from specviz.player.replay import replay_html, script_json
 from specviz.store import Library, trace_to_json
 from specviz.store.saving import save_run
+from specviz.ui.runs import importing
 from specviz.ui.runs.importing import MOST_FILES, Imported, import_files
 from tests.comparison.synthetic import make_plan, runs_of
 from tests.hostile_traces import MARKUP, SCRIPT, refused_files, strange_traces
@@ -124,6 +125,15 @@ def test_importing_an_exported_run_keeps_its_id(library: Library) -> None:
 def test_refuses_too_many_files(library: Library) -> None:
     files = [(f"{n}.json", b"{") for n in range(MOST_FILES + 2)]
     assert "More than" in import_files(library, files).refused[-1]
+
+
+def test_refuses_a_file_one_byte_over_the_limit(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = trace_to_json(full_trace()).encode()
+    monkeypatch.setattr(importing, "MOST_BYTES", len(content))
+    assert import_files(library, [("run.json", content + b" ")]).refused
+    assert not import_files(library, [("run.json", content)]).refused
 
 
 def test_shortens_a_name_to_one_line(library: Library) -> None:
