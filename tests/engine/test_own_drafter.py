@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,4 +58,41 @@ def test_a_custom_drafter_receives_hidden_states(llama: Path, step: str) -> None
     config: Any = pair.target.config
     width = config.hidden_size
     assert drafter.seen[0] == (1, width)  # the prompt's last token but one
-    assert drafter.seen[1] == (GREEDY.gamma + 1, width)
+    accepted = [entry.num_accepted for entry in rounds[:-1]]
+    assert min(accepted) < GREEDY.gamma
+    assert drafter.seen[1:] == [(count + 1, width) for count in accepted]
+
+
+@pytest.mark.parametrize("step", ["library", "lean"])
+def test_the_newest_hidden_state_is_that_of_the_text(llama: Path, step: str) -> None:
+    pair = load(llama, step=step)
+    read: list[tuple[list[int], torch.Tensor]] = []
+
+    class Reader(_HeadReader):
+        def propose(
+            self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
+        ) -> Proposal:
+            assert hidden is not None
+            read.append((list(history), hidden[-1]))
+            return super().propose(history, count, draws, hidden)
+
+    list(speculate(pair, PROMPT, GREEDY, drafter=Reader(pair)))
+    for history, found in read:
+        with torch.inference_mode():
+            model: Any = pair.target
+            states = model(torch.tensor([history[:-1]]), output_hidden_states=True).hidden_states
+        torch.testing.assert_close(found, states[-1][0, -1], atol=1e-4, rtol=1e-4)
+
+
+def test_a_run_with_hidden_states_goes_back(llama: Path) -> None:
+    pair = load(llama, step="lean")
+    config = replace(GREEDY, record=False)
+    run = speculate(pair, PROMPT, config, drafter=_HeadReader(pair))
+    rounds = list(run)
+    run.go_back(rounds[2])
+    again = [next(run) for _ in rounds[2:]]
+    for first, second in zip(rounds[2:], again, strict=True):
+        assert [each.token_id for each in first.candidates] == [
+            each.token_id for each in second.candidates
+        ]
+        assert first.emitted == second.emitted

@@ -2,8 +2,9 @@
 
 The draft model drafts a chain (``model_drafting.py``) or a tree (``tree_drafting.py``); others
 copy what followed the same tokens earlier (``lookup.py``, ``suffix.py``) or exit the target after
-its first layers. Drafters receive the target's last hidden states, so that heads which read them
-(EAGLE, Medusa) can be drafters too.
+its first layers. A drafter may read the target's final hidden states of the tokens that the last
+pass added to the text. A Medusa head needs no more; EAGLE also needs those of the prompt and of
+inner layers, which are not kept.
 """
 
 from __future__ import annotations
@@ -42,7 +43,14 @@ class Drafter(Protocol):
     def propose(
         self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
-        """Propose candidates to follow the history, at most ``count`` in a row."""
+        """Propose candidates to follow the history, at most ``count`` in a row.
+
+        Args:
+            hidden: The hidden states that ``wants_hidden`` names, `[num_tokens, width]`, of the
+                tokens that the last target pass added to the text, newest last. The history has
+                one token more, which the target has not read. After the prompt: only its last
+                token but one. None if there are none.
+        """
         ...
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:

@@ -91,6 +91,7 @@ class Speculation(SpeculativeRun):
         self._clock = make_clock(pair.device)
         self._played: deque[Deferred[Round]] = deque()  # not returned yet
         self._failure: BaseException | None = None  # raised after those rounds
+        self._hidden = dict[int, torch.Tensor]()  # for the drafter, by round
         with memory_errors(pair.device):
             self._target = pair.target_step(self._capacity)
             self._drafter = drafter or make_drafter(
@@ -100,6 +101,7 @@ class Speculation(SpeculativeRun):
                 self._target.request_hidden(HiddenStates(self._drafter.wants_hidden))
             self._pass = TargetPass(self._target, self._sampler, judge, pair.device)
             self.prefill = self._read_prompt(prompt_ids)
+            self._keep_hidden(0, [0])
 
     @property
     def finish(self) -> Finish:
@@ -198,7 +200,8 @@ class Speculation(SpeculativeRun):
         Tensors are freed on return, while the clock still runs, as in a plain step.
         """
         draws = self._draws(uniforms, depth)
-        proposal = self._drafter.propose(self._history, depth, draws, self._target.hidden)
+        hidden = self._hidden.get(self._index)
+        proposal = self._drafter.propose(self._history, depth, draws, hidden)
         for each in self._played:
             each.begin()  # runs during the target pass, which does not need Python
         self._clock.mark()
@@ -250,13 +253,27 @@ class Speculation(SpeculativeRun):
     def _settle(self, output: RoundOutput, valid: int, tree: Tree, verdicts: Verdicts) -> None:
         """Append the emitted tokens, and roll the caches back to the first ``valid`` tokens."""
         self._write(output)
+        path = range(output.num_accepted) if tree.parents is None else verdicts.path
+        kept = path[: output.num_accepted]
+        self._keep_hidden(self._index + 1, [0, *(node + 1 for node in kept)])
         if tree.parents is None:
             self._pass.settle(valid, None)
             self._drafter.settle(valid)
         else:
-            kept = verdicts.path[: output.num_accepted]
             self._pass.settle(valid, kept)
             self._drafter.settle(valid, kept)
+
+    def _keep_hidden(self, index: int, rows: Sequence[int]) -> None:
+        """Keep, for round ``index``, the hidden states of tokens that are part of the text.
+
+        Args:
+            rows: their rows in the latest target pass.
+        """
+        if not self._drafter.wants_hidden or self._target.hidden is None:
+            return
+        if self.config.record:  # such a run never goes back
+            self._hidden.clear()
+        self._hidden[index] = self._target.hidden[list(rows)]
 
 
 def speculate(

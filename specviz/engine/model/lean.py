@@ -1,8 +1,8 @@
 """The lean step: Llama-shaped models without the Python overhead of transformers.
 
-On a CPU a feed of a few tokens is one call of compiled code (``compiled_step.py``); longer feeds
-and other devices use torch. Caches are allocated once and rollback only sets a length. The loader
-compares the logits with the library's before it uses this path.
+On a CPU, a feed of a few tokens is one call of compiled code (``compiled_step.py``). Longer feeds
+and other devices use torch. Caches are allocated once, and rollback only sets a length. The loader
+compares the logits with those of transformers before it uses this step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 from specviz.engine.model.compiled_step import CompiledStep
 from specviz.engine.model.exits import require_exit
-from specviz.engine.model.step_capabilities import HiddenStates, StepCapabilities
+from specviz.engine.model.step_capabilities import FINAL_ONLY, HiddenStates, StepCapabilities
 from specviz.engine.model.steps import Step
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.step import MOST_ROWS
@@ -38,7 +38,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _View:
-    """The rows that new tokens attend to: from ``first`` on, except those that the mask hides."""
+    """The cache rows that new tokens attend to: from ``first`` on, unless the mask hides them."""
 
     first: int
     mask: torch.Tensor | None  # additive [new, seen]
@@ -87,7 +87,8 @@ class LeanStep(Step):
         return self._weights.embedding.device
 
     def request_hidden(self, states: HiddenStates) -> None:
-        """Do nothing: every feed keeps its final hidden states."""
+        """Check the request; every feed keeps its final hidden states."""
+        assert states in FINAL_ONLY
 
     @property
     def hidden(self) -> torch.Tensor | None:
@@ -142,7 +143,7 @@ class LeanStep(Step):
         return step
 
     def set_position(self, length: int) -> None:
-        """Set the number of tokens in the cache, here and in the early exits that share it."""
+        """Set the number of tokens in the cache, also in the early exits that share the cache."""
         self._length = length
         for each in self._exits:
             each._nodes.settle(())

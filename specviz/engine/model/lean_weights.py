@@ -1,7 +1,7 @@
 """The weights of a lean step, taken from a loaded transformers model.
 
-Supports Llama, Mistral, Qwen2 and Qwen3. q, k, v and gate, up are each joined into one matrix, and
-the model's own parameters become views into it, so no weight is stored twice.
+Llama, Mistral, Qwen2 and Qwen3 are supported. q, k and v are joined into one matrix, gate and up
+into another. The model's own parameters become views into these, so no weight is stored twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.engine.model.compiled_step import CompiledWeights
 from specviz.engine.model.exits import exits_of
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.static_step import StaticStep
-from specviz.engine.model.step_capabilities import Missing, StepCapabilities
+from specviz.engine.model.step_capabilities import FINAL_ONLY, Missing, StepCapabilities
 from specviz.engine.model.steps import StepWeights
 
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
@@ -26,10 +26,10 @@ _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
 
 
 class Norm:
-    """Root-mean-square norm. In float32 it uses the vector norm of a row, which halves the calls.
+    """Root-mean-square norm. In float32, the vector norm of a row halves the number of calls.
 
-    ``hypot`` adds epsilon under the root: sqrt(|x|^2 + width * eps). In half precision the
-    library's order of rounding is preserved.
+    ``hypot`` adds epsilon under the root: sqrt(|x|^2 + width * eps). In half precision, values are
+    rounded in the same order as in transformers.
     """
 
     __slots__ = ("_floor", "_scaled", "eps", "weight")
@@ -87,12 +87,12 @@ class LeanWeights(StepWeights):
     head_width: int
     inverse_frequencies: torch.Tensor  # [head_width / 2]
     rope_scale: float
-    compiled: CompiledWeights | None  # None on other devices
+    compiled: CompiledWeights | None  # None where the kernels cannot run
 
     @property
     def capabilities(self) -> StepCapabilities:
         return StepCapabilities(
-            hidden_states=True, trees=True, exits=self.exits, device_rounds=True
+            hidden_states=FINAL_ONLY, trees=True, exits=self.exits, device_rounds=True
         )
 
     @property
@@ -107,7 +107,7 @@ class LeanWeights(StepWeights):
         return StaticStep(self, vocabulary, rows)
 
     def first(self, layers: int) -> LeanWeights:
-        """Return the first layers, the norm and the head."""
+        """Return weights of the first ``layers`` layers, with the same norm and head."""
         own = self.compiled
         compiled = own and replace(own, layers=own.layers[:layers])
         return replace(self, layers=self.layers[:layers], compiled=compiled)
@@ -189,7 +189,7 @@ def _take_layer(layer: Any, config: Any, window: int | None) -> LeanLayer:
 
 
 def _columns(layer: LeanLayer) -> dict[str, torch.Tensor | int | None]:
-    """Return a layer in the form the compiled step reads."""
+    """Return a layer's weights and window by the compiled step's column names."""
     norms = {
         "attention_norm": layer.attention_norm,
         "query_norm": layer.query_norm,

@@ -1,7 +1,7 @@
-"""What a step offers beyond feeding and forgetting, declared as a value.
+"""What a step can do beyond feeding and forgetting, declared as a value.
 
-Callers ask this value before they need a capability. A step that lacks one refuses with the error
-that the value names.
+Callers check this value before they use a capability. If a step lacks the capability, its method
+raises the error that the value contains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Offered = TypeVar("_Offered")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why a step lacks a capability, without a period, and what to do. False in a condition."""
+    """Why a step lacks a capability (without a period), and what to do. ``bool()`` is False."""
 
     reason: str
     remedy: str
@@ -30,32 +30,35 @@ Offered: TypeAlias = Literal[True] | Missing
 
 
 class HiddenStates(Enum):
-    """The hidden states that a drafter reads. Its class may also write the value, ``True``."""
+    """The hidden states that a drafter requests. A drafter class may write the value ``True``."""
 
     FINAL = True  # of the last layer, after the final norm
 
 
+FINAL_ONLY = frozenset({HiddenStates.FINAL})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCapabilities:
-    hidden_states: Offered  # those of ``HiddenStates``
+    hidden_states: frozenset[HiddenStates] | Missing
     trees: Offered
     exits: range | Missing  # numbers of first layers after which the model can exit
-    device_rounds: Offered  # its model's rounds can be played on the device
+    device_rounds: Offered  # rounds of this model that run on the device
 
 
 def require(offered: _Offered | Missing) -> _Offered:
-    """Return what a step offers; raise PairError if it lacks it."""
+    """Return ``offered``; raise PairError if it is ``Missing``."""
     if isinstance(offered, Missing):
         refuse(offered)
     return offered
 
 
 def refuse(offered: object) -> NoReturn:
-    """Raise PairError for a capability that a step does not implement and does not declare."""
+    """Raise the PairError of a ``Missing`` capability."""
     assert isinstance(offered, Missing), "a declared capability is implemented"
     raise PairError(f"{offered.reason}.", remedy=offered.remedy)
 
 
 def missing_reason(offered: object) -> str:
-    """Return why a capability is missing; empty if it is not."""
+    """Return why a capability is missing, or "" if it is not missing."""
     return offered.reason if isinstance(offered, Missing) else ""

@@ -1,10 +1,10 @@
 """The step: the only interface between the decoding loop and a model.
 
-A step feeds tokens, keeps their keys and values, and forgets by length. It may have open nodes of a
-tree after the text; they must be kept or dropped before anything else is fed or forgotten.
+A step feeds tokens, caches their keys and values, and forgets the last ones. It may have open nodes
+of a tree after the text. These must be kept or dropped before other tokens are fed or forgotten.
 Implementations: *library* (here, any family, through transformers), *lean* (``lean.py``, in torch
 or compiled), *static* (``static_step.py``, for rounds on the device) and *translated*
-(``translated_step.py``). State stays on the device and no method waits for it.
+(``translated_step.py``). State stays on the device, and no method waits for the device.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from specviz.engine.model.exits import require_exit
 from specviz.engine.model.library_trees import exits_of_model, first_layers, no_trees, tree_masks
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.engine.model.step_capabilities import (
+    FINAL_ONLY,
     HiddenStates,
     Missing,
     Offered,
@@ -35,16 +36,19 @@ from specviz.engine.model.trees import OpenNodes
 if TYPE_CHECKING:
     from specviz.engine.model.static_step import StaticStep
 
-_SPREAD_OFF = {torch.float32: 1e-3, torch.float64: 1e-3}  # of trees, relative to the spread
+_SPREAD_OFF = {
+    torch.float32: 1e-3,
+    torch.float64: 1e-3,
+}  # trees: error / spread
 _HALF_OFF = 5e-2
 _takes_trees: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 
 
 class Step(ABC):
-    """One model with its cache.
+    """A model with its cache.
 
-    Every step feeds and forgets. What else it offers is in ``capabilities``; the methods of the
-    others refuse.
+    Every step feeds and forgets. ``capabilities`` lists what else it can do. The methods of missing
+    capabilities raise PairError.
     """
 
     @property
@@ -54,7 +58,7 @@ class Step(ABC):
     @property
     @abstractmethod
     def length(self) -> int:
-        """Tokens of the text in the cache, without open nodes."""
+        """Return the number of text tokens in the cache, without open nodes."""
 
     @property
     @abstractmethod
@@ -83,9 +87,9 @@ class Step(ABC):
 
     @property
     def hidden(self) -> torch.Tensor | None:
-        """The requested hidden states of the latest logits, `[num_logits, width]`, for drafters.
+        """Return the requested hidden states of the latest logits, `[num_logits, width]`.
 
-        After a prefill, those of its last token. A step may provide them without a request.
+        After a prefill, they belong to its last token. A step may provide them without a request.
         """
         return None
 
@@ -120,8 +124,8 @@ class Step(ABC):
     def early_exit(self, layers: int) -> Step:
         """Return a step of the first layers, the norm and the head that shares this step's cache.
 
-        It begins at this step's length and returns to it whenever this step moves; this step
-        overwrites what it fed.
+        The exit begins at this step's length, and returns to that length whenever this step moves.
+        This step overwrites the cache rows that the exit fed.
 
         Raises:
             PairError: the step does not support an exit there.
@@ -138,7 +142,7 @@ class StepWeights(ABC):
     @property
     @abstractmethod
     def capabilities(self) -> StepCapabilities:
-        """Those of the model's steps."""
+        """Return the capabilities of the model's steps."""
 
     @abstractmethod
     def step(self, vocabulary: int, capacity: int) -> Step:
@@ -148,7 +152,7 @@ class StepWeights(ABC):
         """Return a step with a static cache, whose passes a device can replay.
 
         Raises:
-            PairError: rounds of this model cannot be played on the device.
+            PairError: rounds of this model cannot run on the device.
         """
         del vocabulary, rows
         refuse(self.capabilities.device_rounds)
@@ -156,7 +160,7 @@ class StepWeights(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LibraryWeights(StepWeights):
-    """A transformers model as it is."""
+    """The weights of a transformers model, used through transformers."""
 
     model: PreTrainedModel
 
@@ -183,7 +187,7 @@ class LibraryStep(Step):
         self._vocabulary = vocabulary
         self._cache = DynamicCache()
         self._nodes = OpenNodes()
-        self._exits: list[tuple[LibraryStep, int]] = []  # with their numbers of layers
+        self._exits: list[tuple[LibraryStep, int]] = []  # each with its number of layers
         self._requested: HiddenStates | None = None
         self._hidden: torch.Tensor | None = None
 
@@ -201,6 +205,7 @@ class LibraryStep(Step):
         return embedding.weight.device
 
     def request_hidden(self, states: HiddenStates) -> None:
+        assert states in FINAL_ONLY
         self._requested = states
 
     @property
@@ -286,7 +291,7 @@ def _gather(cache: torch.Tensor, begin: int, nodes: Sequence[int]) -> None:
 def _capabilities(model: PreTrainedModel) -> StepCapabilities:
     family = model.config.model_type
     return StepCapabilities(
-        hidden_states=True,
+        hidden_states=FINAL_ONLY,
         trees=_trees(model),
         exits=exits_of_model(model),
         device_rounds=Missing(
@@ -296,7 +301,7 @@ def _capabilities(model: PreTrainedModel) -> StepCapabilities:
 
 
 def _trees(model: PreTrainedModel) -> Offered:
-    """Return whether a tree gives the same logits as its paths; tested once per model."""
+    """Return True if a tree gives its paths' logits, else why not; tested once per model."""
     if model not in _takes_trees:
         _takes_trees[model] = _agrees_with_paths(model)
     return True if _takes_trees[model] else no_trees(model)
