@@ -1,4 +1,4 @@
-"""Bias or speed: what a rule gains and loses by accepting more than the lossless rule."""
+"""Bias or speed: what a rule gains and loses if it accepts more than the lossless rule."""
 
 import streamlit as st
 
@@ -46,7 +46,7 @@ SECTIONS = ("What comes out", "Whole blocks", "Several drafts", "Your runs")
 
 
 def show_position(example: Example) -> Settings:
-    """Draw the bars beside the plane, and return their settings."""
+    """Draw both distributions as bars beside the Pareto plane; return the chosen settings."""
     with st.sidebar:
         epsilon = slider(
             "Over-acceptance ε", 0.0, 0.6, 0.05, key="bias_epsilon", step=0.01,
@@ -144,7 +144,8 @@ def show_runs() -> None:
 
 show_heading(
     "Bias or speed",
-    "A rule that rejects less biases the output away from the target. Both are computed exactly.",
+    "A rule that rejects less biases the output away from the target. This page computes the "
+    "rejections and the bias exactly.",
 )
 with st.sidebar:
     names = {each.name: each for each in EXAMPLES}

@@ -1,4 +1,4 @@
-"""Lossless: tests on the loaded pair that the output is the target's, and bugs that it finds."""
+"""Lossless: tests whether the output has the target's distribution; bugs that the tests find."""
 
 from functools import partial
 
@@ -53,8 +53,8 @@ if audits:
     follow(audits[-1], partial(show_audits, audits))
 else:
     st.info(
-        "Press *Audit*. It makes short runs with many seeds and tests each token against the "
-        "target's distribution; then it compares greedy output with that of the target alone."
+        "Press *Audit*. The audit makes short runs with many seeds and tests each token against "
+        "the target's distribution. Then it compares greedy output with that of the target alone."
     )
 show_test()
 show_zoo(audits, start, busy=is_auditing())

@@ -1,4 +1,4 @@
-"""Rejections: their exact expected number, and what reduces it."""
+"""Rejections: the exact expected number of rejections, and what reduces it."""
 
 from functools import partial
 

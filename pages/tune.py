@@ -32,7 +32,8 @@ require_shell()
 
 this_tab()
 if take_watch_handover():
-    st.switch_page("pages/watch.py", query_params={})  # without them it refuses bound ones
+    # Without query_params, switch_page refuses parameters that are bound to widgets.
+    st.switch_page("pages/watch.py", query_params={})
 worker, status, spec = pair_of_page()
 take_linked()
 

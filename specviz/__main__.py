@@ -8,7 +8,7 @@ INTERRUPTED = 130
 
 
 def start() -> int:
-    """Run the command line and return its exit code; Ctrl-C may come during the import."""
+    """Run the command line and return its exit code, also if Ctrl-C comes during the import."""
     try:
         from specviz.cli import main
 

@@ -1,7 +1,7 @@
-"""The errors a user can cause. Each names the culprit and the remedy in one line.
+"""Errors that a user can cause. An error names the culprit and the remedy in one line.
 
 ``assert`` is for our own bugs. Only ``cli`` turns these errors into exit codes, and only ``ui``
-into messages on a page.
+turns them into messages on a page.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _LONGEST = 600  # characters of a culprit, which may quote a foreign file
 
 
 class SpecvizError(Exception):
-    """An error that the user can fix: what is wrong, and what to do."""
+    """An error that the user can fix: ``culprit`` says what is wrong, ``remedy`` what to do."""
 
     def __init__(self, culprit: str, *, remedy: str) -> None:
         culprit = shortened(culprit)
@@ -52,7 +52,8 @@ class TraceError(SpecvizError):
 class StoreError(SpecvizError):
     """A run library that cannot be read or written.
 
-    ``path`` is its file. Only the command line prints it: a page may be open on another machine.
+    ``path`` is the library's file. Only the command line prints the path, because a page may be
+    open on another machine.
     """
 
     def __init__(self, culprit: str, *, remedy: str, path: Path | None = None) -> None:
@@ -72,7 +73,7 @@ class TheoryError(SpecvizError):
 
 
 class TrainingError(SpecvizError):
-    """A training run that cannot start or go on."""
+    """A training run that cannot start or continue."""
 
 
 class ServerError(SpecvizError):
@@ -80,7 +81,7 @@ class ServerError(SpecvizError):
 
 
 def shortened(text: str) -> str:
-    """Cut the middle of a text that is too long; its end often says what is wrong."""
+    """Return the text without its middle if it is too long; the end often says what is wrong."""
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"
 

@@ -1,7 +1,7 @@
-"""Names under which modules were imported before they moved, for code outside this project.
+"""Old import names of modules that have moved, for code outside this project.
 
-``import specviz.record.metrics`` still works and gives ``specviz.figures.metrics`` itself. Nothing
-inside the project uses an old name.
+``import specviz.record.metrics`` still works and returns ``specviz.figures.metrics`` itself. No
+module of this project uses an old name.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ MOVED = {f"record.{name}": f"figures.{name}" for name in _FROM_RECORD_TO_FIGURES
     "tune.tune_work": "tune.tune_job",
     "tune.way_runs": "tune.method_runs",
     "tune.ways": "tune.methods",
+    "worker.parent.work_queue": "worker.parent.job_queue",
     "ui.session.background_work": "ui.session.background_jobs",
     "ui.session.cluster_work": "ui.session.cluster_jobs",
     "ui.theory.kept_ways": "ui.theory.kept_methods",
@@ -72,7 +73,7 @@ class _Moved(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module back its own spec; it was executed under its own name."""
+        """Restore the module's own spec; the module was executed under its own name."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 

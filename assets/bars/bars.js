@@ -61,7 +61,7 @@ class Bars {
     /** @type {Distributions} */
     this.shown = { draft: [], target: [] };
     /**
-    * The bar being moved, and the distribution before.
+    * The bar that is being moved, and its model's distribution before the move.
      * @type {{model: Model, at: number, base: number[]}|null}
      */
     this.grip = null;
@@ -138,7 +138,7 @@ class Bars {
     group.setPointerCapture(event.pointerId);
     this.dragging = true;
     const offset = this.chanceAt(event) - this.shown[model][at];
-    const near = Math.abs(offset) * HEIGHT <= REACH * this.top; // grabbed near its top, it does not jump
+    const near = Math.abs(offset) * HEIGHT <= REACH * this.top; // a bar grabbed near its top does not jump
     this.grip = { model, at, base: [...this.shown[model]] };
     const moved = (/** @type {PointerEvent} */ now) => this.set(model, at, Math.min(this.top, this.chanceAt(now) - (near ? offset : 0)));
     const ended = () => {
@@ -161,7 +161,7 @@ class Bars {
     event.preventDefault();
     event.stopPropagation();
     const held = this.grip;
-    // The others keep their proportions while one bar is moved, even through 1.
+    // The other bars keep their proportions while one bar is moved, even through 1.
     if (held?.model !== model || held.at !== at) this.grip = { model, at, base: [...this.shown[model]] };
     this.set(model, at, Math.round((this.shown[model][at] + step) * 1000) / 1000);
     this.settle();
@@ -273,7 +273,7 @@ function place(rect, x, y, width, height) {
   for (const [name, value] of Object.entries({ x, y, width, height: Math.max(0, height) })) rect.setAttribute(name, value.toFixed(2));
 }
 
-/** Mass that is not shared is hatched, in one direction per model, to be readable without colour. */
+/** Hatching for mass that only one model has, in one direction per model: readable without colour. */
 function patterns() {
   const hatch = (/** @type {string} */ model, /** @type {number} */ angle) =>
     makeSvg("pattern", { id: `bars-${model}`, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${angle})` }, [

@@ -1,5 +1,5 @@
 // The board of an engine's counters: large numbers, α by position, and lines over the last minutes.
-// A point is sent once and appended here; a missing one is requested again.
+// Python sends each point once; this file appends points and requests missing ones again.
 
 import { onceAtRest } from "../player/at_rest.js";
 import { make, setText } from "../player/elements.js";
@@ -11,7 +11,7 @@ import { LineChart } from "./line_chart.js";
 /** @typedef {{at: number, tau: number|null, drafted: number|null, accepted: number|null, anew: boolean}} Point */
 /** @typedef {{id: string, label: string, shown: string, note: string}} Figure */
 /**
- * The data from Python: points from number ``from`` on; those before ``first`` are dropped.
+ * The data from Python: points from number ``from`` on; points before ``first`` are dropped.
  * @typedef {{
  *   id: string, live: boolean, points: {first: number, from: number, items: Point[], total: number},
  *   alphas: Alpha[], legend: {recent: string, began: string}, figures: Figure[], notes: string[],
@@ -31,7 +31,7 @@ class Board {
     this.id = "";
     /** @type {Point[]} */
     this.points = [];
-    this.first = 0; // the number of the first of them
+    this.first = 0; // the number of the first point
     this.wished = 0;
     this.width = 0;
     /** @type {BoardData|null} */
@@ -42,7 +42,7 @@ class Board {
     this.notes = make("div", "notes", { role: "status" });
     this.alphas = new AlphaBars();
     this.lengths = new LineChart({ title: "Tokens per round, τ", kinds: ["tau"], words: [] });
-    this.rates = new LineChart({ title: "A second", kinds: ["drafted", "accepted"], words: ["drafted", "accepted"] });
+    this.rates = new LineChart({ title: "Per second", kinds: ["drafted", "accepted"], words: ["drafted", "accepted"] });
     this.lines = make("div", "lines", {}, [this.lengths.element, this.rates.element]);
     this.charts = make("div", "charts", {}, [this.alphas.element, this.lines]);
     this.element = make("div", "counters", { "data-testid": "counters" }, [this.notes, this.figures, this.charts]);

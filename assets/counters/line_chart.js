@@ -12,7 +12,7 @@ const LEFT = 44;
 const BELOW = 24;
 const ABOVE = 10;
 
-/** The next round number. @param {number} value */
+/** The next larger round number. @param {number} value */
 function above(value) {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));

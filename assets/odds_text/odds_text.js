@@ -5,8 +5,8 @@ import { make } from "../player/elements.js";
 import { visibleText } from "../player/token_text.js";
 
 /**
- * The data from Python. ``odds`` of a token is null if not known; ``ends`` are the tokens
- * that ended a round of the run, and their kinds.
+ * The data from Python. ``odds`` of a token is null if not known; ``ends`` maps the index of each
+ * token that ended a round of the run to the token's kind.
  * @typedef {{
  *   id: string, prompt: string, texts: string[], odds: (number|null)[],
  *   ends: Record<string, string>, label: string,

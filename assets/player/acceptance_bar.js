@@ -28,7 +28,7 @@ export function makeAcceptanceBar(store, shown) {
   const fork = makeButton("vd-fork", "Fork here", () => askFork(), { "data-testid": "fork-here", title: FORK_TITLE });
   const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [hint, fork, back])]);
   let drawn = 0;
-  /** Stored at once, so that a second key in the same frame continues from here. @param {number} uniform */
+  /** Try another draw. It is stored at once, so that a second key in the same frame continues from it. @param {number} uniform */
   const suppose = (uniform) => {
     if (!store.selected) store.select(shown());
     drawn = Math.max(0, Math.min(LAST_DRAW, uniform));
@@ -92,7 +92,7 @@ const SLIDER = {
 };
 
 /**
- * Each label is placed at the end of its side, away from the draw.
+ * Place each label at the end of its side of the bar, away from the draw.
  * @param {HTMLElement} accept @param {HTMLElement} reject @param {number} odds
  * @param {number} drawn
  */
@@ -119,9 +119,9 @@ function drawLabel(fate, whatIf, shown) {
 /** @param {Subject} subject */
 function hintOf({ run, fate }) {
   if (run.greedy && !run.lossy)
-    return "At temperature 0 no draw can change a verdict. Drag it and see.";
-  if (fate === "discarded") return "What if it had been tested? Drag the draw.";
-  return "What if the draw had been different? Drag it.";
+    return "At temperature 0 no draw can change a verdict. Drag the draw and see.";
+  if (fate === "discarded") return "What if this token had been tested? Drag the draw.";
+  return "What if the draw had been different? Drag the draw.";
 }
 
 /**

@@ -15,7 +15,7 @@ import { forkAt, leftoverShare } from "./verdict_rule.js";
 const LISTED = 10;
 const LEFT_OVER = "residual";
 
-/** @typedef {{items: Alternative[], own: Alternative|null, under: string, none?: string}} Listing  none: the text shown without items */
+/** @typedef {{items: Alternative[], own: Alternative|null, under: string, none?: string}} Listing  none: the text shown if there are no items */
 
 /** @param {Store} store */
 export function makeAlternatives(store) {
@@ -44,7 +44,7 @@ export function makeAlternatives(store) {
       const scale = Math.max(...tops.map((top) => top[0]?.[1] ?? 0));
       draft.update(modelColumn(subject, insight, "draft"), scale);
       asked = forkPlace(subject);
-      target.update(pending ? null : modelColumn(subject, insight, "target"), scale, asked ? saidThere(subject) : null);
+      target.update(pending ? null : modelColumn(subject, insight, "target"), scale, asked ? emittedText(subject) : null);
       rest.update(left, scale);
       rest.rename(isGreedy(subject) ? "target at temperature 0" : (THIRD[subject.run.deciding]?.title ?? LEFT_OVER));
       columns.classList.toggle("vd-forks", asked !== null);
@@ -62,8 +62,8 @@ function forkPlace(subject) {
   return { round: spot.round, place: fate === "recovered" ? failedPlace(round) : spot.place };
 }
 
-/** The token that the run emitted there. @param {Subject} subject */
-function saidThere(subject) {
+/** The token that the run emitted at the subject's position. @param {Subject} subject */
+function emittedText(subject) {
   return (subject.fate === "accepted" ? subject.candidate : subject.round.extra)?.text ?? null;
 }
 
@@ -126,11 +126,11 @@ function restColumn(subject, insight) {
  */
 const THIRD = {
   together: { title: "joint ratio by position", of: jointColumn },
-  equal: { title: "the target’s sample", of: saidColumn },
-  threshold: { title: "replacement from (target)", of: (_, insight) => ({ items: insight.target_top, own: null, under: "" }) },
+  equal: { title: "the target’s sample", of: targetSampleColumn },
+  threshold: { title: "replacement drawn from the target", of: (_, insight) => ({ items: insight.target_top, own: null, under: "" }) },
 };
 
-/** The product along the candidates, at most 1. @param {Subject} subject @returns {Listing} */
+/** Block verification: the product of target / draft, capped at 1, after each candidate. @param {Subject} subject @returns {Listing} */
 function jointColumn(subject) {
   const own = judgedAt(subject);
   const items = subject.round.candidates.flatMap((each) => {
@@ -141,11 +141,11 @@ function jointColumn(subject) {
 }
 
 /** @param {Subject} subject @returns {Listing} */
-function saidColumn(subject) {
+function targetSampleColumn(subject) {
   const rival = judgedAt(subject)?.rival;
   /** @type {Alternative[]} */
   const items = rival ? [[rival.text, rival.target]] : [];
-  return { items, own: items[0] ?? null, under: rival ? "with its probability" : "", none: "its token here is not part of the text" };
+  return { items, own: items[0] ?? null, under: rival ? "with its probability" : "", none: "the target’s token here is not part of the text" };
 }
 
 /** Whether only the target's likeliest token counts. @param {Subject} subject */
@@ -157,7 +157,7 @@ function isGreedy({ run }) {
 function greedyColumn(subject, insight) {
   const { run, round } = subject;
   const fork = forkAt(run, subject.spot.round, subject.fate === "recovered" ? failedPlace(round) : subject.spot.place);
-  const [likeliest] = fork ? [saidThere(subject) ?? undefined] : (insight.target_top[0] ?? []);
+  const [likeliest] = fork ? [emittedText(subject) ?? undefined] : (insight.target_top[0] ?? []);
   /** @type {Alternative[]} */
   const items = likeliest === undefined ? [] : [[likeliest, 1]];
   return { items, own: items[0] ?? null, under: "" };
@@ -209,7 +209,7 @@ function makeColumn(title, kind, pick) {
 }
 
 /**
- * Texts may repeat, so the nearest probability decides.
+ * The row of `own`, or -1. Texts may repeat, so the nearest probability decides.
  * @param {Alternative[]} items @param {Alternative|null} own
  */
 function markedRow(items, own) {

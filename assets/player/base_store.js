@@ -101,7 +101,7 @@ export class BaseStore {
     this.heldUntil = performance.now() + milliseconds;
   }
 
-  /** Whether it plays too fast for animations. */
+  /** Whether playback is too fast for animations. */
   get hasty() {
     return this.playing && !(Number(this.speed) <= 2);
   }
@@ -116,7 +116,7 @@ export class BaseStore {
     if (!this.frame) this.frame = requestAnimationFrame((now) => this.notifyWatchers(now));
   }
 
-  /** Slow drawing gets at most a third of the time. @param {number} now */
+  /** Call the watchers. During fast playback, slow drawing gets at most a third of the time. @param {number} now */
   notifyWatchers(now) {
     this.frame = 0;
     if (this.hasty && now < this.rested) return this.changed();

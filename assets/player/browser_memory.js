@@ -14,6 +14,6 @@ export function remember(key, value) {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // The browser may not allow storage; the page works without.
+    // The browser may not allow storage; the page works without it.
   }
 }

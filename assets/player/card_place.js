@@ -14,7 +14,7 @@ function tokenOf(page, pane) {
   for (const each of panes) {
     const token = page.querySelector(`${each} .selected`);
     const scroll = token?.closest(".scroll")?.getBoundingClientRect();
-    const at = [...(token?.getClientRects() ?? [])].sort((one, other) => other.width - one.width)[0]; // it may be on two lines
+    const at = [...(token?.getClientRects() ?? [])].sort((one, other) => other.width - one.width)[0]; // a token may be on two lines
     if (at && scroll && at.bottom > scroll.top + 4 && at.top < scroll.bottom - 4) return at;
   }
   return null;
@@ -48,7 +48,7 @@ export class CardPlace {
       if (!target.closest(MEANT_FOR)) store.shut();
     };
     window.addEventListener("resize", this.again);
-    document.addEventListener("scroll", this.again, true); // also of the panes
+    document.addEventListener("scroll", this.again, true); // also when a pane scrolls
     document.addEventListener("click", this.handlePress, true);
   }
 
@@ -62,14 +62,14 @@ export class CardPlace {
     const { card, store } = this;
     const page = card.parentElement;
     if (!page || (!store.beside && !card.classList.contains("vd-beside"))) return;
-    const isPresented = card.closest('[data-presenting="true"]') !== null; // presenter mode has its own place for it
+    const isPresented = card.closest('[data-presenting="true"]') !== null; // presenter mode has its own place for the card
     const token = store.beside && !isPresented ? tokenOf(page, store.beside) : null;
     card.classList.toggle("vd-beside", token !== null);
     if (!token) this.shown = null;
     else this.put(page, token);
   }
 
-  /** Below the token, or above it if there is no space below or the card would cover the controls. @param {Element} page @param {DOMRect} token */
+  /** Place the card below the token, or above it if there is no space or it would cover the controls. @param {Element} page @param {DOMRect} token */
   put(page, token) {
     const { card, store } = this;
     const scroller = scrollerOf(page);

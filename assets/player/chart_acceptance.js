@@ -126,7 +126,7 @@ function sampledRounds(counts, pixels) {
 }
 
 /**
- * The start of the axis: below all rounds except the first ones, whose band is wide.
+ * The lower end of the axis: below the bands of all rounds except the first, whose bands are wide.
  * @param {RoundCounts} counts @param {number[]} points
  */
 function acceptanceFloor(counts, points) {
@@ -145,7 +145,7 @@ export function shareTicks(low) {
   });
 }
 
-/** Lines of text below each other. @param {Element} text @param {string[]} words @param {number} x */
+/** Write lines of text below each other. @param {Element} text @param {string[]} words @param {number} x */
 function stackTexts(text, words, x) {
   reuseChildren(text, "tspan", words.length).forEach((line, i) => {
     setAttributes(line, { x, dy: i ? "1.13em" : 0 });

@@ -30,7 +30,7 @@ export function roundSteps(top, count) {
   return Array.from({ length: Math.ceil(top / step - 1e-9) + 1 }, (_, i) => i * step);
 }
 
-/** About two digits. @param {number} value */
+/** A number with about two digits. @param {number} value */
 export function shortNumber(value) {
   const digits = Math.abs(value) < 1 ? 2 : Math.abs(value) < 10 ? 1 : 0;
   return String(Number(value.toFixed(digits)));
@@ -102,7 +102,7 @@ export class ChartFrame {
     this.height = CHART_HEIGHT;
     this.svg = makeSvg("svg", { role: "img", "aria-label": title });
     this.caption = make("p", "ch-caption");
-    this.empty = make("p", "ch-empty", {}, ["filled as rounds arrive"]);
+    this.empty = make("p", "ch-empty", {}, ["This chart fills as rounds arrive."]);
     this.tip = make("div", "ch-tip", { "aria-hidden": "true" });
     this.tip.hidden = true;
     this.plot = make("div", "ch-plot", {}, [this.svg, this.empty, this.tip]);

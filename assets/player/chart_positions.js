@@ -17,13 +17,13 @@ import { reachedAt, RoundCounts, wilson } from "./round_counts.js";
 /** @import { Pointed } from "./chart_frame.js" */
 /** @import { PlaceCounts } from "./round_counts.js" */
 
-/** The population of the acceptance rate, in words. */
+/** Words for the candidates among which an acceptance rate is computed. */
 const OWN = { caption: "tested", note: "tested", none: "never tested", said: "tested" };
 const COUNTED = {
-  caption: "accepted at the position before (the first: rounds that drafted)",
+  caption: "accepted at the previous position (at the first: rounds that drafted)",
   note: "that got this far",
   none: "never reached",
-  said: "accepted at the position before",
+  said: "accepted at the previous position",
 };
 
 /** @param {typeof OWN} words */
@@ -124,12 +124,12 @@ export class PositionsChart {
   }
 }
 
-/** A line with a bar at both ends. @param {number} x @param {number[]} ends */
+/** The path of a vertical error bar. @param {number} x @param {number[]} ends */
 function whiskerPath(x, [low, high]) {
   return `M${x} ${low}V${high}M${x - 3.5} ${low}h7M${x - 3.5} ${high}h7`;
 }
 
-/** The acceptance rate over all positions; null before the first. @param {PlaceCounts[]} places @param {number[]} reached */
+/** The acceptance rate over all positions; null if no position was reached. @param {PlaceCounts[]} places @param {number[]} reached */
 function shareOf(places, reached) {
   const all = reached.reduce((sum, each) => sum + each, 0);
   return all ? places.reduce((sum, each) => sum + each.accepted, 0) / all : null;
@@ -138,5 +138,5 @@ function shareOf(places, reached) {
 /** @param {PlaceCounts[]} places @param {number[]} reached @param {typeof OWN} words */
 function placesWords(places, reached, words) {
   const shares = places.map(({ accepted }, i) => `${i + 1}: ${reached[i] ? percent(accepted / reached[i]) : "none"}`);
-  return `Accepted of those ${words.said}, by position. ${shares.join(", ")}.`;
+  return `Share accepted of those ${words.said}, by position. ${shares.join(", ")}.`;
 }

@@ -1,4 +1,4 @@
-// Chart: the time of the models' passes by number of tokens, and the time to read their bytes. As long
+// Chart: the time of a pass by its number of tokens, and the time to read the model's bytes. As long
 // as a pass is bound by memory, verifying more tokens is free.
 
 import {
@@ -87,7 +87,7 @@ export class RooflineChart {
     );
   }
 
-  /** A line with a bar at both ends, no longer than the chart. @param {number} x @param {MeasuredPass} pass */
+  /** The path of an error bar, cut off at the top of the chart. @param {number} x @param {MeasuredPass} pass */
   whisker(x, pass) {
     if (pass.error === null) return "";
     const [low, high] = [1 - pass.error, 1 + pass.error].map((share) => this.y(share * ms(pass)));
@@ -95,7 +95,7 @@ export class RooflineChart {
     return `M${x} ${low}V${end}M${x - 3} ${low}h6${end === high ? `M${x - 3} ${high}h6` : ""}`;
   }
 
-  /** The run's own number of tokens is filled; interpolated numbers are faint. @param {Roofline} shown */
+  /** The dot at the run's own γ + 1 tokens is filled; interpolated dots are faint. @param {Roofline} shown */
   paintDots({ passes, draft, gamma, interpolated }) {
     const dots = reuseChildren(this.dots, "circle", passes.length + (draft ? 1 : 0));
     passes.forEach((pass, i) => {
@@ -108,7 +108,7 @@ export class RooflineChart {
     if (draft) setAttributes(dots[passes.length], { cx: this.x(1), cy: this.y(ms(draft)), r: 4, class: "ch-of-draft" });
   }
 
-  /** Labels: the time to read the bytes, the limit of "free", and the γ up to which it holds. @param {Roofline} shown */
+  /** Lines at the times to read the bytes and at the limit of "free", and the area of free γ. @param {Roofline} shown */
   paintLevels({ passes, draft, free, limit }) {
     const { left, right, top, bottom } = this.frame.box;
     this.level(this.floor, passes[0].floor, left, right);
@@ -149,7 +149,7 @@ export class RooflineChart {
     });
   }
 
-  /** The chart is the same in every round. */
+  /** Mark nothing: the chart is the same in every round. */
   mark() {}
 
   /** @param {number} tokens @returns {Pointed|null} */
@@ -182,7 +182,7 @@ function captionOf(shown) {
   const models = [legendEntry("d", "draft"), legendEntry("v", "target")];
   const axes = "Milliseconds per pass, by number of tokens.";
   if (!shown) return [axes];
-  const dashed = shown.passes[0].floor === null ? "" : " Dashed: reading its bytes.";
+  const dashed = shown.passes[0].floor === null ? "" : " Dashed: the time to read the model’s bytes.";
   const lines = `${axes}${dashed} Dotted: ${shown.limit} target steps.`;
   return [shown.words, lines, ...models].flatMap((part) => [part, " "]);
 }

@@ -108,7 +108,7 @@ export class ThroughputChart {
   }
 
   /**
-  * The target alone as timed by this run, if it differs from the step costs.
+  * The rate of the target alone as timed by this run, if it differs from the step costs.
    * @param {Throughput} shown
    */
   paintMeasured(shown) {
@@ -206,7 +206,7 @@ export class ThroughputChart {
     return measured !== null && Math.abs(this.y(measured) - this.y(shown.target)) < CLOSE;
   }
 
-  /** A point, and the label beside it. @param {RunPoint} point @returns {Place[]} */
+  /** The places that a point and the label beside it take up. @param {RunPoint} point @returns {Place[]} */
   spotsOf({ gamma, rate, current }) {
     const [x, y] = [this.x(gamma), this.y(rate)];
     if (!current) return [{ x, y }];
@@ -234,10 +234,10 @@ function throughputCaption(shown) {
   return words.join(" ");
 }
 
-/** The source of the curves. @param {Throughput} shown */
+/** A sentence on the source of the curves. @param {Throughput} shown */
 function curveWords({ stale, forecast, extrapolated }) {
   if (stale)
-    return "Curves: from step costs, for the previous settings; grey until a run with the current ones.";
+    return "Curves: from step costs, for the previous settings; grey until a run has the current settings.";
   if (!forecast) return "Curve: from step costs.";
   return extrapolated
     ? "Curves: from step costs and this run’s α."
@@ -252,7 +252,7 @@ function pointWords({ label, rate, partial, few }) {
 }
 
 /**
- * The curves' rate at a chosen γ that this run did not have.
+ * The curves' rate at the chosen γ; null if the shown run already has this γ.
  * @param {Throughput} shown
  */
 function predictedPoint({ chosen, points, forecast, extrapolated }) {
@@ -269,7 +269,7 @@ function diamondPath(x, y) {
 }
 
 /**
- * The measured target alone, if it differs enough to be drawn.
+ * The measured rate of the target alone; null if it is too near the step costs to be drawn.
  * @param {Throughput} shown @returns {number|null}
  */
 function measuredApart({ target, measured_target: measured }) {
@@ -307,7 +307,7 @@ function gammaTicks(gammas) {
 }
 
 /**
- * The curves with their labels; two close lines of the target alone share the label of the lower.
+ * The curves with their labels; two close lines of the target alone share the label of the lower line.
  * @param {Throughput} shown @param {boolean} close
  */
 function namedLines(shown, close) {

@@ -93,7 +93,7 @@ export class TimesChart {
   }
 
   /**
-  * Bars that are too long are cut off and marked.
+  * Add a round's bar to the paths. A bar that is too long is cut off and marked.
    * @param {Record<string, string>} paths @param {Round} round @param {number} x
    */
   addBar(paths, round, x) {
@@ -111,7 +111,7 @@ export class TimesChart {
     if (!fits) paths.over += `M${left} ${top - 2}h${width}l${-width / 2} -5z`;
   }
 
-  /** The first round in view when the given one is in the middle. @param {number} index */
+  /** The first round in view when the given round is in the middle. @param {number} index */
   startFor(index) {
     return Math.max(0, Math.min(this.counts.rounds - WINDOW, index - WINDOW / 2));
   }

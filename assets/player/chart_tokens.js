@@ -55,7 +55,8 @@ export class TokensChart {
   }
 
   /**
-  * For this run with its observed α; if another γ is chosen now, for that γ with the expected α.
+  * The geometric distribution: with this run's γ and observed α or, if another γ is chosen now, with
+  * that γ and the expected α.
    * @param {RoundCounts} counts @param {Throughput|null} shown @returns {TokensShares}
    */
   sharesOf(counts, shown) {
@@ -71,7 +72,7 @@ export class TokensChart {
     return { gamma, alpha: alphaExpected, predicted: true, stale: Boolean(shown?.stale), share };
   }
 
-  /** The largest number of tokens with a bar; without candidates, the most that a round emitted. @param {RoundCounts} counts */
+  /** The largest number of tokens that has a bar. @param {RoundCounts} counts */
   mostOf(counts) {
     return Math.max(counts.drafts.length, this.geometric.gamma + 1, counts.emitted.length - 1);
   }

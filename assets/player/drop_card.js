@@ -22,7 +22,7 @@ export class DropCard {
     return this.element.open;
   }
 
-  /** Place it above its button, or below if there is more space; shift it into view if neither fits. */
+  /** Place the card above its button, or below if there is more space; scroll it into view. */
   place() {
     if (!this.isOpen) return;
     const button = this.opener.getBoundingClientRect();

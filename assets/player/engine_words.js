@@ -18,11 +18,11 @@ export function describeAnswer(subject, engine) {
 function describeFate(subject, engine) {
   const { round, spot, fate } = subject;
   const candidate = round.candidates[spot.place];
-  if (fate === "drafted") return ["This round has not reached it yet."];
+  if (fate === "drafted") return ["This round has not reached this token yet."];
   if (fate === "unreported") return describeUnreported(subject, engine);
   if (!candidate) return describeLast(round, fate);
   if (fate === "accepted" && candidate.text === null && round.unreported)
-    return ["A candidate that was ", fateWord(fate), `: ${sharesOf(round)}. Its text is part of this round’s piece; the engine does not report where it begins.`];
+    return ["A candidate that was ", fateWord(fate), `: ${sharesOf(round)}. Its text is part of this round’s piece; the engine does not report where that text begins.`];
   if (fate === "accepted" && candidate.text === null)
     return ["The engine counts this candidate as ", fateWord(fate), ", but the answer ended before it."];
   if (fate === "accepted") return [tokenWord(candidate.text ?? ""), " was drafted and ", fateWord(fate), `: ${sharesOf(round)}.`];
@@ -53,8 +53,8 @@ function describeUnreported({ round, spot }, { speculates }) {
 
 /** What is known about how a piece was generated. @param {Round} round @param {boolean} several */
 function draftedOf(round, several) {
-  if (round.candidates.length) return ` The engine does not report where each of them begins: ${sharesOf(round)}.`;
-  return several ? " The engine does not report which of them were drafted." : " The engine does not report whether it was drafted.";
+  if (round.candidates.length) return ` The engine does not report where each token begins: ${sharesOf(round)}.`;
+  return several ? " The engine does not report which tokens were drafted." : " The engine does not report whether it was drafted.";
 }
 
 /** @param {Round} round */

@@ -39,7 +39,7 @@ function describeFork(fork, recording, run) {
   return [
     `The draw on `,
     quoted(candidate.text),
-    ` was ${drawn}, and it was ${before}. Here it is ${tried}, so it is ${candidate.verdict}. Every other draw is the same.`,
+    ` was ${drawn}, and the token was ${before}. Here the draw is ${tried}, so the token is ${candidate.verdict}. Every other draw is the same.`,
   ];
 }
 
@@ -94,7 +94,7 @@ class ForkPane {
     this.other.link(isFile ? null : forked.id);
     setText(
       this.where,
-      parting ? `The first ${parting} ${parting === 1 ? "token is" : "tokens are"} the same; they differ from token ${parting + 1} of the text on.` : "They differ from the first token on.",
+      parting ? `The first ${parting} ${parting === 1 ? "token is" : "tokens are"} the same; the texts differ from token ${parting + 1} on.` : "The texts differ from the first token on.",
     );
   }
 

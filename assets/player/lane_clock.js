@@ -36,7 +36,7 @@ export class LaneClock {
     return this.seconds[this.seconds.length - 1];
   }
 
-  /** Seconds at a cursor: candidates share the draft phase; undivided times advance by event. @param {number} cursor */
+  /** Seconds at a cursor: candidates share the draft phase equally, events share undivided seconds. @param {number} cursor */
   at(cursor) {
     const { recording, parts, seconds } = this;
     if (this.rounds === 0) return 0;

@@ -45,7 +45,7 @@ export function xAt(view, seconds) {
 }
 
 /**
- * A bar of time: solid up to the current time, faint after it.
+ * Paint a bar of time: solid up to the current time, faint after it.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view
  * @param {number} from @param {number} to @param {string} colour
  */
@@ -63,7 +63,7 @@ function paintStretch(pen, view, from, to, colour) {
 }
 
 /**
- * A mark where tokens are emitted, faint where marks are dense.
+ * Paint a mark where tokens are emitted, faint where marks are dense.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
  * @param {number} at @param {number} height
  */
@@ -77,7 +77,7 @@ function paintLanding(pen, view, from, at, height) {
 }
 
 /**
- * The line that both lanes share.
+ * Paint the line at the current time.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} height
  */
 export function paintPresent(pen, view, height) {
@@ -105,7 +105,7 @@ export function paintSpeculative(pen, view, clock) {
 }
 
 /**
- * The number of tokens per round, where there is space.
+ * Paint the number of a round's tokens, where there is space.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
  * @param {number} to @param {number} tokens
  */
@@ -126,7 +126,7 @@ export function paintTarget(pen, view, sums) {
 }
 
 /**
- * The time at a lane's end, once the end is reached.
+ * Paint the time at a lane's end, once the end is reached.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} total
  */
 export function paintFinish(pen, view, total) {
@@ -158,7 +158,7 @@ export function paintScale(pen, view) {
 /**
  * The part to show: the whole clock if a token is then wide enough, else a part around the current time.
  * @param {{total: number, now: number, tokens: number, step: number, width: number, element: Element}} given
- *   `step`: pixels for one token, at least
+ *   `step`: the least pixels for one token
  * @returns {ClockWindow}
  */
 export function windowAround({ total, now, tokens, step, width, element }) {
@@ -179,7 +179,7 @@ export function penFor(canvas, view, height) {
 }
 
 /**
- * A strip that shows which part of the whole is in view.
+ * Paint the strip that shows which part of the whole clock is in view.
  * @param {HTMLCanvasElement} strip @param {ClockWindow} view @param {number} total
  */
 export function paintStrip(strip, view, total) {

@@ -32,9 +32,9 @@ function addressesOf(link, run, moment) {
 
 /** @param {RunLink} link @param {string} place */
 function sayWhatOpens(link, place) {
-  if (link.file) return `Opens this file at ${place}.`;
-  if (link.kept) return `Opens this run, which is saved here, at ${place}.`;
-  if (link.settings) return `${AGAIN} Opens at ${place}.`;
+  if (link.file) return `The link opens this file at ${place}.`;
+  if (link.kept) return `The link opens this run, which is saved here, at ${place}.`;
+  if (link.settings) return `${AGAIN} It opens at ${place}.`;
   return "";
 }
 
@@ -45,7 +45,7 @@ function placeIn({ round, token = "" }) {
   return of === round ? `round ${round}, token ${place}` : `round ${round}, with the verdict on round ${of}, token ${place}`;
 }
 
-const AGAIN = "Sets the prompt and the settings; Run then repeats the run. The same device gives the same rounds; on another, the last digits may differ, and so may a token.";
+const AGAIN = "This link sets the prompt and the settings; Run then repeats the run. The same device gives the same rounds. On another device the last digits may differ, and therefore some tokens.";
 
 /** @param {RunLink} link */
 function sayWhoCannot(link) {
@@ -105,8 +105,8 @@ class LinkBox {
   }
 
   /**
-  * The page's own download button, once the run has finished and the file has this moment. While the
-  * page redraws, the button may be missing for a while.
+  * Click the page's own download button, once the run has finished and the page has received this
+  * moment. While the page redraws, the button may be missing for a while.
    * @param {number} [until]
    */
   download(until = Date.now() + LONGEST_WAIT) {

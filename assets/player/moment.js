@@ -1,5 +1,5 @@
-// A moment of a run, so that a link or a replay file can open it again. Its values:
-// `round` and `step` (the cursor), `token` (the selected one), `speed`, and `draw` (the what-if).
+// A moment of a run, which a link or a replay file can open again. Its values: `round` and `step`
+// (the cursor), `token` (the selected token), `speed`, and `draw` (the draw that the user tries).
 
 import { LAST_DRAW } from "./verdict_rule.js";
 import { emittedBy, eventsOf, judged, placesOf } from "./round_events.js";

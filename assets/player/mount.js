@@ -26,8 +26,8 @@ function playerOf(parent, mark) {
 }
 
 /**
- * A cleanup may run late, after the next call. So only the newest one closes the player, and only
- * after its element was removed from the page.
+ * A cleanup may run late, after the next call. So only the newest cleanup closes the player, and
+ * only after the player's element was removed from the page.
  * @param {Given} given @param {Mark} [mark] where the address says that the player is presented
  * @returns {() => void} the cleanup
  */

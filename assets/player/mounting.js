@@ -9,9 +9,9 @@
  */
 
 /**
- * Pass new data to the element's object, made at the first call; return the cleanup. A cleanup may
- * run late, after the next call has begun: only the newest one may close the object, and only after
- * its element was removed from the page.
+ * Pass new data to the element's object, which the first call creates; return the cleanup. A cleanup
+ * may run late, after the next call has begun: only the newest cleanup may close the object, and
+ * only after the element was removed from the page.
  * @template D
  * @param {WeakMap<HTMLElement, Mounted<D>>} places
  * @param {(parent: HTMLElement) => Mounted<D>} create

@@ -35,7 +35,7 @@ export class Player {
     /** @type {PlayerViews|null} */
     this.current = null;
     this.missing = new MissingRounds();
-    this.opened = ""; // the opened moment
+    this.opened = ""; // the moment that was opened last
     /** @type {((name: string, value: unknown) => void)|null} */
     this.send = null;
     this.page = make("div", "page");
@@ -78,7 +78,7 @@ export class Player {
   }
 
   /**
-  * Open the moment that a link or a file names, once; not for the recorded run.
+  * Open the moment that a link or a file names, once. The recorded run has no moments.
    * @param {RunStore} store @param {RunPayload} data
    */
   openMoment(store, { moment, run }) {
@@ -145,7 +145,7 @@ export class Player {
   }
 
   /**
-  * Continue with a newer edition of the same answer, for which the engine has reported more.
+  * Continue with a newer edition of an answer, about which the engine has reported more.
    * @param {RunStore} store @param {Recording} recording
    */
   showAgain(store, recording) {

@@ -1,5 +1,5 @@
-// Presenter mode: only the player and its verdict on the page, in large type. It is in the address, so
-// that a link opens it: `present=1` in the query of the dashboard, `#present` in a replay file.
+// Presenter mode shows only the player and its verdict, in large type. The address contains the mode,
+// so that a link opens it: `present=1` in the query of the dashboard, `#present` in a replay file.
 
 import { makeButton, setText } from "./elements.js";
 
@@ -12,7 +12,7 @@ export const IN_QUERY = { part: "search", sign: "?", word: "present=1" };
 /** @type {Mark} */
 export const IN_HASH = { part: "hash", sign: "#", word: "present" };
 
-/** Whether a part of the address has the mark. @param {Mark} mark */
+/** The words in the part of the address that stores the mark. @param {Mark} mark */
 function wordsOf({ part }) {
   return window.location[part].slice(1).split("&").filter(Boolean);
 }
@@ -32,7 +32,7 @@ function writeMark(mark, on) {
 }
 
 export class Presenter {
-  /** @param {HTMLElement} root of the player @param {Mark} mark where the address stores it */
+  /** @param {HTMLElement} root of the player @param {Mark} mark where the address stores the mode */
   constructor(root, mark) {
     this.root = root;
     this.mark = mark;
@@ -66,7 +66,7 @@ export class Presenter {
     this.present(!this.on);
   }
 
-  /** Streamlit may write an older state to the address than the user chose. */
+  /** Write the mode to the address again: Streamlit may have written an older state to it. */
   keepAddress() {
     if (this.store && isMarked(this.mark) !== this.asked) writeMark(this.mark, this.asked);
   }

@@ -26,7 +26,7 @@ import { visibleText } from "./token_text.js";
 const RACE_HEIGHT = 30;
 const RACE_STEP = 1.5; // pixels for a token of the longest lane, at least
 
-/** One row: the name, the rate so far, the track, and the progress. */
+/** One lane as a row: the name, the rate so far, the track, and the progress. */
 class RaceRow {
   /**
    * @param {Contestant} contestant @param {number} index
@@ -92,7 +92,7 @@ class RaceRow {
 }
 
 /**
- * The end of a lane.
+ * Paint the end of a lane.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} total
  */
 function paintGoal(pen, view, total) {
@@ -240,14 +240,14 @@ class RaceLanes {
 }
 
 /**
- * The result of these recordings only; it does not generalize.
+ * A sentence with the result of these recordings.
  * @param {Race} race
  */
 function resultOf(race) {
   const { winner, unlike } = race;
   if (unlike) return unlike;
   if (!winner) return "These recordings are too close to call.";
-  const how = race.alike ? "" : ", by tokens a second: the lanes differ in length";
+  const how = race.alike ? "" : ", by tokens per second: the lanes differ in length";
   return `In these recordings ${visibleText(winner.label)} is the fastest${how}.`;
 }
 

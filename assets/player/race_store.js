@@ -25,7 +25,7 @@ export class RaceStore extends BaseStore {
     return this.race.over;
   }
 
-  /** At any speed a race is too fast for animations. */
+  /** Whether playback is too fast for animations: a race always is. */
   get hasty() {
     return this.playing;
   }
@@ -45,7 +45,7 @@ export class RaceStore extends BaseStore {
     return timeIn(this.race.now, unitFor(this.race.total));
   }
 
-  /** While a race plays, its lanes announce the finished ones. */
+  /** Whether another view announces events: while a race plays, the lanes announce their ends. */
   get announcedElsewhere() {
     return this.playing;
   }

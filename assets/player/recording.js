@@ -8,7 +8,7 @@ import { secondsOf } from "./round_times.js";
 
 /** One run, which grows by rounds. Prefix sums make it cheap to locate a cursor. */
 export class Recording {
-  /** @param {string} id @param {string} [edition] of what an engine has reported */
+  /** @param {string} id @param {string} [edition] key of what an engine has reported */
   constructor(id, edition = "") {
     this.id = id;
     this.edition = edition;
@@ -20,7 +20,7 @@ export class Recording {
     this.starts = [0];
     /** Emitted tokens before each round; the last entry is their total. */
     this.tokens = [0];
-    /** The same in pieces of text: one per token, unless an engine sends several tokens in one piece. */
+    /** Pieces of text before each round: one per token, unless an engine sends several tokens in one piece. */
     this.pieces = [0];
     /** Seconds before each round, without recording; the last entry is their total. */
     this.seconds = [0];
@@ -92,7 +92,7 @@ const REMEMBERED = 6; // recordings
 /** @type {Map<string, Recording>} */
 const recordings = new Map();
 
-/** @param {string} id @param {SentRounds} [sent] if its edition may differ */
+/** @param {string} id @param {SentRounds} [sent] given if the edition may differ */
 export function recordingOf(id, sent) {
   const known = recordings.get(id);
   const recording = known && isSame(known, sent) ? known : new Recording(id);

@@ -28,7 +28,7 @@ export class RoundCounts {
     this.whole = 0;
     /** Seconds of each round. @type {number[]} */
     this.seconds = [];
-    /** Seconds of all rounds. */
+    /** Seconds of all rounds, by phase. */
     this.phases = { draft: 0, verify: 0, other: 0, whole: 0 };
     /** Whether the seconds of rounds are divided. */
     this.divided = true;
@@ -48,7 +48,7 @@ export class RoundCounts {
     return this.tested[this.rounds] ? this.expected[this.rounds] / this.tested[this.rounds] : null;
   }
 
-  /** Count the new rounds. */
+  /** Add the rounds that have arrived since the last call. */
   take() {
     const { rounds } = this.recording;
     for (let i = this.rounds; i < rounds.length; i++) this.add(rounds[i]);
@@ -94,10 +94,10 @@ export class RoundCounts {
 }
 
 /**
- * The number of candidates at each position that could have been accepted. In our own runs: those
- * that were tested. For an engine, which counts only accepted candidates: those whose previous
- * position was accepted, and at the first position the rounds that drafted, as in the engine's own
- * counters and in the figures.
+ * The number of candidates at each position that could have been accepted. In a run of specviz, these
+ * are the tested candidates. An engine counts only accepted candidates. So in an engine's answer,
+ * these are the rounds with an accepted candidate at the previous position and, at the first
+ * position, the rounds that drafted; the engine's counters and the figures use the same definition.
  * @param {PlaceCounts[]} places @param {boolean} byCounters @returns {number[]}
  */
 export function reachedAt(places, byCounters) {
@@ -116,7 +116,7 @@ export function alphaOf(counts, rounds) {
 }
 
 /**
- * The 95 % band of a share (Wilson).
+ * The 95 % Wilson score interval of hits / trials.
  * @param {number} hits @param {number} trials @returns {[number, number]}
  */
 export function wilson(hits, trials) {
@@ -130,7 +130,7 @@ export function wilson(hits, trials) {
 }
 
 /**
- * The share of whole rounds that emitted so many tokens.
+ * The share of whole rounds that emitted `size` tokens.
  * @param {RoundCounts} counts @param {number} size
  */
 export function emittedShare(counts, size) {
@@ -138,8 +138,8 @@ export function emittedShare(counts, size) {
 }
 
 /**
- * The share of whole rounds that would emit so many tokens if all candidates were accepted with the
- * observed α, independently. Rounds that drafted fewer candidates are counted with their number.
+ * The share of whole rounds that would emit `size` tokens if each candidate were accepted with
+ * probability α (observed), independently. Each round keeps its number of drafted candidates.
  * @param {RoundCounts} counts @param {number} size
  */
 export function geometricShare({ alpha, drafts, whole }, size) {
@@ -153,7 +153,8 @@ export function geometricShare({ alpha, drafts, whole }, size) {
 }
 
 /**
- * The same for another γ, with a given α.
+ * The share of rounds that would emit `size` tokens with `gamma` candidates, each accepted with
+ * probability `alpha`, independently.
  * @param {number} alpha @param {number} gamma @param {number} size
  */
 export function predictedShare(alpha, gamma, size) {

@@ -9,7 +9,7 @@ import { draftedBy, shapeOf } from "./round_shape.js";
  * @typedef {"prompt"|"drafted"|"accepted"|"rejected"|"cut"|"discarded"|"recovered"|"bonus"|"unreported"} Fate
  * @typedef {{cells: Fate[], extra: Fate|null, last: Fate[], checking: boolean, complete: boolean}} Scene
  *   last: fates of what follows the candidates: the extra token, or pieces whose fate is not reported
- * @typedef {{round: number, place: number}} Spot  place: the candidate's index; what follows the candidates is counted on
+ * @typedef {{round: number, place: number}} Spot  place: the index of a candidate; the tokens after the candidates have the next indices
  */
 
 /** Milliseconds of each kind of event at speed 1. */

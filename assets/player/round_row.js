@@ -68,7 +68,7 @@ const TURN = {
   discarded: [{ opacity: 0.35 }, { opacity: 1 }],
 };
 
-/** Empty if the number of tokens is not known. @param {Round} round */
+/** The number of tokens that a round adds, such as +3; empty if it is not known. @param {Round} round */
 function gainOf(round) {
   return round.unreported?.some(({ tokens }) => tokens === null) ? "" : `+${tokensIn(round)}`;
 }
@@ -108,7 +108,7 @@ export class RoundRow {
     );
   }
 
-  /** @param {number} step @param {boolean} lively @returns {boolean} whether it may have grown */
+  /** @param {number} step @param {boolean} lively @returns {boolean} whether the row may have grown */
   update(step, lively) {
     if (step === this.step) return false;
     this.step = step;

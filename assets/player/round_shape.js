@@ -5,8 +5,9 @@
 
 /**
  * @typedef {{depths: number[], steps: number, tested: number[], together: boolean, branched: boolean}} Shape
- *   depths: of each candidate, from 0; steps: of drafting, one per depth; tested: the candidates
- *   with a verdict, in order; together: one decision gives all verdicts (block verification)
+ *   depths: the depth of each candidate, from 0; steps: the number of draft steps, one per depth;
+ *   tested: the candidates with a verdict, in order; together: one decision gives all verdicts
+ *   (block verification)
  * @typedef {{row: number, column: number, up: number}} Cell  up: rows to its parent
  * @typedef {{cells: (Cell|null)[], extra: Cell, hidden: number}} Layout  null on a hidden line
  */
@@ -45,7 +46,7 @@ function parentAt(candidate, place) {
   return "parent" in candidate && candidate.parent !== undefined ? candidate.parent : place - 1;
 }
 
-/** The parent of a candidate; -1 for the text. @param {Round} round @param {number} place */
+/** The parent of a candidate; -1 if the candidate continues the text itself. @param {Round} round @param {number} place */
 export function parentOf({ candidates }, place) {
   return parentAt(candidates[place], place);
 }

@@ -10,28 +10,28 @@ import { bothGave, fateWord, numberWord, tokenWord } from "./verdict_parts.js";
 /** @import { Subject, Words } from "./verdict_subject.js" */
 
 /** By verification rule; other rules use the default explanation. @type {Partial<Record<Run["deciding"], (subject: Subject) => Words>>} */
-export const STORIES = { together: describeTogether, equal: describeEqual, threshold: describeThreshold };
+export const STORIES = { together: describeBlockVerification, equal: describeTokenMatching, threshold: describeThreshold };
 
 /** @param {Subject} subject @returns {Words} */
-function describeTogether(subject) {
+function describeBlockVerification(subject) {
   const { round, spot, candidate, fate } = subject;
   if (!candidate || candidate.coin === undefined || candidate.joint === undefined) return [];
   const [coin, drawn] = distinguish(candidate.coin, candidate.uniform);
   const weighed = [
     ...bothGave(candidate),
-    ". Block verification: the joint ratio target / draft, multiplied up to here, is ",
+    ". Block verification: the product of target / draft up to this token, capped at 1 after each token, is ",
     numberWord(share(candidate.joint)),
-    ". With the residual behind it, the probability of keeping the text up to here is ",
+    ". With the residual after this token, the probability of keeping the text up to this token is ",
     numberWord(coin),
     ". The draw was ",
     numberWord(drawn),
   ];
-  if (fate === "cut") return [...weighed, ": not kept here, nor at a later position, so it is ", fateWord(fate), "."];
+  if (fate === "cut") return [...weighed, ": the text is kept neither up to this token nor up to a later token, so this token is ", fateWord(fate), "."];
   const last = numAccepted(round) - 1;
   if (spot.place === last) return [...weighed, ": kept, so this token and all before it are ", fateWord(fate), "."];
   const later = judged(round.candidates[last]);
-  const own = candidate.uniform < candidate.coin ? ": kept here, and the later " : ": not kept here, but the later ";
-  return [...weighed, own, ...(later ? [tokenWord(later.text)] : ["token"]), " was accepted, so it is ", fateWord(fate), ", too."];
+  const own = candidate.uniform < candidate.coin ? ": kept up to this token, and the later " : ": not kept up to this token alone, but the later ";
+  return [...weighed, own, ...(later ? [tokenWord(later.text)] : ["token"]), " was accepted, so this token is ", fateWord(fate), ", too."];
 }
 
 /** How many candidates of a chain are accepted. @param {Round} round */
@@ -48,7 +48,7 @@ function numAcceptedWith({ candidates }, place, drawn) {
 }
 
 /** @param {Subject} subject @param {number} drawn @returns {Words} */
-export function describeWhatIfTogether({ round, spot }, drawn) {
+export function describeWhatIfBlockVerification({ round, spot }, drawn) {
   const accepted = numAcceptedWith(round, spot.place, drawn);
   const [shown] = distinguish(drawn, judged(round.candidates[spot.place])?.coin ?? 0);
   const count = round.candidates.length;
@@ -57,7 +57,7 @@ export function describeWhatIfTogether({ round, spot }, drawn) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function describeEqual({ candidate, fate }) {
+function describeTokenMatching({ candidate, fate }) {
   const rival = candidate?.rival;
   if (!candidate || !rival) return [];
   const [own, said] = [tokenWord(candidate.text), tokenWord(rival.text)];
@@ -65,12 +65,12 @@ function describeEqual({ candidate, fate }) {
   const verdict = same ? [": the same token, so it is ", fateWord(fate), "."] : [": a different token, so the draft’s is ", fateWord(fate), " and the target’s is used."];
   if (rival.noise === undefined)
     return [
-      ...["The draft proposed ", own, ", its likeliest. The target sampled ", said, ", which it gave ", numberWord(likelihood(rival.target))],
+      ...["The draft proposed ", own, ", its likeliest token. The target sampled ", said, ", which had probability ", numberWord(likelihood(rival.target))],
       ...verdict,
     ];
   return [
-    ...["Both models share one noise: each token gets a random time, divided by its probability under the model, and the earliest wins. In the draft’s race "],
-    ...[own, " won, in the target’s ", said],
+    ...["Both models share the same noise: each token gets a random time, divided by its probability under the model, and the token with the earliest time wins. In the draft’s race "],
+    ...[own, " won, in the target’s race ", said],
     ...verdict,
   ];
 }
@@ -113,15 +113,15 @@ export function describeUntested({ round, spot }) {
   };
   for (let place = spot.place; place >= 0; place = parentOf(round, place)) {
     const accepted = siblingsOf(round, place).find((each) => candidates[each].verdict === "accepted");
-    if (accepted !== undefined && accepted !== place) return [place === spot.place ? "It comes after " : "Its branch comes after ", left(accepted), ", which was accepted, so it was ", fateWord("discarded"), " untested."];
+    if (accepted !== undefined && accepted !== place) return [place === spot.place ? "This token comes after " : "The branch of this token comes after ", left(accepted), ", which was accepted, so it was ", fateWord("discarded"), " untested."];
     const parent = parentOf(round, place);
     const fell = parent >= 0 && ["rejected", "cut"].includes(candidates[parent].verdict);
-    if (fell) return ["Drafted after ", left(parent), `, which was ${candidates[parent].verdict}. It continued that text, so it was `, fateWord("discarded"), " untested."];
+    if (fell) return ["Drafted after ", left(parent), `, which was ${candidates[parent].verdict}. This token continued that text, so it was `, fateWord("discarded"), " untested."];
   }
   return ["Drafted past the end of the text, so ", fateWord("discarded"), " untested."];
 }
 
-/** How the recovered token was drawn; null if from the residual of a single candidate. @param {Subject} subject @returns {Words|null} */
+/** How the recovered token was drawn; null if it was drawn from the residual of a single candidate. @param {Subject} subject @returns {Words|null} */
 export function describeOwnRecovered({ run, round }) {
   const failed = judged(round.candidates[failedPlace(round)]);
   const { extra } = round;
@@ -130,6 +130,6 @@ export function describeOwnRecovered({ run, round }) {
   if (run.deciding === "equal") return [own, ": the target’s own sample, replacing ", struck, "."];
   if (run.deciding === "together") return [own, " replaces ", struck, ", the first token that was cut. It was drawn from the residual of block verification."];
   const tried = siblingsOf(round, failedPlace(round)).length;
-  if (tried > 1) return [own, ` was drawn after all ${tried} candidates at this position were rejected, from the residual that remained after all of them.`];
+  if (tried > 1) return [own, ` was drawn after all ${tried} candidates at this position were rejected. It was drawn from the residual that remained.`];
   return null;
 }

@@ -111,7 +111,7 @@ class RunLanes {
     this.showOutcome();
   }
 
-  /** The captions of the lanes. An engine's answer is alone, unless a baseline was timed with it. */
+  /** Set the captions. An engine's answer is the only lane, unless a baseline was timed with it. */
   name() {
     const { engine = null } = this.store.data.run ?? {};
     this.plain.element.hidden = engine !== null && !this.alone;
@@ -146,7 +146,7 @@ class RunLanes {
     return underWay && recording.id === data.run?.id ? (data.target_step ?? null) : null;
   }
 
-  /** Whether the target alone runs at all. */
+  /** Whether the lane of the target alone has times, measured or from step costs. */
   get runs() {
     return Boolean(this.alone || this.step);
   }
@@ -227,7 +227,7 @@ class RunLanes {
     this.spoken = spoken;
   }
 
-  /** Both times in one unit; no winner if the interval leaves it open. */
+  /** A sentence with both times in one unit; without a winner if the timing is undecided. */
   outcome() {
     const pace = this.store.data.lanes?.pace;
     if (pace) return pace;

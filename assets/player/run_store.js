@@ -18,7 +18,7 @@ const SLOW_ROUND = 0.25; // seconds; slower rounds can be read as they arrive
 export class RunStore extends BaseStore {
   constructor() {
     super();
-    /** Playing stops here, once. @type {number|null} */
+    /** The event at which playing stops, once. @type {number|null} */
     this.halt = null;
     /** The stop that the user plays until. @type {Wish|null} */
     this.until = null;
@@ -31,7 +31,7 @@ export class RunStore extends BaseStore {
     this.wait = 0; // milliseconds from the last event to the next
     /** Whether a run that is shown live has not been shown to its end yet. */
     this.trailing = false;
-    /** Whether it is still undecided if the rounds arrive slowly enough to be read. */
+    /** Whether the store has yet to check if the rounds arrive slowly enough to be read. */
     this.unsure = false;
     /** The first round of a fork to show, until it has arrived. */
     this.opens = 0;
@@ -143,7 +143,7 @@ export class RunStore extends BaseStore {
     if (this.until && !this.live) this.play();
   }
 
-  /** Find where playing stops in the received rounds, or that it never will. @param {number} from */
+  /** Find the requested stop in the received rounds; give up if no more rounds will arrive. @param {number} from */
   aim(from) {
     if (!this.until || this.goal) return;
     this.goal = nextOutcome(this.recording, this.data.run, from, this.until);
@@ -168,7 +168,7 @@ export class RunStore extends BaseStore {
     super.select(spot);
   }
 
-  /** The run moves on: keep only a selection made by the user. */
+  /** Clear a selection that a stop made, because the run moves on. */
   letGo() {
     if (this.chosenByStop) this.select(null);
   }

@@ -17,7 +17,7 @@ export class ScrollFollower {
     });
   }
 
-  /** True also if there is nothing to scroll, as after seeking back. */
+  /** Whether the pane is at its end; true also if there is nothing to scroll, as after seeking back. */
   isAtEnd() {
     const { scrollTop, scrollHeight, clientHeight } = this.pane;
     return scrollHeight - clientHeight - scrollTop < 12;

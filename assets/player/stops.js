@@ -14,7 +14,7 @@ import { hasOdds, oddsOf } from "./verdict_rule.js";
  * A token whose fate is shown once the cursor is at `event`. `odds` is a candidate's acceptance probability;
  * `number` is its place in the text, from 1, if it is part of the text.
  * @typedef {{event: number, spot: Spot, fate: Fate, fell: boolean, odds: number|null, number: number|null}} Outcome
- *   fell: it was rejected, or is the first of those cut by block verification
+ *   fell: the token was rejected, or is the first token that block verification cut
  */
 
 /**
@@ -27,7 +27,8 @@ import { hasOdds, oddsOf } from "./verdict_rule.js";
  * @typedef {{name: string, key: string, words: [string, string], short: (limit: number) => string,
  *   limit: Limit|null, meets: (outcome: Outcome, limit: number) => boolean,
  *   over: (limit: number) => string, never: (limit: number, tokens: number) => string}} Stop
- *   key: may be empty; short: while it plays; over: none is left, but there was one; never: the whole run has none
+ *   key: the shortcut, may be empty; short: the label during playback; over: the message if only
+ *   earlier outcomes match; never: the message if no outcome of the run matches
  */
 
 /** A stop that the user requested. @typedef {{stop: Stop, limit: number}} Wish */
@@ -76,7 +77,7 @@ export const STOPS = [
   },
 ];
 
-/** The number in the text of each token of a round, by place; for a piece, that of its first token. @param {Round} round @param {number} first */
+/** The number in the text of each token of a round, by place; for a piece, the number of its first token. @param {Round} round @param {number} first */
 function numbersOf(round, first) {
   let number = first;
   return new Map(
@@ -121,7 +122,7 @@ function outcomesOf(round, index, recording, run) {
   ];
 }
 
-/** Null if no acceptance probability decided, or an engine does not report it. @param {AnyCandidate} candidate @param {Run} run */
+/** A candidate's acceptance probability; null if the rule has none or an engine does not report it. @param {AnyCandidate} candidate @param {Run} run */
 function oddsKnown(candidate, run) {
   const known = judged(candidate);
   return known && hasOdds(run) ? oddsOf(known, run) : null;
@@ -133,7 +134,7 @@ export function isKnownOf(stop, run) {
 }
 
 /**
- * The place in the text of the token at a spot; null if it is not part of it.
+ * The number in the text of the token at a spot; null if the token is not part of the text.
  * @param {Recording} recording @param {Run} run @param {Spot} spot @returns {number|null}
  */
 export function numberAt(recording, run, spot) {

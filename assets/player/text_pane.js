@@ -12,7 +12,7 @@ import { Column } from "./text_column.js";
 
 /** @typedef {{text: string, fate: Fate, round: number, place: number}} Landed */
 
-/** @param {Round} round @param {number} step @returns {number} tokens emitted by then */
+/** @param {Round} round @param {number} step @returns {number} the number of tokens emitted by this step */
 function landedBy(round, step) {
   if (step >= eventsOf(round)) return emittedBy(round).length;
   const { cells } = sceneAt(round, step);
@@ -175,7 +175,7 @@ class TextPane {
     this.ringed = token;
   }
 
-  /** The index in the text of the token at a spot; null if it never landed. @param {Spot|null} spot */
+  /** The index in the text of the token at a spot; null if the token was not emitted. @param {Spot|null} spot */
   indexOf(spot) {
     const { recording } = this.store;
     const round = spot && recording.rounds[spot.round];
@@ -188,8 +188,8 @@ class TextPane {
 const FATES = ["drafted", "accepted", "rejected", "cut", "discarded", "recovered", "bonus"];
 
 /**
- * Block verification cuts candidates, other rules reject them. For an engine's answer, "unreported" only
- * if there are such tokens, and alone if there are no others.
+ * The legend of fates. Block verification cuts candidates; other rules reject them. For an engine's
+ * answer, the legend has "fate not reported" if there are such tokens, and nothing else if all are.
  */
 function makeLegend() {
   const samples = new Map(FATES.map((fate) => [fate, make("span", "chip", { "data-state": fate }, [fate])]));

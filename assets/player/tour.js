@@ -36,7 +36,7 @@ function beforeVerdict(recording, spot) {
  * The chip that the tour points at: the selected one, else the last tested, else the newest.
  * @param {Element} row
  */
-function spokenOf(row) {
+function chipToPointAt(row) {
   const judged = [...row.querySelectorAll('[data-place]:not([data-state="drafted"])')];
   const chips = [...row.querySelectorAll("[data-place]")];
   return row.querySelector(".selected") ?? judged.at(-1) ?? chips.at(-1) ?? row;
@@ -178,7 +178,7 @@ class Tour {
     this.element.hidden = false;
   }
 
-  /** Only if no element or one in the player has the focus. */
+  /** Focus the tour, unless an element outside the player has the focus. */
   focus() {
     const { activeElement } = document;
     const free = !activeElement || activeElement === document.body;
@@ -187,8 +187,8 @@ class Tour {
   }
 
   /**
-  * Place it below or above the row it describes. If it would cover the row, place it below the
-  * player's buttons and keep it there.
+  * Place the tour below or above the row it describes. If the tour would cover the row, place it
+  * below the player's buttons and keep it there.
    */
   placeByRow() {
     const stage = this.element.offsetParent ?? this.element.parentElement;
@@ -203,7 +203,7 @@ class Tour {
     if (!fits && above < 8) return this.dock();
     this.element.dataset.side = fits ? "below" : "above";
     this.element.style.top = `${fits ? below : above}px`;
-    this.placeSideways(frame, place, spokenOf(row).getBoundingClientRect());
+    this.placeSideways(frame, place, chipToPointAt(row).getBoundingClientRect());
   }
 
   dock() {
@@ -212,7 +212,7 @@ class Tour {
   }
 
   /**
-  * Align it horizontally, with its tip at the chip.
+  * Align the tour horizontally, with its tip at the chip.
    * @param {DOMRect} frame @param {DOMRect} row @param {DOMRect} chip
    */
   placeSideways(frame, row, chip) {

@@ -22,7 +22,7 @@ export function captionAt(round, step) {
   if (kind === "draft")
     return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another. Each step is cheap.`];
   if (kind === "check")
-    return [make("b", "", {}, ["The large model checks."]), ` One pass over all ${drafted} at once, instead of ${drafted} passes.`];
+    return [make("b", "", {}, ["The large model checks."]), ` One pass covers all ${drafted} tokens, instead of ${drafted} passes.`];
   if (kind === "land") return landingCaption(round);
   return [make("b", "", {}, ["The tokens are tested from left to right."]), " A token is accepted if the large model finds it likely enough."];
 }

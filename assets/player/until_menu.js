@@ -54,7 +54,7 @@ export class UntilMenu {
     const input = make("input", "", { type: "number", value: first, ...range, ...names });
     input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter") return;
-      event.preventDefault(); // otherwise it would press Play, which has the focus then
+      event.preventDefault(); // otherwise the key would press Play, which has the focus then
       this.start(stop);
     });
     this.limits.set(stop.name, input);

@@ -33,7 +33,7 @@ export function makeRace() {
 }
 
 /**
- * When the candidate and the target's own token arrive in both races, without unknown times.
+ * The arrivals of the candidate and of the target's own token in both races, without unknown times.
  * @param {Candidate} candidate @param {Round} round @returns {[Arrival[], Arrival[]]}
  */
 function arrivals({ text, draft, target, noise = 0, rival }, { extra }) {

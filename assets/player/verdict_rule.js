@@ -4,14 +4,14 @@ import { judged, failedPlace } from "./round_events.js";
 
 /** @import { Candidate, Round, Run } from "./payload.d.ts" */
 
-export const LAST_DRAW = 1 - 2 ** -24; // the largest uniform there is
+export const LAST_DRAW = 1 - 2 ** -24; // the largest possible draw
 
 /** The amount the rule adds to the target's probability. @param {Run} run */
 export function allowance(run) {
   return run.lossy ? run.epsilon : 0;
 }
 
-/** The fork at a place, if the run was forked there. @param {Run} run @param {number} round @param {number} place */
+/** The fork at a place, or null. @param {Run} run @param {number} round @param {number} place */
 export function forkAt(run, round, place) {
   return run.forks.find((fork) => fork.round === round && fork.place === place) ?? null;
 }
@@ -22,7 +22,7 @@ export function hasOdds({ deciding }) {
 }
 
 /**
- * The rule itself, in double precision.
+ * Whether the rule accepts a candidate with a draw, in double precision.
  * @param {Candidate} candidate @param {Run} run @param {number} uniform
  */
 export function accepts(candidate, run, uniform) {
@@ -37,7 +37,8 @@ export function oddsOf(candidate, run) {
 }
 
 /**
- * The probability of the recovered token in the residual, whose weight is 1 − Σ min(draft, target).
+ * The probability of the recovered token in the distribution that it was drawn from; null if it is
+ * not known. In the residual: (target − draft)₊ / (1 − Σ min(draft, target)).
  * @param {Round} round @param {Run} run @returns {number|null}
  */
 export function leftoverShare(round, run) {

@@ -9,8 +9,8 @@ import { eventsOf, failedPlace, judged, passedAt, placesOf, sceneAt } from "./ro
 
 /**
  * @typedef {{run: Run, round: Round, spot: Spot, candidate: Candidate|null, fate: Fate,
- *   passed: boolean, landed: boolean}} Subject  candidate: null also if an engine reports nothing but
- *   its fate; passed: the target's pass is over; landed: the round's last token is shown
+ *   passed: boolean, landed: boolean}} Subject  candidate: null also if an engine reports only the
+ *   candidate's fate; passed: the target's pass is over; landed: the round's last token is shown
  * @typedef {(Node|string)[]} Words
  */
 
@@ -62,8 +62,8 @@ export function nextSpot(store, spot, by) {
 }
 
 /**
- * The selected token; at the end of a fork, the token it was forked at; else the latest rejection
- * before the cursor, else the latest token.
+ * The token that the card shows: the selected token; at the end of a forked run, the token at the
+ * fork; else the latest rejection before the cursor, else the latest token.
  * @param {Store} store @param {(recording: Recording, last: number) => Spot|null} lastRejection
  * @returns {Spot|null}
  */

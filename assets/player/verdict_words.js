@@ -3,7 +3,7 @@
 import { distinguish, likelihood, share } from "./number_words.js";
 import { failedPlace, judged } from "./round_events.js";
 import { shapeOf } from "./round_shape.js";
-import { describeOwnRecovered, describeSiblings, describeUntested, describeWhatIfTogether, STORIES } from "./rule_stories.js";
+import { describeOwnRecovered, describeSiblings, describeUntested, describeWhatIfBlockVerification, STORIES } from "./rule_stories.js";
 import { bothGave, fateWord, numberWord, tokenWord } from "./verdict_parts.js";
 import { accepts, allowance, forkAt, leftoverShare, oddsOf } from "./verdict_rule.js";
 
@@ -25,7 +25,7 @@ function leftover(run) {
 /** @param {Subject} subject @returns {Words} */
 function describePending({ round, candidate, passed }) {
   if (!candidate)
-    return ["The extra token of this round. It is drawn after the candidates have been verified."];
+    return ["This is the extra token of the round. It is drawn after the candidates have been verified."];
   const gave = numberWord(likelihood(candidate.insight?.draft ?? candidate.draft));
   const count = round.candidates.length;
   const waiting = count > 1 ? `this round’s ${count} tokens` : "it";
@@ -100,7 +100,7 @@ function describeGreedy(subject) {
 /** @param {Subject} subject @returns {Words} */
 function describeBehindCut({ round, fate }) {
   const first = judged(round.candidates[failedPlace(round)]);
-  return ["It comes after ", ...(first ? [tokenWord(first.text)] : []), ", which is not the target’s token, so it is ", fateWord(fate), " with it."];
+  return ["This token comes after ", ...(first ? [tokenWord(first.text)] : []), ", which is not the target’s token, so both are ", fateWord(fate), "."];
 }
 
 /** @param {Subject} subject @param {Fork} fork @returns {Words} */
@@ -114,7 +114,7 @@ function describeGreedyFork({ round, candidate, fate }, fork) {
   ];
 }
 
-/** The seed's original draw at a place where a fork changed it. @param {Subject} subject @returns {Words} */
+/** A sentence on the original draw at a place where a fork changed the draw. @param {Subject} subject @returns {Words} */
 export function describeFork({ run, spot, candidate, fate }) {
   const fork = forkAt(run, spot.round, spot.place);
   if (!candidate || fork === null || fork.draw === null || fate === "drafted") return [];
@@ -182,7 +182,7 @@ export const DESCRIPTIONS = {
 export function describeWhatIf(subject, drawn) {
   const { run, round, spot, candidate, fate } = subject;
   if (!candidate) return [];
-  if (run.deciding === "together") return describeWhatIfTogether(subject, drawn);
+  if (run.deciding === "together") return describeWhatIfBlockVerification(subject, drawn);
   const accepted = accepts(candidate, run, drawn);
   const word = fateWord(accepted ? "accepted" : "rejected");
   const [shown] = distinguish(drawn, oddsOf(candidate, run));

@@ -1,1 +1,1 @@
-"""The bench: specviz's engine measured against other engines with the same pair."""
+"""Benchmarks of specviz's engine against other engines, with the same pair of models."""

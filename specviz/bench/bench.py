@@ -1,8 +1,8 @@
 """The bench: specviz's engine against transformers and llama.cpp, with the same pair and threads.
 
 All lanes are greedy and leave prefill out. Every repeat runs all lanes in turn on the same prompts;
-a ratio is the median over repeats. It measures the pair without a body and with one. A ratio above
-1 means that this engine is faster.
+a ratio is the median over repeats. A ratio above 1 means that specviz's engine is faster. The bench
+measures the pair as it is, and with a body: a target enlarged without changing its output.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 Say = Callable[[str], None]
-Load = Callable[[str], "Pair"]  # takes the body of the target
+Load = Callable[[str], "Pair"]  # takes the name of the target's body
 
 GAMMA = 5
 _LARGE_VOCABULARY = 128_000
@@ -60,7 +60,7 @@ _COMPARISONS_OF_A_BODY = tuple(replace(each, name=f"body_{each.name}") for each 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Amount:
-    """How much to measure; texts with a body are shorter, since it is slow."""
+    """How much to measure. Texts with a body are shorter, since enlarged targets are slow."""
 
     repeats: int
     num_tokens: int
@@ -72,7 +72,7 @@ class _Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """The results of one pair, without a body or with one."""
+    """The results of the pair, either without a body or with one."""
 
     pair: dict[str, Any]
     environment: dict[str, Any]
@@ -82,7 +82,7 @@ class _Part:
 
 
 def run_bench(load: Load, *, body: str, repeats: int, quick: bool, say: Say) -> dict[str, Any]:
-    """Run the bench and return its JSON values; ``quick``: fewer prompts and shorter texts."""
+    """Run the bench and return JSON values. ``quick`` means fewer prompts and shorter texts."""
     amount = _amount(repeats, quick=quick)
     own, figures, best = _without_body(load, amount, say)
     grown, notices = _with_body(load, body, amount, say)
@@ -154,7 +154,7 @@ def _without_body(load: Load, amount: _Amount, say: Say) -> tuple[_Part, BenchFi
 def _with_body(
     load: Load, body: str, amount: _Amount, say: Say
 ) -> tuple[_Part | None, tuple[str, ...]]:
-    """Measure with a body. Return None without one, and a notice if the target cannot have it."""
+    """Measure with a body. Return None for ``NO_BODY``, or None and a notice if loading fails."""
     if body == NO_BODY:
         return None, ()
     say(f"with a body of {body}")

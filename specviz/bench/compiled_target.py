@@ -1,6 +1,6 @@
-"""The target alone, compiled by ``torch.compile``: the reference for the graphed target.
+"""The target alone, compiled by ``torch.compile``: the reference for our CUDA-graph target.
 
-It uses the settings of gpt-fast: the whole step as one graph, CUDA graphs and tuned kernels.
+The settings are those of gpt-fast: the whole step as one graph, CUDA graphs and tuned kernels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 INDUCTOR = "inductor"
 _WARM_UP = 4  # steps: the first compiles, the second warms up, the third captures
-_READ_AT_ONCE = 256  # tokens of a prompt
+_READ_AT_ONCE = 256  # prompt tokens per pass
 _LEFT_OUT = "cudagraph_skips"
 
 

@@ -1,9 +1,9 @@
 """Where a lane of the bench diverged from plain decoding, and how close the two tokens were.
 
-In float32, our lanes and those of transformers must write identical text, or the bench fails. In
-half precision they may round differently, because they batch tokens differently, and so choose
-another of two almost equally likely tokens; there a divergence is only reported. llama.cpp always
-rounds differently.
+In float32, the lanes of specviz and of transformers must write identical text, or the bench fails.
+In half precision, lanes that batch tokens differently round differently. They may then choose the
+other of two almost equally likely tokens, so the bench only reports the divergence. llama.cpp
+rounds differently in every dtype.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def divergences(
     reference: Sequence[int],
     strict: Set[str],
 ) -> list[Divergence]:
-    """Return the first difference of every lane from the reference.
+    """Return the first difference of every lane whose text differs from ``reference``.
 
     Raises:
         PairError: A ``strict`` lane differs.
@@ -51,7 +51,7 @@ def divergences(
 
 
 def exact(pair: Pair) -> bool:
-    """Return whether lanes that batch tokens differently must agree nevertheless."""
+    """Return whether lanes must agree although they batch tokens differently: in float32."""
     return pair.environment.dtype == "float32"
 
 

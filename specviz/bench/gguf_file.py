@@ -1,8 +1,8 @@
 """Write the weights of a Llama-shaped model as a GGUF file for llama.cpp.
 
 Matrices keep the model's dtype; norms are float32, as llama.cpp requires. Without ``Words``, the
-vocabulary is the token ids themselves, so a text of llama.cpp is a list of ids, and there is no
-EOS, so a text is as long as those of the other lanes.
+text of a token is its id, so llama.cpp returns token ids. That vocabulary has no EOS, so llama.cpp
+writes as many tokens as the other lanes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _LAYER = "model.layers."
-_WORD, _CONTROL = 1, 3  # kinds of tokens
+_WORD, _CONTROL = 1, 3  # GGUF token types
 _NAMES = {
     "model.embed_tokens.weight": "token_embd.weight",
     "model.norm.weight": "output_norm.weight",
@@ -50,7 +50,7 @@ def cannot_write(model: PreTrainedModel) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The vocabulary of a GPT-2-like tokenizer. ``end`` is its EOS token."""
+    """The vocabulary of a GPT-2-like tokenizer. ``end`` is the id of the EOS token."""
 
     tokens: tuple[str, ...]
     merges: tuple[str, ...]
@@ -108,7 +108,7 @@ def _describe(writer: Any, config: Any, vocabulary: int) -> None:
 
 
 def _number_tokens(writer: Any, vocabulary: int) -> None:
-    writer.add_tokenizer_model("rwkv")  # the only one without EOS by default
+    writer.add_tokenizer_model("rwkv")  # the only model without EOS by default
     writer.add_token_list([f" {token}" for token in range(vocabulary)])
     writer.add_token_types([_WORD] * vocabulary)
 
@@ -142,7 +142,7 @@ def _arranged(name: str, weight: torch.Tensor, config: Any, vocabulary: int) -> 
 
 
 def _interleave_rotary(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Reorder rows: llama.cpp rotates neighbours, transformers rows half a head apart."""
+    """Reorder rows: llama.cpp rotates neighbouring rows, transformers rows half a head apart."""
     halves = weight.unflatten(0, (heads, 2, -1))
     return halves.transpose(1, 2).reshape(weight.shape)
 

@@ -1,8 +1,8 @@
-"""The bench on a GPU: graphed lanes against transformers, a compiled target and the bandwidth.
+"""The bench on a GPU: CUDA-graph lanes against transformers, a compiled target and the bandwidth.
 
-For each pair of bodies and each context, greedy lanes run in turn on the same prompts, as in
-``timing``, after a measured run of each γ. The pair's maximum context is ignored: beyond it step
-costs remain valid and acceptance is lower, and both are reported.
+For each pair of bodies and each context, the bench makes one measured run per γ. Then it runs
+greedy lanes in turn on the same prompts, as in ``timing``. The pair's maximum context is ignored:
+beyond that length, step costs remain valid and acceptance is lower. The bench reports both.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Load = Callable[[Bodies], "Pair"]
 
 @dataclass(slots=True, kw_only=True)
 class _Found:
-    """The results so far."""
+    """The results so far. Every measurement appends its results."""
 
     environment: dict[str, Any] = field(default_factory=dict[str, Any])
     pairs: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -54,7 +54,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Loaded:
-    """A pair with its bodies, and its measured costs."""
+    """A loaded pair, its bodies, the device's memory bandwidth, and the measured step costs."""
 
     pair: Pair
     bodies: Bodies
@@ -68,7 +68,7 @@ def run_gpu_bench(
     """Run the bench and return its JSON values.
 
     Args:
-        further: Figures measured elsewhere, which are checked against the goals, too.
+        further: Figures measured elsewhere, which are also checked against the goals.
     """
     found = _Found(figures=list(further))
     for bodies in plan.bodies:
@@ -91,7 +91,7 @@ def run_gpu_bench(
 
 
 def _on_gpu(environment: Mapping[str, Any]) -> bool:
-    """Return whether the goals apply: other devices have none."""
+    """Return whether the goals apply: there are goals for CUDA devices only."""
     return str(environment.get("device", "")).startswith("cuda")
 
 
@@ -192,7 +192,7 @@ def _paired(
 
 
 def _shares(timed: TimedLanes, loaded: _Loaded, length: float) -> dict[str, float]:
-    """Return the shares of the memory bandwidth by the keys of the lanes of the target alone."""
+    """Return the share of the memory bandwidth that each target-alone lane uses, by lane key."""
     from specviz.engine.model.pass_bytes import pass_bytes
 
     reads = pass_bytes(loaded.pair.target)

@@ -1,6 +1,6 @@
 """The goals of the engine on a GPU, compared with the measurements.
 
-Where a figure was measured in several places, the worst value counts.
+If a figure was measured with several bodies, contexts or γ, the worst value counts.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFigure:
-    """A measured value, and the bodies, context and γ it was measured with.
+    """A measured value with its interval, and the bodies, context and γ of the measurement.
 
-    None means all of them, or no interval.
+    None as bodies, context or γ means all values. None as ``low`` and ``high`` means no interval.
     """
 
     name: str
@@ -28,7 +28,7 @@ class GpuFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """The limits of a figure; ``bodies``: the only ones that it applies to."""
+    """The limits of a figure. If ``bodies`` is given, the goal applies to these bodies only."""
 
     name: str
     least: float | None = None
@@ -36,9 +36,9 @@ class Goal:
     bodies: str | None = None
 
     def missing(self, figure: GpuFigure) -> float:
-        """Return how far a figure is beyond a limit, as a share of that limit; below 0 within it.
+        """Return the excess over a limit, as a share of the limit; at most 0 if the limit is met.
 
-        If there is an interval, its worse end counts.
+        If the figure has an interval, the worse end counts.
         """
         assert figure.value is not None
         low = figure.value if figure.low is None else figure.low
@@ -48,7 +48,7 @@ class Goal:
         return max(beyond)
 
 
-MAX_RECORD_COST = 0.03  # share of the time without a record
+MAX_RECORD_COST = 0.03  # as a share of the time without recording
 GOALS = (
     Goal(name="share_plain", least=0.85),
     Goal(name="speculative_vs_hf_assisted_same_gamma", least=4.0, bodies="1B/8B"),
@@ -63,7 +63,7 @@ GOALS = (
 def judge_goals(asked: Sequence[Goal], figures: Iterable[GpuFigure]) -> list[dict[str, Any]]:
     """Return a row per goal: the worst figure, where it was measured, and whether it is met.
 
-    These are None if it was not measured.
+    All three are None if the figure was not measured.
     """
     known = [each for each in figures if each.value is not None]
     rows: list[dict[str, Any]] = []

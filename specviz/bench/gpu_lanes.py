@@ -1,7 +1,7 @@
 """The lanes of the bench on a GPU, and their comparisons.
 
-A lane for one γ has it at the end of its key. Comparisons at that γ use keys without it, so one
-table of comparisons serves every γ.
+The key of a lane ends with its γ (``record 5``). Comparisons use keys without γ (``record``), so
+one table serves every γ; see ``at_gamma``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPECULATIVE_COMPARISONS = (
     LaneRatio(name="speculative_graphed_vs_eager", over="eager_record", under="record"),
     LaneRatio(name="record_cost", over="bare", under="record"),
 )
-# Lanes of the target alone: the name of each one's share of the bandwidth.
+# By key of a target-alone lane: the name of the figure for its share of the bandwidth.
 SHARES = {
     "plain": "share_plain",
     "compiled": "share_compiled",
@@ -42,7 +42,7 @@ SHARES = {
 def gpu_lanes(
     pair: Pair, gammas: Sequence[int], config: RunConfig, best: Assistance, compiled: Write | None
 ) -> tuple[BenchLane, ...]:
-    """Return the lanes, ``plain`` first. For a pair without device lanes, all ours are eager."""
+    """Return the lanes, ``plain`` first. Without ``pair.lanes``, all of specviz's are eager."""
     own = tuple(_own(pair, gammas, config, "", pair.info.target.step))
     eager = replace(pair, lanes=None)
     stepwise = tuple(_own(eager, gammas, config, "eager_", "eager")) if pair.lanes else ()
@@ -62,7 +62,7 @@ def same_gamma(gamma: int) -> Assistance:
 
 
 def at_gamma(seconds: Mapping[str, Sequence[float]], gamma: int) -> dict[str, Sequence[float]]:
-    """Return the seconds with γ removed from the keys, as in comparisons."""
+    """Return the seconds by lane key, with this γ removed from the end of the keys."""
     return {key.removesuffix(f" {gamma}"): value for key, value in seconds.items()}
 
 

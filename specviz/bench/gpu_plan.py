@@ -12,7 +12,7 @@ from specviz.record.trace import RunConfig
 BODIES, CONTEXTS, GAMMAS = "0.5B/7B,1B/8B", "256,4096", "3,5,8"
 REPEATS = 7
 _QUICK = {"bodies": "1B/8B", "contexts": "256", "gammas": "5"}
-_MOST_GAMMAS = 4  # with captured graphs at the same time
+_MOST_GAMMAS = 4  # values whose CUDA graphs are in memory at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class GpuPlan:
     repeats: int
     num_tokens: int = 64  # written after each prompt
     prompts: int = 2  # of different kinds, at each context
-    thresholds: tuple[float, ...] = (0.0, 0.4)  # searched for transformers' best, at each γ
+    thresholds: tuple[float, ...] = (0.0, 0.4)  # tried at each γ for transformers' best
     accounting_seconds: float = 5.0  # for timing the target alone along a run
     costs_seconds: float = 30.0  # for the step costs of a pair
     backend: str = INDUCTOR  # of torch.compile, for the compiled target
@@ -50,7 +50,7 @@ class GpuPlan:
 def gpu_plan(
     *, bodies: str | None, contexts: str | None, gammas: str | None, repeats: int, quick: bool
 ) -> GpuPlan:
-    """Return the plan from typed lists; None is the default.
+    """Return the plan from comma-separated lists; None means the default.
 
     Raises:
         ConfigError: A list is not valid.

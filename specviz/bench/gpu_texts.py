@@ -1,4 +1,4 @@
-"""Prompts of a given length: a preset after as many others of its kind as needed."""
+"""Prompts of a given length: presets of one kind, repeated to fill the length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BETWEEN = "\n\n"
 
 
 def texts_of(pair: Pair, context: int, count: int, num_tokens: int) -> tuple[Text, ...]:
-    """Return a text for each of the first ``count`` kinds; prompts have ``context`` tokens."""
+    """Return one text per kind, for ``count`` kinds, with prompts of ``context`` tokens."""
     by_kind: dict[str, list[Preset]] = {}
     for preset in read_presets():
         by_kind.setdefault(preset.kind, []).append(preset)
@@ -25,7 +25,7 @@ def texts_of(pair: Pair, context: int, count: int, num_tokens: int) -> tuple[Tex
 
 
 def _prompt(pair: Pair, presets: list[Preset], context: int) -> tuple[int, ...]:
-    """Return a prompt that ends with the first preset."""
+    """Return a prompt of ``context`` tokens that ends with the first preset."""
     from specviz.engine.model.chat import encode_prompt
 
     last = encode_prompt(pair, presets[0].text, chat=False)

@@ -1,4 +1,4 @@
-"""The lanes of the bench: each writes the same text with one engine or method, and times it.
+"""The lanes of the bench: a lane writes a text with one engine or method, and times it.
 
 The code that times and compares lanes does not depend on their names.
 """
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A text of a lane; ``seconds``: for decoding all its tokens."""
+    """A text that a lane wrote, and the seconds that decoding took."""
 
     seconds: float
     token_ids: tuple[int, ...]
@@ -33,7 +33,7 @@ Write = Callable[[Sequence[int], int], Written]  # takes prompt ids and a number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchLane:
-    """``must_agree``: in float32 its text must equal plain decoding, or the bench fails."""
+    """A lane. With ``must_agree``, its float32 text must equal the text of plain decoding."""
 
     key: str
     name: str
@@ -63,7 +63,7 @@ def transformers_lanes(
 
 
 def transformers(pair: Pair, assistance: Assistance | None) -> Write:
-    """Return transformers' generation; without assistance, plain decoding."""
+    """Return a function that writes with transformers, plainly if ``assistance`` is None."""
 
     def write(ids: Sequence[int], num_tokens: int) -> Written:
         if assistance is None:

@@ -1,8 +1,8 @@
 """llama.cpp lanes with the weights of a pair, in this process, if its wheel is installed.
 
-It reads the same weights from GGUF files and uses as many threads as the pair. Its cache is fp16,
-its default and fastest. Its times are its own measurements of the tokens after the first, which
-prefill produces.
+llama.cpp reads the same weights from GGUF files and uses as many threads as the pair. The cache is
+fp16, llama.cpp's default and fastest type. llama.cpp reports the time per token, without the first
+token, which prefill produces.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _CONTEXT = 1024
 def open_lanes(pair: Pair, gamma: int) -> Iterator[tuple[BenchLane, ...]]:
     """Open a plain lane and, if the draft can be written as GGUF too, a speculative one.
 
-    Its arithmetic differs, so its lanes may diverge from our text at a near tie. The files exist as
-    long as the lanes, which map them into memory.
+    llama.cpp rounds differently, so its text may diverge where two tokens are almost equally
+    likely. Leaving the block deletes the GGUF files, which the lanes map into memory.
     """
     with TemporaryDirectory(prefix="specviz-", ignore_cleanup_errors=True) as folder:
         target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
         write_gguf(pair.target, pair.vocabulary, target)
         lanes = [_lane("llamacpp", "llama.cpp plain", _server(pair, target))]
-        same = pair.shared is None  # it needs a draft with the target's vocabulary
+        same = pair.shared is None  # llama.cpp needs one vocabulary
         if same and pair.draft is not None and cannot_write(pair.draft) is None:
             write_gguf(pair.draft, pair.vocabulary, draft)
             server = _server(pair, target, draft, gamma)
@@ -60,7 +60,7 @@ def missing(pair: Pair) -> str | None:
 
 
 def version() -> str | None:
-    """Return the wheel's version and CPU features, or None if it is not installed."""
+    """Return llama.cpp's version and CPU features, or None if it is not installed."""
     if not _installed():
         return None
     library = import_module("xllamacpp")

@@ -1,8 +1,8 @@
-"""Ratios of lanes that ran in turn: the median over pairs, and its 95 % interval.
+"""Ratios of the times of two lanes: the median over repeats, and its 95 % interval.
 
-A pair is one repeat: both lanes wrote the same texts, one right after the other. The interval of
-the median uses ranks, so it assumes no distribution of the machine's noise: of 20 pairs it reaches
-from the sixth smallest to the sixth largest.
+In a repeat, both lanes write the same texts, one right after the other. The ends of the interval
+are order statistics (sign test), so the interval assumes no distribution of the noise. With 20
+repeats, the ends are the sixth smallest and the sixth largest ratio.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-_MISSED = 0.025  # probability at each end
+_MISSED = 0.025  # probability beyond each end of the interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """A median ratio with its interval; fewer than six pairs have none."""
+    """A median ratio with its interval, which is None for fewer than six repeats."""
 
     value: float
     low: float | None
@@ -26,7 +26,7 @@ class PairedRatio:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRatio:
-    """A ratio by name: the time of lane ``over`` divided by that of lane ``under``."""
+    """A named ratio: the time of lane ``over`` divided by the time of lane ``under``."""
 
     name: str
     over: str

@@ -1,9 +1,9 @@
 """Run a pair with transformers' own generation, for comparison in the bench.
 
-Its first target pass both reads the prompt and decides tokens, which cannot be timed separately, so
-its speed is measured over the tokens after that pass. Assisted generation reads its settings from
-the assistant's ``generation_config``; they are set for one call and restored. All lanes ignore EOS,
-so that they write the same number of tokens.
+The first target pass of transformers reads the prompt and also decides tokens. The two parts cannot
+be timed separately, so the speed is measured over the tokens after that pass. Assisted generation
+reads its settings from the assistant's ``generation_config``, which is changed for one call and
+restored. All lanes ignore EOS, so that they write the same number of tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assistance:
-    """How transformers drafts; None means its default."""
+    """Settings of transformers' assisted generation; None means the library's default."""
 
     gamma: int | None = None
     threshold: float | None = None
@@ -40,7 +40,7 @@ class RivalRun:
 
 @dataclass(slots=True)
 class _Passes:
-    """The target passes, as seen by hooks."""
+    """What forward hooks record about the target passes; the hooks update it."""
 
     count: int = 0
     first_ended: float = 0.0
@@ -48,14 +48,14 @@ class _Passes:
 
 
 def generate(pair: Pair, prompt_ids: Sequence[int], num_tokens: int) -> RivalRun:
-    """Run ``generate(do_sample=False)``."""
+    """Run transformers' ``generate(do_sample=False)``."""
     return _timed(pair, prompt_ids, num_tokens, {})
 
 
 def assisted(
     pair: Pair, prompt_ids: Sequence[int], num_tokens: int, assistance: Assistance
 ) -> RivalRun:
-    """Run ``generate(assistant_model=...)`` with these settings."""
+    """Run transformers' ``generate(assistant_model=...)`` with these settings."""
     assert pair.draft is not None
     with _assistant_settings(pair.draft, assistance):
         extra: dict[str, Any] = {"assistant_model": pair.draft}
@@ -130,7 +130,7 @@ def _watched(pair: Pair) -> Iterator[_Passes]:
 
 @contextmanager
 def _endless(pair: Pair) -> Iterator[None]:
-    """Remove the EOS token for one call."""
+    """Remove the EOS token from the models' settings, and restore it on exit."""
     models = [model for model in (pair.target, pair.draft) if model is not None]
     kept = [model.generation_config.eos_token_id for model in models]
     for model in models:

@@ -1,7 +1,7 @@
 """A Llama with static caches and one token per step, written for ``torch.compile``.
 
 As in gpt-fast, the position is a tensor on the device, the mask is computed from it, and the step
-ends with argmax, so there is no synchronization between two tokens. It uses the weights of the
+ends with argmax, so there is no synchronization between two tokens. The weights are those of the
 loaded pair.
 """
 
@@ -38,7 +38,7 @@ class StaticLlama(nn.Module):
         self.layers = nn.ModuleList(_Layer(layer, weights, rows) for layer in weights.layers)
 
     def forward(self, token_ids: Tensor, places: Tensor) -> Tensor:
-        """Return the id after the last of these tokens, shape `[1]`.
+        """Return the id of the next token after ``token_ids``, shape `[1]`.
 
         Args:
             token_ids: Shape `[num_tokens]`.
@@ -83,7 +83,7 @@ class _Layer(nn.Module):
         queries, keys, values = mixed.split((self._heads, self._key_heads, self._key_heads))
         self.keys.index_copy_(1, places, _turned(keys, turn))
         self.values.index_copy_(1, places, values)
-        # Heads that share a key head are rows of one product, so that its cache is read once.
+        # Query heads that share a key head are rows of one product: its cache is read once.
         rows = _turned(queries, turn).reshape(self._key_heads, -1, width)
         scores = torch.bmm(rows, self.keys.transpose(1, 2)) * width**-0.5
         scores = scores.masked_fill(hidden.repeat(self._heads // self._key_heads, 1), -torch.inf)

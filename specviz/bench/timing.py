@@ -1,7 +1,7 @@
-"""Run lanes in turn on the same texts: once to warm up and compare their texts, then timed.
+"""Run lanes in turn on the same texts: once to warm up and compare the output, then timed.
 
-Where a lane diverges from plain decoding at a near tie, that text ends there for every lane, so
-that all are timed over the same tokens.
+If a lane that need not agree diverges from plain decoding, the text is cut there for every lane, so
+that all lanes are timed over the same number of tokens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedLanes:
-    """``names`` and ``seconds`` by the key of a lane; ``seconds``: per repeat, over all texts."""
+    """Timed lanes by key; ``seconds`` lists the total over all texts for each repeat."""
 
     names: dict[str, str]
     texts: tuple[Text, ...]
@@ -114,9 +114,9 @@ def _compared(pair: Pair, lanes: Sequence[BenchLane], text: Text) -> tuple[list[
 
 
 def _agreed(lanes: Sequence[BenchLane], found: Sequence[Divergence], num_tokens: int) -> int:
-    """Return the length up to which all agree, without lanes that must agree.
+    """Return how many tokens to time: up to the first divergence of a lane that may differ.
 
-    In half precision those may round differently; they are timed to the end.
+    Lanes with ``must_agree`` never shorten the text, although they may diverge in half precision.
     """
     free = {lane.name for lane in lanes if not lane.must_agree}
     return min([num_tokens, *(each.position for each in found if each.lane in free)])
@@ -125,7 +125,10 @@ def _agreed(lanes: Sequence[BenchLane], found: Sequence[Divergence], num_tokens:
 def _worth_timing(
     lanes: Sequence[BenchLane], texts: Sequence[Text], agreed: Sequence[Text]
 ) -> tuple[tuple[BenchLane, ...], tuple[Text, ...], tuple[str, ...]]:
-    """Leave out texts on which lanes diverge too early, or the diverging lanes if all texts do."""
+    """Return lanes, texts and notices, without texts on which lanes diverge too early.
+
+    If lanes diverge too early on every text, the lanes that need not agree are left out instead.
+    """
     long_enough = tuple(text for text in agreed if text.num_tokens >= SHORTEST)
     if not long_enough:
         free = [lane.name for lane in lanes if not lane.must_agree]
@@ -137,7 +140,7 @@ def _worth_timing(
 
 
 def _check_passes(pair: Pair, written: dict[str, Written]) -> None:
-    """Raise if lanes with the same text and exact drafts made different numbers of passes."""
+    """Raise if, in float32, two lanes with equal γ and text made different numbers of passes."""
     if not exact(pair) or any(key not in written for key in _SAME_PASSES):
         return
     ours, theirs = (written[key] for key in _SAME_PASSES)

@@ -1,10 +1,9 @@
-"""The command line: ``python -m specviz run``, ``show``, ``bench``, ``compare``, ``score``,
-``tune``, ``audit``, ``attach``.
+"""The command line: ``python -m specviz`` with one of the commands below.
 
-``main`` returns the exit code: 0; 1 if ``compare`` finds a regression or ``audit`` a text that is
-not the target's; 2 after a user error, with one line on standard error; 70 if ``compare`` fails
-unexpectedly (1 would read as a regression); 130 after Ctrl-C; 141, silently, if the reader of
-standard output has closed it. Importing this loads neither torch nor streamlit.
+``main`` returns the exit code: 0; 1 if ``compare`` finds a regression, or ``audit`` finds output
+that does not follow the target; 2 after a user error, with one line on standard error; 70 if
+``compare`` fails unexpectedly (1 would be read as a regression); 130 after Ctrl-C; 141, silently,
+if the reader of standard output closes it. Importing this module loads neither torch nor streamlit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``attach``: measure the speculation of a running serving engine, or read its log or metrics.
 
-Standard error reports what goes to the engine, and how much, before it is sent.
+Before prompts are sent, a line on standard error reports how much is sent, and to which address.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _answer_all(
 
 
 def _blocks(options: argparse.Namespace, info: ServerInfo, items: Sequence[SuiteItem]) -> int:
-    """Return the A B B A blocks per prompt; both sides also answer once before the blocks."""
+    """Return the number of A B B A blocks per prompt; 0 if the target alone cannot be timed."""
     if options.baseline is None and not info.capabilities.can_switch_off:
         return 0
     return _BLOCKS if len(items) == 1 else _BLOCKS_OF_MANY
@@ -193,10 +193,10 @@ def _asker(
     *,
     baseline: bool | None = None,
 ) -> Callable[[], Answer]:
-    """Return a function that asks for one answer.
+    """Return a function that requests one answer.
 
     Args:
-        baseline: True for the server at --baseline; False for this engine with its speculation
+        baseline: True for the server at --baseline; False for this engine with speculation
             switched off; None for this engine as it is.
     """
     from specviz.servers import BASELINE_KEY, SERVER_KEY, ask

@@ -1,7 +1,8 @@
 """``audit``: test that a pair's output follows the target's distribution, or inject a bug.
 
-The exit code is 1 after an alarm or, at temperature 0, after a token that the target alone would
-not have written and that is no near tie. In the JSON object ``e_value`` is a natural logarithm.
+The exit code is 1 after an alarm. At temperature 0, it is also 1 if a token differs from the token
+of the target alone and the two are no near tie. In the JSON object, ``e_value`` is the natural
+logarithm of the e-value.
 """
 
 from __future__ import annotations

@@ -77,7 +77,10 @@ def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
 def _ratios(
     ratios: Mapping[str, Any], intervals: Mapping[str, Sequence[float] | None]
 ) -> list[dict[str, Any]]:
-    """Return a row per ratio; a goal of "at least" compares the lower end of its interval."""
+    """Return a row per ratio, with its interval.
+
+    A goal of "at least" is compared with the lower end of the interval.
+    """
     rows: list[dict[str, Any]] = []
     for name, value in ratios.items():
         low, high = intervals.get(name) or (None, None)

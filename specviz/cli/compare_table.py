@@ -77,7 +77,7 @@ def kind_figures() -> dict[str, ReadFigure]:
 
 
 def _target_figures(target: TargetResult) -> list[str]:
-    """Return a cell per lane figure; those that plain decoding lacks are dashes."""
+    """Return a cell per figure of a lane; figures that plain decoding lacks are dashes."""
     known = {
         "tokens_per_second": _text("tokens_per_second", target.tokens_per_second),
         "ttft_ms": _text("ttft_ms", _median(target.ttft_ms)),
@@ -129,7 +129,7 @@ def _memory_note(comparison: Comparison) -> str:
 
 
 def _median(found: Spread | None) -> float | None:
-    """Return the median; with the lowest and highest run the table would be too wide."""
+    """Return only the median, because the table would be too wide with ranges."""
     return None if found is None else found.median
 
 

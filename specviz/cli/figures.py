@@ -1,4 +1,4 @@
-"""Render a run's figures as an aligned table; an unknown figure shows the reason."""
+"""Render a run's figures as an aligned table, with the reason for each unknown figure."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _notices(trace: Trace) -> Iterator[str]:
     yield from trace.notices
     if warning := step_cost_warning(trace.step_costs):
         yield (
-            f"{warning} So c, v, accounted and forecast may be off; "
+            f"{warning} So c, v, accounted and forecast may be inaccurate; "
             "`run --measure-costs` measures them again."
         )
 
@@ -85,7 +85,7 @@ def _group(painter: Painter, title: str, rows: Iterator[Row]) -> str:
 
 
 def _row(painter: Painter, row: Row) -> list[str]:
-    """Return the lines of a row; a long note continues on lines below it."""
+    """Return the lines of a row; a long note continues on further lines."""
     label, number, unit, note = row
     lines = _wrapped(one_line(note), painter.width - NOTE_START, "dim")
     notes = [painter.join(line) for line in lines]
@@ -133,14 +133,15 @@ def _why_no_forecast(trace: Trace) -> str:
     if trace.prompt.kind is None:
         return "only for the preset prompts"
     if not trace.config.greedy:
-        return "none yet for this pair and sampling"
-    return "none yet for this pair; `bench` makes one"
+        return "no forecast for this pair and sampling"
+    return "no forecast yet; `bench` makes one"
 
 
 def _acceptance(trace: Trace, metrics: Metrics) -> Iterator[Row]:
     intervals = metrics.intervals
     spread = _interval(intervals.prompt) or "too few rounds for an interval"
-    coins = "no coins at temperature 0" if trace.config.greedy else _interval(intervals.coins)
+    noiseless = "no sampling noise at temperature 0"
+    coins = noiseless if trace.config.greedy else _interval(intervals.coins)
     notes = {"alpha_observed": spread, "alpha_expected": coins}
     untested = trace.config.without_alpha or NOTHING_TESTED
     reasons = {

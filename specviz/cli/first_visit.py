@@ -1,7 +1,7 @@
 """Time a first visit as the page runs it, without a browser: from no worker to a speedup.
 
 The clock starts before any process, pair or body exists. It is read at the first round, and again
-when the target alone has been timed, so that the speedup is measured.
+when the speedup is known, because the target alone has been timed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstVisit:
-    """Seconds since the visit began, and the measured speedup."""
+    """Times of a first visit, in seconds since it began, and the measured speedup."""
 
     first_round: float
     verdict: float
@@ -29,7 +29,10 @@ class FirstVisit:
 
 
 def first_visit(spec: PairSpec, *, budget: float | None = None) -> FirstVisit:
-    """Run the first preset with the default settings; a ``budget`` of None is the page's."""
+    """Run the first preset with the default settings and return the times.
+
+    ``budget``: seconds for the timing; None for the default of the page.
+    """
     from specviz.worker.parent.client import Worker
 
     began = time.perf_counter()

@@ -51,14 +51,17 @@ def measure_gpu(options: argparse.Namespace, say: Callable[[str], None]) -> dict
 
 
 def _spec(options: argparse.Namespace) -> PairSpec:
-    """Return the pair to measure; raise DeviceError without a GPU unless --device names another."""
+    """Return the pair; raise DeviceError without a GPU, unless --device names another device."""
     if (options.target_body, options.draft_body) != (BENCH_BODY, NO_BODY):
-        raise ConfigError("--gpu takes pairs of bodies.", remedy="Use --bodies, such as 1B/8B.")
+        raise ConfigError(
+            "--gpu does not use --target-body and --draft-body.",
+            remedy="Use --bodies, such as 1B/8B.",
+        )
     spec = spec_from(options)
     on_gpu = spec.device == "auto" or spec.device.startswith("cuda")
     if on_gpu and not _has_cuda():
         raise DeviceError(
-            "bench --gpu needs a CUDA device, and torch finds none.",
+            "bench --gpu needs a CUDA device, but torch finds none.",
             remedy="Run it on a machine with an NVIDIA GPU, its driver, and a build of torch for "
             "CUDA; to try the command alone, use --device cpu with small bodies such as none/10M.",
         )
@@ -145,6 +148,6 @@ def _with_interval(figure: Mapping[str, Any]) -> str:
 
 
 def _value(figures: Sequence[Mapping[str, Any]], name: str, bodies: str) -> float | None:
-    """Return the figure that was measured once for these bodies."""
+    """Return the value of a figure that is measured once for these bodies, or None."""
     found = (each["value"] for each in figures if (each["name"], each["bodies"]) == (name, bodies))
     return next(found, None)

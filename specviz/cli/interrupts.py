@@ -14,7 +14,7 @@ from specviz.measure.stoppable import Stoppable
 
 @dataclass(slots=True)
 class Interrupts:
-    """How often Ctrl-C was pressed, and whether the first press raises."""
+    """Number of Ctrl-C presses; with ``at_once``, the first press raises KeyboardInterrupt."""
 
     count: int = 0
     at_once: bool = False

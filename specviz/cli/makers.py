@@ -14,7 +14,7 @@ from specviz.measure.run_makers import InProcessMaker, RunMaker
 def maker_for(
     options: argparse.Namespace, say: Callable[[str], None], *, timed: bool
 ) -> Iterator[RunMaker]:
-    """Yield the maker; a cluster is released at the end. ``timed``: run times are compared."""
+    """Yield the maker; release a cluster at the end. ``timed``: whether run times are compared."""
     if options.on is None:
         yield InProcessMaker(progress_in_lines(say), budget=options.budget)
         return

@@ -20,7 +20,10 @@ DEFAULTS = RunConfig()
 def add_prompts(
     parser: argparse.ArgumentParser, *, required: bool = False, default: str = ""
 ) -> None:
-    """Add the options of which one gives the prompts; ``default`` marks --presets."""
+    """Add --prompt, --suite and --presets, of which at most one may be given.
+
+    ``default`` is appended to the help of --presets.
+    """
     group = parser.add_mutually_exclusive_group(required=required)
     group.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
     group.add_argument(
@@ -46,7 +49,7 @@ def add_budget(parser: argparse.ArgumentParser, default: float) -> None:
         "--budget",
         type=float,
         metavar="SECONDS",
-        help="time limit for timing the target alone along a run; it ends sooner once the speedup "
+        help="time limit for timing the target alone; timing ends sooner once the speedup "
         f"is known to ± 5 %% (default: {default:g})",
     )
 
@@ -58,9 +61,9 @@ def add_pair(
     target_body: str = NO_BODY,
     drafts: bool = False,
 ) -> None:
-    """Add the options of a pair; ``drafts`` allows several, each a candidate."""
+    """Add the options of a pair; with ``drafts``, --draft may be repeated to give candidates."""
     group = parser.add_argument_group("models")
-    group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded one)")
+    group.add_argument("--pair", metavar="NAME", help="a pair by name (default: the embedded pair)")
     if drafts:
         group.add_argument(
             "--draft", action="append", default=[], metavar="X",
@@ -98,8 +101,8 @@ def add_pair(
         default="auto",
         choices=STEPS,
         help="library: transformers; lean: without its overhead, for some model families; graphed: "
-        "lean, with whole rounds on the device (default: auto, which uses lean if its output is "
-        "identical, and graphed on a GPU if that is, too)",
+        "lean, with whole rounds on the device (default: auto, which uses lean or, on a GPU, "
+        "graphed, if the output is identical)",
     )
 
 
@@ -155,8 +158,8 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         "--suffix-texts",
         default="",
         metavar="WHERE",
-        help=f"further texts for suffix lookup: {LIBRARY} (the kept runs of this target) or a text "
-        "file",
+        help=f"further texts for suffix lookup: {LIBRARY} (the kept runs of this target) or a "
+        "text file",
     )
     group.add_argument(
         "--draft-until",
@@ -182,7 +185,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         "--branching",
         default="",
         metavar="TREE",
-        help="draft a tree, such as 3x2x1x1: three candidates, two behind each of them, and so on",
+        help="draft a tree, such as 3x2x1x1: three candidates, two after each of them, and so on",
     )
     group.add_argument(
         "--rule",
@@ -216,5 +219,5 @@ def add_on(parser: argparse.ArgumentParser) -> None:
         "--on",
         metavar="ray[:HOST:PORT]",
         help="run on the devices of a Ray cluster: at this address, else at RAY_ADDRESS, else on "
-        "this machine's cores; needs make ray",
+        "this machine's cores; needs `make ray`",
     )

@@ -1,4 +1,4 @@
-"""Values of the given options, and their checks that need no model."""
+"""Read the values of options, and check them without loading a model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def config_from(options: argparse.Namespace) -> RunConfig:
 
 
 def check_budget(options: argparse.Namespace) -> None:
-    if options.budget is not None and options.budget not in TIMING:  # nor is what is no number
+    if options.budget is not None and options.budget not in TIMING:  # refuses NaN, too
         raise ConfigError(f"--budget is {options.budget}.", remedy=f"Give seconds, {TIMING}.")
 
 
@@ -90,18 +90,18 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
         target_body=options.target_body,
         draft_body=options.draft_body,
         shared_vocabulary=options.shared_vocabulary == "yes",
-        suffix_texts=getattr(options, "suffix_texts", ""),  # only commands that decode have it
+        suffix_texts=getattr(options, "suffix_texts", ""),  # only where runs are decoded
     )
 
 
 def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> None:
-    """Raise ConfigError for --suffix-texts that no run uses or that do not exist."""
+    """Raise ConfigError if no run uses --suffix-texts, or if the named file does not exist."""
     where = options.suffix_texts
     if where and not any(each.draft_method.takes_texts for each in configs):
         raise ConfigError("--suffix-texts needs --drafter suffix.", remedy="Remove it.")
     if where not in ("", LIBRARY) and not Path(where).is_file():
         raise ConfigError(
-            f"--suffix-texts: there is no file {where}.", remedy=f"Name one, or {LIBRARY}."
+            f"--suffix-texts: there is no file {where}.", remedy=f"Name a text file, or {LIBRARY}."
         )
 
 
@@ -116,7 +116,7 @@ def items_from(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
 
 
 def prompt_from(argument: str) -> str:
-    """Return the prompt; ``-`` reads standard input, without its last line end."""
+    """Return the prompt; ``-`` reads standard input, without the final line break."""
     text = _standard_input() if argument == "-" else argument
     if not text:
         raise PromptError("The prompt is empty.", remedy="Give at least one character.")

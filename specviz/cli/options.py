@@ -110,7 +110,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         metavar="N",
-        help="how often the lanes run in turn; an interval needs 6 (default: 20, with --gpu 7)",
+        help="how many times all lanes run; an interval needs 6 (default: 20, with --gpu 7)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer prompts and shorter texts")
     group = parser.add_argument_group("on a GPU")
@@ -207,7 +207,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         "the first three",
     )  # fmt: skip
     parser.add_argument(
-        "--cells", metavar="γ:T,…", help="with --measure: these settings, such as 2:0.7,4:0.7"
+        "--cells", metavar="γ:T,…", help="settings that --measure measures, such as 2:0.7,4:0.7"
     )
     parser.add_argument(
         "--repeats", type=int, default=1, metavar="N", help="seeds per measurement (default: 1)"
@@ -241,11 +241,11 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
 def _add_attach(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "address", metavar="URL", help="its address, such as http://127.0.0.1:8000; or a file: its "
-        "log, or a saved /metrics",
+        "address", metavar="URL", help="the engine's address, such as http://127.0.0.1:8000; or a "
+        "file: the engine's log, or a saved /metrics page",
     )  # fmt: skip
     add_prompts(parser)
-    parser.add_argument("--model", metavar="NAME", help="the model to use, if it serves several")
+    parser.add_argument("--model", metavar="NAME", help="the model, if the engine serves several")
     parser.add_argument(
         "--baseline", metavar="URL", help="address of the same model without speculation"
     )
@@ -264,13 +264,13 @@ def _add_attach(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "sampling",
         "A bearer key is read from SPECVIZ_SERVER_KEY and sent only to the addresses in "
-        "SPECVIZ_SERVER_KEY_FOR; the same with SPECVIZ_BASELINE_KEY for the baseline.",
+        "SPECVIZ_SERVER_KEY_FOR; for the baseline, from SPECVIZ_BASELINE_KEY.",
     )  # fmt: skip
     add_numbers(group, "temperature", "top-k", "top-p", "max-new-tokens", "seed")
     group.add_argument(
         "--ignore-eos", action="store_true", help="continue after the end-of-text token"
     )
-    group.add_argument("--chat", action="store_true", help="use its chat endpoint")
+    group.add_argument("--chat", action="store_true", help="use the engine's chat endpoint")
     add_json(parser)
     parser.add_argument(
         "--no-keep", dest="keep", action="store_false", help="do not keep the runs in the library"

@@ -26,7 +26,7 @@ def check_output(path: Path, option: str = "--out") -> None:
     """Raise ConfigError unless a file can be written at ``path``."""
     try:
         _check_path(path, Path(os.path.realpath(path)), option)
-    except (OSError, ValueError) as error:  # too long a name; a null character
+    except (OSError, ValueError) as error:  # a name that is too long, or a null character
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(
             f"{option}: {path} cannot be written: {reason}.", remedy="Give another name."

@@ -8,7 +8,7 @@ from specviz.record.pairs import Progress, ProgressCallback
 
 
 def progress_in_lines(say: Callable[[str], None]) -> ProgressCallback:
-    """Print each text once, however often it is reported; a download has one every 10 %."""
+    """Return a progress callback that prints a text only when it changes."""
     last = ""
 
     def on_progress(progress: Progress) -> None:
@@ -21,7 +21,7 @@ def progress_in_lines(say: Callable[[str], None]) -> ProgressCallback:
 
 
 def progress_once(line: str, say: Callable[[str], None]) -> ProgressCallback:
-    """Print the line at the first report only: for output that cannot be overwritten."""
+    """Return a progress callback that prints ``line`` at the first report only."""
     printed = False
 
     def on_progress(_progress: Progress) -> None:

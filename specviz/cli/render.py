@@ -1,7 +1,7 @@
 """Render rounds and text for a terminal.
 
-A token's fate (accepted, rejected, …) shows as a colour and as a mark, so that it is readable
-without colour. Accepted tokens have no mark.
+A token's verdict or origin (accepted, rejected, recovered, …) is shown as a colour and as a mark,
+so that it is readable without colour. Accepted tokens have no mark.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def lossy_line(painter: Painter, config: RunConfig) -> str:
 
 
 def render_round(painter: Painter, entry: Round) -> str:
-    """Render one row; tokens that do not fit continue on lines below, in the same columns."""
+    """Render the row of a round; tokens that do not fit continue on further lines."""
     times = _times(entry.times) if _times_columns(painter.width) else ""
     return round_row(painter, entry.index, _round_pieces(entry), len(entry.emitted), times)
 
@@ -96,7 +96,7 @@ def render_round(painter: Painter, entry: Round) -> str:
 def round_row(
     painter: Painter, index: int, pieces: Sequence[Piece], num_emitted: int, times: str
 ) -> str:
-    """Render the row of a round; ``times`` is its last column, padded to its width."""
+    """Render the row of a round; ``times`` is the last column, padded to its width."""
     body = painter.width - INDEX_COLUMNS - EMITS_COLUMNS - len(times)
     lines = wrap_pieces(pieces, body)
     first = (
@@ -179,7 +179,7 @@ def _end_of(text: str) -> str:
 def styled_tokens(trace: Trace) -> list[Piece]:
     """Return the emitted text as its tokens, each styled by its origin.
 
-    A character made up of several tokens has the origin of the last one. Text that belongs to no
+    A character made up of several tokens has the origin of the last token. Text that belongs to no
     token has the normal style.
     """
     pieces: list[Piece] = []

@@ -38,7 +38,7 @@ def report(trace: Trace, metrics: dict[str, Any], bodies: dict[str, Any] | None)
 
 
 def body_report(trace: Trace, metrics: Metrics, own_speedup: float | None) -> dict[str, Any] | None:
-    """Describe the models' bodies and the speedup without them; None without bodies."""
+    """Return the bodies and the speedup without them as JSON values; None without bodies."""
     if not trace.pair.has_bodies:
         return None
     from specviz.figures.body_words import body_sentences, is_weak_baseline
@@ -58,7 +58,7 @@ def speedup_of_answers(traces: Sequence[ServerTrace]) -> Ratio | None:
 
 
 def answers_report(info: ServerInfo, traces: Sequence[ServerTrace]) -> dict[str, Any]:
-    """Return all answers; with one prompt, its text, tokens and rounds are at the top, too."""
+    """Return all answers; for one prompt, text, tokens and rounds are also at the top level."""
     runs = [_answer(each) for each in traces]
     only = runs[0] if len(runs) == 1 else {}
     speedup = speedup_of_answers(traces)
@@ -99,7 +99,7 @@ def to_json(value: object) -> str:
 
 
 def _how_costs_were_measured(costs: StepCosts | None) -> dict[str, Any]:
-    """Return how step costs were measured; the samples are None if the time sufficed for all."""
+    """Return how step costs were measured; the samples are None if time sufficed for all."""
     return {
         "step_costs_drift": costs and costs.drift,
         "step_costs_bandwidth": costs and costs.bandwidth,

@@ -75,7 +75,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _clean_standard_output(*, json: bool) -> contextlib.AbstractContextManager[object]:
-    """With --json, redirect what libraries print to standard error, away from the object."""
+    """Return a context in which, with ``json``, libraries print to standard error."""
     return contextlib.redirect_stdout(sys.stderr) if json else contextlib.nullcontext()
 
 

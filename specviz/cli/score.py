@@ -117,7 +117,7 @@ def _summary(text: ScoredText) -> str:
     if text.doubt:
         return f"{result} {text.doubt}"
     if text.own:
-        return f"{result} The target wrote them with these settings."
+        return f"{result} The target wrote this text with these settings."
     return f"{result} {FOREIGN_TEXT_NOTE}"
 
 

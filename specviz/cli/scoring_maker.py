@@ -1,5 +1,7 @@
-"""Choose what scores texts for the command line: this process, a cluster, or serving engines (for
-models given as addresses)."""
+"""Choose what scores texts for the command line: this process, a cluster, or serving engines.
+
+Serving engines score texts for models that are given as addresses.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Render answers and counters of other engines for a terminal. Unreported values are dashes."""
+"""Render answers and counters of other engines for a terminal.
+
+Values that the engine does not report are dashes.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ TIME_COLUMNS = 11
 
 
 def render_server(painter: Painter, info: ServerInfo) -> str:
-    """Describe the engine and what it reports."""
+    """Render a paragraph about the engine and what it reports."""
     reported, missing = reported_and_missing(info)
     gamma = f" with γ {info.gamma}" if info.gamma else ""
     lines = [
@@ -50,9 +53,10 @@ def server_heading(painter: Painter) -> str:
 
 
 def _pieces(entry: ServerRound) -> list[Piece]:
-    """Return the tokens, with their fates where the engine reports them.
+    """Return the tokens of a round, styled by verdict if the engine reports verdicts.
 
-    Accepted candidates come first, then a count of those not reported, then the target's token.
+    Accepted candidates come first, then the number of candidates that are not reported, then the
+    target's token.
     """
     texts = [visible_token(each) or "⟨⟩" for each in entry.texts]
     if entry.accepted is None or len(texts) != entry.num_tokens:
@@ -67,7 +71,7 @@ def _pieces(entry: ServerRound) -> list[Piece]:
 
 
 def render_answer(painter: Painter, trace: ServerTrace, figures: ServerMetrics) -> str:
-    """Render the text, its figures and their evidence."""
+    """Render an answer: its text, its metrics, and notes on what the metrics are based on."""
     # A chat answer does not continue the prompt.
     prompt = f"{trace.prompt}\n" if trace.settings.chat else trace.prompt
     safe: list[Piece] = [(visible_text(prompt), "dim"), (visible_text(trace.text), "normal")]
@@ -98,7 +102,7 @@ def render_against(
         return paragraph(
             painter,
             "No speedup: the model was not timed without speculation. Give --baseline with the "
-            "address of a server that runs it without.",
+            "address of a server that runs the model without speculation.",
         )
     blocks = sum(len(each.baseline) for each in traces)
     spread = RATIO.spread(found.value, found.low, found.high)
@@ -111,7 +115,7 @@ def render_against(
 
 
 def render_rates(painter: Painter, found: Rates | None) -> str:
-    """Render one line of rates, for a screen read from a distance."""
+    """Render the rates as one line."""
     if found is None:
         return painter.paint("The counters were reset: the engine restarted.", "warning")
     parts = [

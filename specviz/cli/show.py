@@ -1,4 +1,4 @@
-"""``show``: replay a saved trace in the terminal. Needs no models and no torch."""
+"""``show``: replay a saved trace in the terminal, without models and without torch."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _write_replay(trace: AnyTrace, path: Path) -> None:
 
 
 def print_report(trace: Trace, own_speedup: float | None = None) -> None:
-    """Print the JSON object; ``own_speedup`` is that of the same pair without bodies."""
+    """Print the JSON object; ``own_speedup`` is the speedup of the same pair without bodies."""
     from specviz.figures.metrics import metrics
     from specviz.figures.waterfall import waterfall
 

@@ -1,7 +1,7 @@
 """Guard the standard streams, which may be closed, full, or without a reader.
 
 If standard output cannot be written, the command ends with one line (``OutputError``), or silently
-if the reader has closed it (``BrokenPipeError``). What cannot be written to standard error is
+if the reader has closed it (``BrokenPipeError``). Text that cannot be written to standard error is
 dropped, and the command continues.
 """
 
@@ -24,7 +24,7 @@ _INPUT, _OUTPUT, _ERRORS = 0, 1, 2
 
 
 class OutputError(SpecvizError):
-    """Standard output cannot be written."""
+    """Raised when standard output cannot be written."""
 
 
 class _Output(io.FileIO):
@@ -51,7 +51,7 @@ def prepare_streams() -> None:
     """Guard the streams for the rest of the process; raise OutputError without standard output."""
     closed = sys.stdout is None
     _fill_gaps()
-    if sys.stdout is sys.__stdout__:  # not replaced, as tests do
+    if sys.stdout is sys.__stdout__:  # tests replace it
         sys.stdout = _guarded(sys.stdout, _Output(_OUTPUT, "w", closefd=False))
     if sys.stderr is sys.__stderr__:
         sys.stderr = _guarded(sys.stderr, _ErrorOutput(_ERRORS, "w", closefd=False))
@@ -91,7 +91,7 @@ def read_input() -> bytes:
 
 
 def _fill_gaps() -> None:
-    """Open closed streams on the null device, or the next file opened would take their number."""
+    """Open the null device for closed streams, so that no other file takes their number."""
     for descriptor in (_INPUT, _OUTPUT, _ERRORS):
         try:
             os.fstat(descriptor)

@@ -49,7 +49,7 @@ TOKEN_SIGNS = {" ": "·", "\n": "⏎", "\t": "⇥"}
 
 @dataclass(frozen=True, slots=True)
 class Painter:
-    """Whether colour is on, and the width in columns."""
+    """Styles text, if ``colour`` is on, for a terminal that is ``width`` columns wide."""
 
     colour: bool
     width: int
@@ -77,21 +77,21 @@ def _colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
 
 
 def visible_token(text: str) -> str:
-    """Return a token with signs for spaces and line ends, and the rest made safe."""
+    """Return a token with signs for spaces and line ends; unsafe characters are escaped."""
     shown = "".join(TOKEN_SIGNS.get(char) or visible(char) for char in text)
     # A combining mark at the start would join the character before it.
     return f"◌{shown}" if shown and _is_combining_mark(shown[0]) else shown
 
 
 def visible_text(text: str) -> str:
-    """Return running text: line ends stay, tabs become spaces, the rest is made safe."""
+    """Return running text: line ends stay, tabs become spaces, unsafe characters are escaped."""
     return "".join(
         char if char == "\n" else "    " if char == "\t" else visible(char) for char in text
     )
 
 
 def one_line(text: str) -> str:
-    """Return a message on one line, safe to print whatever names it quotes."""
+    """Return a message on one line; unsafe characters, as in quoted names, are escaped."""
     return "".join(visible(char) for char in " ".join(text.split()))
 
 
@@ -144,7 +144,7 @@ def _characters(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _break(line: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-    """Split a line that is too long at its last space, else before its last character."""
+    """Split a line that is too long at the last space, else before the last character."""
     spaces = [index for index, (char, _) in enumerate(line) if char == " "]
     if not spaces or not any(char != " " for char, _ in line[: spaces[-1]]):
         return line[:-1], line[-1:]

@@ -92,12 +92,12 @@ def _check_measuring(
     cells: Sequence[tuple[int, float]],
     given: StepCosts | None,
 ) -> None:
-    """Refuse what cannot be measured, before anything is scored."""
+    """Raise ConfigError for settings that --measure cannot measure, before texts are scored."""
     lanes = question.lanes[:1] * max(len(cells), len(question.temperatures))
     Plan(lanes=lanes, items=question.items, repeats=options.repeats)
     if given is not None:
         raise ConfigError(
-            "--measure measures this machine, but costs of another one are given.",
+            "--measure measures this machine, but costs of another machine are given.",
             remedy="Remove --measure or the costs.",
         )
 
@@ -115,13 +115,13 @@ def _question(options: argparse.Namespace) -> Question:
 
 
 def _candidates(options: argparse.Namespace, config: RunConfig) -> tuple[Lane, ...]:
-    """Return the named pair, then its target with every further draft, then --candidate."""
+    """Return the named pair, then its target with each further draft, then each --candidate."""
     check_names(options)
     drafts: list[str] = options.draft
     one = argparse.Namespace(**{**vars(options), "draft": None})
     if options.target is not None:
         if not drafts:
-            raise ConfigError("--target needs --draft.", remedy="Give at least one.")
+            raise ConfigError("--target needs --draft.", remedy="Give at least one draft.")
         one.draft = drafts[0]
     check_pair(one, needs_draft=True)
     default = Lane(spec=spec_from(one), config=config)
@@ -161,7 +161,7 @@ def _cells(options: argparse.Namespace, question: Question) -> tuple[tuple[int, 
     if options.cells is None:
         return ()
     if not options.measure:
-        raise ConfigError("--cells needs --measure.", remedy="Add it, or remove --cells.")
+        raise ConfigError("--cells needs --measure.", remedy="Add --measure, or remove --cells.")
     try:
         parts = [part.split(":") for part in options.cells.split(",")]
         cells = tuple((int(gamma), float(temperature)) for gamma, temperature in parts)
@@ -178,7 +178,7 @@ def _cells(options: argparse.Namespace, question: Question) -> tuple[tuple[int, 
 def _refuse_cell(gamma: int, temperature: float) -> Never:
     raise ConfigError(
         f"The surface has no cell {gamma}:{temperature:g}.",
-        remedy="Choose from its γ and --temperatures.",
+        remedy="Choose a γ of the surface and one of --temperatures.",
     )
 
 

@@ -1,5 +1,5 @@
-"""Makes runs on the devices of a Ray cluster. No other package uses Ray.
+"""Make runs on the devices of a Ray cluster. No other package uses Ray.
 
-It accepts blocks of runs like any run maker and knows nothing of plans; see
-``comparison.plan_runner`` for those. Importing it does not import Ray.
+``ClusterMaker`` accepts blocks of runs, like every run maker. For the plan of a comparison, see
+``comparison.plan_runner``. Importing this package does not import Ray.
 """

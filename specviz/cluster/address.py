@@ -12,12 +12,12 @@ _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", re.ASCII)
 
 
 def has_ray() -> bool:
-    """Whether Ray is installed, without importing it."""
+    """Return whether Ray is installed, without importing it."""
     return find_spec("ray") is not None
 
 
 def cluster_address(text: str) -> str:
-    """Return the address after ``ray:``; empty for the environment's cluster or a local one."""
+    """Return the address after ``ray:``; empty means ``RAY_ADDRESS``, or a local cluster."""
     name, colon, address = text.partition(":")
     if name != ON_RAY or (colon and not _ADDRESS.fullmatch(address)):
         raise ConfigError(f"--on is {shortened(text)!r}.", remedy="Use ray, or ray:HOST:PORT.")

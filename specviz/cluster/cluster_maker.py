@@ -28,11 +28,11 @@ _CHECKED = ("specviz", "torch", "transformers", "tokenizers", "numba")
 
 
 class ClusterMaker(StoppableWork):
-    """Makes runs on the devices of a cluster. Use it in a ``with``, which ends the devices.
+    """A run maker that uses the devices of a cluster. Leaving its ``with`` ends the devices.
 
     Args:
         address: As returned by ``cluster_address``.
-        timed: Times are compared, so each node's CPU has one device at a time, not as many as fit.
+        timed: Whether times are compared. If so, a node's CPU runs one device, not all that fit.
         threads: Cores per device, by default 1.
         device: The ``--device`` of the pairs.
         budget: Seconds for the timing of a run.
@@ -79,7 +79,7 @@ class ClusterMaker(StoppableWork):
         return self._pool.devices if self._pool is not None else ()
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
-        """Check the pair on every device; raises unless all have the same weights and versions."""
+        """Check the pair on every device; raise unless all have the same weights and versions."""
         self._refuse_device_index(spec)
         call = CheckCall(spec=spec, prompts=tuple(prompts), chat=chat)
         self._activity = "checking the pairs"
@@ -161,7 +161,7 @@ class ClusterMaker(StoppableWork):
 
 
 def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-    """Yield values in order of their index, each once all before it have arrived."""
+    """Yield the values in the order of their indices; keep early ones until their turn."""
     arrived, due = dict[int, Any](), 0
     for place, value in found:
         arrived[place] = value

@@ -1,8 +1,8 @@
 """Exclusive CPU cores for a process, on Linux.
 
-Ray counts cores but pins nothing. Here a process locks each of its cores against all other device
-processes on the machine, of any cluster, and pins all its threads to them. The kernel releases the
-locks when the process ends.
+Ray counts cores but pins no threads. A device process locks its cores, so that device processes of
+all clusters on the machine use different cores, and pins its threads to them. The kernel releases
+the locks when the process ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ _PAUSE = 0.1
 
 
 class Cores:
-    """Locked and pinned cores; ``numbers`` are theirs, until ``release``."""
+    """CPU cores that this process locked and pinned its threads to, until ``release``.
+
+    Args:
+        count: How many cores to lock.
+        among: The cores to choose from, by default those the process may run on.
+    """
 
     def __init__(self, count: int, among: Collection[int] | None = None) -> None:
         _require_linux()
@@ -33,7 +38,7 @@ class Cores:
 
     @property
     def hold(self) -> bool:
-        """Whether every thread of the process is pinned to exactly these cores."""
+        """Return whether every thread of the process is pinned to exactly these cores."""
         return all(set(os.sched_getaffinity(each)) == set(self.numbers) for each in _threads())
 
     def release(self) -> None:
@@ -59,12 +64,12 @@ class Cores:
             time.sleep(_PAUSE)
 
     def _pin(self) -> None:
-        """Pin all threads; later ones inherit it."""
+        """Pin all threads of the process; new threads inherit the affinity."""
         for each in _threads():
             try:
                 os.sched_setaffinity(each, self.numbers)
             except ProcessLookupError:
-                continue  # it has ended
+                continue  # the thread has ended
 
 
 def machine() -> str:

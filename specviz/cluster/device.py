@@ -1,7 +1,7 @@
 """A device of the cluster: a process with a GPU or some cores that keeps pairs loaded.
 
-The pool calls it on its node, one call at a time. ``SpecvizError`` is returned, not raised, because
-Ray would wrap a raised exception.
+The pool calls methods of the device, which run on its node, one at a time. The methods return a
+``SpecvizError`` instead of raising it, because Ray would wrap a raised exception.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.trace import Environment
 
 _THREADS = "OMP_NUM_THREADS"
-_PLACE = 8  # hexadecimal digits
+_PLACE = 8  # hexadecimal digits of a device's id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """The resources of each device, and how it makes runs.
 
-    ``timed``: runs are timed, so a node's CPU has no other device.
+    If ``timed``, runs are timed, so a node's CPU runs only one device.
     """
 
     cores: int
@@ -37,7 +37,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckCall:
-    """Arguments of ``Device.check``: can the pair continue the prompts?"""
+    """Arguments of ``Device.check``, which checks that a pair can continue the prompts."""
 
     spec: PairSpec
     prompts: tuple[str, ...]
@@ -73,7 +73,7 @@ class Admitted:
 
 
 class Device:
-    """The Ray actor; ``admit`` must be called first."""
+    """The Ray actor that makes runs; ``admit`` must be called first."""
 
     def admit(self, need: Need, checks: Sequence[CheckCall]) -> Admitted | SpecvizError:
         try:
@@ -150,7 +150,7 @@ def _info(cores: Cores, gpu: str) -> DeviceInfo:
 
 
 def _gpu() -> str:
-    """Return the GPU that Ray gave this process, by its index or name."""
+    """Return a name for the GPU that Ray assigned to this process, such as ``gpu 0``."""
     return f"gpu {os.environ.get('CUDA_VISIBLE_DEVICES', '0')}"
 
 

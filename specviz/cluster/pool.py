@@ -1,8 +1,8 @@
 """The devices of a cluster, and the distribution of calls among them.
 
-A call goes to one device. If its process or node dies, the call is retried a few times on another
-device, and the device is replaced once a node has room. Nodes may join later. Devices are actors of
-this process, so they end with it, however it ends.
+A call goes to one device. If the device's process or node dies, the call is retried a few times on
+another device, and the device is replaced once a node has room. Nodes may join later. Devices are
+Ray actors of this process, so Ray ends them with the process, even if it is killed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from specviz.record.pairs import PairCheck, memory_margin
 _TICK = 0.1  # seconds between checks for a stop
 _LOOK = 0.5  # seconds between scans of the nodes
 _QUEUED = 2  # calls per device, including the running one
-_MOST_DEATHS = 3  # of processes during one call, or on one node before it is abandoned
-_PATIENCE = 60.0  # seconds without any device; twice that for the first one
+_MOST_DEATHS = 3  # deaths after which a call fails, or a node is no longer used
+_PATIENCE = 60.0  # seconds to wait without any device; twice that at the start
 _LATER = 5.0  # seconds to wait for more devices after the first
 
 
@@ -46,7 +46,10 @@ class Call:
 
 
 class DevicePool:
-    """The devices. ``check_stop`` raises to stop; ``accept`` raises to reject a device."""
+    """The devices of a cluster, and the calls queued at them.
+
+    ``check_stop`` raises an error to stop; ``accept`` raises an error to reject a device.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class DevicePool:
         self._members: list[Member] = []
         self._joining: dict[Any, Member] = {}
         self._checks: list[CheckCall] = []
-        self._most_of_node: dict[str, int] = {}  # by node, default 1
+        self._most_of_node: dict[str, int] = {}  # most devices by node, default 1
         self._failures: Counter[str] = Counter()
         self._last_error = ""
         self._looked = -_LOOK
@@ -71,7 +74,7 @@ class DevicePool:
         return tuple(each.info for each in self._members if each.info is not None)
 
     def begin(self) -> None:
-        """Wait for devices; once there is one, wait only briefly for the others."""
+        """Wait for the first device, then at most ``_LATER`` seconds for more devices."""
         began = time.monotonic()
         first: float | None = None
         while True:
@@ -106,7 +109,7 @@ class DevicePool:
         return tuple(found)
 
     def results(self, calls: Sequence[Call]) -> Iterator[tuple[int, Any]]:
-        """Yield the index of each call with its value as they finish; raises the calls' errors."""
+        """Yield the index and value of each call as it finishes; raise the error of a call."""
         waiting, busy = deque(range(len(calls))), dict[Any, tuple[Member, int]]()
         deaths = Counter[int]()
         try:
@@ -163,7 +166,7 @@ class DevicePool:
         return min(fit, self._most_of_node.get(node["NodeID"], 1))
 
     def _allow(self, node: str, check: PairCheck) -> None:
-        """Without timing, allow as many devices as fit the node's memory."""
+        """Allow as many devices as fit the node's memory, unless runs are timed or on a GPU."""
         if self._need.timed or self._need.gpu:
             return
         free, each = check.memory_free, memory_of(check)
@@ -196,7 +199,7 @@ class DevicePool:
             self._end(member)
             if not self.devices or not self._checks:
                 raise
-            self._last_error = str(error)  # the others continue without it
+            self._last_error = str(error)  # the other devices continue
             self._failures[member.node] = _MOST_DEATHS
             return
         member.info, self._alone_since = admitted.info, None
@@ -222,7 +225,7 @@ class DevicePool:
     def _hand_out(
         self, calls: Sequence[Call], waiting: deque[int], busy: dict[Any, tuple[Member, int]]
     ) -> None:
-        """Queue the next call at each device, so that it need not wait for this process."""
+        """Queue ``_QUEUED`` calls at each device, so that no device waits for this process."""
         for depth in range(_QUEUED):
             for member in self._members:
                 if waiting and member.info is not None and len(member.places) <= depth:
@@ -246,7 +249,7 @@ class DevicePool:
         return [each for each in ready if each in pending]
 
     def _value(self, ref: Any, member: Member) -> Any:
-        """Return a call's value, or None if the device died; raises the call's error."""
+        """Return a call's value, or None if the device died; raise the call's error."""
         errors = self._ray.exceptions
         try:
             value = self._ray.get(ref)
@@ -274,7 +277,7 @@ class DevicePool:
             )
 
     def _require_prospects(self) -> None:
-        """Raise if no device can come, or none has for ``_PATIENCE`` seconds."""
+        """Raise if no device can join, or if none has joined for ``_PATIENCE`` seconds."""
         nodes = [each for each in self._ray.nodes() if each["Alive"]]
         if self._alone_since is None:
             self._alone_since = time.monotonic()

@@ -1,10 +1,10 @@
 """Compare lanes on the same prompts: a plan, its runs, their figures and a verdict.
 
 Speeds are compared as paired log-ratios, so that effects of a prompt or seed on all lanes cancel
-out. With one target these are ratios of speedups, each timed beside the target, so drift of the
-machine between runs does not matter; with different targets, ratios of rates. Intervals are
-Student's t over the seeds of a single prompt, or over prompts by the mean of their seeds. One
-repeat of one prompt has the interval of its timing.
+out. With one target, these are ratios of speedups. Each speedup is timed beside the target, so
+drift of the machine between runs does not matter. With different targets, these are ratios of
+rates. Intervals are Student's t over the seeds of a single prompt, or over prompts, with the mean
+of the seeds of each prompt. For one repeat of one prompt, the interval covers only the timing.
 """
 
 from specviz.comparison.lane_results import (

@@ -23,12 +23,12 @@ _PREPARING = {
 
 
 class ComparisonJob(MakerJob):
-    """Runs a plan; without a ``library`` no run is stored.
+    """A job that runs a plan; without a ``library`` no run is stored.
 
     Pairs and prompts are checked first. Pairs that do not fit into memory together run one after
     the other, in blocks. Stored runs of the same plan, made with the same models on the same
     machine, are reused, so an interrupted comparison continues where it stopped. If a run cannot be
-    stored, the job fails with ``must_keep``; otherwise it continues and ``unkept`` has the error.
+    stored, the job fails with ``must_keep``; otherwise it continues and ``unkept`` is the error.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class ComparisonJob(MakerJob):
     ) -> None:
         super().__init__(maker, name=name, label=title or " against ".join(plan.labels))
         self.plan = plan
-        self.found = 0  # reused runs of the library
-        self.changed = False  # whether stored runs were skipped: other models or another machine
+        self.found = 0  # number of runs reused from the library
+        self.changed = False  # stored runs were skipped: other models or machine
         self.unkept: SpecvizError | None = None
         self._library, self._must_keep = library, must_keep
         self._reuse: Reuse = reuse
@@ -56,7 +56,7 @@ class ComparisonJob(MakerJob):
 
     @property
     def progress(self) -> tuple[int, int]:
-        return len(self._measured), len(self.plan.jobs())
+        return len(self._measured), len(self.plan.runs())
 
     @property
     def doing(self) -> str:
@@ -74,11 +74,14 @@ class ComparisonJob(MakerJob):
         """Return the finished runs in the order of the plan."""
         with self._lock:
             finished = dict(self._measured)
-        return tuple(finished[job] for job in self.plan.jobs() if job in finished)
+        return tuple(finished[run] for run in self.plan.runs() if run in finished)
 
     @property
     def comparison(self) -> Comparison | None:
-        """Return the comparison of the finished runs (cached); None until every lane has one."""
+        """Return the comparison of the finished runs (cached).
+
+        None until every lane has a finished run.
+        """
         with self._lock:
             measured = self.measured
             if len({each.job.lane for each in measured}) < len(self.plan.lanes):
@@ -97,7 +100,7 @@ class ComparisonJob(MakerJob):
         self._state = "running"
 
     def make_missing(self) -> Iterator[LaneRun]:
-        """Make the missing runs; yield each once it is stored. Errors of runs are raised."""
+        """Make the missing runs; yield each run once it is stored. Errors in runs are raised."""
         done = {job.key for job in self._measured}
         return run_plan(self.plan, self._make_blocks, self._keep, done)
 

@@ -20,8 +20,8 @@ from specviz.store import Library, NewRun
 from specviz.store.saving import summary_of
 
 Reuse = Literal["any", "unfinished", "restarted", "none"]
-"""When to continue the newest generation: always ("any"); if runs are missing ("unfinished"); if
-runs are missing and a restart began it ("restarted"); or never ("none")."""
+"""When to continue the newest generation: always ("any"), if runs are missing ("unfinished"), if
+runs are missing and the generation began with a restart ("restarted"), or never ("none")."""
 
 Machine = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 
@@ -63,7 +63,11 @@ class KeptRuns:
         return bool(self._waiting)
 
     def open_next(self) -> None:
-        """Open one run. Runs that cannot be opened, or were stopped, are made again."""
+        """Open the next stored run.
+
+        A run that was stopped or cannot be opened is made again. If the models or the machine of
+        the run differ from the current ones, a new generation begins.
+        """
         job, run_id = self._waiting.popleft()
         try:
             trace = self._library.open(run_id)
@@ -79,11 +83,11 @@ class KeptRuns:
             self._begin_generation()
 
     def keep(self, run: LaneRun, *, run_id: str | None = None) -> None:
-        """Store a run; raises SpecvizError if it does not fit the others."""
+        """Store a run; raises SpecvizError if its models or machine differ from earlier runs."""
         self.keep_together([(run, run_id)])
 
     def keep_together(self, made: Sequence[tuple[LaneRun, str | None]]) -> None:
-        """Store all runs or none, each with its id if the library has it already."""
+        """Store all runs or none; an id is given for a run that the library has already."""
         if not all(self._fits(run) for run, _ in made):
             raise SpecvizError(
                 "A lane's models or the machine changed after its first runs were stored.",
@@ -108,7 +112,7 @@ class KeptRuns:
 
     def _continue(self, newest: int, reuse: Reuse) -> None:
         """Continue the newest generation, if ``reuse`` allows it."""
-        jobs = {job.key: job for job in self._plan.jobs()}
+        jobs = {run.key: run for run in self._plan.runs()}
         kept = self._library.comparison_jobs(_key(self._plan, newest))
         whole = jobs.keys() <= kept.keys()
         if reuse == "any" or not (whole or (reuse == "restarted" and newest == 1)):
@@ -134,8 +138,10 @@ class KeptRuns:
         )
 
     def _fits(self, run: LaneRun) -> bool:
-        """Whether the run has the weights of the lane's first run, and its machine or another of
-        the cluster."""
+        """Whether the run fits the first run of its lane, which is remembered.
+
+        The models must be the same, and the machine the same or another machine of the cluster.
+        """
         pair, machine = run.trace.pair, _machine(run.trace.environment)
         first = self._made_with.setdefault(run.job.lane, (pair, machine))
         now = self._present[run.job.lane]
@@ -149,7 +155,7 @@ def _machines(now: Presence) -> set[Machine]:
 
 
 def _machine(environment: Environment) -> Machine:
-    """Return the machine without its threads, which may change with each load."""
+    """Return the key of a machine, without the thread count, which may change with each load."""
     each = environment
     versions = tuple(sorted(each.versions.items()))
     return each.device, each.device_name, each.cpu, each.dtype, versions
@@ -178,11 +184,11 @@ def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ..
     Runs that cannot be opened are left out.
 
     Raises:
-        StoreError: Runs of one lane were made with different models, which no figure may mix.
+        StoreError: Runs of one lane were made with different models, so they cannot be pooled.
     """
     plan = plan_from_json(library.comparison(key).plan_json)
     kept = library.comparison_jobs(key)
-    opened = [_opened(library, job, kept[job.key]) for job in plan.jobs() if job.key in kept]
+    opened = [_opened(library, run, kept[run.key]) for run in plan.runs() if run.key in kept]
     runs = tuple(run for run in opened if run is not None and is_whole(plan, run.trace))
     pairs = {(run.job.lane, run.trace.pair) for run in runs}
     if len(pairs) > len({lane for lane, _ in pairs}):

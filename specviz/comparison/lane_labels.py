@@ -16,7 +16,10 @@ _DEFAULTS = ("no tree", "one draft", "drafts may repeat", "until count")  # left
 
 
 def lane_labels(lanes: Sequence[Lane]) -> tuple[str, ...]:
-    """Return each lane's name, or else the settings in which it differs; labels are unique."""
+    """Return a unique label for each lane.
+
+    The label is the lane's name or, without a name, the settings in which the lane differs.
+    """
     words = [_words(lane) for lane in lanes]
     apart = [i for i in range(len(words[0])) if len({each[i] for each in words}) > 1]
     labels = [
@@ -27,7 +30,13 @@ def lane_labels(lanes: Sequence[Lane]) -> tuple[str, ...]:
 
 
 def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...]) -> str:
-    """Return a label without the settings that more than half of the lanes share."""
+    """Return a label without the settings that more than half of the lanes share.
+
+    Args:
+        words: The settings of each lane as text.
+        apart: The indices of the settings in which lanes differ.
+        own: The settings of this lane.
+    """
     if not apart:
         return own[0]
     distinctive = [
@@ -38,7 +47,11 @@ def _label(words: list[tuple[str, ...]], apart: list[int], own: tuple[str, ...])
 
 
 def _distinct(labels: list[str], more: list[str]) -> tuple[str, ...]:
-    """Make labels unique: add all settings in which the lanes differ, or else a number."""
+    """Return unique labels.
+
+    A duplicate label gets all settings in which the lanes differ or, if that is not enough, a
+    number.
+    """
     longer = [
         label + extra if labels.count(label) > 1 else label
         for label, extra in zip(labels, more, strict=True)

@@ -33,10 +33,10 @@ from specviz.record.trace import Environment, Trace
 class LaneResult:
     """A lane's figures as medians of its runs.
 
-    A figure is None if no run has it; figures of time also if the runs were made on several kinds
-    of machine or several at once. ``alpha`` and ``expected`` are means with intervals;
-    ``speedup_ratio`` is the speedup over the target alone, from log-ratios, with its interval.
-    ``environments`` has no duplicates.
+    A figure is None if no run has it. A figure of time is also None if several kinds of machine
+    made the runs, or if several runs were made at once. ``alpha`` and ``expected`` are means with
+    intervals; ``speedup_ratio`` is the speedup over the target alone, from log-ratios, with its
+    interval. ``environments`` has no duplicates.
     """
 
     label: str
@@ -117,7 +117,7 @@ def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
 
 
 def target_result(runs: Sequence[LaneRun]) -> TargetResult | None:
-    """Return the target alone; None if it was not measured."""
+    """Return the figures of the target alone; None if it was not measured."""
     known = [each for each in runs if each.figures.baseline_tokens_per_second is not None]
     if not known:
         return None
@@ -138,7 +138,7 @@ def values(
     figure: Callable[[Metrics], float | None],
     kind: Callable[[LaneRun], MachineKind | None] | None = None,
 ) -> dict[PromptRepeat, float]:
-    """Return a figure by prompt and repeat, and by ``kind`` for figures of a machine."""
+    """Return a figure by prompt and repeat and, with ``kind``, by kind of machine."""
     found = ((_place(each, kind and kind(each)), figure(each.figures)) for each in runs)
     return {place: value for place, value in found if value is not None}
 
@@ -158,7 +158,10 @@ def log_values(
 
 
 def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
-    """Return the speedup over the target alone; a single run has the interval of its timing."""
+    """Return the speedup over the target alone.
+
+    For a single run, the interval covers the timing of that run.
+    """
     logs = log_values(runs, lambda figures: figures.speedup_observed, kinds_of(runs))
     found = ratio_of(logs)
     if found is None or found.low is not None:
@@ -171,10 +174,10 @@ def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
 
 
 def log_speeds(by_lane: Sequence[Sequence[LaneRun]]) -> list[dict[PromptRepeat, float]]:
-    """Return the log speeds of each lane.
+    """Return the log speeds of each lane; empty if several runs were made at once.
 
-    These are speedups if all runs were timed beside one target, on one machine per kind; else
-    tokens per second. Empty for runs that were made several at once.
+    The speed is the speedup if all runs were timed beside one target, on one machine of each kind.
+    Otherwise it is the number of tokens per second.
     """
     runs = [run for own in by_lane for run in own]
     if several_at_once(runs):
@@ -193,7 +196,7 @@ def _machine(trace: Trace) -> tuple[object, ...]:
 
 
 def _share(known: Values) -> Ratio | None:
-    """Return a mean share with its interval clipped to 0 to 1."""
+    """Return the mean share, with its interval clipped to [0, 1]."""
     found = mean_of(known)
     if found is None or found.low is None or found.high is None:
         return found

@@ -12,9 +12,9 @@ from specviz.record.trace import Trace
 
 @dataclass(frozen=True, kw_only=True)
 class LaneRun:
-    """One run of a plan; ``memory_bytes``: its weights and, on a GPU, its working memory.
+    """One run of a plan; ``memory_bytes`` counts weights and, on a GPU, working memory.
 
-    No slots, because ``figures`` is cached in the instance dictionary.
+    The class has no slots, because ``figures`` is cached in the instance dictionary.
     """
 
     job: PlannedRun

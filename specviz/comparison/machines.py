@@ -1,8 +1,8 @@
 """The machines that made the runs of a comparison, and which figures may be pooled across them.
 
-Times of different kinds of machine are never pooled. Ratios within a run are pooled, and so are
-ratios of two lanes on the same prompt and repeat if one kind of machine made both. Distributed runs
-without the target alone ran several at once, so they have no times to compare.
+Times of different kinds of machine are never pooled. Ratios within a run are pooled. Ratios of two
+lanes on the same prompt and repeat are pooled if one kind of machine made both runs. Distributed
+runs without timing of the target alone are made several at once, so their times are not compared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MachineKind = tuple[str, str]  # device and CPU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindOfMachine:
-    """A kind of machine, with how many ``devices`` of it made how many ``runs``."""
+    """A kind of machine, the number of its devices, and the number of runs they made."""
 
     device: str
     cpu: str
@@ -51,7 +51,10 @@ def machines_of(runs: Sequence[LaneRun]) -> tuple[KindOfMachine, ...]:
 
 
 def kinds_of(runs: Sequence[LaneRun]) -> Callable[[LaneRun], MachineKind | None]:
-    """Return a function of a run: its kind of machine, or None unless some lane mixes kinds."""
+    """Return a function that returns the kind of machine of a run.
+
+    The function returns None if no lane mixes kinds of machine.
+    """
     if not are_mixed(runs):
         return lambda _run: None
     return lambda run: kind_of(run.trace.environment)

@@ -54,7 +54,7 @@ _ESCAPE = re.compile("|".join(_ESCAPED))
 _MODELS = ("pair", "draft", "target")
 _BODIES = ("target_body", "draft_body")
 _SHARING = "shared_vocabulary"
-_KEPT = (*_BODIES, _SHARING)  # taken from the default lane, whatever the models
+_KEPT = (*_BODIES, _SHARING)  # taken from the default lane even if the models change
 SHARED = (  # settings that all lanes must share
     "seed",
     "max_new_tokens",
@@ -152,13 +152,13 @@ class Plan:
         """Return the kinds of the prompts, in order of first appearance."""
         return tuple(dict.fromkeys(item.kind for item in self.items))
 
-    def jobs(self) -> tuple[PlannedRun, ...]:
+    def runs(self) -> tuple[PlannedRun, ...]:
         """Return all runs in the order they are made."""
-        jobs = tuple(self._interleaved())
+        runs = tuple(self._interleaved())
         if self.order == "interleaved":
-            return jobs
+            return runs
         specs = tuple(dict.fromkeys(lane.spec for lane in self.lanes))
-        return tuple(job for spec in specs for job in jobs if self.lanes[job.lane].spec == spec)
+        return tuple(run for spec in specs for run in runs if self.lanes[run.lane].spec == spec)
 
     def _interleaved(self) -> Iterator[PlannedRun]:
         count = len(self.lanes)
@@ -186,10 +186,10 @@ def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
 def parse_lane(text: str, default: Lane) -> Lane:
     """Parse a lane from ``key=value,…``; missing keys are taken from ``default``.
 
-    ``pair`` replaces both models; ``target`` or ``draft`` replaces one, so a draft alone is paired
-    with the default's target, even that of the embedded pair. ``target_body``, ``draft_body`` and
-    ``shared_vocabulary`` come from the default, too, whatever the models. In values, write ``%2C``
-    for a comma and ``%25`` for a percent sign.
+    ``pair`` replaces both models; ``target`` or ``draft`` replaces only one model. A draft alone is
+    paired with the default's target, even if that is the embedded target. ``target_body``,
+    ``draft_body`` and ``shared_vocabulary`` are also taken from the default, even if the models
+    change. In values, write ``%2C`` for a comma and ``%25`` for a percent sign.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in (*_MODELS, *_KEPT) if key in typed}
@@ -305,7 +305,7 @@ def _lane_of(values: dict[str, Any]) -> Lane:
 
 
 def _value_of(values: dict[str, Any], kind: type[T]) -> T:
-    """Return a value with numbers as written (1, not 1.0), because the plan's key depends on it."""
+    """Return a value with its numbers as written (1, not 1.0), which the plan's key depends on."""
     made = fit_to_type(values, kind)
     written = {k: each for k, each in values.items() if isinstance(each, int | float)}
     return dataclasses.replace(cast("Any", made), **written)

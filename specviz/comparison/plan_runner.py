@@ -1,4 +1,4 @@
-"""Run a plan, in this process, the dashboard's worker or on a cluster.
+"""Run a plan in this process, in the dashboard's worker or on a cluster.
 
 One machine makes one run at a time. A short, discarded run on the same prompt warms up before each
 lane's first run. Runs are stored before they are reported, so no reported run is lost. Finished
@@ -22,7 +22,7 @@ WARM_UP_TOKENS = 24
 
 
 def plan_that_fits(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
-    """Return the plan, in blocks if its pairs do not fit into memory together."""
+    """Return the plan; its order becomes "blocks" if its pairs do not fit into memory together."""
     specs = tuple(dict.fromkeys(lane.spec for lane in plan.lanes))
     if len(specs) == 1 or plan.order == "blocks":
         return plan
@@ -39,9 +39,13 @@ def run_plan(
     keep: Callable[[Sequence[Kept]], object],
     done: Collection[tuple[int, int, int]] = (),
 ) -> Iterator[LaneRun]:
-    """Make all runs that are not ``done``, in the order in which ``make`` finishes them.
+    """Make and store all runs that are not ``done``; yield each run once it is stored.
 
-    ``make`` yields the index of a block with its next runs, which are stored together.
+    Args:
+        plan: The plan.
+        make: Makes blocks; yields a block's index and the next finished runs of that block.
+        keep: Stores the runs of one such step together.
+        done: The keys of the runs to skip.
     """
     planned = blocks_of(plan, done)
     made_of = [0] * len(planned)
@@ -61,15 +65,15 @@ def blocks_of(
 ) -> list[tuple[PlannedRun, ...]]:
     """Group the runs that are not done into blocks that are compared with each other.
 
-    A block has all lanes of a prompt and repeat, or those of one pair in "blocks" order. A plan
-    without the target alone compares no times, so each of its runs is a block.
+    A block has all lanes of a prompt and repeat or, in "blocks" order, only the lanes of one pair.
+    A plan without the target alone compares no times, so each of its runs is a block of its own.
     """
 
     def block(job: PlannedRun) -> object:
         pair = plan.lanes[job.lane].spec if plan.order == "blocks" else None
         return (pair, job.repeat, job.item) if plan.baseline else job
 
-    missing = (job for job in plan.jobs() if job.key not in done)
+    missing = (run for run in plan.runs() if run.key not in done)
     return [tuple(jobs) for _, jobs in groupby(missing, block)]
 
 

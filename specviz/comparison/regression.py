@@ -1,9 +1,9 @@
 """Check a comparison for regressions against a saved one.
 
 Speedups over the target alone are compared, because they transfer between machines better than
-rates do; rates are compared on request. A lane fails if the interval of the ratio is below the
-limit or, without an interval (as for rates), if the ratio is. Lanes are matched by label and must
-have the same settings, models and prompts.
+rates do; rates are compared on request. A lane fails if the whole interval of the ratio is below
+the limit. Without an interval (as for rates), a lane fails if the ratio is below the limit. Lanes
+are matched by label and must have the same settings, models and prompts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MODELS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionLimit:
-    """A saved comparison, and the smallest passing share of its figure."""
+    """A saved comparison, and the smallest ratio to its figures that passes."""
 
     path: Path
     saved: dict[str, dict[str, Any]]  # lanes by label
@@ -68,8 +68,8 @@ class RegressionLimit:
         figure = "tokens_per_second" if options.against_rate else "speedup"
         if figure == "speedup" and not options.baseline:
             raise ConfigError(
-                "--against compares speedups, but --no-baseline measures none.",
-                remedy="Remove one of them, or add --against-rate.",
+                "--against compares speedups, but --no-baseline does not measure them.",
+                remedy="Remove one of these options, or add --against-rate.",
             )
         record, saved = _saved_comparison(options.against)
         _check_lanes(options.against, saved, plan.labels, figure)
@@ -79,7 +79,7 @@ class RegressionLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionCheck:
-    """The result: ``record`` for JSON, ``lines`` for the terminal."""
+    """Result of a regression check: ``record`` for JSON, ``lines`` for the terminal."""
 
     failed: bool
     record: dict[str, Any]
@@ -87,7 +87,7 @@ class RegressionCheck:
 
 
 def check_regression(record: dict[str, Any], limit: RegressionLimit) -> RegressionCheck:
-    """Check a comparison, given as JSON values, against the saved one."""
+    """Check a comparison, given as JSON values, against the saved comparison."""
     rows = [_row(lane, limit) for lane in record["lanes"]]
     elsewhere = any(
         _machine(lane) != _machine(limit.saved[lane["label"]]) for lane in record["lanes"]
@@ -126,7 +126,7 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 
 
 def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
-    """Return the error factor of the ratio; None if it is unknown."""
+    """Return e for the interval from ratio / e to ratio · e; None if it is unknown."""
     both = (lane, limit.saved[lane["label"]])
     errors = [_error(each) if limit.figure == "speedup" else None for each in both]
     known = [each for each in errors if each is not None]
@@ -134,7 +134,7 @@ def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
 
 
 def _error(lane: dict[str, Any]) -> float | None:
-    """Return half the width of the interval of the log speedup."""
+    """Return half the width of the interval of the log speedup; None if it is unknown."""
     intervals = lane.get("intervals")
     found = intervals.get("speedup") if isinstance(intervals, dict) else None
     if not isinstance(found, dict):
@@ -198,7 +198,7 @@ def _check_lanes(
         if not _is_figure(saved[label]["medians"].get(figure)):
             raise ConfigError(
                 f"--against: lane {label!r} of {path} has no {figure}.",
-                remedy="Save a comparison that measures it.",
+                remedy=f"Save a comparison that measures {figure}.",
             )
 
 

@@ -40,7 +40,7 @@ class KindLane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindResult:
-    """All lanes on the prompts of one kind, or on those without a kind (None)."""
+    """Results of all lanes on prompts of one kind; ``kind`` is None for prompts without a kind."""
 
     kind: str | None
     num_prompts: int  # with at least one run
@@ -51,8 +51,9 @@ class KindResult:
 class Comparison:
     """The result of a comparison.
 
-    ``target`` is the target alone: the first lane's, if targets differ; each lane has its own in
-    its result. ``kinds`` is empty unless prompts differ in kind.
+    ``target`` has the figures of the target alone. If the lanes have different targets, it
+    describes the first lane's target, and the result of each lane has the rate of its own target
+    alone. ``kinds`` is empty unless prompts differ in kind.
     """
 
     plan: Plan
@@ -61,7 +62,7 @@ class Comparison:
     verdict: ComparisonVerdict
     kinds: tuple[KindResult, ...]
     machines: tuple[KindOfMachine, ...] = ()
-    shared_out: bool = False  # among several devices
+    shared_out: bool = False  # whether runs were distributed among several devices
 
     @property
     def count(self) -> int:
@@ -78,7 +79,10 @@ class Comparison:
 
 
 def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
-    """Compare runs; some of the plan may be missing. Of several runs of a job, the last counts."""
+    """Compare the runs of a plan, of which some may be missing.
+
+    If a job was run several times, only the last run counts.
+    """
     runs = _last_of_each_job(measured)
     by_lane = [[run for run in runs if run.job.lane == lane] for lane in range(len(plan.lanes))]
     results = tuple(

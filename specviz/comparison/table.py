@@ -1,6 +1,6 @@
 """The figures of a comparison as rows of text: one column per lane, one for the target alone.
 
-If the lanes have different targets, a row with each lane's target replaces that column.
+If the lanes have different targets, a row with each lane's target replaces the target's column.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BEST = "★"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A figure of all lanes; ``best`` are the lanes marked as best."""
+    """A row: the name of a figure, its text for each lane, and the indices of the best lanes."""
 
     name: str
     texts: tuple[str, ...]
@@ -54,16 +54,16 @@ def as_texts(comparison: Comparison) -> list[list[str]]:
 
 
 def legend(comparison: Comparison) -> str:
-    """Explain the brackets and the star."""
+    """Return a text that explains the brackets and the star."""
     means = (
         lane
         for each in comparison.lanes
         for lane in (each.speedup_ratio, each.alpha, each.expected)
     )
     return (
-        f"Speedup and α: mean {interval_words(means)}. Others: median, with the lowest and highest "
-        f"run. {BEST} marks the best value if its range overlaps no other; for speeds, the fastest "
-        "lane of the verdict."
+        f"Speedup and α: mean {interval_words(means)}. Other figures: median, with the lowest and "
+        f"highest run. {BEST} marks the best value if its range overlaps no other range; for "
+        "speeds, it marks the fastest lane of the verdict."
     )
 
 
@@ -83,7 +83,7 @@ class _Shown:
     target: Callable[[TargetResult], Spread | None] | None = None
     label: str = ""
     compared: bool = True
-    timed: bool = False  # best according to the verdict
+    timed: bool = False  # the verdict decides which lane is best
 
 
 def _row(shown: _Shown, comparison: Comparison) -> Row:
@@ -98,7 +98,10 @@ def _row(shown: _Shown, comparison: Comparison) -> Row:
 
 
 def spread_text(figure: Figure, found: Ratio | Spread | None) -> str:
-    """Return the mean or median with its interval or its range of runs, if there is one."""
+    """Return the figure as text; ``UNKNOWN`` if ``found`` is None.
+
+    A Ratio is shown as its mean with the interval, a Spread as its median with the range of runs.
+    """
     if found is None:
         return UNKNOWN
     return figure.quantity.spread(_middle(found), found.low, found.high)
@@ -116,7 +119,7 @@ def _fastest(comparison: Comparison) -> tuple[int, ...]:
 
 
 def _best(values: Sequence[Ratio | Spread | None], shown: _Shown) -> tuple[int, ...]:
-    """Return the lanes that share the best value, if no other range overlaps theirs."""
+    """Return the indices of the best lanes; empty if the range of another lane overlaps."""
     known = {i: value for i, value in enumerate(values) if value is not None}
     better = shown.figure.better if shown.compared else None
     if better is None or len(known) < 2:
@@ -148,7 +151,7 @@ _FIGURES = (
     _Shown(figure=CATALOGUE["alpha_observed"], of=lambda lane: lane.alpha),
     _Shown(figure=CATALOGUE["alpha_expected"], of=lambda lane: lane.expected),
     _Shown(figure=CATALOGUE["tau"], of=lambda lane: lane.tau),
-    # c and v come from a step-cost table, v for other token counts: no value is better.
+    # c and v are from a step-cost table, and v depends on gamma, so no value is better.
     _Shown(figure=CATALOGUE["c"], of=lambda lane: lane.c, compared=False),
     _Shown(figure=CATALOGUE["v"], of=lambda lane: lane.v, compared=False),
     _Shown(figure=CATALOGUE["wasted_share"], of=lambda lane: lane.wasted_share),

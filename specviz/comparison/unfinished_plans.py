@@ -18,7 +18,7 @@ _MOST = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedPlan:
-    """A plan, and the name of the job it belongs to."""
+    """The plan of an unfinished comparison, and the name of its job."""
 
     name: str
     plan_json: str
@@ -37,7 +37,7 @@ class _UnfinishedPlans:
 
 
 def remember(name: str, plan: Plan) -> None:
-    """Store a plan, before its first run."""
+    """Store a plan; call this before its first run."""
     entry = UnfinishedPlan(name=name, plan_json=plan_to_json(plan))
     _change(lambda entries: (*_without(plan.key, entries), entry)[-_MOST:])
 
@@ -61,7 +61,7 @@ def _without(key: str, entries: _Entries) -> _Entries:
 
 
 def _change(change: Callable[[_Entries], _Entries]) -> None:
-    """Change the plans under a lock, as other dashboards may share the data folder."""
+    """Change the stored plans under a lock, because other dashboards may share the data folder."""
 
     def changed(kept: _UnfinishedPlans | None) -> _UnfinishedPlans:
         return _UnfinishedPlans(entries=change(_readable(kept)))

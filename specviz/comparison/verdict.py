@@ -21,7 +21,7 @@ from specviz.figures.paired import CONFIDENCE, PromptRepeat, Ratio, Values, rati
 from specviz.figures.speedup_words import is_wide, verdict_words
 from specviz.record.numbers import PERCENT, RATIO, times
 
-_UNTIMED = "Acceptance only: several runs were made at once, so their speeds are not compared."
+_UNTIMED = "Only acceptance is compared, because several runs were made at once."
 LaneRatios = Mapping[tuple[int, int], Ratio]
 
 
@@ -29,8 +29,9 @@ LaneRatios = Mapping[tuple[int, int], Ratio]
 class ComparisonVerdict:
     """The verdict, as text and values.
 
-    ``ranking`` orders the lanes by mean log rate. ``winner`` is None unless the first is shown to
-    be faster than the second. ``ratios[i, j]`` is the rate of lane i over that of lane j.
+    ``ranking`` lists the lanes by mean log rate, fastest first. ``winner`` is the first lane, or
+    None if it is not shown to be faster than the second lane. ``ratios[i, j]`` is the rate of lane
+    i divided by the rate of lane j. ``same_question``: whether all lanes have the same target.
     """
 
     text: str
@@ -49,7 +50,7 @@ def verdict_of(
     Args:
         results: The lanes' figures.
         rates: The log speeds of each lane.
-        untimed: Several runs were made at once, so there are no rates.
+        untimed: Whether several runs were made at once, so that there are no rates.
     """
     ranking, ratios = _ranking(rates), _ratios(results, rates)
     lead = _lead(ranking, ratios)
@@ -83,7 +84,7 @@ def _num_pairs(lanes: int) -> int:
 
 
 def _of_timing(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
-    """Give single runs over one target an interval, from those of their timing."""
+    """Return ``found`` with an interval from the timing, for single runs over one target."""
     one, other = first.speedup_ratio, second.speedup_ratio
     if one is None or other is None or {one.over, other.over} != {"timing"}:
         return found
@@ -96,7 +97,7 @@ def _of_timing(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
 
 
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
-    """Rank the lanes, fastest first, by mean log rate over the prompts and repeats of all."""
+    """Return the lanes, fastest first, by mean log rate over the prompts and repeats they share."""
     known = [lane for lane, each in enumerate(rates) if each]
     if not known:
         return ()
@@ -123,7 +124,7 @@ def _main_sentence(
     results: Sequence[LaneResult], ranking: tuple[int, ...], lead: Ratio | None, winner: int | None
 ) -> str:
     if len(ranking) < 2 or lead is None:
-        return "Too few runs to compare, so no verdict."
+        return "There are too few runs to compare, so there is no verdict."
     first, second = results[ranking[0]], results[ranking[1]]
     rest = _rest(results, ranking)
     if lead.low is None or lead.high is None:
@@ -138,15 +139,18 @@ def _main_sentence(
 
 def _without_interval(first: LaneResult, second: LaneResult) -> str:
     if first.count == second.count == 1:
-        return "One run of each lane gives no interval, so no verdict."
-    return "Only one pair of runs with the same seed gives no interval, so no verdict."
+        return "One run of each lane gives no interval, so there is no verdict."
+    return "One pair of runs with the same seed gives no interval, so there is no verdict."
 
 
 def _narrowing(lead: Ratio) -> str:
-    """Advise more data: with two seeds or prompts, Student's interval is mostly wide."""
+    """Return advice to measure more if the data are few, else an empty text.
+
+    With two seeds or prompts, Student's interval is mostly wide.
+    """
     what = "prompts" if lead.over == "prompts" else "repeats"
     few = lead.count < 3 or lead.over == "timing"
-    return f" More {what} would narrow this." if few else ""
+    return f" More {what} would narrow the interval." if few else ""
 
 
 def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
@@ -156,7 +160,7 @@ def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
 
 
 def _by(lead: Ratio) -> str:
-    """Return the difference; only its range where the interval is wide."""
+    """Return the difference as text; only the range if the interval is wide."""
     assert lead.low is not None
     assert lead.high is not None
     if is_wide(lead.low, lead.high):
@@ -224,7 +228,10 @@ def _notes(results: Sequence[LaneResult], ratios: LaneRatios) -> tuple[str, ...]
 
 
 def _same_target(results: Sequence[LaneResult]) -> bool:
-    """Whether all lanes have one target, by weights, or by name until every lane has a run."""
+    """Whether all lanes have the same target.
+
+    Targets are compared by weights, or by name until every lane has a run.
+    """
     runs = [each.representative for each in results]
     known = [each.trace.pair.target for each in runs if each is not None]
     if len(known) == len(results):
@@ -241,7 +248,7 @@ def _same_distribution(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_machine(results: Sequence[LaneResult]) -> bool:
-    """Whether all runs have one machine, or one per kind if lanes are compared within kinds."""
+    """Whether one machine made all runs; if kinds are mixed, one machine of each kind."""
     machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
         for result in results

@@ -1,8 +1,8 @@
 """Explain why one lane is faster than another, from acceptance and step costs.
 
 A round costs gamma c + v target steps and emits tau tokens. The sentence names what helps the
-faster lane and, after "though", what slows it. If these figures do not explain the difference, it
-says so.
+faster lane and, after "though", what slows it. If acceptance and step costs do not explain the
+difference, the sentence says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SMALL = 0.02  # smaller parts of the log-ratio are not mentioned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Means:
-    """Medians of a lane; ``step``: seconds per target step, or 1 if both have the same target."""
+    """A lane's medians; ``step``: seconds per target step, or 1 if both lanes have one target."""
 
     gamma: int
     alpha: float
@@ -47,7 +47,7 @@ class _Part:
 
 
 def why_faster(first: LaneResult, second: LaneResult, *, same_target: bool) -> str:
-    """Return the end of a sentence; empty if a figure is unknown."""
+    """Return why ``first`` is faster, as the end of a sentence; empty if a figure is unknown."""
     ours, theirs = _means(first, same_target), _means(second, same_target)
     if ours is None or theirs is None:
         return ""
@@ -55,7 +55,7 @@ def why_faster(first: LaneResult, second: LaneResult, *, same_target: bool) -> s
     helps = [part.words for part in parts if part.weight > _SMALL]
     hinders = [part.words for part in parts if part.weight < -_SMALL]
     if not helps or math.fsum(part.weight for part in parts) <= 0:
-        return "acceptance and step costs do not explain it."
+        return "acceptance and step costs do not explain the difference."
     though = f", though {' and '.join(hinders)}" if hinders else ""
     return f"{' and '.join(helps)}{though}."
 

@@ -19,7 +19,7 @@ def num_runs(plan: Plan) -> int:
 
 
 def basis(comparison: Comparison) -> str:
-    """Return the number of runs, prompts and repeats, and the machines."""
+    """Return what the comparison is based on: runs, prompts, repeats and machines, as text."""
     plan, wanted = comparison.plan, num_runs(comparison.plan)
     count = f"{comparison.count} runs" if comparison.complete else (
         f"{comparison.count} of {wanted} runs"
@@ -30,7 +30,7 @@ def basis(comparison: Comparison) -> str:
 
 
 def made_on(comparison: Comparison) -> str:
-    """Return the devices by kind; empty if the runs were not distributed."""
+    """Return the devices by kind, as text; empty if the runs were not distributed."""
     if not comparison.shared_out:
         return ""
     count = sum(each.devices for each in comparison.machines)
@@ -39,8 +39,11 @@ def made_on(comparison: Comparison) -> str:
 
 
 def body_facts(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[str, ...]:
-    """Describe the lanes' bodies, with a warning for a weak baseline; equal texts only once."""
-    runs = {run.job.lane: run for run in reversed(measured)}  # the first of each lane
+    """Return sentences about the lanes' bodies, with a warning for a weak baseline.
+
+    Lanes with the same sentences share one entry.
+    """
+    runs = {run.job.lane: run for run in reversed(measured)}  # the first run of each lane
     lanes_by_text: dict[str, list[str]] = {}
     for index, lane in enumerate(comparison.lanes):
         run = runs.get(index)
@@ -61,7 +64,7 @@ def settings_of(plan: Plan) -> str:
 
 
 def interval_words(ratios: Iterable[Ratio | None]) -> str:
-    """Continue "the mean …": what the interval is over."""
+    """Return the words after "mean" that say what the interval covers."""
     match interval_units(ratios):
         case ["prompts"]:
             return "with its 95 % interval over prompts"
@@ -70,13 +73,13 @@ def interval_words(ratios: Iterable[Ratio | None]) -> str:
         case ["timing"]:
             return "with the 95 % interval of its timing"
         case []:
-            return "without an interval, of too few runs"
+            return "without an interval, because there are too few runs"
         case _:
             return "with its 95 % interval over prompts, or over seeds for a lane with one prompt"
 
 
 def interval_units(ratios: Iterable[Ratio | None]) -> list[str]:
-    """Return what the intervals are over: prompts, seeds, timing; empty without intervals."""
+    """Return what the intervals cover: prompts, seeds or timing; empty without intervals."""
     return sorted({each.over for each in ratios if each is not None and each.low is not None})
 
 
@@ -89,7 +92,7 @@ def _prompts(plan: Plan) -> str:
 
 
 def _temperature(plan: Plan) -> str:
-    """Return the temperature; empty if the lanes differ in it, as their labels show it then."""
+    """Return the temperature; empty if it differs between lanes, whose labels then show it."""
     found = {lane.config.temperature for lane in plan.lanes}
     return "" if len(found) > 1 else f"T {found.pop():g}"
 

@@ -1,7 +1,7 @@
 """Sentences about bodies (simulated sizes) and about runs with them.
 
-A body sets the cost of a model and leaves its output unchanged. The speedup of such a run is
-that of a pair with these costs and with the acceptance of the small pair; the speedup of the pair
+A body sets the cost of a model and leaves its output unchanged. The speedup of a run with a body
+holds for a pair with the body's costs and the small pair's acceptance. The speedup of the pair
 without a body is reported beside it.
 """
 
@@ -18,9 +18,12 @@ from specviz.record.numbers import COUNT, MILLISECONDS, SIZE, STEPS
 from specviz.record.pairs import PairSpec, memory_margin
 from specviz.record.trace import PairInfo, Trace
 
-LOW_SHARE = 0.5  # of the bandwidth: a target that reads less of it is slower than it could be
+LOW_SHARE = 0.5  # of the bandwidth: below this, the target is slower than it could be
 WEAK_BASELINE = "The target alone is slower here than it could be, so this speedup is overstated."
-EARLY_RUN = "This run had no body (an enlarged target with identical output): it was not ready yet."
+EARLY_RUN = (
+    "This run had no body (an enlarged target with identical output), because the body was not "
+    "ready yet."
+)
 WITHOUT_BODY = "without a body"
 RUN_WITHOUT_BODY_HINT = "you can already run without the body"
 _MEANING = (
@@ -140,7 +143,8 @@ def weak_baseline_warning(metrics: Metrics) -> tuple[str, ...]:
 def is_weak_baseline(metrics: Metrics) -> bool:
     """Return whether a faster step of the target alone is possible.
 
-    It is if several tokens cost less than one, or if the step uses little of the bandwidth.
+    True if a verification takes less time than one step, or if a step uses less than half of the
+    bandwidth.
     """
     if metrics.parameters is None:
         return False

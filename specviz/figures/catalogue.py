@@ -1,9 +1,9 @@
 """The catalogue of figures: the name, formula and meaning of each.
 
-Terminal, pages, replay, tables, charts and README use it. To add a figure, add an entry to
-``CATALOGUE``; its id is the name of the value in ``Metrics`` and its key in the JSON of a run, its
-digits come from its quantity in ``numbers``. Then add the id where the figure is shown
-(``cli.figures``, ``player.summary``, ``comparison.table``, ...) and a row to README's table, which
+Terminal, pages, replay, tables, charts and docs use the catalogue. To add a figure, add an entry to
+``CATALOGUE``. Its id is the name of the value in ``Metrics`` and the key in the JSON of a run; its
+``quantity`` sets the digits. Then add the id where the figure is shown (``cli.figures``,
+``player.summary``, ``comparison.table``, ...) and a row to the table in ``docs/figures.md``, which
 a test compares with this catalogue.
 """
 
@@ -92,7 +92,7 @@ _ACCEPTANCE = (
         quantity=PROBABILITY,
         better="higher",
         formula="mean of Σ min(draft, target) over the tested positions",
-        remark="The acceptance probability before each token was drawn",
+        remark="This is the acceptance probability before the token was drawn",
         numbers=lambda m: quotient(m.expected_accepted, m.num_tested),
         caveat=lossy_odds,
         note=lambda _: "before the draw",
@@ -103,8 +103,8 @@ _ACCEPTANCE = (
         quantity=PROBABILITY,
         better="higher",
         formula="accepted / drafted",
-        remark="What serving engines call acceptance rate. Not α: it counts candidates that were "
-        "never tested",
+        remark="Serving engines call this the acceptance rate. It is not α, because it counts "
+        "candidates that were never tested",
         numbers=lambda m: quotient(m.num_accepted, m.num_drafted),
         note=draft_counts,
     ),
@@ -129,7 +129,7 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="time of the target alone along the same tokens / time of the speculative run",
-        remark="Without prefill",
+        remark="Prefill is left out",
         numbers=lambda m: quotient(m.target_seconds, m.seconds, "s"),
         note=timed_interval,
     ),
@@ -149,8 +149,8 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="τ / (γc + v)",
-        remark="Made before the run, from step costs and from τ on other texts of the same kind "
-        "and temperature",
+        remark="It is made before the run, from step costs and from τ on other texts of the same "
+        "kind and temperature",
         numbers=forecast_numbers,
         note=forecast_origin,
     ),
@@ -160,7 +160,7 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="τ / (γc + v)",
-        remark="With this run's τ: the speedup that the step costs of the two models explain",
+        remark="With this run's τ, it is the speedup that the step costs of both models explain",
         numbers=lambda m: put_in({"τ": m.tau, "γ": m.gamma, "c": m.c, "v": m.v}),
         note=lambda _: "explained by step costs",
     ),
@@ -170,7 +170,8 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="(1 − α^(γ+1)) / ((1 − α)(γc + 1))",
-        remark="The textbook formula, with v = 1. A measured v below 1 gives more",
+        remark="This is the textbook formula, with v = 1. With a measured v below 1, more is "
+        "possible",
         numbers=lambda m: put_in({"α": m.alpha, "γ": m.gamma, "c": m.c}),
         note=lambda _: "if a verification cost one step",
     ),
@@ -192,7 +193,7 @@ _SPEEDUPS = (
         label="speedup, limit",
         quantity=RATIO,
         formula="(γ + 1) / (γc + v)",
-        remark="With every candidate accepted: no run at these step costs is faster",
+        remark="Every candidate would be accepted: no run at these step costs is faster",
         numbers=lambda m: put_in({"γ": m.gamma, "c": m.c, "v": m.v}),
         note=lambda _: "with every candidate accepted",
     ),
@@ -205,7 +206,7 @@ _COSTS = (
         quantity=COST,
         better="lower",
         formula="draft step time / target step time",
-        remark="From step costs, measured before the run",
+        remark="Both times come from the step costs measured before the run",
         numbers=lambda m: quotient(m.steps.draft, m.steps.target, "ms"),
         caveat=step_cost_caveat,
         note=lambda m: f"in target steps{give_or_take(m.c_error)}",
@@ -217,8 +218,8 @@ _COSTS = (
         quantity=STEPS,
         better="lower",
         formula="time to verify γ + 1 tokens / target step time",
-        remark="From step costs, measured before the run. Below 1 if a pass over several tokens is "
-        "faster than over one, because other kernels run",
+        remark="Both times come from the step costs measured before the run. v is below 1 if a "
+        "pass over several tokens is faster than over one, because other kernels run",
         numbers=lambda m: quotient(m.steps.verification, m.steps.target, "ms"),
         caveat=step_cost_caveat,
         note=lambda m: (
@@ -235,7 +236,7 @@ _TIMES = (
         quantity=RATE,
         better="higher",
         formula="tokens of whole rounds / time of these rounds",
-        remark="Without prefill and recording",
+        remark="Prefill and recording are left out",
         numbers=lambda m: quotient(m.num_tokens, m.seconds, "s"),
     ),
     Figure(
@@ -244,7 +245,7 @@ _TIMES = (
         quantity=RATE,
         better="higher",
         formula="the same tokens / time of plain decoding along them",
-        remark="Timed in slices before and after the timed repeats of the run",
+        remark="The target alone is timed in slices before and after the timed repeats of the run",
         numbers=lambda m: quotient(m.num_tokens, m.target_seconds, "s"),
     ),
     Figure(
@@ -267,7 +268,7 @@ _TIMES = (
         quantity=PERCENT,
         better="lower",
         formula="time spent on drafts that were not accepted / decoding time",
-        remark="For each round, its drafting time × (1 − accepted / drafted)",
+        remark="The wasted time of a round is its drafting time × (1 − accepted / drafted)",
         numbers=lambda m: quotient(m.wasted_seconds, m.decode_seconds or None, "s"),
         note=lambda _: "of the decoding time",
     ),
@@ -276,8 +277,8 @@ _TIMES = (
         label="time per token",
         quantity=MILLISECONDS_PER_TOKEN,
         better="lower",
-        formula="time of a part of the rounds / their tokens",
-        remark="Over whole rounds",
+        formula="time of one part (drafting, verifying, …) of the whole rounds / tokens of these "
+        "rounds",
     ),
     Figure(
         id="memory_bytes",
@@ -286,7 +287,7 @@ _TIMES = (
         quantity=SIZE,
         better="lower",
         formula="bytes of the weights that a lane needs",
-        remark="On a GPU, including its working memory",
+        remark="On a GPU, the working memory is included",
     ),
 )
 _INTERVALS = (
@@ -294,8 +295,8 @@ _INTERVALS = (
         id="alpha_interval_prompt",
         label="α, this prompt",
         quantity=PROBABILITY,
-        formula="95 % interval of α on this prompt: block bootstrap over the rounds",
-        remark="None with fewer than ten rounds",
+        formula="95 % interval of α on this prompt, by a block bootstrap over the rounds",
+        remark="It needs at least ten rounds",
         note=lambda _: "95 % interval",
     ),
     Figure(
@@ -304,7 +305,7 @@ _INTERVALS = (
         quantity=PROBABILITY,
         formula="95 % range of the observed α from sampling noise alone, given the acceptance "
         "probabilities at the tested positions",
-        remark="None at temperature 0",
+        remark="It is empty at temperature 0",
         note=lambda _: "95 % interval",
     ),
 )
@@ -315,8 +316,8 @@ _MEMORY = (
         label="parameters, target",
         short="parameters",
         quantity=COUNT,
-        formula="parameters of the target in its body",
-        remark="None without a body",
+        formula="parameters of the target at its simulated size (its body)",
+        remark="It is empty without a body",
     ),
     Figure(
         id="step_bytes",
@@ -325,7 +326,7 @@ _MEMORY = (
         quantity=SIZE,
         formula="bytes that the target reads per step: its weights, and the keys and values of "
         "the context",
-        remark="An embedding that is not also the output counts with one row",
+        remark="An input embedding that is not tied to the output head counts as one row",
     ),
     _share(
         "bandwidth_share",
@@ -338,8 +339,8 @@ _MEMORY = (
     _share(
         "draft_bandwidth_share",
         "bandwidth, draft step",
-        "bytes of a draft step / (its time · memory bandwidth measured by a plain sum)",
-        "The mean step of a draft phase",
+        "bytes of a draft step / (draft step time · memory bandwidth measured by a plain sum)",
+        "The draft step is the mean step of a draft phase",
         lambda found: found.draft,
     ),
     _share(
@@ -357,8 +358,8 @@ _MEMORY = (
         quantity=GAMMA,
         better="higher",
         formula=f"largest γ up to which v ≤ {FREE:g}",
-        remark="While a pass is limited by memory bandwidth, more tokens cost no more time; 0 if "
-        "two tokens already do. From step costs, which reach γ 16",
+        remark="While a pass is limited by memory bandwidth, more tokens cost no more time. The "
+        "value is 0 if v is higher at γ 1. v comes from the step costs, which cover γ up to 16",
         numbers=free_numbers,
         caveat=step_cost_caveat,
         note=free_ends,

@@ -19,9 +19,9 @@ EngineName = Literal["vLLM", "SGLang", "llama.cpp", "LM Studio", "TensorRT-LLM"]
 
 # Show this with the figures.
 HOW_ENGINES_DIFFER = (
-    "These are this run's rounds, counted the way each engine counts. The engine itself would "
-    "differ in the first and last round: it takes the first token from the prefill, without a "
-    "draft, and in the last round vLLM, SGLang and llama.cpp also count candidates accepted beyond "
+    "These figures count this run's rounds by each engine's definition. The engine's own counts "
+    "would differ in the first and last round: it takes the first token from the prefill, without "
+    "a draft. In the last round, vLLM, SGLang and llama.cpp also count candidates accepted beyond "
     "the end of the text."
 )
 
@@ -43,7 +43,7 @@ class EngineFigure:
 def engine_figures(trace: Trace) -> tuple[EngineFigure, ...]:
     """Return the figures of all engines.
 
-    SGLang's are left out if rounds vary in length: its figures assume γ candidates per round.
+    SGLang's figures assume γ candidates per round. They are left out if rounds vary in length.
     """
     counts = _counts(trace.rounds, trace.config.gamma)
     found = [*_vllm(counts)]
@@ -102,7 +102,7 @@ _DRAFTED = "candidates drafted, tested or not"
 _ACCEPTED = "candidates accepted, without the extra token"
 _RATE = "accepted / drafted"
 _LENGTH = "1 + accepted / rounds with a draft: the extra token counts"
-_POSITIONS = "by position: rounds that accepted there / rounds with a draft, so it never rises"
+_POSITIONS = "by position: rounds that accepted there / rounds with a draft; the rates never rise"
 
 
 def _vllm(counts: _Counts) -> list[EngineFigure]:
@@ -111,7 +111,7 @@ def _vllm(counts: _Counts) -> list[EngineFigure]:
         ("draft_acceptance_rate", _RATE, counts.acceptance),
         (
             "acceptance_histogram",
-            "rounds that drafted, by how many they accepted",
+            "rounds with a draft, by number of accepted candidates",
             counts.histogram,
         ),
         ("num_spec_steps", _DRAFTS, counts.drafts),
@@ -140,7 +140,7 @@ def _sglang(counts: _Counts) -> list[EngineFigure]:
         ("spec_verify_ct", "rounds, including the last", counts.rounds),
         (
             "spec_correct_drafts_histogram",
-            "rounds by number of accepted candidates, up to the largest",
+            "rounds by number of accepted candidates, up to the largest number",
             counts.histogram[: longest + 1],
         ),
         ("sglang:spec_accept_rate", "accepted / (rounds · γ)", rate),
@@ -167,7 +167,7 @@ def _llamacpp(counts: _Counts) -> list[EngineFigure]:
 
 
 def _lm_studio(counts: _Counts) -> list[EngineFigure]:
-    """Its rejected and ignored counts are left out: how it distinguishes them is undocumented."""
+    """Return LM Studio's figures, without its undocumented rejected and ignored counts."""
     rows = [
         ("stats.total_draft_tokens_count", _DRAFTED, counts.drafted),
         ("stats.accepted_draft_tokens_count", _ACCEPTED, counts.accepted),
@@ -187,7 +187,7 @@ _Row = tuple[str, str, float | tuple[float, ...] | None]
 
 
 def _counters(prefix: str, counts: _Counts) -> list[_Row]:
-    """Return the counters that vLLM and llama.cpp name alike, each with its prefix."""
+    """Return the counters of vLLM and llama.cpp, whose names differ only in ``prefix``."""
     start = f"{prefix}:spec_decode_num"
     return [
         (f"{start}_drafts_total", _DRAFTS, counts.drafts),

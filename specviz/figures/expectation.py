@@ -1,4 +1,4 @@
-"""Expected rounds along a text with known odds, and the speedup that follows.
+"""Expected rounds and speedup along a text with known odds.
 
 The expectation is exact along the text (``theory.along``). Like the engine, it leaves out rounds
 that the end cuts short. Times follow from step costs at the text's mean context.
@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 class ExpectedRounds:
     """Expected whole rounds along one text for one gamma.
 
-    ``begins``: rounds that begin at each token. ``rows``: rounds by the number of tokens that the
-    target verifies.
+    ``begins``: expected rounds that begin at each token. ``rows``: expected rounds by number of
+    tokens that the target verifies.
     """
 
     gamma: int
@@ -36,7 +36,7 @@ class ExpectedRounds:
     bonuses: float
     begins: Floats
     rows: dict[int, float]
-    drafts: bool  # a model drafts, at a cost
+    drafts: bool  # whether a model drafts, which takes time
 
     def seconds(self, costs: StepCosts) -> float:
         verifying = math.fsum(
@@ -53,10 +53,10 @@ class ExpectedRounds:
 
 
 def acceptance_along(scores: TextScores, threshold: float = 0.0) -> Floats:
-    """Return the acceptance probability of each token, first in its round and later in it.
+    """Return the acceptance probability of each token, as a first and as a later candidate.
 
     Args:
-        threshold: Nothing is drafted after a token to which the draft gives less than this.
+        threshold: Drafting stops after a token with a draft probability below this.
 
     Returns:
         Array `[num_tokens, 2]`: as the first candidate of a round, and as a later one.
@@ -71,8 +71,8 @@ def acceptance_along(scores: TextScores, threshold: float = 0.0) -> Floats:
 def covers_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
     """Return whether a table of step costs covers these rounds.
 
-    It covers chains of γ candidates, with draft steps if a model drafts. Without a table: whether
-    a table could.
+    A table covers chains of γ candidates if it has draft steps or no model drafts. Without a table,
+    return whether a table can cover these rounds.
     """
     if not (config.is_chain and config.draft_until == "count"):
         return False
@@ -85,7 +85,7 @@ def expected_rounds(
     """Return the expected rounds of a draft model for each gamma.
 
     Args:
-        odds: As in ``theory.along``.
+        odds: The acceptance probability at every token, as in ``theory.along``.
     """
     walks, starts = walks_along(odds, gammas, ends=ends), starts_along(odds, gammas)
     context = num_prompt + len(starts[0]) / 2
@@ -99,7 +99,7 @@ def expected_rounds(
 
 
 def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> ExpectedRounds:
-    """Return the rounds of a drafter that copies, which are certain.
+    """Return the rounds of prompt or suffix lookup, which are certain along a known text.
 
     Args:
         length: Number of tokens in the text.
@@ -116,7 +116,7 @@ def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> Ex
 
 
 def expected_speedup(trace: Trace) -> float | None:
-    """Return the expected speedup along a run's text; None without its odds or step costs."""
+    """Return the expected speedup along a run's text; None without odds or step costs."""
     costs, gamma = trace.step_costs, trace.config.gamma
     if not trace.odds or costs is None or not covers_rounds(costs, trace.config):
         return None

@@ -26,8 +26,8 @@ class Figure:
     """A figure of a run.
 
     ``better``: whether higher or lower values are better. ``numbers``: this run's numbers, shown
-    after the formula. ``caveat``: sentences to know about this run's value. ``note``: short text
-    shown beside the value.
+    after the formula. ``caveat``: warnings about this run's value. ``note``: short text shown
+    beside the value.
     """
 
     id: str

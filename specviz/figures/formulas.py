@@ -45,8 +45,8 @@ def put_in(values: Mapping[str, float | None]) -> str:
 def forecast_numbers(m: Metrics) -> str:
     """Return τ, γ, c and v of the forecast.
 
-    The record holds the forecast cost of a round but not its c, which depends on how many rounds of
-    the other texts ended in a bonus. So c is what remains of that cost after v.
+    The record holds the forecast cost of a round but not c, which depends on how many rounds of the
+    other texts ended in a bonus. So c is (cost - v) / γ.
     """
     made, costs, config = m.trace.forecast, m.trace.step_costs, m.trace.config
     if made is None:
@@ -96,7 +96,7 @@ def share_of(made: Pass | None) -> str:
 
 
 def free_numbers(m: Metrics) -> str:
-    """Return v on both sides of the limit, as far as the table reaches."""
+    """Return v at the free γ and at the next γ, if the table has them."""
     found = m.roofline
     if found is None or found.free is None:
         return ""

@@ -33,7 +33,7 @@ def rounds_frame(trace: Trace) -> pd.DataFrame:
 
 
 def answer_frame(trace: ServerTrace) -> pd.DataFrame:
-    """Return one row per round of a serving engine's answer; what it does not report is empty."""
+    """Return one row per round of a serving engine's answer; unreported values are empty."""
     rounds = trace.rounds
     columns: dict[str, Any] = {
         "round": [entry.index for entry in rounds],

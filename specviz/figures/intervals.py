@@ -1,7 +1,7 @@
-"""Two intervals for alpha; the label names the only source of variation.
+"""Two intervals for alpha; the label names the source of variation.
 
 Resampling is seeded: the same trace gives the same interval. An interval is None if there is too
-little to resample or nothing that can vary.
+little to resample or nothing can vary.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """``coins`` is centred on the expected alpha, ``prompt`` on the observed one."""
+    """The intervals of alpha: ``coins`` around the expected alpha, ``prompt`` the observed."""
 
     coins: Interval | None
     prompt: Interval | None

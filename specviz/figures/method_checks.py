@@ -1,9 +1,9 @@
 """Check runs of several drafts and of block verification against their exact expectations.
 
-Several drafts: siblings are tested in turn, and whether one is tested is decided before it is
-drawn. So rejections less the sum of their probabilities have mean 0. Blocks: the weights p_i of a
-round are the probabilities that at least i candidates are accepted, before the coins and the later
-candidates. Everything comes from the record of runs.
+Several drafts: siblings are tested in turn, and whether a sibling is tested is decided before it is
+drawn. So the rejections minus the sum of their probabilities have mean 0. Blocks: the weight p_i is
+the probability that at least i candidates are accepted, given the first i. Everything comes from
+the record of runs.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftsPoint:
-    """The runs with one γ and number of drafts, or with one tree.
+    """Counts of all runs with the same γ and number of drafts, or with the same tree.
 
-    A place is rejected if all its candidates are. ``num_rounds`` leaves out rounds that a limit
-    cut, which is known before they are drafted; rounds cut by EOS or a stop string count.
+    A place is rejected if all its candidates are rejected. ``num_rounds`` leaves out rounds that a
+    limit cut, which is known before drafting; rounds cut by EOS or a stop string count.
     """
 
     gamma: int  # the depth of a tree
     num_drafts: int
     branching: Shape
-    num_candidates: int  # most candidates in a round
+    num_candidates: int  # maximum per round
     num_runs: int
     num_tokens: int  # emitted
     num_places: int  # tested
     num_rounds: int
-    accepted: Count  # tested candidates of these rounds
+    accepted: Count  # tested candidates of ``num_rounds``
     fallen: Count  # rejected candidates
     rejected: Count  # places, if their last candidate was tested
     speedups: tuple[float, ...] = ()  # of the timed runs
@@ -122,7 +122,7 @@ class BlockCheck:
     def z(self) -> float | None:
         """The z-score of the accepted candidates.
 
-        Its standard error comes from the differences of single rounds; None if all are 0.
+        The standard error comes from the differences of single rounds; None if all are 0.
         """
         error = math.sqrt(math.fsum((each.accepted - each.by_block) ** 2 for each in self.rounds))
         return (self.accepted - self.by_block) / error if error > 0.0 else None
@@ -154,9 +154,9 @@ def counts_drafts(config: RunConfig) -> bool:
 
 
 def joint_deviations(number: int, level: float = 0.99) -> float:
-    """Return the standard deviations that contain ``number`` normal deviates jointly.
+    """Return k such that ``number`` z-scores jointly lie within ± k.
 
-    All of them are within with at least probability ``level`` (Bonferroni).
+    They do with probability ``level`` or more (Bonferroni).
     """
     return NormalDist().inv_cdf(1.0 - (1.0 - level) / (2 * number))
 
@@ -164,8 +164,8 @@ def joint_deviations(number: int, level: float = 0.99) -> float:
 def block_check(traces: Sequence[Trace], beside: Sequence[Trace] = ()) -> BlockCheck:
     """Compare block verification with token-by-token verification on the same drafts.
 
-    Candidates after the end-of-text token do not count, in any round of that text. The round that
-    a stop string cut is left out.
+    Candidates after the end-of-text token do not count. The round that a stop string cut is left
+    out.
 
     Args:
         beside: Runs on the same prompts that verified token by token.
@@ -182,7 +182,7 @@ def block_check(traces: Sequence[Trace], beside: Sequence[Trace] = ()) -> BlockC
 
 
 def _accepted_a_round(traces: Sequence[Trace]) -> float | None:
-    """Return the mean accepted per round under any rule; None without rounds.
+    """Return the mean accepted candidates per round; None without rounds.
 
     The round that a stop string cut is left out.
     """

@@ -78,7 +78,7 @@ class Metrics:
     draft_acceptance_rate = _Computed(lambda m: known_ratio(m.num_accepted, m.num_drafted))
     tau = _Computed(lambda m: known_ratio(m.num_tokens, m.num_whole_rounds))
 
-    gamma = _Computed(lambda m: m.steps.gamma)  # c, v and the computed speedups are for it
+    gamma = _Computed(lambda m: m.steps.gamma)  # assumed by c, v and computed speedups
     c = _Computed(lambda m: m.steps.c)
     v = _Computed(lambda m: m.steps.v)
     # Half the 95 % intervals of c, v and the cost of a round, as shares of the values.
@@ -96,7 +96,7 @@ class Metrics:
     wasted_share = _Computed(lambda m: known_ratio(m.wasted_seconds, m.decode_seconds))
 
     speedup_observed = _Computed(lambda m: m.timing and m.timing.speedup)
-    # The interval of the observed speedup covers the timing alone. The timed pairs, and the pairs
+    # The interval of the observed speedup covers the timing alone. ``speedup_pairs_needed``: pairs
     # needed for the intended precision; None if the pilot is incomplete.
     speedup_low = _Computed(lambda m: m.timing and m.timing.low)
     speedup_high = _Computed(lambda m: m.timing and m.timing.high)
@@ -108,7 +108,7 @@ class Metrics:
     speedup_forecast = _Computed(lambda m: m.trace.forecast and m.trace.forecast.speedup)
 
     body = _Computed(lambda m: m.trace.pair.target.body)
-    parameters = _Computed(lambda m: m.body and m.body.parameters)  # of the target in its body
+    parameters = _Computed(lambda m: m.body and m.body.parameters)  # of the enlarged target
     # Share of the measured memory bandwidth: of a target step, a draft step, a verification.
     bandwidth_share = _Computed(lambda m: m.roofline and m.roofline.target.share)
     draft_bandwidth_share = _Computed(
@@ -117,17 +117,17 @@ class Metrics:
     verify_bandwidth_share = _Computed(
         lambda m: m.roofline and m.roofline.verification and m.roofline.verification.share
     )
-    # The largest γ whose verification takes hardly longer than a step.
+    # The largest γ whose verification takes at most 1.1 target steps.
     free_gamma = _Computed(lambda m: m.roofline and m.roofline.free and m.roofline.free.gamma)
 
     @property
     def alpha(self) -> float | None:
-        """The expected alpha where it is recorded, else the observed one."""
+        """The expected alpha if it was recorded, else the observed alpha."""
         return self.alpha_observed if self.alpha_expected is None else self.alpha_expected
 
     @property
     def expected_accepted(self) -> float:
-        """The sum of sum min(draft, target) over the tested positions."""
+        """The expected accepted candidates: Σ min(draft, target), summed over tested positions."""
         return math.fsum(each.expected_acceptance for each in tested_in(self.trace.rounds))
 
     @property
@@ -161,7 +161,7 @@ class Metrics:
 
     @property
     def speedup_limit(self) -> float | None:
-        """The speedup with every candidate accepted, the maximum at these step costs."""
+        """The speedup if every candidate is accepted: the maximum at these step costs."""
         return None if self.gamma is None else known_ratio(self.gamma + 1, self.steps.round_cost)
 
     @property
@@ -216,7 +216,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
 
 
 def resampled(figures: Metrics) -> Metrics:
-    """Return the figures with the intervals that were left out before."""
+    """Return the figures with the intervals of alpha, which `metrics` can leave out."""
     return dataclasses.replace(figures, intervals=_intervals(figures.trace))
 
 

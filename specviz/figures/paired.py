@@ -5,10 +5,10 @@ is over its seeds. With several it is over the prompts, each with the mean of it
 generalizes to other prompts. A single run has the interval of its own timing, which covers that
 text alone.
 
-If the runs were made on several kinds of machine, these are blocks: the key also has the kind, only
-values of one kind are paired, and the effect of a kind on all its values is removed from the
+If the runs were made on several kinds of machine, the kinds are blocks: the key also has the kind,
+only values of one kind are paired, and the effect of a kind on all its values is removed from the
 interval, which costs a degree of freedom. The mean weighs kinds by their number of values.
-Differences between two devices of a kind count as chance, like those between prompts.
+Differences between devices of one kind count as chance, like differences between prompts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """The median, lowest and highest of the runs. Not an interval."""
+    """The median, lowest and highest value of the runs; not a confidence interval."""
 
     median: float
     low: float
@@ -43,7 +43,7 @@ class Ratio:
     """A ratio or a mean with its interval.
 
     The interval is over ``count`` seeds or prompts, or over the ``count`` timed pairs of a single
-    run. Its ends are None if it has no degrees of freedom.
+    run. ``low`` and ``high`` are None without degrees of freedom.
     """
 
     value: float
@@ -66,7 +66,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return first over second, from the logarithms of both, over the runs that both have."""
+    """Return the mean ratio first / second of the runs in both; values are logarithms."""
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 
@@ -86,7 +86,7 @@ def ratio_of(logs: Values, confidence: float = CONFIDENCE) -> Ratio | None:
 
 
 def mean_of(values: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean over the seeds or the prompts, with Student's interval."""
+    """Return the mean over seeds or prompts, with Student's interval; None without values."""
     adjusted, kinds = _without_kind_effects(values)
     over, units = _units(adjusted)
     if not units:

@@ -1,6 +1,6 @@
 """Shipped measurements of speculation methods, which pages show before the first run.
 
-Each has figures from recorded runs, and where and how the runs were made.
+Every measurement has figures from recorded runs, the machine and the settings of these runs.
 """
 
 from __future__ import annotations

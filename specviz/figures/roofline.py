@@ -1,8 +1,8 @@
-"""Compare the steps of a run with the time that reading their bytes takes.
+"""Compare the time of a run's steps with the time to read their bytes from memory.
 
-A pass reads its weights once, regardless of how many tokens it is fed. While it is limited by
-memory bandwidth, a verification takes as long as a step, and γ is free; if it takes longer,
-arithmetic has become the limit. All values are at the run's mean context, clamped to the contexts
+A pass reads the weights once, regardless of the number of its tokens. While memory bandwidth is
+the limit, a verification takes as long as a step, and γ is free. If a verification takes longer,
+arithmetic is the limit. All values are at the run's mean context, clamped to the contexts
 of the step costs.
 """
 
@@ -29,21 +29,21 @@ class Pass:
 
     @property
     def floor(self) -> float | None:
-        """Seconds that a plain sum takes to read the same bytes."""
+        """The seconds in which a plain sum reads the same bytes."""
         if self.read is None or self.bandwidth is None:
             return None
         return self.read / self.bandwidth
 
     @property
     def share(self) -> float | None:
-        """Share of the bandwidth. Above 1, bytes come from the processor's caches."""
+        """The share of the bandwidth. Above 1, bytes come from the processor's caches."""
         floor = self.floor
         return None if floor is None else floor / self.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeGamma:
-    """The largest γ up to which all verifications are free, with its interval; 0 for none."""
+    """The largest γ up to which v ≤ ``FREE``, with its interval; 0 if v at γ 1 is larger."""
 
     gamma: int
     low: int | None  # None if the table has no intervals
@@ -52,7 +52,7 @@ class FreeGamma:
 
     @property
     def open(self) -> bool:
-        """Whether a larger γ may be free, too."""
+        """Whether the table ends at this γ, so that a larger γ may also be free."""
         return self.gamma == self.last
 
 
@@ -62,8 +62,8 @@ class Roofline:
     passes: tuple[Pass, ...]  # of the target, over 1, 2, ... tokens
     draft: Pass | None  # the mean step of a draft phase
     verification: Pass | None  # of the run's rounds
-    gamma: int | None  # of the draft step and the verification
-    free: FreeGamma | None  # None if the table has plain steps alone
+    gamma: int | None  # for the draft step and the verification
+    free: FreeGamma | None  # None if the table has only plain steps
     interpolated: tuple[int, ...]  # numbers of tokens whose pass was not timed
 
     @property
@@ -72,7 +72,7 @@ class Roofline:
 
     @property
     def known(self) -> tuple[tuple[str, Pass], ...]:
-        """The passes of this run that have a cost, by name."""
+        """The passes of this run with a known cost, by name."""
         named = (
             ("a target step", self.target),
             ("a draft step", self.draft),
@@ -119,14 +119,14 @@ def roofline(
 
 
 def _ratios(costs: StepCosts, context: float) -> Iterator[tuple[float, float | None]]:
-    """Yield v of γ = 1, 2, ... and half the interval of its logarithm."""
+    """Yield v at γ = 1, 2, ... and half the interval of log v."""
     step, (plain, *errors) = costs.target_step(context), _errors(costs)
     for tokens, error in enumerate(errors, 2):
         yield costs.verify(context, tokens) / step, joint_error(error, plain)
 
 
 def _errors(costs: StepCosts) -> tuple[float | None, ...]:
-    """Return the error of each row; None where the table has none."""
+    """Return the error of each row of the table; None if it is unknown."""
     rows = len(costs.target)
     return (*costs.target_errors, *(None,) * rows)[:rows]
 

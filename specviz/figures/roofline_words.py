@@ -1,4 +1,4 @@
-"""Sentences about a run's roofline: shares of the bandwidth, and the γ up to which it is free."""
+"""Sentences about a run's roofline: shares of the bandwidth, and the largest free γ."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _interval(free: FreeGamma) -> str:
 
 
 def ends_of(free: FreeGamma | None) -> str:
-    """Return the interval of the free γ; empty if there is none or its ends are equal."""
+    """Return the interval of the free γ; empty if unknown or if both ends are equal."""
     if free is None or free.low is None or free.high is None or free.low == free.high:
         return ""
     return f"{free.low} to {'at least ' if free.high == free.last else ''}{free.high}"

@@ -35,7 +35,7 @@ class ServerMetrics:
     tokens_per_second: float | None  # while decoding, after the first chunk
     ttft: float | None  # seconds from the request to the first chunk
 
-    # Figures of our own runs that need what no engine reports.
+    # Figures of our own runs; no engine reports what they need.
     alpha_observed: ClassVar[None] = None
     alpha_expected: ClassVar[None] = None
 
@@ -56,8 +56,8 @@ def server_metrics(trace: ServerTrace) -> ServerMetrics:
 def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
     """Return the figures over all rounds of several answers.
 
-    Rates use the sum of their seconds; the time to the first chunk is a mean. A count that one of
-    them lacks is None.
+    Rates use the sum of the seconds; the time to the first chunk is a mean. A count is None if one
+    answer lacks it.
     """
     reported = [entry for each in traces for entry in reported_rounds(each)]
     whole = [entry for each in traces for entry in whole_rounds(each)]
@@ -77,7 +77,7 @@ def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
 
 
 def metrics_of_counters(found: Counters) -> ServerMetrics:
-    """Return the figures of everything an engine has served; τ includes the extra token."""
+    """Return the figures of all requests of an engine; τ includes the extra token."""
     rounds, drafted, accepted = found.drafts, found.drafted, found.accepted
     tau = accepted / rounds + 1 if rounds and accepted is not None else None
     return ServerMetrics(
@@ -114,7 +114,7 @@ def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
     """Return why a round was cut; None for a whole round.
 
     A round is cut if it gave fewer tokens than its accepted candidates plus one, or if the length
-    limit left no room for γ + 1 tokens, regardless of how many it gave.
+    limit left no room for γ + 1 tokens, regardless of the number of its tokens.
     """
     if entry.accepted is None:
         return None
@@ -127,8 +127,8 @@ def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
     """Return the whole rounds of an answer.
 
     The last chunk is included only if the engine reports every step and the chunk has all its
-    tokens: an engine that reports totals counts only what remains of a cut round, so that it looks
-    like a whole one.
+    tokens. An engine that reports only totals counts the rest of a cut round, which then looks
+    whole.
     """
     last = trace.rounds[-1] if trace.rounds else None
     return tuple(
@@ -196,7 +196,7 @@ def _tau(rounds: Sequence[ServerRound]) -> float | None:
 
 
 def _alpha_by_position(rounds: Sequence[ServerRound]) -> tuple[float | None, ...]:
-    """Return α by position from rounds, as counters by position would give it."""
+    """Return α by position from rounds: accepted at i / accepted at i - 1."""
     most, accepted = max(drafts_of(rounds), default=0), accepted_of(rounds)
     counts = [sum(each > place for each in accepted) for place in range(most)]
     return alpha_by_position(counts, sum(each > 0 for each in drafts_of(rounds)))

@@ -8,9 +8,9 @@ SPECULATES = {True: "speculates", False: "does not speculate", None: "may specul
 
 
 def reported_and_missing(info: ServerInfo) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what an engine reports, and what it does not."""
+    """Return the names of what an engine reports, and of what it does not report."""
     able = info.capabilities
-    # Rounds may follow from the chunks alone; only an answer shows whether it has counts, too.
+    # Rounds may follow from the chunks alone; only an answer shows whether it also has counts.
     perhaps = "" if able.totals or not able.rounds else " (if enabled at its start)"
     reports = {
         "token ids": able.token_ids,

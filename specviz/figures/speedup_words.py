@@ -1,8 +1,9 @@
-"""Sentences that report whether speculation paid, and why, from a run's figures.
+"""Sentences that report whether speculation was faster, and why, from a run's figures.
 
-A narrow interval follows its speedup; a wide one replaces it; one on both sides of 1 is too close
-to call, and a second sentence reports what disturbed the machine, if known. Ends too far apart to
-mean anything are not shown: the timing goes on, or it was too noisy.
+If the interval is narrow, a sentence gives the speedup and the interval; if it is wide, only the
+interval. If it includes 1, the speedup is too close to call, and a second sentence reports what
+disturbed the machine, if known. If it is too wide, no numbers are shown: the timing goes on, or it
+was too noisy.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from specviz.record.trace import Conditions, Trace
 WIDE = 1.35  # high over low: from here on the interval is shown without the value
 TOO_WIDE = 4.0  # high over low: beyond this the interval is not shown
 TOO_NOISY = "timing too noisy"
-_APART = 1.1  # between the ends of two intervals: step costs explain a speedup to about 8 %
+_APART = 1.1  # ratio of the nearer ends; step costs explain a speedup to about 8 %
 _EVEN = 1.05  # an interval within this of 1 counts as no difference
-_BUSY = 0.15  # share of the processors' time for other processes that is reported
+_BUSY = 0.15  # share of the processors' time of other processes, reported from here on
 _SLOW_CLOCK = 0.75
 WHERE = "on this text, on this machine"
 
@@ -44,7 +45,7 @@ def speedup_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) ->
 
 
 def timing_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> str:
-    """Return why the interval is wide: what disturbed the machine, or too little time."""
+    """Return what made a wide interval wide: a disturbance or a time limit; else empty."""
     low, high = metrics.speedup_low, metrics.speedup_high
     if trace.baseline is None or low is None or high is None:
         return ""
@@ -65,9 +66,9 @@ def verdict_words(
     """Return the verdict of a ratio with its interval, without a full stop.
 
     Args:
-        where: What the interval covers.
-        over: What the speed is compared with.
-        place: Where the timing was too noisy, if it was.
+        where: The text and machine that the interval covers.
+        over: The run or model with which the speed is compared.
+        place: The machine, named if the verdict is too close to call.
     """
     span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
     if is_open(low, high):
@@ -91,12 +92,12 @@ def verdict_words(
 
 
 def is_open(low: float, high: float) -> bool:
-    """Return whether an interval includes 1 and reaches more than a little beyond it."""
+    """Return whether an interval includes 1 and extends more than 5 % from it."""
     return low <= 1 <= high and not (low >= 1 / _EVEN and high <= _EVEN)
 
 
 def is_undecided(metrics: Metrics) -> bool:
-    """Return whether the run's interval is open, or missing because a lane was timed once."""
+    """Return whether the interval of the speedup is missing or open (see `is_open`)."""
     low, high = metrics.speedup_low, metrics.speedup_high
     return low is None or high is None or is_open(low, high)
 
@@ -107,12 +108,12 @@ def is_wide(low: float | None, high: float | None) -> bool:
 
 
 def is_too_wide(low: float | None, high: float | None) -> bool:
-    """Return whether an interval is so wide that its ends mean nothing."""
+    """Return whether an interval is too wide to show its ends."""
     return low is not None and high is not None and high / low > TOO_WIDE
 
 
 def shown_speedup(value: float, low: float | None, high: float | None) -> str:
-    """Return a speedup for little space: with its interval, or a wide interval alone."""
+    """Return a speedup for a table: with its interval, or a wide interval alone."""
     if low is None or high is None:
         return RATIO.shown(value)
     if is_too_wide(low, high):
@@ -131,7 +132,7 @@ def reported_speedup(value: float, low: float | None, high: float | None) -> str
 
 
 def disturbance(seen: Conditions | None) -> str:
-    """Return what disturbed the machine while it timed; empty if nothing is known."""
+    """Return what disturbed the machine during timing; empty if nothing is known."""
     if seen is None:
         return ""
     found: list[str] = []
@@ -167,13 +168,13 @@ def contradiction_warning(metrics: Metrics) -> str:
 
 
 def _contradict(accounted: tuple[float, float], observed: tuple[float, float]) -> bool:
-    """Return whether two intervals lie on both sides of 1, or clearly apart."""
+    """Return whether two disjoint intervals lie on both sides of 1, or far apart."""
     lower, upper = sorted((accounted, observed))
     return lower[1] < upper[0] and (lower[1] < 1 < upper[0] or upper[0] >= _APART * lower[1])
 
 
 def why_sentence(metrics: Metrics) -> str:
-    """Return where the time of a round goes by the step costs, and how far to trust them.
+    """Return how the step costs explain the speedup, with a caveat if they do not.
 
     Empty if the step costs are unknown.
     """
@@ -229,7 +230,7 @@ def _difference(metrics: Metrics, predicted: float) -> str:
 
 
 def _too_noisy_sentence(low: float, high: float, *, so_far: bool) -> str:
-    """Return the verdict without numbers."""
+    """Return the verdict for an interval that is too wide, without numbers."""
     if so_far:
         return "The target alone is still being timed: too early for a speedup."
     if low <= 1 <= high:
@@ -250,7 +251,7 @@ def _shortage(metrics: Metrics) -> str:
     if pairs is None or pairs < 2 or (needed is not None and pairs >= needed):
         return ""
     aim = PERCENT.shown(math.exp(AIM) - 1)
-    return f"Time allowed only {pairs} slices of the text to be timed, too few for ± {aim}."
+    return f"The time limit allowed only {pairs} timed slices, too few for ± {aim}."
 
 
 def _reason(metrics: Metrics) -> str:

@@ -7,7 +7,7 @@ from specviz.record.trace import StepCosts
 
 
 def step_cost_warning(costs: StepCosts | None) -> str | None:
-    """Return what makes the table unreliable, in sentences; None if nothing does."""
+    """Return sentences about what makes the table unreliable; None if it is reliable."""
     if costs is None:
         return None
     return " ".join([*_noise(costs), *_shortage(costs)]) or None
@@ -24,7 +24,7 @@ def _shortage(costs: StepCosts) -> list[str]:
     sentences: list[str] = []
     if costs.sparse:
         few = "one first step" if not costs.samples else _counted(costs.samples, "sample")
-        sentences.append(f"Measuring step costs ran out of time: some rest on {few}.")
+        sentences.append(f"Measuring step costs ran out of time: some costs come from {few}.")
     if costs.interpolated:
         numbers = ", ".join(map(str, costs.interpolated))
         sentences.append(f"Verifying {numbers} tokens was not timed but interpolated.")

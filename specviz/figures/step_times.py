@@ -33,7 +33,7 @@ class StepTimes:
 
     @property
     def round_cost_error(self) -> float | None:
-        """The error of a round's cost: drafting and verification, each divided by a target step."""
+        """The error of ``round_cost``, (drafting + verification) / target step."""
         if self.gamma is None or self.draft is None or self.verification is None:
             return None
         if self.draft_error is None or self.verification_error is None:
@@ -58,7 +58,7 @@ class StepTimes:
 
 
 def step_times(costs: StepCosts, context: float, gamma: int, *, drafts: bool) -> StepTimes:
-    """Return the step times of rounds of one chain.
+    """Return the step times of a round that drafts a single chain.
 
     Args:
         drafts: Whether a model proposes the gamma candidates; else drafting is free.
@@ -78,9 +78,10 @@ def step_times(costs: StepCosts, context: float, gamma: int, *, drafts: bool) ->
 
 
 def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:
-    """Return the step times of rounds of a shape; only a target step if the table lacks it.
+    """Return the step times of a round with this shape.
 
-    Gamma is the depth of the shape, and a draft step is one level.
+    If the table lacks the shape, only the target step is known. Gamma is the depth of the shape. A
+    draft step drafts one depth of it.
     """
     shape = costs.shape
     if shape is None or shape.shape != wanted:
@@ -104,19 +105,19 @@ def covers_gamma(costs: StepCosts, gamma: int) -> bool:
 
 
 def _draft_error(costs: StepCosts, drafts: bool) -> float | None:
-    """Return the larger error, of first or later steps; 0 if no model drafts."""
+    """Return the larger of the errors of first and later steps; 0 if no model drafts."""
     if not drafts:
         return 0.0
     return max(costs.draft_errors[0], costs.draft_errors[-1]) if costs.draft_errors else None
 
 
 def _target_error(costs: StepCosts, tokens: int) -> float | None:
-    """Return the error of a pass over these tokens; beyond the table, that of its last row."""
+    """Return the error of a pass over ``tokens`` tokens; beyond the table, the last row's."""
     errors = costs.target_errors
     return errors[min(tokens, len(errors)) - 1] if errors else None
 
 
 def joint_error(*errors: float | None) -> float | None:
-    """Return the error of a product or quotient of independent measurements."""
+    """Return the error of a product or quotient of independent values; None if one is unknown."""
     known = [each for each in errors if each is not None]
     return math.hypot(*known) if len(known) == len(errors) else None

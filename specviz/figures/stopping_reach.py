@@ -2,7 +2,7 @@
 
 The oracle drafts only the accepted candidates of a round: its round costs a c + v(a + 1) for a + 1
 tokens. A criterion that stops after k candidates emits min(a, k) + 1 tokens for k c + v(k + 1). All
-criteria see the same rounds; in a run of its own a criterion's rounds would begin elsewhere. So
+criteria see the same rounds, although rounds would begin elsewhere in a run with the criterion. So
 this compares criteria and does not predict speed.
 """
 
@@ -23,9 +23,9 @@ THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What a stopping criterion reaches.
+    """The tokens and the cost of a stopping criterion, over given rounds.
 
-    ``cost`` is in target steps; ``share`` is its rate as a share of the oracle's.
+    ``cost`` is in target steps; ``share`` is ``rate`` / the oracle's rate.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachOverRuns:
-    """All criteria over several runs.
+    """The reach of all criteria over several runs.
 
-    ``counts``: stopping after 1, 2, … candidates; ``unsure``: by `THRESHOLDS`; ``own``: runs that
-    used a stopping criterion themselves.
+    ``counts``: stopping after 1, 2, … candidates; ``unsure``: stopping below each of `THRESHOLDS`;
+    ``own``: runs that used a stopping criterion.
     """
 
     oracle: Reach
@@ -64,9 +64,9 @@ def after_count(count: int) -> Stop:
 
 
 def below_confidence(threshold: float) -> Stop:
-    """Stop after a candidate whose draft probability is below the threshold.
+    """Return a criterion that stops after a candidate with draft probability below the threshold.
 
-    At temperature 0 the probability is the one at temperature 1.
+    In runs at temperature 0, the draft probability is that at temperature 1.
     """
 
     def stop(candidates: Sequence[Candidate]) -> int:
@@ -81,7 +81,7 @@ def below_confidence(threshold: float) -> Stop:
 def stopping_reach(
     traces: Sequence[Trace], stops: Mapping[str, Stop], costs: DraftingCosts | None = None
 ) -> tuple[Reach, ...]:
-    """Return the oracle and then each criterion, over whole rounds; empty without any.
+    """Return the reach of the oracle, then of each criterion; empty without whole rounds.
 
     Args:
         costs: Costs to use instead of those of each run.
@@ -107,7 +107,7 @@ def stopping_reach(
 def own_reach(
     name: str, traces: Sequence[Trace], oracle: Reach, costs: DraftingCosts | None = None
 ) -> Reach | None:
-    """Return what runs with a stopping criterion reached in their own rounds, at the same costs.
+    """Return the reach of runs that used a stopping criterion, in their own rounds.
 
     None if they have no whole rounds.
     """
@@ -120,8 +120,8 @@ def own_reach(
 def reach_over_runs(traces: Sequence[Trace]) -> ReachOverRuns | None:
     """Return the reach of all criteria over these runs.
 
-    Runs that never stopped early give the oracle, counts and thresholds; the others give what they
-    reached themselves. None if the former have no whole rounds.
+    Runs that never stopped early give the oracle, counts and thresholds; the other runs give
+    ``own``. None if no run that never stopped early has a whole round.
     """
     unstopped = [each for each in traces if each.config.formulas_hold]
     longest = min((each.config.gamma for each in unstopped), default=0)
@@ -178,7 +178,7 @@ def _expect_unstopped(trace: Trace) -> None:
 
 
 def drafting_costs_of(trace: Trace) -> DraftingCosts:
-    """Return the costs that the run decided by, else its step costs at its mean context."""
+    """Return the costs by which the run stopped drafting, else its step costs at mean context."""
     if trace.drafting_costs is not None:
         return trace.drafting_costs
     costs = trace.step_costs
@@ -191,7 +191,7 @@ def drafting_costs_of(trace: Trace) -> DraftingCosts:
 
 
 def drafting_costs(costs: StepCosts, context: float, gamma: int) -> DraftingCosts:
-    """Return the costs of a draft model at one context, in target steps there."""
+    """Return the costs with a draft model at one context, in target steps at that context."""
     step = costs.target_step(context)
     first = costs.draft_phase(context, 1)
     return DraftingCosts(

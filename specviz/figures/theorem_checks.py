@@ -1,12 +1,12 @@
 """Check theorems of Yin et al. 2024 on recorded runs.
 
 Theorem 1: the expected number of lossless rejections is the sum of the distances (total variation)
-of draft and target. Theorem 2: no unbiased rule that judges one draft token by token rejects less.
-Theorem 5: an over-acceptance rule with the leftover residual trades rejections for bias one
-for one, so at every position the two add up to the distance.
+of draft and target. Theorem 2: no unbiased rule that verifies one draft token by token has fewer
+rejections. Theorem 5: over-acceptance with the leftover residual trades rejections for bias one for
+one: at every position, rejection probability and bias add up to the distance.
 
 All sums run over tested positions. Whether a position is tested is decided before its candidate is
-drawn, so observed less expected is a sum of martingale differences, even though the text depends on
+drawn, so observed - expected is a sum of martingale differences, even though the text depends on
 its past. ``z`` is that sum in standard deviations; None if nothing was random.
 """
 
@@ -32,7 +32,7 @@ _TINY = 1e-30  # the smallest divisor; the probability of an emitted token is ab
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectionCheck:
-    """Theorem 1: rejections of lossless runs, and their number expected from the distances."""
+    """Theorem 1: rejections of lossless runs, observed and expected from the distances."""
 
     num_tokens: int  # emitted, bonus tokens included
     num_tested: int
@@ -43,7 +43,7 @@ class RejectionCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazierCheck:
-    """Theorem 2: an unbiased rule that accepts with ``share`` min(1, target/draft)."""
+    """Theorem 2: an unbiased rule that accepts with ``share`` * min(1, target/draft)."""
 
     share: float
     bound: float
@@ -57,8 +57,8 @@ class ParetoCheck:
     """Theorem 5: over-acceptance at each tested position, and all rejections."""
 
     reject: Numbers  # [num_tested] probability of a rejection
-    bias: Numbers  # [num_tested] of the emitted token
-    distance: Numbers  # [num_tested] of draft and target
+    bias: Numbers  # [num_tested] bias of the emitted token
+    distance: Numbers  # [num_tested] distance of draft and target
     observed: int
     expected: float
     z: float | None
@@ -69,7 +69,7 @@ class ParetoCheck:
 
     @property
     def gap(self) -> Numbers:
-        """How far each position lies above the line reject + bias = distance."""
+        """reject + bias - distance at each position."""
         return self.reject + self.bias - self.distance
 
     @property
@@ -86,13 +86,13 @@ class ParetoCheck:
 
     @property
     def largest_gap(self) -> float:
-        """The largest absolute departure from the line."""
+        """The largest absolute gap."""
         return float(np.abs(self.gap).max())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiasCheck:
-    """The bias measured on the emitted tokens, and the recorded one."""
+    """The bias measured on the emitted tokens, and the recorded bias."""
 
     num_tokens: int  # emitted at tested positions
     measured: float
@@ -122,8 +122,9 @@ def rejection_count(traces: Sequence[Trace]) -> RejectionCheck:
 def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
     """Check theorem 2 against a rule that accepts only a share of what the lossless rule does.
 
-    Unbiased rules accept with at most min(1, target/draft) (Corollary 1); this one with ``share``
-    of that and the residual that keeps it unbiased. Its rejections follow exactly from the record.
+    Unbiased rules accept with at most min(1, target/draft) (Corollary 1). The lazier rule accepts
+    with ``share`` times that, and its residual keeps it unbiased. Its expected rejections follow
+    exactly from the record.
     """
     if not 0.0 <= share <= 1.0:
         raise ConfigError(f"The share is {share}.", remedy="Give a number from 0 to 1.")
@@ -160,9 +161,9 @@ def pareto(traces: Sequence[Trace]) -> ParetoCheck:
 def measured_bias(traces: Sequence[Trace]) -> BiasCheck:
     """Measure the bias of over-acceptance runs on the emitted tokens.
 
-    A token x drawn from ``out`` gives max(0, 1 - target(x) / out(x)), whose mean under ``out`` is
-    the distance of ``out`` and target, so the average over the text is unbiased (derived here;
-    the bias is that of Yin et al. 2024, section 4).
+    An emitted token x has a distribution ``out``. The mean of max(0, 1 - target(x) / out(x)) under
+    ``out`` is the distance of ``out`` and target, so the average over the text is unbiased (derived
+    here; the bias is that of Yin et al. 2024, section 4).
     """
     _expect_lossy(traces)
     estimates, recorded = (
@@ -188,7 +189,7 @@ def emitted_distribution(
     reject: Numbers,
     overlap: Numbers,
 ) -> Numbers:
-    """Return the probabilities `[...]` with which over-acceptance emits these tokens.
+    """Return the probability `[...]` that over-acceptance emits each of these tokens.
 
     Yin et al. 2024, section 4.2: OPT recovers from the leftover, UNO from the target.
     """
@@ -242,7 +243,7 @@ def _emitted(entry: Round, candidate: Candidate) -> tuple[float, float]:
 
 
 def _bias_estimates(trace: Trace) -> tuple[Numbers, Numbers]:  # [num_tested] each
-    """Return the estimate of the bias from each emitted token, and the recorded bias there."""
+    """Return the bias estimated from each emitted token, and the recorded bias there."""
     tested = tested_in(trace.rounds)
     tokens = [_emitted(entry, each) for entry in trace.rounds for each in tested_in([entry])]
     probs = np.array(tokens).reshape(-1, 2)

@@ -2,8 +2,8 @@
 
 The *ideal* curve is the textbook's: candidates are accepted independently with the same
 probability, and a verification costs one target step. The *forecast* uses the measured cost of a
-verification, and the acceptance along other texts if it was measured. Otherwise it assumes
-independent acceptance with a given probability and is an extrapolation.
+verification, and the acceptance along other texts if it was measured. Otherwise the forecast
+assumes independent acceptance with a given probability and is an extrapolation.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ GAMMAS = tuple(range(1, 17))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What other texts of the same kind predict for a prompt, by gamma.
+    """The speedup and τ predicted for a prompt from other texts of the same kind, by gamma.
 
-    Without step costs there are no speedups.
+    ``speedups`` is empty without step costs.
     """
 
     gammas: tuple[int, ...]
@@ -54,7 +54,7 @@ class ThroughputCurves:
 def predicted_curves(
     costs: StepCosts, context: float, speedups: Sequence[float], alpha: float
 ) -> ThroughputCurves:
-    """Return curves from the speedups predicted for gamma 1, 2, ... and from alpha."""
+    """Return the forecast from ``speedups`` at gamma 1, 2, ..., and the ideal from ``alpha``."""
     gammas = tuple(range(1, len(speedups) + 1))
     step = costs.target_step(context)
     return ThroughputCurves(

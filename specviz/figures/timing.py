@@ -6,11 +6,11 @@ accepted many candidates do not weigh more. The mean leaves out the highest and 
 the slices, so that a stall of the machine does not dominate (a trimmed mean, error by Yuen 1974).
 
 The number of slices is decided once. Neighbouring slices are pooled into batches until batches no
-longer correlate with their neighbours. A pilot of eight such batches fixes the number of slices
+longer correlate with their neighbours. A pilot of eight such batches sets the number of slices
 needed for the precision ``AIM``, and the interval is never narrower than the pilot's spread allows
-(Stein 1945): stopping as soon as the interval happens to be narrow would cover too rarely. Nor is
-it narrower than all slices imply, alone or pooled by two, four and so on: the pilot may have been
-quiet, and slow disturbances show only in large batches.
+(Stein 1945): stopping as soon as the interval happens to be narrow would cover too rarely. The
+interval is also never narrower than the interval of all slices, single or pooled by two, four and
+so on: the pilot may have been quiet, and slow disturbances show only in large batches.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ AIM = math.log(1.05)  # half the interval, of the logarithm
 PILOT = 8  # batches
 CONFIDENCE = 0.95
 _CORRELATED = 0.1  # lag-1 correlation from which batches are pooled further
-_TRIMMED = 8  # one in this many is left out on either side
-_MIN_BATCHES = 3  # for an error
+_TRIMMED = 8  # one value in this many is left out at either end
+_MIN_BATCHES = 3  # fewest batches from which an error is computed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Timing:
     """The speedup of a run with a 95 % interval that covers the timing alone.
 
     ``low`` and ``high`` are None if a lane was timed only once. ``needed``: pairs that the pilot
-    asks for; None while the pilot is incomplete. Seconds cover all whole rounds.
+    requires; None while the pilot is incomplete. Seconds cover all whole rounds.
     """
 
     speedup: float
@@ -78,10 +78,10 @@ def timing_of(baseline: Baseline | None, rounds: Sequence[Round]) -> Timing | No
 def seconds_by_round(
     baseline: Baseline | None, rounds: Sequence[Round]
 ) -> tuple[list[float], list[float]] | None:
-    """Return for every round the target's seconds per token, and the round's own seconds.
+    """Return the target's seconds per token and the round's seconds, for every round.
 
-    Both come from its slices, scaled so that their ratio over the run is the speedup. A round that
-    was not timed, such as a cut one, gets the median. None without a timed slice.
+    Both come from the round's slices, scaled so that their ratio over the run is the speedup. A
+    round that was not timed, such as a cut round, gets the median. None without a timed slice.
     """
     timing = timing_of(baseline, rounds)
     if baseline is None or timing is None:
@@ -107,7 +107,7 @@ def _by_round(slices: Sequence[Slice], rounds: Sequence[Round], lane: int) -> li
 
 
 def is_enough(slices: Sequence[Slice], rounds: Sequence[Round]) -> bool:
-    """Return whether there are as many slices as their pilot asks for."""
+    """Return whether there are as many slices as the pilot requires."""
     logs = [_log_seconds(each, rounds) for each in slices]
     ratios = [per_token - per_round for per_token, per_round in logs]
     plan = plan_of(ratios)
@@ -150,13 +150,13 @@ def plan_of(ratios: Sequence[float]) -> TimingPlan | None:
 
 
 def _error_of(ratios: Sequence[float], plan: TimingPlan | None) -> float:
-    """Return half the interval, never narrower than the plan allows."""
+    """Return half the interval of the mean log-ratio, never narrower than the plan allows."""
     found = _error(ratios)
     return found if plan is None else max(found, plan.error / math.sqrt(len(ratios)))
 
 
 def _error(ratios: Sequence[float]) -> float:
-    """Return half the interval of the trimmed mean, the widest over all batch sizes."""
+    """Return half the interval of the trimmed mean: the widest over all batch sizes."""
     count, cut = len(ratios), _num_trimmed(len(ratios))
     winsorized = _winsorized(ratios)
     found, size = [_student(winsorized, freedom=count - 2 * cut - 1)], 2
@@ -167,7 +167,7 @@ def _error(ratios: Sequence[float]) -> float:
 
 
 def _error_of_one(only: Slice) -> float | None:
-    """Return half the interval of a single slice, whose first and last two passes are two pairs."""
+    """Return half the interval of a single slice: its passes A B and B A are two pairs."""
     if min(len(only.target), len(only.speculative)) < 2:
         return None
     halves = zip(only.target, only.speculative, strict=True)
@@ -189,12 +189,12 @@ def _means(ratios: Sequence[float], size: int) -> list[float]:
 
 
 def _num_trimmed(count: int) -> int:
-    """Return how many values are trimmed on either side."""
+    """Return how many values are trimmed at either end."""
     return count // _TRIMMED
 
 
 def _untrimmed(ratios: Sequence[float]) -> list[int]:
-    """Return the indices of the values in the trimmed mean."""
+    """Return the indices of the values that the trimmed mean includes."""
     cut, count = _num_trimmed(len(ratios)), len(ratios)
     return sorted(range(count), key=lambda place: ratios[place])[cut : count - cut]
 

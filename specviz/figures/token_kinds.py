@@ -28,10 +28,11 @@ _JOINED = frozenset(("Cf", "Mn", "Me"))  # categories that belong to the charact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindShare:
-    """The tokens of one kind, and the mean of their odds.
+    """The number of tokens of one kind, and the mean of their odds.
 
-    ``low`` and ``high`` are its 95 % interval: Student's t over blocks of neighbouring tokens,
-    because acceptance clusters. None if fewer than five blocks have the kind, or nothing varies.
+    ``low`` and ``high`` are the 95 % interval of the mean: Student's t over blocks of neighbouring
+    tokens, because acceptance clusters. None if fewer than five blocks have the kind, or if nothing
+    varies.
     """
 
     kind: TokenKind
@@ -51,7 +52,7 @@ def token_kinds(texts: Iterable[str]) -> Iterator[TokenKind]:
 def kind_of(text: str, *, before: str = "") -> TokenKind:
     """Return the kind of a token.
 
-    A token that adds no whole character has some bytes of one, and is a continuation.
+    A token that adds only a part of a character is a continuation.
 
     Args:
         text: What the token adds to the text.
@@ -66,7 +67,7 @@ def kind_of(text: str, *, before: str = "") -> TokenKind:
 
 
 def by_token_kind(texts: Sequence[str], odds: Sequence[float]) -> tuple[KindShare, ...]:
-    """Return the share of each kind in the text, in the order of ``TOKEN_KINDS``."""
+    """Return the count and mean odds of each kind, in the order of ``TOKEN_KINDS``."""
     assert len(texts) == len(odds)
     kinds = list(token_kinds(texts))
     size = max(1, math.isqrt(len(kinds)))  # tokens of a block

@@ -41,8 +41,8 @@ StepName = Literal[
 class WaterfallStep:
     """One step of the waterfall, with a sentence about it in ``words``.
 
-    ``speedup`` and ``ms_a_token`` are those after the step. The first and the last step are levels,
-    not causes; their changes are 0.
+    ``speedup`` and ``ms_a_token`` are the values after the step. The first and the last step are
+    levels, not causes; their changes are 0.
     """
 
     name: StepName
@@ -181,7 +181,7 @@ def _causes(trace: Trace, figures: Metrics) -> _Causes:
 def _by_position(whole: Sequence[Round], gamma: int) -> tuple[float, ...]:
     """Return the mean odds at each position.
 
-    Discarded candidates count, too: their odds are valid given the candidates before them.
+    Discarded candidates also count: their odds are valid given the candidates before them.
     """
     places = (
         [entry.candidates[place].odds for entry in whole if place < entry.num_drafted]
@@ -200,7 +200,7 @@ def _tokens(probs: Sequence[float]) -> float:
 
 
 def _later_draft_step(costs: StepCosts, context: float) -> float:
-    """Return a later draft step of a round; the first one if the table has no other."""
+    """Return the seconds of a later draft step; of a first step if the table has no later one."""
     return replace(costs, draft=(costs.draft_next or costs.draft[0],)).draft_step(context)
 
 

@@ -1,1 +1,1 @@
-"""Measured runs: step costs, a forecast, the run itself, and the target alone beside it."""
+"""Measured runs: step costs, a forecast, the run itself, and timing of the target alone."""

@@ -1,7 +1,7 @@
-"""Background jobs: runs made one after the other.
+"""Background jobs, which make runs one after the other.
 
-One thread executes a job; any thread may watch or stop it. No page owns a job, so it continues
-when the user leaves the page.
+One thread executes a job; any thread may watch or stop it. No page owns a job, so it continues when
+the user leaves the page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Job(StoppableWork):
-    """A job; ``name`` is its type, ``label`` its title on pages."""
+    """A background job; ``name`` is its type, ``label`` its title on pages."""
 
     def __init__(self, *, name: str, label: str) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Job(StoppableWork):
         self._state: JobState = "waiting"
         self._over = Event()
         self._activity: Activity | None = None
-        self._step = ""  # of the activity, for a status line
+        self._step = ""  # current step of the activity, for a status line
 
     @property
     def state(self) -> JobState:
@@ -48,12 +48,12 @@ class Job(StoppableWork):
 
     @property
     def was_stopped(self) -> bool:
-        """Whether a stop was requested, in any state."""
+        """Whether a stop was requested, in whatever state the job is."""
         return self._stopped
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Return the numbers of finished and of planned runs."""
+        """Return the number of finished runs and the number of planned runs."""
         raise NotImplementedError
 
     @property
@@ -104,7 +104,7 @@ class Job(StoppableWork):
 
 
 class MakerJob(Job):
-    """A job whose runs and studies a maker makes."""
+    """A job that makes its runs and studies with a RunMaker."""
 
     def __init__(self, maker: RunMaker, *, name: str, label: str) -> None:
         super().__init__(name=name, label=label)
@@ -113,7 +113,7 @@ class MakerJob(Job):
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate from the median run so far; None before the first run is finished."""
+        """Return the estimated seconds left, from the median run; None before the first run."""
         if not self._seconds:
             return None
         done, planned = self.progress
@@ -129,7 +129,7 @@ class MakerJob(Job):
         return made
 
     def _make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
-        """Make blocks; yield the index of each with its next runs as they finish."""
+        """Make the runs of the blocks; yield a block's index and its next runs as they finish."""
         if not isinstance(self._maker, BlockMaker):
             yield from in_turn(self._make, blocks, set())
             return
@@ -143,7 +143,7 @@ class MakerJob(Job):
 
 
 class RunsJob(MakerJob):
-    """A job of plain runs; passes all traces to ``conclude`` at the end, which may raise."""
+    """A job that makes runs and then calls ``conclude``, which may raise, with all traces."""
 
     def __init__(
         self,

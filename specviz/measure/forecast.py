@@ -1,8 +1,8 @@
 """Forecast the speedup from step costs and from acceptance on other texts of the same kind.
 
-A profile holds the odds along texts that the target generated for other prompts. The expected
-rounds along those texts are computed exactly for any gamma, without assuming equal odds. A forecast
-never uses the run that it predicts.
+A profile holds the odds (acceptance probability of each token) along texts that the target
+generated for other prompts. The expected rounds along these texts are computed exactly for any
+gamma, without assuming equal odds. A forecast never uses the run that it predicts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TEXT_LENGTH = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOdds:
-    """One text of the target: its prompt, and the odds at each token."""
+    """A text that the target generated: its prompt, and the odds at each token."""
 
     prompt: str
     odds: tuple[float, ...]
@@ -53,7 +53,7 @@ class KeyedProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipped:
-    """Acceptance of the embedded pair on the presets, shipped with it."""
+    """Acceptance profiles of the embedded pair on the presets, shipped with specviz."""
 
     profiles: tuple[KeyedProfile, ...]
 
@@ -67,9 +67,9 @@ def profile_key(pair: Pair, config: RunConfig, kind: str) -> str:
 
 
 def stored_profile(pair: Pair, config: RunConfig, kind: str) -> Profile | None:
-    """Return the profile measured here, else the one shipped with the pair.
+    """Return the profile measured here, or else the shipped profile, or None.
 
-    Acceptance is the same on every machine.
+    A shipped profile is valid everywhere, because acceptance does not depend on the machine.
     """
     key = profile_key(pair, config, kind)
     return load_value(_KIND, key, Profile) or _shipped_profiles().get(key)
@@ -82,7 +82,10 @@ def _shipped_profiles() -> dict[str, Profile]:
 
 
 def measure_profile(pair: Pair, config: RunConfig, kind: str) -> Profile:
-    """Decode every preset of the kind with the target alone, score the draft, store the profile."""
+    """Measure, store and return the acceptance profile of the pair on one kind of preset.
+
+    The target alone decodes every preset of the kind; the draft is scored along these texts.
+    """
     from specviz.engine import decode_plainly
     from specviz.engine.decoding.scoring import score_text
     from specviz.engine.model.chat import encode_prompt
@@ -143,12 +146,15 @@ def forecast(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rounds:
     tau: float
-    bonus_share: float  # of the rounds
+    bonus_share: float  # share of rounds with a bonus token
     num_texts: int
 
 
 def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) -> _Rounds | None:
-    """Return the rounds along the profile's other texts; None if they do not predict this run."""
+    """Return the expected rounds along the profile's texts, except the text of ``prompt``.
+
+    None if these texts do not predict the run.
+    """
     if profile is None or not _is_predictable(config):
         return None
     others = [text.odds for text in profile.texts if text.prompt != prompt]
@@ -160,7 +166,7 @@ def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) ->
 
 
 def _rounds_on(texts: Sequence[Sequence[float]], gamma: int) -> tuple[float, float]:
-    """Return the tokens per whole round, and the share of rounds with a bonus token."""
+    """Return τ (tokens per whole round) and the share of rounds with a bonus token."""
     walks = [rounds_along(odds, gamma) for odds in texts]
     rounds = sum(walk.rounds for walk in walks)
     return sum(walk.tokens for walk in walks) / rounds, sum(w.bonuses for w in walks) / rounds
@@ -175,7 +181,7 @@ def _is_predictable(config: RunConfig) -> bool:
 
 
 def can_be_forecast(record: Trace) -> bool:
-    """Whether a profile is all that a forecast of this run needs."""
+    """Whether a profile would be enough to forecast this run."""
     config, draft = record.config, record.pair.draft
     known_kind = record.prompt.kind is not None
     return known_kind and draft is not None and _is_predictable(config)
@@ -184,7 +190,7 @@ def can_be_forecast(record: Trace) -> bool:
 def make_outlook(pair: Pair, record: Trace) -> Outlook | None:
     """Return forecasts for every gamma; None without a profile or if its texts are too short.
 
-    Without step costs there are no speedups.
+    Without step costs, the forecasts have no speedups.
     """
     config, prompt = record.config, record.prompt
     profile = stored_profile(pair, config, prompt.kind) if prompt.kind else None

@@ -1,4 +1,4 @@
-"""Extra texts for suffix lookup besides the run's own: stored runs, or a file."""
+"""Extra texts for suffix lookup, from stored runs or a file, besides the run's own text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTION = "--suffix-texts"
 
 
 def with_texts(pair: Pair, where: str) -> Pair:
-    """Return the pair with the texts of a file, or of stored runs with the same target."""
+    """Return the pair with extra texts; ``where`` is a file's path, ``LIBRARY`` or empty."""
     if not where:
         return pair
     from specviz.engine.model.suffix_automaton import SuffixAutomaton

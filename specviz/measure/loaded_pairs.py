@@ -1,8 +1,8 @@
 """A cache of loaded pairs, and the memory that a run takes.
 
-A pair fits if 1.3 times its weights plus a gigabyte are free on its device before it is loaded.
-The least recently used pair is evicted first. If the free memory is unknown, only one pair stays
-loaded. A pair whose files have changed is loaded again.
+A pair fits if 1.3 times its weights plus a gigabyte are free on its device before it is loaded. The
+least recently used pair is evicted first. If the free memory is unknown, the cache holds only one
+pair. A pair whose files have changed is loaded again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_PAIRS = 4  # as many as a comparison has lanes
 
 
 class LoadedPairs:
-    """Loaded pairs, evicted least recently used first."""
+    """A cache of loaded pairs that evicts the least recently used pair first."""
 
     def __init__(self) -> None:
         self._pairs: dict[PairSpec, Pair] = {}  # most recently used last
@@ -35,7 +35,8 @@ class LoadedPairs:
     def get(self, spec: PairSpec) -> Pair | None:
         """Return the pair if it is loaded and its files have not changed.
 
-        Its number of threads is restored, because all pairs of a process share that setting.
+        Also restores the pair's number of threads, because all pairs of a process share that
+        setting.
         """
         pair = self._pairs.get(spec)
         if pair is None or not pair.is_current:
@@ -49,7 +50,7 @@ class LoadedPairs:
         if pair is not None:
             self._pairs[spec] = self._pairs.pop(spec)
             return pair
-        self._pairs.pop(spec, None)  # one whose files have changed
+        self._pairs.pop(spec, None)  # a pair whose files have changed
         self._make_room(spec, on_progress)
         self._pairs[spec] = pair = self._loaded(spec, on_progress)
         return pair
@@ -99,8 +100,8 @@ def free_memory(spec: PairSpec) -> int | None:
 class RunMemory:
     """Measures the bytes that a run takes; create it before the run begins.
 
-    Counts the weights of the models the run needs, shared tensors once, and on a GPU the peak
-    allocation above the one before the run.
+    Counts the weights of the models that the run needs (shared tensors once). On a GPU, it adds the
+    peak allocation during the run minus the allocation before the run.
     """
 
     def __init__(self, pair: Pair, config: RunConfig) -> None:
@@ -118,7 +119,7 @@ class RunMemory:
 
 
 def _weights_bytes(pair: Pair, config: RunConfig) -> int:
-    """Return the bytes of the models used: prompt lookup does not use a draft model."""
+    """Return the bytes of the run's models; prompt lookup, for example, uses no draft model."""
     draft = pair.draft if config.draft_method.needs_draft else None
     models = [model for model in (pair.target, draft) if model is not None]
     tensors = {each.data_ptr(): each.nbytes for model in models for each in model.parameters()}

@@ -8,7 +8,7 @@ from specviz.record.trace import Conditions
 
 
 class MachineWatch:
-    """Observes the machine from its creation on."""
+    """Records the machine's conditions from the moment it is created."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -43,7 +43,7 @@ def _processor_seconds() -> tuple[float, float]:
 
 
 def _clock_share() -> float | None:
-    """Return the share of the highest clock; None unless the system reports both."""
+    """Return the clock frequency as a share of the highest; None unless both are reported."""
     try:
         clock = psutil.cpu_freq()
     except (AttributeError, NotImplementedError, OSError):

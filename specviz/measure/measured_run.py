@@ -1,9 +1,10 @@
-"""A run with everything it is compared with: step costs, a forecast, the target alone.
+"""A run with its step costs, its forecast and the timing of the target alone.
 
 The forecast is made before the run, from stored step costs; a run that begins without them has no
-forecast. Only a run that decides by costs measures them first. After the run, both the target alone
-and the run are timed in slices along its text: the displayed run itself only provides the text.
-Then the text is scored, and missing step costs are measured last.
+forecast. Step costs are measured before the run only if the run stops drafting by cost. After the
+run, the target alone and a replay of the run are timed in slices along the run's text. The
+displayed run only provides this text. Then the text is scored, and missing step costs are measured
+last.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class MeasuredRun(Iterator[Round]):
-    """Iterates over the rounds; then iterate over ``timed()`` and call ``complete()``.
+    """An iterator over a run's rounds; then iterate over ``timed()`` and call ``complete()``.
 
     ``trace()`` may be called at any time.
     """
@@ -121,7 +122,10 @@ class MeasuredRun(Iterator[Round]):
             self._costs = step_costs(self._pair, self._config, on_progress=on_progress)
 
     def _scored(self) -> tuple[float, ...]:
-        """Return the odds; () if no model drafted or the run does not sample from the target."""
+        """Return the odds at each token.
+
+        Empty without a draft model, or if the text is not an exact sample of the target.
+        """
         config = self._config
         exact = config.by_odds and not config.forks
         if not (exact and config.draft_method.needs_draft):
@@ -156,7 +160,7 @@ class MeasuredRun(Iterator[Round]):
     def _costs_to_decide_by(
         self, prompt_length: int, on_progress: ProgressCallback | None
     ) -> DraftingCosts | None:
-        """Return the costs at mid-text for a run that drafts while it pays, else None."""
+        """Return the step costs at mid-text if the run stops drafting by cost, else None."""
         config = self._config
         if config.until.stopping.name != "cost":
             return None
@@ -167,7 +171,7 @@ class MeasuredRun(Iterator[Round]):
         return drafting_costs(self._costs, prompt_length + config.max_new_tokens / 2, config.gamma)
 
     def _pieces(self) -> dict[str, str]:
-        """Return the bytes of all tokens used; before the first round, of the whole vocabulary."""
+        """Return the bytes of all used tokens; before the first round, of the whole vocabulary."""
         table = self._pair.token_table
         if not self._rounds:
             return table.split(range(len(table.texts)))
@@ -205,7 +209,7 @@ def measured_run(
     """Start a measured run.
 
     Args:
-        kind: The user's name for the prompt's kind; forecasts know only the kinds of the presets.
+        kind: Name of the prompt's kind, given by the user. Forecasts need the kind of a preset.
         fresh_costs: Measure step costs now, even if some are stored.
         budget: Seconds for timing the target alone; ``timing_seconds()`` if None.
         on_progress: Receives the progress of measuring step costs.
@@ -223,7 +227,7 @@ def measured_run(
 
 
 def finish(run: MeasuredRun, on_progress: ProgressCallback | None = None) -> Trace:
-    """Finish a run with its timing and step costs, and return the trace."""
+    """Run to the end, time the run, measure missing step costs, and return the trace."""
     for _ in run:
         pass
     for _ in run.timed():

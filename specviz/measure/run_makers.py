@@ -1,8 +1,8 @@
 """Run orders, finished runs, and the maker that makes runs in this process.
 
-Plans pass their runs to a maker and wait; they do not know whether it works in this process, in the
-dashboard's worker or on a cluster. Makers also carry out studies: measurements on a pair that are
-not runs, such as scoring a text.
+Plans pass their runs to a maker and wait. A plan does not know whether the maker works in this
+process, in the dashboard's worker or on a cluster. Makers also carry out studies: measurements on a
+pair that are not runs, such as scoring a text.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class MadeRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRun:
-    """A run of a block; ``warm_up`` precedes the first run of its kind in a process."""
+    """A run of a block; ``warm_up`` is made before the first run of its lane in a process."""
 
     order: RunOrder
     warm_up: RunOrder
 
     @property
     def lane(self) -> tuple[object, ...]:
-        """Return the key of the runs that share a warm-up."""
+        """Return a key; runs with the same key share one warm-up."""
         return self.warm_up.label, self.warm_up.spec, replace(self.warm_up.config, seed=0, forks=())
 
 
@@ -85,35 +85,37 @@ class SharedStudy(Study, Protocol):
     """A study with independent parts, which several devices can share."""
 
     def shares(self) -> tuple[Study, ...]:
-        """Return studies whose values, concatenated, are the study's. The first may measure times,
-        so it runs alone."""
+        """Return the parts as studies, whose concatenated values are the values of this study.
+
+        The first part may measure times, so it runs alone.
+        """
         ...
 
 
 class RunMaker(Activity, Protocol):
-    """Makes runs one at a time; ``doing`` is besides the run itself, such as loading a pair."""
+    """Makes runs one at a time; ``doing`` names work other than a run, such as loading a pair."""
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
-        """Check that the pair can continue the prompts; return its current weights, too."""
+        """Check that the pair can continue the prompts; the result has its current weights."""
         ...
 
     def make(self, order: RunOrder) -> MadeRun:
-        """Make the run; raises StoppedError if it is stopped."""
+        """Make the run; raises StoppedError if the maker is stopped."""
         ...
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
-        """Yield the values of the study; raises StoppedError if it is stopped."""
+        """Yield the values of the study; raises StoppedError if the maker is stopped."""
         ...
 
 
 @runtime_checkable
 class BlockMaker(RunMaker, Protocol):
-    """A maker that also makes blocks, as many at once as it has devices."""
+    """A maker that also makes blocks, one block on each of its devices at a time."""
 
     def make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
-        """Yield the index of each block with its runs as they finish, in any order.
+        """Make the blocks; yield a block's index and its finished runs, in any order.
 
-        Raises StoppedError if stopped; unfinished blocks are lost.
+        Raises StoppedError if the maker is stopped; unfinished blocks are lost.
         """
         ...
 
@@ -121,9 +123,12 @@ class BlockMaker(RunMaker, Protocol):
 def in_turn(
     make: Callable[[RunOrder], MadeRun], blocks: Sequence[Block], warm: set[object]
 ) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
-    """Make blocks run by run; yield the index of the block with each run.
+    """Make the runs of the blocks in order; yield each run with its block's index.
 
-    ``warm``: the lanes that need no warm-up; those that have had one are added.
+    Args:
+        make: Makes one run.
+        blocks: The blocks to make.
+        warm: Lanes that are already warm; updated in place.
     """
     for place, block in enumerate(blocks):
         for run in block.runs:

@@ -1,7 +1,7 @@
-"""Time slices of a finished run: both lanes along the same tokens, A B B A.
+"""Time a finished run in slices: target alone (A) and run (B) along the same tokens, A B B A.
 
-A slice covers about 0.3 seconds of the text; a shorter text is repeated. Slices go through the
-text in order and start over at its end. A round cut short by the end of the text is not timed.
+A slice covers about 0.3 seconds of the text; a shorter text is repeated. Slices go through the text
+in order and start over at its end. A round cut short by the end of the text is not timed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Lane = Callable[[int, int], tuple[float, ...]]  # (first, last round) -> seconds
 
 
 def timing_seconds() -> float:
-    """Return the default timing budget of a run: the environment's ``BUDGET``, or 20 seconds."""
+    """Return a run's timing budget: the environment variable ``BUDGET``, or 20 seconds."""
     setting = os.environ.get(BUDGET, "")
     try:
         return TIMING.nearest(float(setting)) if setting and float(setting) >= 0 else TIMING_SECONDS
@@ -41,7 +41,10 @@ def timing_seconds() -> float:
 
 
 def compared_seconds() -> float:
-    """Return the default budget of each run of a comparison, whose interval is over runs."""
+    """Return the timing budget of each run of a comparison.
+
+    The budget is smaller, because the interval of a comparison covers several runs.
+    """
     return min(COMPARED_TIMING_SECONDS, timing_seconds())
 
 
@@ -54,13 +57,13 @@ def timed_slices(
     budget: float,
     costs: DraftingCosts | None = None,
 ) -> Iterator[Baseline]:
-    """Yield the timing after every slice until the pilot's number of slices is reached.
+    """Yield the timing after every slice, until the number planned from the pilot is reached.
 
     Stops earlier if the next slice would exceed the budget, but not before two slices.
 
     Args:
-        budget: Seconds.
-        costs: The costs that the run decided by, if it did.
+        budget: Seconds for the whole timing.
+        costs: The costs by which the run stopped drafting, if it did so.
     """
     from specviz.engine.decoding.timed_replay import TimedReplay
 
@@ -81,7 +84,7 @@ def timed_slices(
 
 
 class SliceTimer:
-    """Times slices of at most ``longest`` seconds; ``prefill`` is that of the target alone."""
+    """Times slices of up to ``longest`` seconds; ``prefill`` is the target's prefill time."""
 
     def __init__(
         self, replay: TimedReplay, rounds: Sequence[Round], longest: float = SLICE_SECONDS
@@ -99,7 +102,7 @@ class SliceTimer:
         return self._whole > 0
 
     def next(self) -> Slice:
-        """Time the next slice; needs ``has_whole_rounds``."""
+        """Time and return the next slice; requires ``has_whole_rounds``."""
         with undisturbed(collect=not self._timed):
             if not self._parts:
                 self._divide()
@@ -112,7 +115,7 @@ class SliceTimer:
         return Slice(first=first, last=last, target=(before, after), speculative=speculative)
 
     def _divide(self) -> None:
-        """Divide the text into equal slices, by the time of the first round in both lanes."""
+        """Divide the text into equal slices, sized by the time of the first round in both lanes."""
         step = math.fsum(self._replay.alone(0, 1)) + math.fsum(self._replay.speculative(0, 1))
         rounds = max(1, round(self._seconds / (2 * step)))
         count = max(1, round(self._whole / rounds))
@@ -121,14 +124,14 @@ class SliceTimer:
         self._turns = min(_MOST_TURNS, max(1, round(rounds / self._whole)))
 
     def _mean(self, lane: Lane, first: int, last: int) -> float:
-        """Return the mean seconds of a pass; short texts are repeated."""
+        """Return a lane's mean seconds for these rounds; rounds of a short text are repeated."""
         turns = range(self._turns)
         return math.fsum(math.fsum(lane(first, last)) for _ in turns) / self._turns
 
 
 @contextmanager
 def undisturbed(*, collect: bool = True) -> Iterator[None]:
-    """Disable garbage collection; a full one before (``collect``) takes a quarter second."""
+    """Disable garbage collection in the context; with ``collect``, first collect (0.25 seconds)."""
     was_on = gc.isenabled()
     if collect:
         gc.collect()

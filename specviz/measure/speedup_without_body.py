@@ -1,4 +1,4 @@
-"""For a run with bodies, the speedup of the same pair without them."""
+"""The stored speedup of a pair without bodies (simulated sizes), for a run with bodies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specviz.record.trace import ModelInfo, PairInfo, Trace
 from specviz.store import Library
 from specviz.store.rows import Query
 
-_LOOKED_AT = 20  # newest runs of the same settings
+_LOOKED_AT = 20  # newest runs with the same settings
 
 
 def kept_speedup_without_body(library: Library, trace: Trace) -> float | None:

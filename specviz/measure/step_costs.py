@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _KIND = "step-costs"
 _CONTEXTS = (32, 256, 1024)
-_TIMING = 5  # raise it when a step's time or a table begins to include something else
+_TIMING = 5  # version of the method; raise it when a time begins to include something else
 _MOST_TRIES = 3
 _MARGIN = 32  # tokens that the largest verification adds to the context
 
@@ -35,8 +35,8 @@ def step_costs(
 ) -> StepCosts | None:
     """Return the stored table, or measure one (in about ten seconds at most) and store it.
 
-    A noisy or partial table is stored, too, and marked so. None if there was no time for any
-    measurement, as with models that take seconds per step.
+    A noisy or partial table is also stored, and marked as such. Returns None if there was no time
+    for any measurement, as with models that take seconds per step.
     """
     kept = None if fresh else stored_costs(pair, config)
     if kept is not None:
@@ -64,9 +64,10 @@ def step_costs(
 def mend_step_costs(
     pair: Pair, config: RunConfig, tries: Counter[str], on_progress: ProgressCallback | None = None
 ) -> None:
-    """Measure missing or noisy step costs again and keep the better table.
+    """Measure missing or noisy step costs again and store the better table.
 
-    ``tries`` counts the attempts by key, which are limited for machines that are always busy.
+    ``tries`` counts the attempts by key and is updated in place. Attempts are limited, because some
+    machines are always busy.
     """
     kept, key = stored_costs(pair, config), costs_key(pair, config)
     if kept is not None and not (kept.noisy or kept.sparse):
@@ -74,7 +75,7 @@ def mend_step_costs(
     if tries[key] >= _MOST_TRIES:
         return
     step_costs(pair, config, fresh=True, on_progress=on_progress)
-    tries[key] += 1  # not reached by an aborted attempt
+    tries[key] += 1  # an aborted attempt does not count
     made = stored_costs(pair, config)
     if kept is not None and made is not None and _quality(made) < _quality(kept):
         save_value(_KIND, key, kept)
@@ -85,7 +86,7 @@ def _quality(costs: StepCosts) -> tuple[bool, float]:
 
 
 def costs_key(pair: Pair, config: RunConfig) -> str:
-    """Return a key with everything that the cost of a step depends on."""
+    """Return a key made of everything that the cost of a step depends on."""
     environment, models = pair.environment, pair.info
     draft = models.draft.weights_sha256 if models.draft else "none"
     parts = (
@@ -102,12 +103,15 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
 
 
 def _stepwise(pair: Pair, config: RunConfig) -> bool:
-    """Whether these settings rule out the pair's fused rounds, so rounds run step by step."""
+    """Whether these settings prevent the pair's fused rounds, so that rounds run step by step."""
     return pair.lanes is not None and bool(pair.lanes.unsupported_reason(config))
 
 
 def _shape(config: RunConfig) -> Iterator[str]:
-    """Yield nothing for a chain of the draft model, so that older keys stay valid."""
+    """Yield the key parts for the shape of the draft.
+
+    A chain of a draft model yields nothing, so that older keys stay valid.
+    """
     if not config.is_chain:
         yield f"shape {shape_text(config.shape)}" + ("" if config.replacement else " none twice")
     if config.draft_method.has_steps and not config.draft_method.needs_draft:
@@ -115,7 +119,10 @@ def _shape(config: RunConfig) -> Iterator[str]:
 
 
 def _bodies(models: PairInfo) -> Iterator[str]:
-    """Yield nothing for models without a body, so that older keys stay valid."""
+    """Yield the key parts for the models' bodies.
+
+    Models without a body yield nothing, so that older keys stay valid.
+    """
     for role, model in (("target", models.target), ("draft", models.draft)):
         if model is not None and model.body is not None:
             shape = model.body.shape
@@ -123,7 +130,7 @@ def _bodies(models: PairInfo) -> Iterator[str]:
 
 
 def _contexts(pair: Pair, config: RunConfig) -> tuple[int, ...]:
-    """Return three context lengths, shorter for a pair with a short context window."""
+    """Return three context lengths; they are shorter for a pair with a short context window."""
     margin = _MARGIN if config.is_chain else max(_MARGIN, config.depth + 1)
     longest = _CONTEXTS[-1] if pair.max_context is None else pair.max_context - margin
     if longest >= _CONTEXTS[-1]:
@@ -132,7 +139,7 @@ def _contexts(pair: Pair, config: RunConfig) -> tuple[int, ...]:
 
 
 def _sampling(config: RunConfig) -> str:
-    """Return the sampling steps that run; their settings hardly change the cost."""
+    """Return the names of the active sampling steps; their values hardly change the cost."""
     if config.greedy:
         return "greedy"
     parts = ["temperature"]

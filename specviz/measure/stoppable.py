@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 
 class StoppedError(Exception):
-    """The work was stopped on request."""
+    """Raised when the work was stopped on request."""
 
 
 class Stoppable(Protocol):
@@ -18,7 +18,7 @@ class Stoppable(Protocol):
 class Activity(Stoppable, Protocol):
     @property
     def doing(self) -> str:
-        """Return the current activity for a status line; or ''."""
+        """Return the current activity for a status line, or an empty string."""
         ...
 
 
@@ -26,7 +26,7 @@ Part = TypeVar("Part", bound=Stoppable)
 
 
 class StoppableWork:
-    """Work whose stop is final and also stops the parts that have begun."""
+    """Work that can be stopped for good; a stop also stops the parts that have begun."""
 
     def __init__(self) -> None:
         self._stopped = False
@@ -42,7 +42,10 @@ class StoppableWork:
             raise StoppedError
 
     def _begin(self, part: Part) -> Part:
-        """Let a stop reach the part; one that came before stops it now."""
+        """Register a part, so that ``stop`` also stops it, and return it.
+
+        If the work is already stopped, stop the part and raise StoppedError.
+        """
         self._parts.append(part)
         if self._stopped:
             part.stop()
@@ -51,7 +54,7 @@ class StoppableWork:
 
     @contextmanager
     def _stopped_instead_of(self, failure: type[Exception]) -> Iterator[None]:
-        """Raise StoppedError instead of a failure that a stop caused."""
+        """Convert ``failure`` to StoppedError if the work was stopped."""
         self._check_stop()
         try:
             yield

@@ -55,7 +55,7 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLink:
-    """What a link to a moment of a run needs."""
+    """The facts about a run from which the player makes links to its moments."""
 
     kept: bool  # the run is in the library under its id
     settings: str | None  # the query string that repeats the run
@@ -81,7 +81,7 @@ class RunChoice:
 
     config: RunConfig
     prompt: str
-    kind: str | None  # if the prompt is a preset
+    kind: str | None  # None unless the prompt is a preset
 
 
 def payload(
@@ -101,17 +101,17 @@ def payload(
     link: RunLink | None = None,
     moment: Mapping[str, str] | None = None,
 ) -> JsonObject:
-    """Return everything the player shows, with the rounds from ``start`` on.
+    """Return the player's data, with the rounds from ``start`` on.
 
     Args:
         so_far: The target alone is still being timed.
-        own_speedup: The speedup of the same pair without bodies, if the run has some.
+        own_speedup: The speedup of the same pair without bodies, if the run has bodies.
         forked: The run that this one was forked from.
         moment: Where to open the run, as query parameters of a link.
     """
     figures = figures or metrics(trace)
     config, own = trace.config, {"forks": fork_items(trace)}
-    return frame(trace, status, config, own, growing=growing, link=link, moment=moment) | {
+    return shared_payload(trace, status, config, own, growing=growing, link=link, moment=moment) | {
         "prompt": prompt_texts(trace),
         "rounds": {
             "from": start,
@@ -138,7 +138,7 @@ def payload(
     }
 
 
-def frame(
+def shared_payload(
     trace: AnyTrace,
     status: RunStatus,
     config: RunConfig,
@@ -148,7 +148,12 @@ def frame(
     link: RunLink | None,
     moment: Mapping[str, str] | None,
 ) -> JsonObject:
-    """Return the data that runs of both kinds have; ``run`` is added to the data of its state."""
+    """Return the data that runs of specviz and answers of other engines share.
+
+    Args:
+        config: The settings that describe how candidates are verified.
+        run: Entries for ``run`` in the data; they replace equal keys.
+    """
     facts = trace.facts
     known = {
         **{name: value for name, value in asdict(status).items() if name != "sentence"},
@@ -176,7 +181,10 @@ def frame(
 
 
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
-    """Return the forecast from other texts if there is one, else an extrapolation of this run."""
+    """Return the throughput over γ: a forecast from other texts, else extrapolated from this run.
+
+    Return None if the formulas do not apply, or step costs or the acceptance are not known.
+    """
     costs = trace.step_costs
     if not _has_curves(trace.config):
         return None
@@ -259,13 +267,13 @@ def _roofline(found: Roofline | None) -> JsonObject | None:
 
 
 def _pass(made: Pass) -> JsonObject:
-    """Return the times of a pass; an interval as wide as the time itself is left out."""
+    """Return the times of a pass; a relative error of 1 or more is left out."""
     error = None if made.error is None or made.error >= 1 else round(made.error, 4)
     return {"seconds": made.seconds, "error": error, "floor": made.floor}
 
 
 def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
-    """Return the forecast rate at a gamma; None beyond the end of the curves."""
+    """Return a gamma and its forecast rate, which is None beyond the end of the curves."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 

@@ -42,7 +42,7 @@ def race_payload(
     Args:
         figures: The metrics of the traces if already computed; only intervals are added.
         chosen: The lane shown below the race.
-        by_turns: The runs were timed in turn.
+        by_turns: Whether the runs were timed in turn.
     """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
     assert 0 <= chosen < len(traces)
@@ -76,9 +76,9 @@ def _why_incomparable(traces: Sequence[AnyTrace], *, by_turns: bool) -> str:
 
 
 def _is_undecided(figures: Sequence[Metrics]) -> bool:
-    """Return whether the intervals leave the winner open, the target alone included.
+    """Return whether the intervals do not decide which lane, or the target alone, is fastest.
 
-    Without intervals, the recordings decide.
+    Return False if a lane has no interval: the recordings then decide.
     """
     timed = [each for each in figures if each.tokens_per_second and each.speedup_low]
     if len(timed) < len(figures):
@@ -105,9 +105,9 @@ def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[
 def representatives(
     comparison: Comparison, measured: Sequence[LaneRun], item: int
 ) -> tuple[LaneRun, ...]:
-    """Return each lane's run on the prompt whose rate is nearest the lane's median there.
+    """Return, for each lane, the run on the prompt whose rate is nearest to the lane's median.
 
-    All are on one prompt, because lanes with different prompts would not write the same text.
+    All runs are on one prompt, because runs on different prompts do not emit the same text.
     """
     on_item = {run.job: run for run in measured if run.job.item == item}.values()
     lanes = range(len(comparison.lanes))
@@ -132,7 +132,7 @@ def _lane(label: str, trace: AnyTrace, figures: Metrics | None) -> JsonObject:
 
 
 def _targets(traces: Sequence[AnyTrace], lanes: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return each distinct target alone, timed along the text of the first lane that has it."""
+    """Return each distinct target alone, timed along the text of the first lane that uses it."""
     found: dict[tuple[str, str], JsonObject] = {}
     for trace, lane in zip(traces, lanes, strict=True):
         target, timed = dispatch(trace, _target, lambda _: None), lane["stage"]["lanes"]

@@ -56,7 +56,7 @@ def replay_html(
 
     Args:
         figures: The metrics of the trace, if already computed.
-        own_speedup: The speedup of the same pair without bodies, if the run has some.
+        own_speedup: The speedup of the same pair without bodies, if the run has bodies.
         forked: The run that this one was forked from.
         moment: Where to open the run, as query parameters of a link.
     """
@@ -85,7 +85,7 @@ def comparison_html(
     if item not in raced:
         raise ConfigError(
             "Not every lane has a run on this prompt, so there is no race to save.",
-            remedy="Continue the comparison until every lane has one.",
+            remedy="Continue the comparison until every lane has a run.",
         )
     runs = representatives(comparison, measured, item)
     return comparison_replay_html(
@@ -105,7 +105,7 @@ def comparison_html(
 
 
 def _prompt(comparison: Comparison, item: int) -> list[str]:
-    """Return which prompt the race is on, if there are several."""
+    """Describe the prompt of the race; return an empty list if there is only one prompt."""
     items = comparison.plan.items
     if len(items) == 1:
         return []
@@ -123,7 +123,7 @@ def comparison_replay_html(
     figures: Sequence[Metrics] | None = None,
     by_turns: bool = True,
 ) -> str:
-    """Return a page with the verdict, the table (its head first) and the race in the player."""
+    """Return a page with the verdict, the table (header row first) and the race in the player."""
     assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
     pairs = dict.fromkeys(trace.facts.name for trace in traces)
     others = [_where_and_when(trace) for trace in traces[1:] if trace.facts.engine]

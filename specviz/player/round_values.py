@@ -1,7 +1,7 @@
 """The rounds, timings and texts of a trace as values for JSON. See assets/player/payload.d.ts.
 
-Probabilities that decide a verdict keep all digits, so that it can be checked by hand. Those of the
-alternatives, which are only displayed, are rounded.
+Probabilities that decide a verdict keep all digits, so that the verdict can be checked by hand.
+Probabilities of alternatives are only displayed, so they are rounded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def prompt_texts(trace: Trace) -> list[str]:
 
 
 def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
-    """Return the rounds from ``start`` on; ``adds`` is set if a token adds a text not its own."""
+    """Return the rounds from ``start`` on.
+
+    A token has ``adds`` if the text that it adds differs from the token's own text.
+    """
     items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
     for (index, place), text in _adds(trace).items():
         if index >= start:
@@ -43,7 +46,7 @@ def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
 
 
 def fork_items(trace: Trace) -> list[JsonObject]:
-    """Return where the run was forked from others, and what was overruled there."""
+    """Return the places of the run's forks, with the draw or the token that was replaced."""
     return [_fork(each, trace) for each in trace.config.forks]
 
 
@@ -64,7 +67,7 @@ def _first_text(tops: Alternatives, pieces: Mapping[str, str]) -> str | None:
 
 
 def forked_text(trace: Trace, other: Trace) -> JsonObject:
-    """Return the text of the forked run, from the place of the fork on."""
+    """Return the text of the original run, from the place of the fork on."""
     fork = trace.config.forks[-1]
     before = sum(len(entry.emitted) for entry in other.rounds[: fork.round]) + fork.place
     emitted = [token for _, token in emitted_tokens(other.rounds)]
@@ -89,7 +92,7 @@ def _adds(trace: Trace) -> dict[TokenIndex, str]:
 def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
     """Return both timed lanes; None if the target alone was not timed.
 
-    ``is_open``: which lane is faster is undecided.
+    ``is_open`` means that the timing does not decide which lane is faster.
     """
     by_round = seconds_by_round(trace.baseline, trace.rounds)
     if by_round is None:
@@ -103,7 +106,7 @@ def lanes(trace: Trace, *, is_open: bool) -> JsonObject | None:
 
 
 def target_step(trace: Trace) -> float | None:
-    """Return the seconds of a target step by the step costs, in the middle of the text."""
+    """Return the seconds of a target step in the middle of the text, from the step costs."""
     if trace.step_costs is None:
         return None
     context = len(trace.prompt.token_ids) + trace.config.max_new_tokens / 2
@@ -111,7 +114,7 @@ def target_step(trace: Trace) -> float | None:
 
 
 def _parts(times: RoundTimes, total: float) -> JsonObject:
-    """Return the seconds of a round by phase, in the first run's proportions."""
+    """Divide a round's ``total`` seconds into phases, in the proportions of ``times``."""
     scale = total / times.decode if times.decode else 1.0
     parts = {"draft": times.draft, "verify": times.verify, "other": times.other}
     return {name: significant(scale * seconds) for name, seconds in parts.items()}
@@ -153,7 +156,7 @@ def _rival(rival: Rival, pieces: Mapping[str, str]) -> JsonObject:
 
 
 def _known(facts: JsonObject) -> JsonObject:
-    """Return the facts that the acceptance rule records."""
+    """Return the facts that are not None: those that the run's verification rule records."""
     return {name: value for name, value in facts.items() if value is not None}
 
 

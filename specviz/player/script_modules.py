@@ -5,7 +5,7 @@ a function that is called at once and returns the file's exports; names of diffe
 clash. The functions are in import order. Files are named by their paths below a root folder, such
 as ``player/race.js``.
 
-Only these statements are supported, at the start of a line; all others are refused::
+Only these imports and exports are supported, at the start of a line; others are refused::
 
     import { one, other } from "./file.js";
     export function name, export class name, export const name
@@ -32,7 +32,7 @@ _UNSUPPORTED = re.compile(r"(?:^|[;{}])\s*(?:import|export)\b.*|\bimport\s*[.(].
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptModule:
-    """A parsed file."""
+    """A parsed JavaScript file."""
 
     imports: Mapping[str, tuple[str, ...]]  # by the path of the file that exports them
     exports: tuple[str, ...]
@@ -53,7 +53,7 @@ def page_script(root: Path, entry: str) -> str:
 
 
 def read_modules(root: Path, entry: str) -> dict[str, ScriptModule]:
-    """Return ``entry`` and the files it imports, every file after those it imports from."""
+    """Return ``entry`` and its imports, by path; each file comes after the files it imports."""
     modules: dict[str, ScriptModule] = {}
     _visit(root, entry, modules, ())
     return modules

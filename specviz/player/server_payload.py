@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from specviz.figures.server_figures import cut_of, reported_rounds
-from specviz.player.payload import JsonObject, RunLink, RunStatus, frame
+from specviz.player.payload import JsonObject, RunLink, RunStatus, shared_payload
 from specviz.player.round_values import significant
 from specviz.player.server_summary import pace_alone, server_summary
 from specviz.record.numbers import RATE
@@ -32,9 +32,9 @@ def server_payload(
     A finished answer is sent whole, because engines report more about its rounds at the end.
     """
     first = start if growing else 0
-    # An answer is shown as lossless decoding, which the default settings are.
+    # The default settings are lossless decoding, and the player shows an answer as such.
     config, own = RunConfig(), {"engine": _engine(trace)}
-    return frame(trace, status, config, own, growing=growing, link=link, moment=moment) | {
+    return shared_payload(trace, status, config, own, growing=growing, link=link, moment=moment) | {
         "prompt": [trace.prompt] if trace.prompt else [],
         "rounds": {
             "from": first,
@@ -49,7 +49,7 @@ def server_payload(
 
 
 def _times(trace: ServerTrace, index: int) -> JsonObject:
-    """Return the seconds of a round, undivided.
+    """Return the seconds of a round, not divided into phases.
 
     The clock starts at the first piece; the time before it belongs to the prompt.
     """
@@ -71,7 +71,10 @@ _NO_FATES: JsonObject = {"candidates": [], "extra": None, "cut": None}
 
 
 def _reported_item(trace: ServerTrace, entry: ServerRound) -> JsonObject:
-    """Return a round's candidates: the accepted ones come first, the extra token last."""
+    """Return the candidates and the extra token of a round whose counts the engine reports.
+
+    Accepted candidates come first, then the rejected candidate, then the discarded candidates.
+    """
     drafted, accepted, cut = entry.drafted or 0, entry.accepted or 0, cut_of(trace, entry)
     candidates = [
         {"text": None, "verdict": _verdict(place, accepted), "logprob": None}
@@ -136,9 +139,10 @@ def _not_reported(info: ServerInfo) -> str:
 
 
 def _lanes(trace: ServerTrace) -> JsonObject | None:
-    """Return both lanes if the target alone was timed, its tokens at their mean pace.
+    """Return both lanes; None if the target alone was not timed.
 
-    Its tokens have no individual times. Both clocks start at the first token.
+    The tokens of the target alone have no individual times, so each takes their mean time. Both
+    clocks start at the first token.
     """
     pace, tokens = pace_alone(trace.baseline), trace.reported_tokens
     if pace is None or not tokens:

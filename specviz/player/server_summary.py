@@ -1,4 +1,4 @@
-"""The summary above the player for another engine's answer: a sentence and its reported figures.
+"""The summary above the player for another engine's answer: a sentence and reported figures.
 
 No speedup is shown unless the same model was timed without speculation.
 """
@@ -69,7 +69,7 @@ def speedup_words(trace: ServerTrace) -> str | None:
 
 
 def _place(trace: ServerTrace) -> str:
-    """Return where it was timed, which need not be this machine."""
+    """Return where the answer was timed, which may be another machine."""
     alone = trace.baseline_address
     return "at this address" if alone in (None, trace.info.address) else "at these addresses"
 
@@ -129,8 +129,8 @@ def _finer(trace: ServerTrace, m: ServerMetrics) -> Iterator[JsonObject]:
         yield _card(
             f"alpha-{place + 1}", PROBABILITY, alpha, "" if alpha is not None else "never reached",
             label=f"α at position {place + 1}",
-            help="Share of rounds accepted at this position, among those accepted at the previous "
-            "one; for position 1, among all rounds that drafted.",
+            help="Share of rounds with an accepted candidate here, among the rounds accepted at "
+            "the previous position. For position 1: among all rounds that drafted.",
         )  # fmt: skip
     yield _card(
         "gamma", GAMMA, trace.info.gamma, label="γ",

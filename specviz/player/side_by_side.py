@@ -1,7 +1,7 @@
 """Kept runs of our own and other engines side by side: a table, a race, and their caveats.
 
 Each run was timed when it was made, so no speedup is computed between runs. A figure that an engine
-does not report is a dash; a figure that none of them reports is left out.
+does not report is shown as a dash; a figure that no engine reports is left out.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NO_SPEEDUP_BETWEEN = (
 )
 PROMPTS_DIFFER = "The prompts differ, so text, acceptance and speed differ for that reason, too."
 LEGEND = (
-    "A dash: not reported by that engine, or not measured. Tokens/s: of specviz, over whole "
-    "rounds; of other engines, after the first piece, timed here. Each speedup, with its interval, "
-    "is over the run's own target alone."
+    "A dash: the engine does not report the figure, or it was not measured. Tokens/s: for specviz "
+    "over whole rounds; for other engines after the first piece, timed here. Each speedup, with "
+    "its interval, is over the run's own target alone."
 )
 
 
 def rows_beside(traces: Sequence[AnyTrace]) -> tuple[Row, ...]:
-    """Return a row per figure."""
+    """Return a row for each figure that at least one run has."""
     rows = zip(_NAMES, zip(*map(_column, traces), strict=True), strict=True)
     return tuple((name, cells) for name, cells in rows if set(cells) != {UNKNOWN})
 
@@ -50,7 +50,7 @@ def distinct_labels(labels: Sequence[str]) -> list[str]:
 
 
 def sentences(traces: Sequence[AnyTrace]) -> tuple[str, ...]:
-    """Return the caveats to show above the runs."""
+    """Return the notes to show above the runs: what cannot be compared, and why."""
     prompts = {each.facts.prompt or each.facts.prompt_ids for each in traces}
     return (NO_SPEEDUP_BETWEEN, PROMPTS_DIFFER) if len(prompts) > 1 else (NO_SPEEDUP_BETWEEN,)
 

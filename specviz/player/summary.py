@@ -1,4 +1,4 @@
-"""A run's figures as the player shows them: a verdict sentence, four headlines, the others.
+"""A run's figures as the player shows them: a verdict sentence, four main figures, the others.
 
 Their names and definitions are in the catalogue, ``figures.catalogue``.
 """
@@ -51,10 +51,10 @@ def summary(
     """Return the summary above the player.
 
     Args:
-        sentence: Replaces the verdict while there is none.
+        sentence: Shown while the run has no verdict.
         growing: The run is not finished.
         so_far: The target alone is still being timed.
-        own_speedup: The speedup of the same pair without bodies, if the run has some.
+        own_speedup: The speedup of the same pair without bodies, if the run has bodies.
     """
     beside = {
         "speedup_observed": _speedup_note(metrics, own_speedup, growing=growing, so_far=so_far),
@@ -136,7 +136,7 @@ def _range(figure: Figure, ends: tuple[float, float] | None) -> str:
 
 
 def _shown(figure: Figure, m: Metrics) -> str:
-    """Return a figure as text; an imprecise speedup is shown as its interval, or a dash."""
+    """Return a figure as text; for an imprecise speedup, its interval or a dash."""
     ends = m.speedup_interval
     if figure.id == "speedup_observed" and ends is not None and is_wide(*ends):
         return UNKNOWN if is_too_wide(*ends) else figure.quantity.between(*ends)

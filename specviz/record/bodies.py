@@ -2,7 +2,7 @@
 
 A body is named ``none``, by a well-known model whose shape it takes, or by a number of parameters
 such as ``90M`` or ``1.2B``. A body sets width, feed-forward units and layers; vocabulary and head
-width stay those of the model, so a name gives a shape and not a size.
+width stay those of the model, so bodies of one name can differ in size.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ModelShape:
 
     @property
     def group_width(self) -> int:
-        """Columns of the query heads that share a key head; a width is a multiple of it."""
+        """Columns of the query heads that share a key head; widths are multiples of this."""
         return self.head_width * self.heads // self.key_heads
 
 
@@ -142,7 +142,7 @@ def shape_of(body: str, model: ModelShape) -> Shape:
 
 
 def heads_of(shape: Shape, model: ModelShape) -> int:
-    """Return the heads of the enlarged model: enough to fill its width, at least its own."""
+    """Return the query heads of the enlarged model: width / head width, at least the model's."""
     return max(model.heads, shape.width // model.head_width)
 
 
@@ -190,7 +190,7 @@ def _candidates(size: int, model: ModelShape) -> Iterator[Shape]:
 def _penalty(shape: Shape, size: int, model: ModelShape) -> float:
     """Return how far a shape is from the size and from the usual proportions.
 
-    Widths that are a power of 4 times the model's are preferred: they enlarge it bit-exactly.
+    Widths that are a power of 4 times the model's are preferred: then the output is bit-exact.
     """
     size_error = abs(math.log(parameters_of(shape, model) / size))
     proportion_error = abs(math.log(shape.layers * _WIDTH_PER_LAYER / shape.width))
@@ -207,5 +207,5 @@ def _too_small(body: str, model: ModelShape) -> ConfigError:
     return ConfigError(
         f"A body of {body} is smaller than the model, which is {own.width} wide, with "
         f"{own.feed_forward} feed-forward units and {own.layers} layers.",
-        remedy="Give a larger one.",
+        remedy="Give a larger body.",
     )

@@ -1,7 +1,7 @@
 """The expected cost of a body on this machine before it is built, and the default body of a page.
 
-A step of one token reads all weights once, so its time follows from the memory bandwidth of this
-machine. It is shown as an estimate; measured values replace it.
+A step of one token reads all weights once, so the step's time follows from the memory bandwidth of
+this machine. Pages show it as an estimate until the step is measured.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _FALLBACK_SIZES = ("90M", "60M", "30M")  # for machines too slow for every named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyRoom:
-    """The resources of this machine for bodies of a pair.
+    """The models of a pair and the resources of this machine, from which bodies are chosen.
 
-    The shape of a model that cannot be enlarged is None.
+    ``target`` or ``draft`` is None if that model cannot be enlarged.
     """
 
     target: ModelShape | None
@@ -43,14 +43,14 @@ class BodyCost:
     step_seconds: float  # expected
 
     def fits(self, room: BodyRoom) -> bool | None:
-        """Return whether there is memory to load and run it; None if unknown."""
+        """Return whether the free memory suffices to load and run the model; None if unknown."""
         if room.memory_free is None:
             return None
         return memory_margin(self.memory_bytes) <= room.memory_free
 
 
 def body_cost(body: str, model: ModelShape, room: BodyRoom) -> BodyCost:
-    """Return the cost of a model in a body, or of the model itself for ``none``.
+    """Return the cost of a model enlarged to a body, or of the model itself for ``none``.
 
     Raises:
         ConfigError: The body is smaller than the model.
@@ -69,8 +69,8 @@ def body_cost(body: str, model: ModelShape, room: BodyRoom) -> BodyCost:
 def default_body(room: BodyRoom) -> str:
     """Return the largest named body for the target that is fast enough and leaves memory free.
 
-    Without one, return the largest such fallback size; ``none`` if these are too slow, too, or if
-    the model cannot be enlarged.
+    If no named body qualifies, return the largest fallback size that does. If no size qualifies or
+    the model cannot be enlarged, return ``none``.
     """
     named = dict(_affordable(room, tuple(NAMED_BODIES)))
     sizes = dict(_affordable(room, _FALLBACK_SIZES))

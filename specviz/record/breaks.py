@@ -1,7 +1,7 @@
 """The bug zoo: deliberate mistakes in speculative decoding, and what each one affects.
 
-They show that the audit can fail. Some change the output distribution. Others only lower
-acceptance: the text is right but slower, which no test of the text finds.
+They show that the audit can fail. Some mistakes change the output distribution. Others only lower
+acceptance: the text is right but slower, and no test of the text detects this.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Break:
     """One mistake.
 
     ``distance`` was measured on the embedded pair at temperature 1: the mean total variation
-    between the distribution of an affected token and the target; None if there is none.
+    between the distribution of an affected token and the target's. None if there is no bias.
     """
 
     name: str
     does: str
-    symptom: Symptom  # what it costs
+    symptom: Symptom  # what the mistake affects
     why: str
     distance: float | None = None
 
@@ -39,7 +39,7 @@ class Break:
 
     @property
     def costs(self) -> str:
-        """What the mistake costs, as text."""
+        """What the mistake affects, as text."""
         return _COSTS[self.symptom]
 
 
@@ -50,8 +50,8 @@ _ALL = (
         "residual.",
         symptom="distribution",
         why="Accepted candidates already cover the overlap of draft and target. The recovered "
-        "token must cover only the rest; drawn from the whole distribution, it makes tokens too "
-        "frequent that the draft overestimates. At temperature 0 there is no difference.",
+        "token must cover only the rest. If it is drawn from the whole distribution, tokens that "
+        "the draft overestimates are too frequent. At temperature 0 there is no difference.",
         distance=0.126,
     ),
     Break(
@@ -59,7 +59,7 @@ _ALL = (
         does="After a rejection, the target's cache keeps the rejected candidates.",
         symptom="both",
         why="From then on the target reads tokens that are not in the text. Its distributions are "
-        "those of another text, and the draft, which reads the right one, agrees less.",
+        "those of another text, and the draft, which reads the right text, agrees less.",
         distance=0.48,
     ),
     Break(
@@ -74,16 +74,16 @@ _ALL = (
         does="Candidates are drawn at half the run's temperature, while the ratio and the residual "
         "use the draft's distribution at the run's temperature.",
         symptom="distribution",
-        why="The ratio must use the distribution that the candidate was drawn from. A draft at "
-        "another temperature is exact if it does; here likely candidates come too often and the "
-        "ratio does not correct for it. Acceptance hardly changes, so it gives no hint. At "
+        why="The ratio must use the distribution that the candidate was drawn from. Then a draft "
+        "at another temperature is exact. Here likely candidates are too frequent and the ratio "
+        "does not correct this. Acceptance hardly changes, so it does not reveal the mistake. At "
         "temperature 0 there is no difference.",
         distance=0.196,
     ),
     Break(
         name="match",
-        does="The draft's likeliest token is the candidate, and is accepted with the target's "
-        "probability of it.",
+        does="The draft's likeliest token is the candidate. It is accepted with its target "
+        "probability.",
         symptom="acceptance",
         why="This is another algorithm, not a mistake: the candidate comes from a one-hot "
         "distribution, the ratio uses that distribution, and so the text is exact. The acceptance "
@@ -96,16 +96,16 @@ _ALL = (
         symptom="distribution",
         why="With inverse sampling, low token ids come from small uniforms and high ids from "
         "large ones. A small uniform accepts, a large one rejects, so low token ids become too "
-        "frequent. Acceptance hardly changes, so it gives no hint. At temperature 0 uniforms have "
-        "no effect.",
+        "frequent. Acceptance hardly changes, so it does not reveal the mistake. At temperature 0 "
+        "uniforms have no effect.",
         distance=0.108,
     ),
     Break(
         name="bonus-from-draft",
         does="If every candidate is accepted, the bonus token is drawn from the draft.",
         symptom="distribution",
-        why="The bonus token is not verified, so it has to come from the target. Drawn from the "
-        "draft, it is off by the whole distance of the two models.",
+        why="The bonus token is not verified, so it has to come from the target. If it is drawn "
+        "from the draft, its bias is the whole distance between the two models.",
         distance=0.32,
     ),
 )  # fmt: skip

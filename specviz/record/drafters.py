@@ -21,8 +21,8 @@ _NUMBER = re.compile(r"[1-9]\d{0,3}")
 class DraftMethod:
     """A draft method.
 
-    ``fills_rounds``: it drafts γ candidates if the length limit allows, so formulas for one γ
-    apply.
+    ``fills_rounds``: the method drafts γ candidates whenever the length limit allows, so formulas
+    for one γ apply.
     """
 
     name: str
@@ -51,22 +51,22 @@ _METHODS = (
         name="prompt-lookup",
         words="prompt lookup",
         short="lookup",
-        does="prompt lookup, which needs no model: it copies what followed the same tokens earlier "
-        "in the text",
+        does="prompt lookup, which needs no model: it proposes the tokens that followed the same "
+        "tokens earlier in the text",
     ),
     DraftMethod(
         name="suffix",
         words="suffix lookup",
         short="suffix",
-        does="suffix lookup, which copies what most often followed the longest matching suffix, "
-        "and more of it the longer the match",
+        does="suffix lookup, which proposes the tokens that most often followed the longest "
+        "matching suffix; a longer match gives more candidates",
         takes_texts=True,
     ),
     DraftMethod(
         name="early-exit",
         words="early exit",
         short="early exit",
-        does="the target's own first layers and its head, early-exit:N with N layers",
+        does="early exit, early-exit:N, which drafts with the target's first N layers and its head",
         has_steps=True,
         fills_rounds=True,
         takes_number=True,
@@ -98,7 +98,7 @@ class ChosenDrafter:
 
 
 def chosen_drafter(name: str) -> ChosenDrafter:
-    """Return the drafter of this name.
+    """Return the drafter with this name, such as ``model`` or ``early-exit:2``.
 
     Raises:
         ConfigError: The name is unknown.

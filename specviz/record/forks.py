@@ -55,7 +55,7 @@ class Fork:
 
 
 def followed_by(forks: Sequence[Fork], fork: Fork) -> tuple[Fork, ...]:
-    """Return the forks of a run that forks a run with ``forks``; later forks no longer apply."""
+    """Return the forks of a new run: those of ``forks`` before ``fork``, then ``fork``."""
     return (*(each for each in forks if each.at < fork.at), fork)
 
 

@@ -1,7 +1,7 @@
 """The range of every setting of a run, for checks, controls and help texts.
 
-``LIMITS`` are the ranges of a run and of the command line. The controls of the pages use
-``CONTROLS``, and ``COMPARED`` for lanes side by side.
+Runs and the command line use ``LIMITS``. The controls of the pages use ``CONTROLS``; pages that
+compare lanes use ``COMPARED``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 MAX_GAMMA = 64
 MAX_DRAFTED = 1024  # candidates in one round of another engine
-TIMING_SECONDS = 20.0  # at most, to time the target alone along a run
-COMPARED_TIMING_SECONDS = 5.0  # the same for each run of a comparison
+TIMING_SECONDS = 20.0  # maximum time to time the target alone along a run
+COMPARED_TIMING_SECONDS = 5.0  # the same limit for each run of a comparison
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A closed range. Its ends are whole for integer settings."""
+    """A closed range; both ends are whole numbers for integer settings."""
 
     low: float
     high: float
@@ -43,7 +43,7 @@ LIMITS = {
     "gamma": Range(1, MAX_GAMMA),
     "temperature": Range(0.0, 100.0),
     "top_k": Range(0, 10_000_000),  # more than any vocabulary
-    "top_p": Range(0.0, 1.0),  # 0 itself is an error: it would leave no token
+    "top_p": Range(0.0, 1.0),  # 0 is an error: it would leave no token
     "max_new_tokens": Range(1, 1_000_000),
     "seed": Range(0, 2**63 - 1),
     "epsilon": Range(0.0, 1.0),

@@ -33,7 +33,7 @@ _THREE_DIGITS = 999.5  # from here on a number would round to four digits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """A kind of number: its digits after the point and its unit."""
+    """A kind of number: digits after the decimal point, and unit."""
 
     digits: int
     unit: str = ""
@@ -62,7 +62,7 @@ class Quantity:
         return f"{self.span(low, high)}{self.unit}"
 
     def spread(self, value: float | None, low: float | None, high: float | None) -> str:
-        """Return a value with its range, if there is one and not all three look the same."""
+        """Return a value with its range; the range is left out if unknown or shown as the value."""
         if value is None or low is None or high is None:
             return self.shown(value)
         if self._end(low) == self._end(high) == self.bare(value):

@@ -82,22 +82,22 @@ class PairSpec:
 
     @property
     def models(self) -> tuple[str | None, str | None]:
-        """Target and draft, the same for specs that name the same models differently."""
+        """Target and draft; equal for specs that name the same models differently."""
         return (self.name or DEFAULT_PAIR, None) if self.embedded else (self.target, self.draft)
 
     @property
     def target_place(self) -> str:
-        """Where the target is, even in an embedded pair: pairs with one target are comparable."""
+        """The target's Hub id, folder or address; pairs with the same target are comparable."""
         return self.target or str(pairs_folder() / (self.name or DEFAULT_PAIR) / "target")
 
     @property
     def has_draft(self) -> bool:
-        """Whether there is a draft model; a target without one runs with prompt lookup."""
+        """Whether there is a draft model; without one, prompt lookup drafts."""
         return self.embedded or self.draft is not None
 
     @property
     def served(self) -> bool:
-        """Whether a server at an address has one of the models, so that it is not loaded here."""
+        """Whether one of the models is on a server, so that it is not loaded here."""
         return any(is_address(each) for each in (self.target, self.draft))
 
     @property
@@ -118,7 +118,7 @@ class PairSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of loading a pair; bytes if known."""
+    """The progress of loading a pair; bytes are None if unknown."""
 
     activity: Activity
     text: str
@@ -131,7 +131,7 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")
 
 
-ProgressCallback = Callable[[Progress], None]  # raises to stop the work
+ProgressCallback = Callable[[Progress], None]  # may raise to stop the work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class ModelCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """Which weights of a pair are present, and where it would run; None for missing weights.
+    """Hashes of a pair's weights, None where missing, and the environment of a run.
 
     ``others``: the further environments if several machines would share the runs.
     """
@@ -164,7 +164,7 @@ class PairCheck:
     target: ModelCheck
     draft: ModelCheck | None
     vocabulary: int
-    shared_tokens: int | None = None  # of two vocabularies; None if they are the same
+    shared_tokens: int | None = None  # None if both vocabularies are the same
     memory_needed: int  # bytes, weights of both in the dtype that would be used
     memory_free: int | None  # None if unknown
     notices: tuple[str, ...] = ()

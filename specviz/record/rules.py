@@ -17,9 +17,9 @@ Deciding = Literal["odds", "together", "equal", "threshold"]
 class Rule:
     """An acceptance rule.
 
-    ``deciding``: what decides a verdict. *odds*: min(1, target/draft) for each candidate;
-    *together*: one decision for all candidates; *equal*: whether the target samples the same
-    token; *threshold*: the target probability alone. ``takes``: settings that only this rule uses.
+    ``deciding``: what decides a verdict. *odds*: min(1, target/draft) of each candidate;
+    *together*: one test of the whole block; *equal*: whether the target samples the same token;
+    *threshold*: the target's distribution alone. ``takes``: settings that only this rule uses.
     """
 
     name: RuleName
@@ -27,7 +27,7 @@ class Rule:
     does: str
     exact: bool  # the text has the target's distribution
     deciding: Deciding
-    several: bool = False  # also judges several drafts and trees
+    several: bool = False  # also verifies several drafts and trees
     takes: tuple[str, ...] = ()
 
     @property
@@ -48,30 +48,30 @@ _RULES = (
     Rule(
         name="block",
         words="block verification",
-        does="judges all candidates of a round together; exact, and on average accepts no fewer",
+        does="verifies all candidates of a round jointly; exact, and accepts no fewer on average",
         exact=True,
         deciding="together",
     ),
     Rule(
         name="coupled",
         words="coupled by shared noise",
-        does="gives draft and target the same noise and accepts where both choose the same token; "
-        "exact, and the text depends on the seed and the target alone",
+        does="samples draft and target with the same noise and accepts if both sample the same "
+        "token; exact, and the text depends on the seed and the target alone",
         exact=True,
         deciding="equal",
     ),
     Rule(
         name="match",
         words="sample and match",
-        does="proposes the draft's likeliest token, samples the target's and accepts where they "
-        "are the same; exact, and used by several servers",
+        does="proposes the draft's likeliest token and accepts it if the target samples the same "
+        "token; exact, and used by several servers",
         exact=True,
         deciding="equal",
     ),
     Rule(
         name="over-accept",
         words="over-acceptance",
-        does="adds ε to the target's probability; lossy",
+        does="accepts with probability min(1, (target + ε)/draft); lossy",
         exact=False,
         deciding="odds",
         takes=("epsilon", "residual"),
@@ -79,8 +79,8 @@ _RULES = (
     Rule(
         name="typical",
         words="typical acceptance",
-        does="accepts tokens that are likely enough for the target, from ε and its entropy (as in "
-        "Medusa); lossy",
+        does="accepts tokens whose target probability exceeds a threshold, which depends on ε and "
+        "the target's entropy (as in Medusa); lossy",
         exact=False,
         deciding="threshold",
         takes=("epsilon",),

@@ -22,9 +22,9 @@ ResidualName = Literal["leftover", "target", "draft"]
 class RunConfig:
     """The settings of a run. ``top_k`` 0 and ``top_p`` 1 mean off; temperature 0 is greedy.
 
-    ``num_drafts`` chains are drafted side by side, or a tree of ``branching``, whose depth then
-    replaces ``gamma``. ``replacement``: drafts side by side may begin with the same token; the
-    children of a tree node always differ.
+    A round drafts ``num_drafts`` chains, or a tree of shape ``branching``, whose depth replaces
+    ``gamma``. ``replacement``: parallel chains may begin with the same token; the children of a
+    tree node always differ.
     """
 
     gamma: int = 5
@@ -116,14 +116,14 @@ class RunConfig:
 
     @property
     def without_alpha(self) -> str:
-        """Why accepted / tested is undefined, as text; empty if it is defined."""
+        """The reason why accepted / tested is undefined; empty if it is defined."""
         if not self.judging.one_by_one:
             return f"with {self.judging.words} candidates have no verdicts of their own"
-        return "" if self.is_chain else "a place has several candidates"
+        return "" if self.is_chain else "a position has several candidates"
 
     @property
     def has_alpha(self) -> bool:
-        """Whether accepted / tested is defined: one candidate per place, each with a verdict."""
+        """Whether accepted / tested is defined: one candidate per position, with a verdict."""
         return not self.without_alpha
 
     @property
@@ -139,7 +139,7 @@ class RunConfig:
 
     @property
     def formulas_hold(self) -> bool:
-        """Whether rounds are one chain of fixed γ and each candidate has its own odds."""
+        """Whether every round is one chain of γ candidates, each accepted by its own odds."""
         return self.is_chain and self.fixed_length and self.judging.deciding == "odds"
 
 
@@ -150,7 +150,7 @@ def _check_combination(config: RunConfig) -> None:
         _refuse("num_drafts and branching exclude each other.", "Give one of them.")
     if several and not config.judging.several:
         _refuse(
-            f"rule={config.rule} judges one chain.",
+            f"rule={config.rule} verifies only one chain.",
             "Use rule=lossless with several drafts or a tree.",
         )
     if several and not (method.needs_draft and config.draft_until == "count"):
@@ -173,7 +173,7 @@ def _check_combination(config: RunConfig) -> None:
     chain_by_odds = config.is_chain and config.judging.deciding == "odds"
     if config.forks and not (chain_by_odds and until.stopping.measured):
         _refuse(
-            "Only a chain judged by odds, without the oracle, can be forked.",
+            "Only a chain verified by acceptance probability, without the oracle, can be forked.",
             "Leave out the fork.",
         )
 
@@ -183,7 +183,7 @@ def _refuse(culprit: str, remedy: str) -> Never:
 
 
 def refuse_without_effect(config: RunConfig, whose: str) -> None:
-    """Raise ConfigError for a setting that has no effect."""
+    """Raise ConfigError for a setting without effect; ``whose`` begins the message."""
     for name, default in (("epsilon", 0.0), ("residual", "leftover")):
         if getattr(config, name) != default and name not in config.judging.takes:
             rules = " or ".join(rule.name for rule in RULES.values() if name in rule.takes)
@@ -223,7 +223,7 @@ def settings_words(config: RunConfig) -> tuple[str, ...]:
 
 
 def _is_utf8(text: str) -> bool:
-    """Return whether the text has no lone surrogates, as bytes outside UTF-8 become."""
+    """Return whether the text was UTF-8: Python decodes other bytes to lone surrogates."""
     return not any("\ud800" <= each <= "\udfff" for each in text)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """The facts of a run of either kind. What another engine does not report is None or empty."""
+    """Facts of a run by specviz or another engine; unreported values are None or empty."""
 
     name: str  # of the pair; for another engine, of its model
     engine: str | None  # another engine with its version; None for specviz

@@ -1,8 +1,8 @@
 """Scores of a known text by both models: one value for each token.
 
 The odds of a token x are the probability that x was an accepted candidate, given that the target
-wrote the text: min(1, draft(x) / target(x)) token by token, and different under other rules. They
-hold only for the temperature, top-k and top-p that the text was sampled with.
+wrote the text: min(1, draft(x) / target(x)) token by token, and different under other rules. The
+odds hold only for the temperature, top-k and top-p that the text was sampled with.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ class TextScores:
 
     @property
     def impossible_at(self) -> int | None:
-        """The first token with target probability 0 under these sampling parameters."""
+        """The index of the first token with target probability 0; None if there is none."""
         return next((at for at, prob in enumerate(self.text_probs) if prob == 0.0), None)
 
     def as_written(self) -> TextScores:
         """Return the scores of a text that the target wrote, without impossible tokens.
 
-        A pass over the whole text sums in another order than single steps, so in low precision it
-        may choose another token at a near tie. A token that it excludes gets the smallest
-        probability, and odds of 1 if it is the draft's likeliest, as at temperature 0, else of 0.
+        A pass over the whole text sums in another order than single steps, so in low precision the
+        two may choose different tokens at a near tie. A token with target probability 0 gets the
+        smallest probability. Its odds become 1 if it is the draft's likeliest token, else 0.
         """
         if self.impossible_at is None:
             return self
@@ -83,9 +83,10 @@ class TextScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRounds:
-    """The rounds of a drafter that copies, along a known text, where they are certain.
+    """The rounds of prompt or suffix lookup along a known text, one value per round.
 
-    Cut rounds are left out, as everywhere.
+    They are certain: a proposed token is accepted exactly if it is the text's next token. Cut
+    rounds are left out.
     """
 
     gamma: int
@@ -98,9 +99,9 @@ class CopiedRounds:
 class ScoredText:
     """A text with its scores under one set of sampling parameters.
 
-    ``ends``: by an end-of-text token, not at a limit. ``own``: the target wrote it with these
-    parameters; odds along other texts do not apply to a run. ``scores`` is None if no model drafts,
-    ``copied`` is empty if one does.
+    ``ends``: the text ends with an end-of-text token, not at a limit. ``own``: the target wrote the
+    text with these parameters; odds along other texts do not apply to a run. ``scores`` is None if
+    no model drafts; ``copied`` is empty if a model drafts.
     """
 
     prompt: Prompt

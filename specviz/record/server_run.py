@@ -1,7 +1,7 @@
-"""The record of a serving engine's answer: only what the engine reports, or what follows from it.
+"""The record of a serving engine's answer: reported values, and values that follow from them.
 
 An engine reports far less than our own loop. Unreported values are None, never guessed.
-``grounds`` names what rounds were counted from.
+``grounds`` names the evidence by which rounds were counted.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ ENGINES: dict[EngineName, str] = {
     "lmstudio": "LM Studio",
     "openai": "OpenAI-compatible server",
 }
-# What makes a chunk of an answer a round.
+# The evidence that a chunk of an answer is a round.
 Grounds = Literal[
     "told",  # the engine reports accepted and drafted for every step
-    "counted",  # its running totals change at every round
-    "chunks",  # it sends one chunk per round, which nothing confirms
-    "checked chunks",  # the same, and their number agrees with its totals
-    "none",  # it reports no rounds: chunks of text as received
+    "counted",  # the engine's running totals change at every round
+    "chunks",  # one chunk per round is assumed, without confirmation
+    "checked chunks",  # one chunk per round, confirmed by the engine's totals
+    "none",  # the engine reports no rounds: chunks of text as received
 ]
 GROUNDS: dict[Grounds, str] = {
     "told": "The engine reports drafted and accepted candidates for every step.",
     "counted": "Rounds are counted from the engine's running totals of this answer.",
     "chunks": "Every chunk of the answer counts as a round. The engine reports nothing to confirm "
-    "it, and chunks merge if they are read slowly.",
-    "checked chunks": "Every chunk of the answer is a round: their number agrees with the "
+    "this, and chunks merge if they are read slowly.",
+    "checked chunks": "Every chunk of the answer is a round: the number of chunks agrees with the "
     "engine's totals.",
     "none": "This engine reports no rounds: chunks of text are shown as received.",
 }
@@ -47,7 +47,7 @@ class Capabilities:
     token_ids: bool = False
     rounds: bool = False  # accepted and drafted of every round, or values that imply them
     totals: bool = False  # accepted and drafted of a request
-    counters: bool = False  # of everything that it serves
+    counters: bool = False  # accepted and drafted of all requests
     prompt_laws: bool = False  # log-probabilities of the tokens of a prompt
     speculates: bool | None = None  # None: not reported
     can_switch_off: bool = False  # a request can turn speculation off
@@ -89,7 +89,7 @@ class ServerRound:
     """Tokens that arrived together. ``drafted`` and ``accepted`` are the engine's own numbers."""
 
     index: int
-    texts: tuple[str, ...]  # of the tokens; one text for all if the engine does not split it
+    texts: tuple[str, ...]  # one per token; a single text if the engine does not split it
     token_ids: tuple[int, ...] = ()  # empty if not reported
     num_tokens: int  # 0 if not reported
     at: float  # seconds from the request to their arrival
@@ -190,10 +190,7 @@ _Result = TypeVar("_Result")
 def dispatch(
     trace: AnyTrace, own: Callable[[Trace], _Result], answer: Callable[[ServerTrace], _Result]
 ) -> _Result:
-    """Return the result of the function for this kind of run.
-
-    Code that needs more than the facts of a run dispatches with it.
-    """
+    """Return ``own(trace)`` for a run of specviz, ``answer(trace)`` for a serving engine's."""
     return answer(trace) if isinstance(trace, ServerTrace) else own(trace)
 
 
@@ -201,7 +198,7 @@ def dispatch(
 class Counters:
     """An engine's counters of everything it has served, at one moment."""
 
-    at: float  # seconds of a monotonic clock; of a log, its own times
+    at: float  # seconds of a monotonic clock, or the time in a log
     drafts: float | None = None
     drafted: float | None = None
     accepted: float | None = None
@@ -211,7 +208,10 @@ class Counters:
 
 
 def alpha_by_position(accepted_at: Sequence[float], drafts: float) -> tuple[float | None, ...]:
-    """Return accepted at each position over accepted at the one before; the first over drafts."""
+    """Return accepted at i / accepted at i - 1 for every position; accepted / drafts at the first.
+
+    ``drafts`` is the number of rounds with a draft.
+    """
     before = [drafts, *accepted_at]
     return tuple(
         each / base if base > 0 else None for each, base in zip(accepted_at, before, strict=False)

@@ -1,7 +1,7 @@
 """The shape of a round's candidates: a chain, several chains from one place, or a tree.
 
-A shape lists the children per node, depth by depth: γ ones are a chain, M followed by ones are M
-drafts side by side. Its text is ``3x2x1``. Nodes are numbered depth by depth, from 0.
+A shape lists the children per node, depth by depth: (1, 1, 1) is a chain of γ = 3, (M, 1, 1) are M
+parallel chains. As text, a shape is written ``3x2x1``. Nodes are numbered depth by depth, from 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def shape_text(shape: Shape) -> str:
 
 
 def parse_shape(text: str) -> Shape:
-    """Parse the text of `shape_text`; empty text is no tree.
+    """Parse the text of `shape_text`; empty text gives an empty shape.
 
     Raises:
         ConfigError: The text is not a tree.
@@ -54,7 +54,7 @@ def check_shape(shape: Shape, most_deep: int) -> None:
     if num_nodes(shape) > MAX_NODES:
         raise ConfigError(
             f"The tree {shape_text(shape)} has {num_nodes(shape):,} nodes.",
-            remedy=f"Give one of {MAX_NODES:,} or fewer.",
+            remedy=f"Give a tree of {MAX_NODES:,} nodes or fewer.",
         )
 
 

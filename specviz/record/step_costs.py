@@ -1,4 +1,4 @@
-"""The seconds that steps of both models take; every c, v and forecast comes from them."""
+"""Step costs: the seconds that steps of both models take. c, v and forecasts use them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOISE_LIMIT = 0.05  # step costs that drift by more are measured again at the ne
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeCosts:
-    """The seconds of rounds of one tree, or of drafts side by side, by context.
+    """Seconds of a round with one tree or with several drafts, by context.
 
     ``draft`` is a whole draft phase; ``verify`` is the target's pass over the pending token and all
     nodes. Errors are as in ``StepCosts``.
@@ -25,12 +25,12 @@ class ShapeCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassBytes:
-    """The bytes that a pass reads, regardless of how many tokens it is fed.
+    """The bytes that a pass reads, regardless of the number of its tokens.
 
-    It reads the weights once, and the keys and values of the whole context.
+    A pass reads the weights once, and the keys and values of the whole context.
     """
 
-    weights: int  # an embedding that is not also the output counts with one row
+    weights: int  # an input embedding not tied to the head counts as one row
     cache: int  # per token of the context
 
     def at(self, context: float) -> float:
@@ -53,15 +53,15 @@ class StepCosts:
     target: tuple[tuple[float, ...], ...]
     draft_next: tuple[float, ...] = ()
     drift: float = 0.0  # of plain steps within the measurement: slowest part / fastest - 1
-    # If time ran out: the fewest samples of any cost; 0 means a first step or none.
+    # Set if time ran out: the fewest samples of any cost; 0 if only a first step or no step ran.
     samples: int | None = None
     interpolated: tuple[int, ...] = ()  # numbers of tokens whose verification is interpolated
-    bandwidth: float | None = None  # bytes per second that a plain sum read just before
-    # Half the 95 % interval of each cost, as a share, at the context where it is widest. Draft:
-    # first steps fed one and two tokens, then later steps. Target: by tokens fed.
+    bandwidth: float | None = None  # bytes per second, by a sum just before
+    # Half the 95 % interval of each cost, relative to the cost, where the interval is widest.
+    # Draft: first steps fed one and two tokens, then later steps. Target: by tokens fed.
     draft_errors: tuple[float, ...] = ()
     target_errors: tuple[float, ...] = ()
-    shape: ShapeCosts | None = None  # of the run's rounds, unless they are chains
+    shape: ShapeCosts | None = None  # for rounds with trees or several drafts
     # None if the bytes differ from token to token, as with experts, or without a draft.
     draft_reads: PassBytes | None = None
     target_reads: PassBytes | None = None
@@ -96,7 +96,7 @@ class StepCosts:
         return first + (gamma - 1) * _interpolate(self.contexts, self.draft_next, context)
 
     def shape_phases(self, context: float) -> tuple[float, float]:
-        """Return drafting and verification of a round of the table's shape."""
+        """Return the seconds of drafting and verification in a round of the table's shape."""
         assert self.shape is not None
         drafting = _interpolate(self.contexts, self.shape.draft, context)
         return drafting, _interpolate(self.contexts, self.shape.verify, context)
@@ -118,7 +118,7 @@ class StepCosts:
 
 
 def _interpolate(xs: tuple[int, ...], ys: tuple[float, ...], x: float) -> float:
-    """Interpolate linearly between points, flat beyond the ends."""
+    """Interpolate linearly between points; return the end value beyond the ends."""
     if x <= xs[0]:
         return ys[0]
     for left, right, low, high in zip(xs, xs[1:], ys, ys[1:], strict=False):

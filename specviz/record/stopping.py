@@ -18,7 +18,8 @@ Reason = Literal["count", "confidence", "cost", "oracle"]
 class Stopping:
     """A stopping criterion.
 
-    ``measured``: the times of its runs are real; the oracle's are not, as it knows the verdicts.
+    ``measured``: runs with this criterion have real times. The oracle's times are not real,
+    because it knows the verdicts in advance.
     """
 
     name: Reason
@@ -33,14 +34,14 @@ _STOPPINGS = (
     Stopping(
         name="confidence",
         words="until unsure",
-        does="stops after a candidate to which the draft gives less than θ; that one is still "
+        does="stops after a candidate with a draft probability below θ; that candidate is still "
         "verified",
         takes_number=True,
     ),
     Stopping(
         name="cost",
         words="while it pays",
-        does="goes on while further candidates, up to γ, are expected to be worth their cost",
+        does="drafts up to γ candidates while another candidate is expected to be worth its cost",
     ),
     Stopping(
         name="oracle",

@@ -1,7 +1,7 @@
 """The text that each token adds, where a character may be split over several tokens.
 
-``pieces``, as in ``Trace.pieces``, has the bytes of tokens that are not whole characters. A split
-character is shown at the last of its tokens; those before it add nothing.
+``pieces``, as in ``Trace.pieces``, has the bytes of tokens that are not whole characters. The last
+token of a split character adds the character; the earlier tokens add nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STRAY = re.compile("[\udc80-\udcff]+")
 
 
 def emitted_tokens(rounds: Iterable[Round]) -> Iterator[tuple[TokenIndex, Candidate | Extra]]:
-    """Yield the tokens of the text."""
+    """Yield the tokens of the text in order, with their indices."""
     for index, entry in enumerate(rounds):
         for place, candidate in enumerate(entry.candidates):
             if candidate.verdict == "accepted":
@@ -65,7 +65,7 @@ def _decoded(decoder: IncrementalDecoder, text: str, piece: str | None) -> str:
 
 
 def _found_in_text(texts: Sequence[str], whole: str) -> list[str]:
-    """Return what tokens add, taking that of split tokens from between the tokens around them."""
+    """Return what each token adds; split tokens add what ``whole`` has between their neighbours."""
     found, position, pending = list(texts), 0, list[int]()
     for i, text in enumerate(texts):
         if _NO_CHARACTER in text:
@@ -86,7 +86,7 @@ def _max_length(texts: Sequence[str], pending: Sequence[int]) -> int:
 
 
 def _give_to_last(found: list[str], pending: list[int], text: str) -> None:
-    """Give the text of all pending tokens to the last of them."""
+    """Set the last pending token's text to ``text``, the others' to "", and clear ``pending``."""
     for i in pending:
         found[i] = text if i == pending[-1] else ""
     pending.clear()

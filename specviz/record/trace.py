@@ -5,31 +5,32 @@ Glossary
 draft, target     the two models
 round             one draft phase, one target pass, the verdicts
 candidate         a drafted token; its verdict is *accepted*, *rejected* (failed its test: the
-                  first of a chain, or any of several siblings), *cut* (judged together with the
-                  accepted ones, and after the last of them) or *discarded* (never tested: after a
-                  rejected one, a sibling of an accepted one, or after the end)
+                  first of a chain, or any of several siblings), *cut* (block verification: after
+                  the last accepted candidate of the block) or *discarded* (never tested: after a
+                  rejected candidate, a sibling of an accepted candidate, or after the end)
 fork              a run that continues from an overruled verdict of another run
 recovered         the token sampled from max(0, target - draft) after a rejection
 bonus             the extra token from the target when every candidate was accepted
 gamma             candidates drafted per round
 uniform           the number in [0, 1) that decided a verdict or a draw
 odds              min(1, target/draft) at a drafted token
-expected          the acceptance before the token was drawn: sum of min(draft, target), under
-acceptance        the over-acceptance rule of min(draft, target + epsilon)
+expected          the acceptance probability before the token was drawn: sum of
+acceptance        min(draft, target); with over-acceptance, sum of min(draft, target + epsilon)
 overlap           sum of min(draft, target) whatever the rule; 1 - overlap is the distance (total
                   variation) of draft and target
 bias              distance between the distribution of the token emitted at a tested position and
                   the target
 tau               tokens emitted per round, over whole rounds
 cut round         a round shortened by the end of the text, a stop string or a limit;
-                  tau, token counts and times leave it out together
+                  tau, token counts and times leave it out
 
-Judged by odds, a candidate is accepted exactly if ``uniform * draft_prob < target_prob`` (the
-over-acceptance rule adds epsilon on the right), on the recorded values, in double precision.
+Under rules that decide by odds, a candidate is accepted exactly if
+``uniform * draft_prob < target_prob`` (the over-acceptance rule adds epsilon on the right), on the
+recorded values, in double precision.
 Uniforms are multiples of 2**-24, so the product is exact and a verdict can be replayed by hand.
-After rejected siblings, both probabilities are of the distributions that remain after them. Block
-verification accepts the last candidate with ``uniform < coin`` and all before it. If the target's
-own token decides, ``rival`` is that token: a candidate is accepted if it is the same.
+After rejected siblings, both probabilities come from the remaining distributions. Block
+verification accepts up to the last candidate with ``uniform < coin``. If a token that the target
+samples decides, it is stored as ``rival``: a candidate is accepted if both are the same token.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ CutReason = Literal["eos", "stop", "length", "context"]
 Finish = Literal["eos", "stop", "length", "context", "stopped"]
 
 TOP_ALTERNATIVES = 10
-MAX_SLICES = 10_000  # timed in one run
-MAX_PASSES = 2  # of a lane along a slice
+MAX_SLICES = 10_000  # maximum timed slices of a run
+MAX_PASSES = 2  # maximum passes of a lane along one slice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +67,8 @@ class Alternatives:
 class Insight:
     """The distributions of both models at one position.
 
-    At temperature 0 the run itself uses one-hot distributions, which explain nothing: then these
-    are the distributions at temperature 1, before top-k and top-p.
+    At temperature 0 the run uses one-hot distributions, which show no alternatives. Then these are
+    the distributions at temperature 1, before top-k and top-p.
     """
 
     draft_prob: float  # of the candidate
@@ -81,13 +82,13 @@ class Insight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """The token that the target itself sampled in a candidate's place."""
+    """The token that the target sampled at a candidate's position."""
 
     token_id: int
     text: str
     target_prob: float
-    noise: float | None = None  # its exponential, where both models share the noise
-    margin: float | None = None  # how much later its runner-up would have arrived, as a share
+    noise: float | None = None  # exponential noise of the token, if both models share the noise
+    margin: float | None = None  # arrival time of the runner-up / that of this token - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,15 +103,15 @@ class Candidate:
     uniform: float
     expected_acceptance: float
     insight: Insight | None = None  # None with the record off
-    # For lossy rules only: under lossless ones they are the expected acceptance and 0.
+    # For lossy rules only. Lossless: overlap is the expected acceptance, bias is 0.
     overlap: float | None = None
     bias: float | None = None
     overruled: float | None = None  # the seed's draw, if a fork replaced it
-    parent: int | None = None  # in a tree, the candidate before it; -1 for the text; else None
-    joint: float | None = None  # block verification: the weight p_i up to here
-    coin: float | None = None  # block verification: the threshold of its uniform
-    noise: float | None = None  # its exponential, if both models share the noise
-    rival: Rival | None = None  # the target's own token, if that decides
+    parent: int | None = None  # in a tree, the index of the parent; -1: the text
+    joint: float | None = None  # block verification: the weight p_i
+    coin: float | None = None  # block verification: h_i; tested with uniform < h_i
+    noise: float | None = None  # exponential noise of the token, if both models share the noise
+    rival: Rival | None = None  # the token that the target sampled, if it decides the verdict
 
     @property
     def odds(self) -> float:
@@ -123,7 +124,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
-    """The token after the accepted candidates: from the residual, or from the target itself."""
+    """The token after the accepted candidates, drawn from the residual or from the target."""
 
     token_id: int
     text: str
@@ -131,12 +132,12 @@ class Extra:
     target_prob: float
     draft_prob: float | None  # the draft proposes nothing at a bonus position
     uniform: float
-    noise: float | None = None  # its exponential, if both models share the noise
+    noise: float | None = None  # exponential noise of the token, if both models share the noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTimes:
-    """Wall-clock seconds of one round. ``record`` is the cost of recording, kept apart."""
+    """Wall-clock seconds of one round. ``decode`` leaves out ``record``, the time of recording."""
 
     draft: float
     verify: float
@@ -188,7 +189,7 @@ class ModelInfo:
 
     name: str
     family: str
-    parameters: int  # of what ran: with a body, those of the enlarged model
+    parameters: int  # with a body, those of the enlarged model
     weights_sha256: str  # of the model's files, regardless of its body
     step: Literal["library", "lean", "graphed"]
     body: BodyInfo | None = None
@@ -200,7 +201,7 @@ class PairInfo:
     target: ModelInfo
     draft: ModelInfo | None  # None if no model drafts
     vocabulary: int
-    shared_tokens: int | None = None  # tokens that the draft has, too, if its vocabulary differs
+    shared_tokens: int | None = None  # tokens in both vocabularies, if they differ
     texts_sha256: str | None = None  # of the texts given for suffix lookup
 
     @property
@@ -248,7 +249,7 @@ class Prompt:
     text: str
     token_ids: tuple[int, ...]
     token_texts: tuple[str, ...]
-    kind: str | None = None  # of the preset, if the prompt is one
+    kind: str | None = None  # the kind of a preset prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +262,7 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """A predicted speedup, from step costs and the acceptance on other texts of the kind."""
+    """A predicted speedup, from step costs and the acceptance on other texts of the same kind."""
 
     speedup: float
     tau: float
@@ -302,7 +303,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftingCosts:
-    """The costs that ``draft_until=cost`` uses, in target steps.
+    """The costs by which ``draft_until=cost`` stops drafting, in target steps.
 
     ``verify[n - 1]`` is a verification of n tokens.
     """
@@ -314,7 +315,7 @@ class DraftingCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """A whole run: its settings, where it ran, every round, and its baseline."""
+    """A whole run: settings, environment, every round, and the baseline."""
 
     config: RunConfig
     pair: PairInfo
@@ -329,11 +330,11 @@ class Trace:
     forecast: Forecast | None = None
     baseline: Baseline | None = None
     notices: tuple[str, ...] = field(default=())
-    # Bytes in hex, by token id, of tokens that are not whole characters: of the run's tokens, or of
-    # the whole vocabulary if the run was stopped.
+    # Hex bytes by token id, for tokens that are not whole characters. They cover the run's tokens,
+    # or the whole vocabulary if the run was stopped.
     pieces: dict[str, str] = field(default_factory=dict[str, str])
-    # min(1, draft/target) at every token of the text, scored along that text. Only of runs that
-    # were not stopped, under the lossless rule, with a draft model and without a fork.
+    # min(1, draft/target) at every token of the text, scored along that text. Empty unless the run
+    # was not stopped, is lossless, and has a draft model and no fork.
     odds: tuple[float, ...] = ()
     drafting_costs: DraftingCosts | None = None
 

@@ -1,4 +1,4 @@
-"""Show invisible characters, and those that change the order of others, as escapes.
+"""Escape invisible characters and characters that reorder text.
 
 Use it for all text from models, files and links.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import unicodedata
 
-INVISIBLE = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # without width, in no category below
+INVISIBLE = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # no width, other categories
 UNSAFE_CATEGORIES = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
 
 
 def visible(char: str) -> str:
-    """Return the character, or its escape."""
+    """Return the character, or an escape if it is invisible or unsafe."""
     if unicodedata.category(char) not in UNSAFE_CATEGORIES and char not in INVISIBLE:
         return char
     code = ord(char)

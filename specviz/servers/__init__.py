@@ -1,8 +1,8 @@
-"""Serving engines at an address: what they report about speculation, as the same values for all.
+"""Serving engines at an address, and what they report about speculation, in one format.
 
-``find_server`` recognises an engine, ``ask`` has it answer a prompt, ``read_counters`` reads what
-it counts of everything it serves. Nothing that an engine sends is trusted: ``foreign_json`` decodes
-it and removes the key, ``account`` checks its counts.
+``find_server`` recognises an engine, ``ask`` sends it a prompt, and ``read_counters`` reads its
+counters over all requests. No data of an engine are trusted: ``foreign_json`` decodes them and
+removes the key, and ``account`` checks the counts.
 """
 
 from specviz.servers.address import BASELINE_KEY, SERVER_KEY, is_local

@@ -1,8 +1,8 @@
-"""The counts that an engine reports about one answer, checked while they grow.
+"""The counts that an engine reports about one answer, checked as they arrive.
 
-Nothing in an answer may be larger than what was asked for, a total never falls, and no engine
-accepts more candidates than it drafted. An answer that breaks one of these rules ends with one
-line; what came before it stays.
+An answer may not have more tokens than requested, a total may not fall, and an engine may not
+accept more candidates than it drafted. An answer that breaks one of these rules ends with an error;
+the rounds before the error are kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Account:
     drafted: int = 0
     accepted: int = 0
     tokens: int = 0  # as the engine counts them
-    received: int = 0  # tokens, as they were counted here
+    received: int = 0  # tokens, as counted here
     characters: int = 0
     events: int = 0
 
@@ -56,7 +56,7 @@ class Account:
         accepted: int | None = None,
         tokens: int | None = None,
     ) -> None:
-        """Take new totals; those that the engine does not report this time are kept."""
+        """Update the totals and check them; a total stays if its argument is None."""
         self.rounds = self._grown("rounds", self.rounds, rounds)
         self.drafted = self._grown("drafted candidates", self.drafted, drafted)
         self.accepted = self._grown("accepted candidates", self.accepted, accepted)
@@ -69,7 +69,7 @@ class Account:
             raise self._wrong(f"reports {self.drafted:,} candidates for {most:,} tokens")
 
     def check_accepted(self) -> None:
-        """Check accepted against drafted, once all totals that belong together are taken."""
+        """Raise if accepted exceeds drafted; call this once both totals are updated."""
         if self.accepted > self.drafted:
             raise self._wrong(
                 f"reports {self.accepted:,} accepted of {self.drafted:,} drafted candidates"
@@ -86,12 +86,12 @@ class Account:
             raise self._wrong(f"reports {total:,} {what} candidates, and {sum(counts):,} by step")
 
     def check_same(self, what: str, before: Sequence[object], now: Sequence[object]) -> None:
-        """Raise if an engine repeats something different from what it sent before."""
+        """Raise if ``now`` does not begin with ``before``, which the engine has sent already."""
         if now[: len(before)] != before:
-            raise self._wrong(f"changes {what} that it has sent")
+            raise self._wrong(f"changes {what} that it sent before")
 
     def checked(self, totals: ServerTotals) -> ServerTotals:
-        """Take the totals of the whole answer and return them."""
+        """Update and check the counts with the totals of the whole answer; return the totals."""
         self.update(
             rounds=totals.rounds, drafted=totals.drafted, accepted=totals.accepted,
             tokens=totals.tokens,

@@ -1,8 +1,8 @@
-"""Addresses of serving engines, and the keys to them.
+"""Addresses of serving engines, and their keys.
 
-Keys are read from the environment only: an address that contains one would carry it into traces,
-links and errors, so it is refused. A key is bound to addresses by a second variable,
-``SPECVIZ_SERVER_KEY_FOR``; no other address ever gets it.
+Keys are read only from the environment. An address that contains a key is refused, because the key
+would be copied into traces, links and errors. A second variable, ``SPECVIZ_SERVER_KEY_FOR``, lists
+the addresses of a key; the key is sent to no other address.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOST = re.compile(r"(?:\*\.)?[\w.-]+|[\da-f:.]+(%\w+)?", re.ASCII)
 
 
 def is_local(address: str) -> bool:
-    """Whether the address names this machine, as its own loopback."""
+    """Whether the address is a loopback address of this machine."""
     host = _parts(address).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -52,27 +52,27 @@ def key_for(name: KeyName, address: str) -> str | None:
     """Return the bearer key in this environment variable if it is bound to this address."""
     if (key := _key(name)) is None:
         return None
-    for each in _bound_to(name):
-        _check_entry(name, each)
+    for place, each in enumerate(_bound_to(name), start=1):
+        _check_entry(name, place, each)
     return key if any(_matches(each, address) for each in _bound_to(name)) else None
 
 
 def withheld_key(name: KeyName, address: str) -> str:
-    """Return why a key that is set is not sent to this address, or "" if it is."""
+    """Return why the key is not sent to this address; empty if it is sent or not set."""
     if _key(name) is None or key_for(name, address) is not None:
         return ""
     where = _parts(address).netloc
     if not _bound_to(name):
-        return f"{where} gets no key: {name}_FOR does not name the address that {name} is for."
-    return f"{where} gets no key: {name} is bound to another address by {name}_FOR."
+        return f"No key is sent to {where}: {name}_FOR lists no address for {name}."
+    return f"No key is sent to {where}: {name}_FOR lists only other addresses for {name}."
 
 
 def _key(name: KeyName) -> str | None:
     key = os.environ.get(name, "").strip()
     if not key.isascii() or any(not " " < each <= "~" for each in key):
         raise ServerError(
-            f"The key in {name} contains characters that an HTTP header cannot carry.",
-            remedy="Set it again, without line breaks or spaces.",
+            f"The key in {name} contains characters that are not allowed in an HTTP header.",
+            remedy="Set the key again, without line breaks or spaces.",
         )
     return key or None
 
@@ -81,22 +81,23 @@ def _bound_to(name: KeyName) -> list[str]:
     return [each.strip() for each in os.environ.get(f"{name}_FOR", "").split(",") if each.strip()]
 
 
-def _check_entry(name: KeyName, entry: str) -> None:
+def _check_entry(name: KeyName, place: int, entry: str) -> None:
     try:
         _parts(entry)
     except ServerError:
-        raise ServerError(
-            f"An entry of {name}_FOR is not an address.",
+        raise ServerError(  # the entry is not quoted, because it may contain a key
+            f"Entry {place} of {name}_FOR is not an address.",
             remedy="Give addresses, HOST, HOST:PORT or *.DOMAIN, separated by commas.",
         ) from None
 
 
 def _matches(pattern: str, address: str) -> bool:
-    """Compare an address with one entry of ``…_KEY_FOR``.
+    """Whether the address matches one entry of ``…_KEY_FOR``.
 
-    An entry is an address with its scheme (scheme, host and port must be equal, and the path must
-    begin with the entry's), or HOST, HOST:PORT, ``*.DOMAIN``. Entries without a scheme match https,
-    and plain http on this machine only, so that no key crosses a network in the clear.
+    An entry is an address with a scheme, or HOST, HOST:PORT or ``*.DOMAIN``. For an address with a
+    scheme, scheme, host and port must be equal, and the path must begin with the path of the entry.
+    An entry without a scheme matches https; it matches http only on this machine, so that no key is
+    sent unencrypted over a network.
     """
     theirs, ours = _parts(address), _parts(pattern)
     if "://" in pattern:
@@ -153,13 +154,13 @@ def _usable(text: str, parts: SplitResult) -> bool:
 
 
 def _climbs(path: str) -> bool:
-    """Return whether the path has dot segments, by which a key bound to it could go elsewhere."""
+    """Whether the path has dot segments, which could lead outside the path that a key is for."""
     plain = unquote(unquote(path)).replace("\\", "/")
     return any(each in (".", "..") for each in plain.split("/"))
 
 
 def _contains_secret(what: str) -> ServerError:
     return ServerError(
-        f"The address contains {what}: it would be stored and shown with every run.",
-        remedy=f"Remove it; set the key in the environment variable {SERVER_KEY}.",
+        f"The address contains {what}. This would be stored and shown with every run.",
+        remedy=f"Remove this part; set the key in the environment variable {SERVER_KEY}.",
     )

@@ -30,7 +30,7 @@ from specviz.servers.failures import other_engine, unreadable
 from specviz.servers.pieces import Outcome, Prompt, Reading, Request
 
 _BROKE_OFF = "The engine ended the stream before the answer was complete."
-_SECONDS_A_TOKEN = 2.0  # that a slow engine may take, in addition to the usual limit
+_SECONDS_A_TOKEN = 2.0  # allowed for each token, in addition to the usual limit
 
 
 def ask(
@@ -43,7 +43,11 @@ def ask(
     key: KeyName = SERVER_KEY,
     limits: Limits | None = None,
 ) -> Answer:
-    """Ask for one answer, without drafts if ``speculate`` is false and the engine can do that."""
+    """Send the prompt to the engine and return the answer in progress.
+
+    If ``speculate`` is false, the engine does not speculate; raises ServerError if it cannot turn
+    speculation off.
+    """
     if not speculate:
         _check_switch(info)
     engine = engine_of(info)
@@ -76,7 +80,7 @@ class Answer(Iterator[ServerRound]):
         self._received: SimpleQueue[ServerRound | ServerError | None] = SimpleQueue()
         self._error: ServerError | None = None
         self._over = self._read_all = False
-        self._waiting: list[ServerRound] = []  # they may contain the beginning of the key
+        self._waiting: list[ServerRound] = []  # may contain the beginning of the key
         self._created = datetime.now(UTC).isoformat(timespec="seconds")
         self._began = time.perf_counter()
         Thread(target=self._read, name="answer", daemon=True).start()
@@ -93,12 +97,12 @@ class Answer(Iterator[ServerRound]):
         raise StopIteration
 
     def stop(self) -> None:
-        """End the answer at once. Earlier rounds remain; its finish is ``stopped``."""
+        """End the answer at once. Earlier rounds remain; the trace's finish is ``stopped``."""
         self._connection.stop()
         self._received.put(None)
 
     def trace(self) -> ServerTrace:
-        """Return the answer so far; after its end, reconciled with the engine's own totals."""
+        """Return the trace so far; at the end, it is reconciled with the engine's own totals."""
         over, found = self._read_all, self._outcome()
         error = self._error
         rounds = self._connection.remover.from_rounds(found.rounds, over=over)
@@ -141,7 +145,7 @@ class Answer(Iterator[ServerRound]):
         return error
 
     def _outcome(self) -> Outcome:
-        """Return the outcome so far, or an empty one if that fails, which ends the answer."""
+        """Return the outcome so far; if that fails, store the error and return an empty outcome."""
         with self._lock:
             try:
                 return self._reading.outcome()
@@ -150,7 +154,7 @@ class Answer(Iterator[ServerRound]):
                 return Outcome(rounds=(), grounds="none")
 
     def _end(self) -> None:
-        """Deliver the remaining rounds of an answer that broke off, then the failure or None."""
+        """Deliver the remaining rounds of an interrupted answer, then the error or None."""
         with suppress(Exception), self._lock:
             self._deliver(self._reading.close(), over=True)
         self._read_all = True
@@ -165,7 +169,9 @@ class Answer(Iterator[ServerRound]):
             self._deliver(rounds, over=False)
         found = self._outcome()
         if found.finish is None and not (stream.done and found.rounds):
-            raise ServerError(f"{self._connection.address}: {_BROKE_OFF}", remedy="Check its log.")
+            raise ServerError(
+                f"{self._connection.address}: {_BROKE_OFF}", remedy="Check the engine's log."
+            )
 
     def _deliver(self, rounds: Sequence[ServerRound], *, over: bool) -> None:
         self._waiting += rounds
@@ -184,5 +190,5 @@ def _check_switch(info: ServerInfo) -> None:
     if capabilities.speculates is not False and not capabilities.can_switch_off:
         raise ServerError(
             f"{ENGINES[info.engine]} cannot turn speculation off for a single request.",
-            remedy="Start a second one without a draft and give its address for the target alone.",
+            remedy="Start a second engine without a draft; give its address for the target alone.",
         )

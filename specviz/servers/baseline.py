@@ -1,7 +1,8 @@
 """Time an engine with speculation against the target alone: the same prompt in the order A B B A.
 
 A is the target alone and B speculates, so a slow drift of the machine affects both. Only decoding
-is timed, from the first chunk of an answer to the last. One untimed answer of each fills caches.
+is timed, from the first chunk of an answer to the last. One untimed answer of A and one of B warm
+up the engine's caches.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Ask = Callable[[], Answer]
 def blocks_against(
     ask_speculative: Ask, ask_alone: Ask, *, blocks: int, warm_up: bool = True
 ) -> Iterator[ServerBlock]:
-    """Time the answers one after the other; closing the iterator stops the current one."""
+    """Yield timed blocks of answers; closing the iterator stops the current answer."""
     if warm_up:
         _timed(ask_alone)
         _timed(ask_speculative)
@@ -46,7 +47,7 @@ def speedup_of(blocks: Sequence[ServerBlock], confidence: float = CONFIDENCE) ->
 def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
     """Return the speedup over all blocks, or None without a block.
 
-    The interval covers prompts where there are several, else the timing.
+    The interval covers the prompts if there are several, else the timing.
     """
     timed = [each.baseline for each in traces if each.baseline]
     if len(timed) == 1:
@@ -60,11 +61,11 @@ def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
 
 
 def timed_answer(trace: ServerTrace) -> TimedAnswer:
-    """Return the tokens after the first chunk and their seconds."""
+    """Return the number of tokens after the first chunk, and the seconds they took."""
     rounds = trace.rounds
     tokens = sum(each.num_tokens for each in rounds[1:])
     if rounds and not all(each.num_tokens for each in rounds):
-        tokens = (trace.totals.tokens or 0) - 1  # a first chunk of unknown size counts as one
+        tokens = (trace.totals.tokens or 0) - 1  # a first chunk of unknown size counts as one token
         if 0 < tokens < len(rounds) - 1:
             raise ServerError(
                 f"{trace.info.address} sent {len(rounds)} chunks but counts {tokens + 1} tokens: "

@@ -21,9 +21,9 @@ MOST_ANSWERS = BLOCKS * _OF_A_BLOCK + _WARM_UP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineRequest:
-    """The answer to time. ``alone``: the server of the target alone.
+    """The answer to time, and in ``alone`` the server of the target alone.
 
-    If it is None, the answer's own server turns speculation off.
+    If ``alone`` is None, the answer's own server turns speculation off.
     """
 
     trace: ServerTrace
@@ -36,14 +36,14 @@ class BaselineRequest:
 
 
 class BaselineJob(Job):
-    """Adds to ``blocks`` while it runs; ``answer_id`` is the page's id of the answer."""
+    """A job that adds to ``blocks`` as it runs; ``answer_id`` is the page's id of the answer."""
 
     def __init__(self, against: BaselineRequest, answer_id: str) -> None:
         label = f"Timing {against.trace.info.model} against the target alone"
         super().__init__(name=BASELINE_JOB, label=label)
         self.against, self.answer_id = against, answer_id
         self.blocks: tuple[ServerBlock, ...] = ()
-        self._begun = 0  # answers
+        self._begun = 0  # number of answers
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -33,10 +33,10 @@ _NO_SUCH_PAGE = (404, 405, 501)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds."""
+    """Time limits of one request, in seconds."""
 
     connect: float = 5.0
-    between: float = 180.0  # two chunks, and before the first one: a long prompt takes minutes
+    between: float = 180.0  # chunks, and before the first: a long prompt takes minutes
     total: float = 900.0
 
 
@@ -53,9 +53,10 @@ class Line:
 
 
 class Connection:
-    """Requests to one address, one at a time. ``stop`` may be called from any thread.
+    """A connection that sends requests to one address, one at a time.
 
-    ``seconds``: limit for all requests together, in addition to the limits of each.
+    ``stop`` may be called from any thread. ``seconds`` limits all requests together, in addition to
+    the limits of each request.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Connection:
         self.remover = KeyRemover(self._key)
         self._limits = limits
         self._until = time.monotonic() + seconds
-        self.lacks_page = False  # it has answered that there is no such page
+        self.lacks_page = False  # whether a requested page does not exist
         self._stopped, self._late = Event(), Event()
         self._socket: socket.socket | None = None
 
@@ -93,7 +94,7 @@ class Connection:
         return self._shown(self._got(path))
 
     def look(self, path: str) -> Any:
-        """Return a JSON page that only some engines have; None for any other answer."""
+        """Return a JSON page that only some engines have; None on an error or without JSON."""
         return self._json_or_none(self._looked_at(path))
 
     def look_text(self, path: str) -> str | None:
@@ -111,13 +112,13 @@ class Connection:
             yield from self._split(self._pieces(response, path))
 
     def parsed(self, text: str) -> Any:
-        """Decode text that has to be JSON."""
+        """Decode JSON and remove the key; raises ServerError if the text is not JSON."""
         return self._decoded(text, self.remover)
 
     def parsed_event(self, text: str) -> Any:
         """Decode an event without removing the key.
 
-        It is removed from whole rounds, together with token ids, where it is found even if it is
+        The key is removed later from whole rounds, together with their token ids, because it may be
         split over several events.
         """
         return self._decoded(text, KeyRemover(None))
@@ -180,7 +181,7 @@ class Connection:
         request.extensions = {**request.extensions, "trace": self._note}
 
     def _note(self, event: str, info: Mapping[str, Any]) -> None:
-        """Remember the socket, so that another thread can hang up."""
+        """Store the socket, so that another thread can close the connection."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             self._socket = info["return_value"].get_extra_info("socket")
             if self._stopped.is_set() or self._late.is_set():
@@ -189,7 +190,7 @@ class Connection:
     def _hang_up(self) -> None:
         if (current := self._socket) is not None:
             with suppress(OSError):
-                # The method of the plain socket: that of an SSL socket would say goodbye first.
+                # Not the method of an SSL socket, which would first send a closing message.
                 socket.socket.shutdown(current, socket.SHUT_RDWR)
 
     def _run_late(self) -> None:
@@ -203,13 +204,13 @@ class Connection:
             raise answered(self.address, response, body, self.remover, self._key_problem())
 
     def _key_problem(self) -> tuple[str, str]:
-        """Return what is wrong with the key if the engine refuses it, and the remedy."""
+        """Return the problem with the key, for an engine that refuses a request, and the remedy."""
         name = self._key_name
         if self._key is not None:
-            return f"refuses the key in {name}", f"Set {name} to a key that it accepts."
+            return f"refuses the key in {name}", f"Set {name} to a key that the engine accepts."
         if withheld := withheld_key(name, self.address):
             return f"asks for a key. {withheld}", f"Set {name}_FOR={self.address} to send this key."
-        return "asks for a key", f"Set {name} to it, and {name}_FOR={self.address}."
+        return "asks for a key", f"Set {name} to the key, and {name}_FOR={self.address}."
 
     def _first_part(self, response: httpx2.Response) -> str:
         """Read the beginning of an error's body."""

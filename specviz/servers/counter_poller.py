@@ -1,7 +1,7 @@
 """Read an engine's counters once a second while a page shows them.
 
-All tabs share one poller per address. Its result is a ``CounterHistory``. No rate is computed
-across a counter that went back.
+All tabs share one poller per address. The result is a ``CounterHistory``. If a counter decreased
+between two readings, no rate is computed from them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ POLL_SECONDS = 1.0  # between two readings
 AVERAGE_SECONDS = 10.0  # over which a point is averaged
 RECENT_SECONDS = 60.0  # over which the current figures are computed
 MAX_POINTS = 300
-_UNSEEN = 5.0  # seconds without a look after which polling ends
+_UNSEEN = 5.0  # polling ends this many seconds after the last ``look``
 _AFTER_FAILURE = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """``at``: seconds since the first. ``restarted``: the engine was restarted before it."""
+    """The rates at one reading, ``at`` seconds after the first reading.
+
+    ``restarted``: whether the engine was restarted since the reading before.
+    """
 
     at: float
     rates: Rates | None
@@ -36,7 +39,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterHistory:
-    """The points from number ``first`` on, the last counters, and the rates of the last minute."""
+    """The points from number ``first`` on, the last counters, and the last minute's rates."""
 
     first: int = 0
     points: tuple[Point, ...] = ()
@@ -51,7 +54,10 @@ class CounterHistory:
 
 
 class CounterPoller:
-    """Safe to use from any thread. Its own thread ends some seconds after the last ``look``."""
+    """Reads counters in a thread that ends some seconds after the last ``look``.
+
+    Safe to use from any thread.
+    """
 
     def __init__(
         self, read: Callable[[], Counters], *, every: float = POLL_SECONDS, unseen: float = _UNSEEN
@@ -130,7 +136,10 @@ def _explained(error: Exception) -> SpecvizError:
 
 
 def points_of(found: Sequence[Counters]) -> tuple[Point, ...]:
-    """Return the points of saved counters, such as those of a log; each since the one before."""
+    """Return the points of saved counters, such as the readings in a log.
+
+    The rates of a point cover the time since the point before.
+    """
     made = [Point(at=0.0, rates=None)] if found else []
     for before, after in itertools.pairwise(found):
         known = rates(before, after)

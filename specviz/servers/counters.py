@@ -48,16 +48,16 @@ _NAMES: dict[EngineName, dict[str, str]] = {
 }
 _AT = "accepted_at"
 _TOTAL = "_total"
-_LARGEST = 2.0**53  # above it a counter no longer counts by one
+_LARGEST = 2.0**53  # above it, a float cannot count by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Rates between two moments. None: the engine does not count it, or counted nothing."""
+    """Rates between two readings; None if the engine does not count this, or counted nothing."""
 
     seconds: float
     alpha_by_position: tuple[float | None, ...] = ()
-    accepted_length: float | None = None  # tokens per round, including the bonus or recovered one
+    accepted_length: float | None = None  # τ, with the bonus or recovered token
     draft_acceptance_rate: float | None = None  # accepted / drafted
     drafted_per_second: float | None = None
     accepted_per_second: float | None = None
@@ -77,7 +77,7 @@ def read_counters(
 
 
 def counters_of_dump(text: str) -> Counters:
-    """Read the counters of a saved /metrics. Its time is not known: 0."""
+    """Read the counters of a saved /metrics page; its time is unknown, so ``at`` is 0."""
     return _counters(samples_of(text), None, at=0.0, source="The page of metrics")
 
 
@@ -109,7 +109,7 @@ def rates(before: Counters, after: Counters) -> Rates | None:
 
 
 def went_back(before: Counters, after: Counters) -> bool:
-    """Return whether a counter is smaller than before, or gone: the engine was restarted."""
+    """Whether a counter is smaller than before or missing, as after a restart of the engine."""
     for each in fields(Counters):
         if each.name in ("at", _AT, "notices"):
             continue
@@ -123,7 +123,7 @@ def went_back(before: Counters, after: Counters) -> bool:
 def _counters(
     samples: Sequence[Sample], engine: EngineName | None, *, at: float, source: str
 ) -> Counters:
-    """Return the counters of an engine, or of the first one with any if it is None."""
+    """Return the counters of ``engine`` or, if None, of the first engine with any counters."""
     present: list[EngineName] = [name for name in _NAMES if any(_of_engine(samples, name))]
     chosen = engine or next(iter(present), None)
     if chosen not in present:
@@ -167,7 +167,7 @@ def _sums(
 
 
 def _series(samples: Sequence[Sample], name: str) -> dict[tuple[int | None, str], float]:
-    """Return the values of a counter by position and labels, under one of its two names."""
+    """Return a counter's values by position and labels; ``_total`` may be missing in its name."""
     named = [each for each in samples if each.name == name + _TOTAL]
     named = named or [each for each in samples if each.name == name]
     return {(position_of(each), repr(sorted(each.labels.items()))): each.value for each in named}
@@ -179,20 +179,20 @@ def _consistent(found: Counters) -> Counters:
     accepted, drafted = found.accepted, found.drafted
     most = _LARGEST if found.drafts is None else MAX_DRAFTED * found.drafts
     if max(accepted or 0.0, drafted or 0.0) > most:
-        notices.append("Ignored candidate counters: more than the rounds can have drafted.")
+        notices.append("Ignored candidate counters: they exceed what the rounds can draft.")
         return replace(found, drafted=None, accepted=None, accepted_at=(), notices=tuple(notices))
     if accepted is not None and drafted is not None and accepted > drafted:
-        notices.append("Ignored the accepted counter: it exceeds the drafted one.")
+        notices.append("Ignored the accepted counter: it exceeds the drafted counter.")
         return replace(found, accepted=None, accepted_at=(), notices=tuple(notices))
     ceiling = [found.drafts if found.drafts is not None else _LARGEST, *found.accepted_at]
     if any(value > before for value, before in zip(found.accepted_at, ceiling, strict=False)):
-        notices.append("Ignored counters by position: one exceeds the position before it.")
+        notices.append("Ignored counters by position: a position exceeds the one before.")
         return replace(found, accepted_at=(), notices=tuple(notices))
     return found
 
 
 def _grown(before: float | None, after: float | None) -> float | None:
-    """Return the growth; a counter that appeared in between began at 0."""
+    """Return the growth of a counter; a counter without an earlier value began at 0."""
     return None if after is None else after - (before or 0.0)
 
 

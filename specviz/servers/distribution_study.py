@@ -1,4 +1,4 @@
-"""Studies that read the distributions along a text and the tokens of a locally loaded model."""
+"""Studies of a locally loaded model: its distributions along a text, and its tokens."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributionStudy:
-    """Yields the distribution at every token of the text.
+    """A study that yields the distribution at every token of a text.
 
-    ``top``: number of tokens to list; None for all.
+    ``top``: number of most likely tokens to list; None for all.
     """
 
     prompt_ids: tuple[int, ...]
@@ -47,7 +47,7 @@ class DistributionStudy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenStudy:
-    """Yields the token ids of a text, then the text of every token of the vocabulary."""
+    """A study that yields a text's token ids, then the text of every token in the vocabulary."""
 
     text: str
     label: str = "reading the draft's tokens"

@@ -1,8 +1,8 @@
 """Score texts with a target behind an address and any draft.
 
-A surface needs the target's text and two log-probabilities per token. Both come over HTTP, so a
-draft can be scored that the server does not run. Step times do not come over HTTP: without given
-ones, the surface has only accepted lengths.
+A surface needs the target's text and two log-probabilities per token. Engines return both over
+HTTP, so a draft can be scored that the server does not run. Step times are not available over HTTP:
+if they are not given, the surface has only accepted lengths.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LISTED = 20  # at least, for bounds of the expected acceptance; vLLM's default
 
 
 class EndpointMaker(StoppableWork):
-    """A maker without runs. ``inner`` loads drafts that no server has."""
+    """A maker that only scores texts; ``inner`` loads drafts that no server has."""
 
     doing = ""
 
@@ -64,7 +64,7 @@ class EndpointMaker(StoppableWork):
         if not is_address(spec.target):
             raise ConfigError(
                 "The draft is behind an address, but the target is not.",
-                remedy="Give the target's address too.",
+                remedy="Give the target's address, too.",
             )
         with self._stopped_instead_of(ServerError):
             target = self._model(spec.target, spec, SERVER_KEY)
@@ -127,7 +127,10 @@ class EndpointMaker(StoppableWork):
         prompt_ids: tuple[int, ...],
         target: TokenModel,
     ) -> tuple[tuple[int, ...], bool]:
-        """Return the target's text, the same for all drafts, and whether it ends with EOS."""
+        """Return the target's text and whether it ends with EOS.
+
+        The text is cached, so all drafts are scored along the same text.
+        """
         key = target.label, sampling, prompt_ids
         if key not in self._written:
             self._written[key] = self._ask(study.config, sampling, prompt_ids, target)
@@ -258,6 +261,7 @@ def _doubt(rows: Sequence[ListedScore]) -> str:
         )
     return (
         "The server's text does not follow its target's distribution: "
-        f"{found} of {len(rows)} tokens are among the likeliest, {expected:.0f} are expected. Its "
-        "speculation is wrong at this temperature, so acceptance along this text says little."
+        f"{found} of {len(rows)} tokens are among the likeliest, {expected:.0f} are expected. The "
+        "server's speculation is wrong at this temperature, so acceptance along this text is not "
+        "reliable."
     )

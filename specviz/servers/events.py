@@ -12,7 +12,7 @@ _FIELDS = ("event:", "id:", "retry:", ":")
 
 
 class EventStream:
-    """Events with their arrival times. An event that reports an error raises it.
+    """An iterable of events with their arrival times; raises the error that an event reports.
 
     ``done``: whether the stream sent its end mark.
     """

@@ -1,6 +1,6 @@
 """Failures of an engine or its connection, as errors with a culprit and a remedy.
 
-The key is removed from an engine's message after it is decoded and before it is cut.
+The key is removed from an engine's message after the message is decoded, before it is cut.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from specviz.errors import ServerError
 from specviz.servers.foreign_json import KeyRemover, decoded
 
 _NUMBER = re.compile(r"^\[(Errno )?[^\]]*\] ")
-_CHECK_LOG = "Check its log."
+_CHECK_LOG = "Check the engine's log."
 _CHECK_ADDRESS = "Check that a serving engine runs at this address."
 _DEEPEST = 8  # nested objects and encoded strings
 
 
 def broken(address: str, what: str) -> ServerError:
-    """Describe an engine that does not follow the protocol."""
+    """Return the error for an engine that does not follow the protocol."""
     return ServerError(f"{address} {what}.", remedy=_CHECK_ADDRESS)
 
 
 def refused(address: str, body: Any, remover: KeyRemover) -> ServerError:
-    """Describe an engine that understood the request and reports an error."""
+    """Return the error for an engine that understood the request and reports an error."""
     return ServerError(f"{address} answers: {message_of(body, remover)}", remedy=_CHECK_LOG)
 
 
 def unreadable(address: str, error: Exception) -> ServerError:
-    """Describe an answer on which its reader failed."""
+    """Return the error for an answer that the adapter failed to read."""
     return ServerError(
         f"{address} sends an answer that cannot be read ({type(error).__name__}).",
         remedy=_CHECK_ADDRESS,
@@ -41,7 +41,7 @@ def unreadable(address: str, error: Exception) -> ServerError:
 
 
 def other_engine(error: ServerError, title: str) -> ServerError:
-    """Describe an address without a page that the engine recognised there always has."""
+    """Return the error for an address without a page that the recognised engine always has."""
     return ServerError(
         f"{error.culprit.rstrip('.')}, although {title} was recognised there. Several engines may "
         "share this address.",
@@ -56,7 +56,10 @@ def answered(
     remover: KeyRemover,
     key_problem: tuple[str, str],
 ) -> ServerError:
-    """Describe an HTTP error status. ``key_problem``: culprit and remedy for a refused key."""
+    """Return the error for an HTTP error status.
+
+    ``key_problem``: the culprit and the remedy for a refused key.
+    """
     status = response.status_code
     if response.is_redirect or 300 <= status < 400:
         return ServerError(
@@ -94,7 +97,7 @@ def unreachable(
 
 
 def message_of(body: Any, remover: KeyRemover) -> str:
-    """Return the message of an engine's error in one line, from any of the usual forms."""
+    """Return the message of an engine's error on one line, from any of the usual formats."""
     return _one_line(remover.from_error(_message(body, remover, _DEEPEST)))
 
 

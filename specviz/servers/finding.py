@@ -16,7 +16,7 @@ from specviz.servers.pieces import Listed, inside
 
 _MOST_NAMED = 5
 _MOST_MODELS = 1000
-_PAGES = 3  # of the nine, that may take the whole time limit of a page
+_PAGES = 3  # of the nine pages, this many may take the full time limit of a page
 
 
 def find_server(
@@ -61,7 +61,7 @@ def find_models(
     key: KeyName = SERVER_KEY,
     limits: Limits = QUICK,
 ) -> tuple[str, ...]:
-    """Return the names of the models at an address; at least one."""
+    """Return the names of the models at an address; raises ServerError if there are none."""
     connection = Connection(address, key=key, allow_remote=allow_remote, limits=limits)
     return tuple(each.model for each in _models(connection))
 
@@ -81,7 +81,8 @@ def _chosen(connection: Connection, model: str | None) -> Listed:
             return each
     some = ", ".join(each.model[:80] for each in models[:_MOST_NAMED])
     raise ServerError(
-        f"{connection.address} serves no model {model!r}.", remedy=f"It serves {some}."
+        f"{connection.address} serves no model {model!r}.",
+        remedy=f"Choose a model that it serves: {some}.",
     )
 
 

@@ -1,7 +1,7 @@
 """Decode JSON from an engine to values that the rest of the program can rely on.
 
-Numbers are finite and fit into 64 bits, text has no lone surrogates, and the key that was sent to
-the engine is removed after decoding, so an escaped key is found, too. Unusable values become None,
+Numbers are finite and fit into 64 bits, and text has no lone surrogates. The key that was sent to
+the engine is removed after decoding, so an escaped key is also found. Unusable values become None,
 which readers treat as missing.
 """
 
@@ -26,8 +26,8 @@ _REMOVED = "[key]"
 _QUOTED = "\"'\\/"  # JSON and Python may write a backslash before these
 _LONGEST_ESCAPE = 12  # characters of the usual escapes of one character
 _BEGUN = re.compile(r"\\+(?:u[0-9a-f]{0,3})?|%[0-9a-f]{0,3}|&(?:\#x?[0-9a-f]{0,6})?", re.IGNORECASE)
-_RUN_BEGINS = r"(?<!\\)"  # of backslashes
-_MOST_VALUES = 4_000_000  # of one text, each of which takes about 60 bytes
+_RUN_BEGINS = r"(?<!\\)"  # of a run of backslashes
+_MOST_VALUES = 4_000_000  # in one text; each value takes about 60 bytes
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -35,8 +35,8 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 class KeyRemover:
     """Removes one bearer key from everything that its engine sends back.
 
-    It also finds a key in the other case, or written with escapes of JSON, URLs or HTML. A key of
-    fewer than 8 characters could appear by chance; it is removed from errors only.
+    It also finds a key in upper or lower case, or written with escapes of JSON, URLs or HTML. A key
+    of fewer than 8 characters could appear by chance, so it is removed only from errors.
     """
 
     key: str | None
@@ -63,9 +63,10 @@ class KeyRemover:
                 return value
 
     def from_rounds(self, rounds: Sequence[ServerRound], *, over: bool) -> tuple[ServerRound, ...]:
-        """Return the rounds without the key, even where it is split over several of them.
+        """Return the rounds without the key, even if the key is split over several rounds.
 
-        Unless the answer is over, rounds at the end that may begin the key are left out.
+        Unless the answer is over, last rounds that may contain the beginning of the key are left
+        out.
         """
         if not self._long or not rounds:
             return tuple(rounds)
@@ -86,7 +87,7 @@ class KeyRemover:
         )
 
     def from_tokens(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """Return the texts of tokens without the key, even where it is split over several."""
+        """Return the texts of tokens without the key, even if the key is split over tokens."""
         spans = self._spans("".join(texts)) if self._long else []
         parts = _without_spans(texts, spans)
         return tuple(
@@ -112,7 +113,7 @@ def decoded(text: str, remover: KeyRemover) -> Any:
     """Decode JSON.
 
     Raises:
-        ValueError: It is not JSON, nested too deeply, or has too many values for the memory.
+        ValueError: The text is not JSON, is nested too deeply, or has too many values for memory.
     """
     if text.count(",") + text.count("[") + text.count("{") > _MOST_VALUES:
         raise ValueError("too many values")
@@ -153,7 +154,7 @@ def _without_surrogates(text: str) -> str:
 
 @cache
 def _spelled(key: str) -> re.Pattern[str]:
-    """Match the key in either case, each character as itself or as an escape."""
+    """Return a pattern for the key in any case, with each character plain or escaped."""
     # Only the first backslash of a run may begin a match: the search stays linear in the text.
     first = rf"(?:{re.escape(key[0])}|{_escapes(key[0], run=_RUN_BEGINS)})"
     rest = (_character(each) for each in key[1:])
@@ -161,13 +162,13 @@ def _spelled(key: str) -> re.Pattern[str]:
 
 
 def _character(each: str) -> str:
-    """Match one character; JSON may put a backslash before some that need none."""
+    """Return a pattern for one character; JSON may put a backslash before some characters."""
     plain = rf"\\*{re.escape(each)}" if each in _QUOTED else re.escape(each)
     return f"(?:{plain}|{_escapes(each)})"
 
 
 def _escapes(each: str, *, run: str = "") -> str:
-    """Match the JSON, URL and HTML escapes of one character.
+    """Return a pattern for the JSON, URL and HTML escapes of one character.
 
     ``run``: a pattern that must match before a run of backslashes.
     """
@@ -185,14 +186,14 @@ def _end(ends: Sequence[int], count: int) -> int:
 
 
 def _unfinished(text: str, key: str, spans: Sequence[tuple[int, int]]) -> int:
-    """Return the start of an end of the text that may become the key, else its length."""
+    """Return the index from which the text may be a beginning of the key, else its length."""
     earliest = max(spans[-1][1] if spans else 0, len(text) - _LONGEST_ESCAPE * len(key))
     starts = (place for place in range(earliest, len(text)) if _may_become(key, text, place))
     return next(starts, len(text))
 
 
 def _may_become(key: str, text: str, place: int) -> bool:
-    """Return whether the text from this index to its end is a beginning of the key."""
+    """Whether the text from index ``place`` to its end is a beginning of the key."""
     for each in key:
         if place == len(text):
             return True
@@ -203,7 +204,10 @@ def _may_become(key: str, text: str, place: int) -> bool:
 
 
 def _without_spans(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
-    """Remove spans of the joined texts from each text; None where nothing changes."""
+    """Return each text without its part of the spans; None for a text that does not change.
+
+    ``spans`` are index ranges of the joined texts.
+    """
     found, begin, first = list[str | None](), 0, 0
     for text in texts:
         end = begin + len(text)

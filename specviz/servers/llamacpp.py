@@ -1,9 +1,9 @@
-"""The adapter of llama.cpp's server: each event is a token, and running totals show its round.
+"""The adapter of llama.cpp's server: events are tokens, and running totals show the rounds.
 
 All tokens of a round come with the same totals of drafted and accepted candidates. A round emits
-its accepted candidates and one more token; a token beyond these had no drafts. llama.cpp holds back
-the text of an incomplete character together with its token's id, but counts the token. A chat has
-no ids: the list of tokens that llama.cpp sends on request omits the drafted ones.
+its accepted candidates and one more token; a token after these had no drafts. llama.cpp holds back
+the text of an incomplete character together with its token's id, but counts the token. Chats have
+no token ids, because the list of tokens that llama.cpp sends on request omits drafted tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from specviz.servers.prometheus import largest_position, samples_of
 _BY_POSITION = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
 _FINISH: dict[str, Finish] = {"eos": "eos", "word": "stop", "limit": "length"}
 _HELD_BACK = (
-    "llama.cpp held back incomplete characters together with their token ids: rounds with such "
+    "llama.cpp held back incomplete characters together with their token ids, so rounds with such "
     "tokens have no ids."
 )
 _NO_IDS = "llama.cpp does not report the token ids of a chat."
@@ -85,7 +85,10 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class _OpenRound:
-    """A round whose tokens are still arriving. ``missing``: tokens left unless it is cut."""
+    """A round whose tokens are still arriving.
+
+    ``missing``: number of tokens still to come, unless the round is cut.
+    """
 
     drafted: int
     accepted: int
@@ -101,7 +104,7 @@ class _OpenRound:
 
 @dataclass(slots=True)
 class CountedReading:
-    """Rounds from the running totals of an answer."""
+    """Reads rounds from the running totals of an answer."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -129,7 +132,7 @@ class CountedReading:
         return self.rounds[before:]
 
     def _check(self, event: Event) -> None:
-        """Take the totals and check that an answer can have them."""
+        """Update the totals; raises if an answer cannot have these totals."""
         timings, account = event.get("timings"), self.account
         account.add_event()
         account.add(0, _text(event))
@@ -156,7 +159,7 @@ class CountedReading:
             self.finish = openai.finish_of(reason)
 
     def _begin_round(self, num_tokens: int, at: float) -> None:
-        """Begin a round if the totals have grown. Tokens held back belong to the round before."""
+        """Begin a round if the totals have grown; tokens held back belong to the previous round."""
         drafted, accepted = self.account.drafted, self.account.accepted
         if drafted == self.drafted:
             return

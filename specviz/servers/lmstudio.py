@@ -1,7 +1,7 @@
 """The adapter of LM Studio: text chunks, and totals of drafted and accepted tokens.
 
-Written from its documentation (REST API v0), never run here. It drafts only with a draft model
-configured in LM Studio; our requests do not name one.
+It is written from LM Studio's documentation (REST API v0) and was never run here. LM Studio drafts
+only with a draft model that is configured in LM Studio; our requests do not name a draft model.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class StatisticsReading(openai.TextReading):
-    """Text chunks with the totals of LM Studio's statistics."""
+    """Reads text chunks, and the totals in LM Studio's statistics."""
 
     totals: ServerTotals = openai.NO_TOTALS
 

@@ -32,7 +32,7 @@ COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
 def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
-    """Build a request from common fields only, since some servers refuse unknown ones."""
+    """Build a request from common fields only, because some servers refuse unknown fields."""
     body: dict[str, Any] = {
         "model": info.model,
         "max_tokens": settings.max_new_tokens,
@@ -63,14 +63,14 @@ def messages(prompt: Prompt) -> list[dict[str, str]]:
 
 @dataclass(slots=True)
 class Pieces:
-    """The chunks of an answer's first choice, and what its events report about the whole."""
+    """The text chunks of an answer's first choice, its finish reason and its token counts."""
 
     account: Account
     pieces: list[Piece] = field(default_factory=list)
     finish: Finish | None = None
     prompt_tokens: int | None = None
     tokens: int | None = None  # in total, as the engine counts them
-    bad_logprobs: bool = False  # some were not numbers, or above 0
+    bad_logprobs: bool = False  # whether some log-probabilities were not numbers, or above 0
 
     def take(self, event: Event, at: float) -> Piece | None:
         """Return the new chunk; None if the event has none or extends the previous chunk."""
@@ -124,7 +124,7 @@ class Pieces:
 
 @dataclass(slots=True)
 class TextReading:
-    """Text chunks without rounds."""
+    """Reads text chunks, without rounds."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -147,7 +147,10 @@ class TextReading:
 
 
 def text_outcome(pieces: Pieces, totals: ServerTotals = NO_TOTALS) -> Outcome:
-    """Return chunks that are not rounds. If there are as many as tokens, each is a token."""
+    """Return the outcome of chunks that are not rounds.
+
+    If there are as many chunks as tokens, each chunk counts as one token.
+    """
     found = pieces.pieces
     if pieces.tokens == len(found) and not any(piece.num_tokens for piece in found):
         found = [replace(piece, num_tokens=1) for piece in found]
@@ -183,7 +186,7 @@ def _text(choice: Mapping[str, Any]) -> str:
 
 
 def text_of_delta(delta: Any) -> str:
-    """Return the text of a chat delta. Some engines send the same reasoning under two names."""
+    """Return the text of a chat delta; reasoning that is sent under two names counts once."""
     reasoning = inside(delta, "reasoning_content")
     if not isinstance(reasoning, str):
         reasoning = inside(delta, "reasoning")
@@ -191,7 +194,7 @@ def text_of_delta(delta: Any) -> str:
 
 
 def _shown(texts: Sequence[str], text: str) -> tuple[str, ...]:
-    """Return what each token adds to the text, or nothing if the text does not consist of them.
+    """Return the text that each token adds; empty if the tokens do not make up the text.
 
     A token that is listed but not part of the text, such as EOS, adds "".
     """
@@ -203,7 +206,7 @@ def _shown(texts: Sequence[str], text: str) -> tuple[str, ...]:
 
 
 def _reported_tokens(reported: Any) -> tuple[tuple[str, ...], Any]:
-    """Return the texts and log-probabilities by token of a completion or a chat."""
+    """Return the tokens' texts and log-probabilities, of a completion or of a chat."""
     if isinstance(content := inside(reported, "content"), list):
         texts = [inside(each, "token") for each in content]
         values = [inside(each, "logprob") for each in content]
@@ -215,7 +218,7 @@ def _reported_tokens(reported: Any) -> tuple[tuple[str, ...], Any]:
 
 
 def _logprobs(values: Any, count: int) -> tuple[float, ...] | None:
-    """Return the values; empty if none were sent, None if one is not a log-probability."""
+    """Return the log-probabilities; empty if none were sent, None if a value is not valid."""
     if not isinstance(values, list) or not values:
         return ()
     found = [logprob(each) for each in values]

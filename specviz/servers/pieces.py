@@ -1,4 +1,4 @@
-"""What an engine's adapter makes: a request, and rounds from the events of the answer."""
+"""Types that engine adapters share: the request, and rounds from the events of an answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from specviz.record.server_run import Grounds, ServerRound, ServerTotals
 from specviz.record.trace import Finish
 
-_LOWEST, _ROUNDING = -1e6, 1e-5  # of log-probabilities
+_LOWEST, _ROUNDING = -1e6, 1e-5  # bounds of log-probabilities
 Prompt = str | tuple[int, ...]
 Event = Mapping[str, Any]
 
@@ -44,11 +44,11 @@ class Reading(Protocol):
     """Reads the events of one answer. One thread at a time may call it."""
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
-        """Return the rounds that this event completes, as far as they are known by then."""
+        """Read an event; return the rounds that it completes, as far as they are known by then."""
         ...
 
     def close(self) -> Sequence[ServerRound]:
-        """Return the rounds held back; no event follows."""
+        """Return the rounds that were held back; call this after the last event."""
         ...
 
     def outcome(self) -> Outcome: ...
@@ -62,7 +62,7 @@ class Piece:
     at: float
     num_tokens: int = 0
     token_ids: tuple[int, ...] = ()
-    texts: tuple[str, ...] = ()  # of its tokens, if they are reported and make up the text
+    texts: tuple[str, ...] = ()  # token texts, if they make up the text
     logprobs: tuple[float, ...] = ()
 
     def cut(self, sizes: Sequence[int]) -> list[Piece]:
@@ -101,13 +101,13 @@ class Piece:
 
 
 def whole(value: Any) -> int | None:
-    """Return a count as engines send it, or None for anything else."""
+    """Return ``value`` if it is a valid count, else None."""
     good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
     return value if good else None
 
 
 def logprob(value: Any) -> float | None:
-    """Return a log-probability as engines send it, or None for anything else.
+    """Return ``value`` as a float if it is a valid log-probability, else None.
 
     The logarithm of a float32 probability may be slightly above 0; some engines send -9999 for
     minus infinity.
@@ -117,14 +117,14 @@ def logprob(value: Any) -> float | None:
 
 
 def wholes(values: Any) -> tuple[int, ...]:
-    """Return a list of counts, or nothing if it is not one."""
+    """Return the values as a tuple if they are a list of valid counts, else ()."""
     if not isinstance(values, list) or any(whole(each) is None for each in values):
         return ()
     return tuple(values)
 
 
 def inside(value: Any, *names: str) -> Any:
-    """Return the value under nested names, or None if one is missing."""
+    """Return the value under nested names, or None if a name is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value

@@ -1,6 +1,6 @@
-"""Parse the samples of a page in Prometheus's text format. Other lines are ignored.
+"""Parse the samples of a page in Prometheus's text format; other lines are ignored.
 
-The time is linear in the page: lines are bounded, and no pattern backtracks over them.
+The time is linear in the size of the page: lines are bounded, and no pattern backtracks over them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def samples_of(text: str) -> tuple[Sample, ...]:
 
 
 def position_of(sample: Sample) -> int | None:
-    """Return a sample's position in a round, or None if it has no valid one."""
+    """Return a sample's position in a round, or None without a valid position."""
     text = sample.labels.get("position", "")
     if not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_POSITION:
         return None
@@ -50,7 +50,7 @@ def position_of(sample: Sample) -> int | None:
 
 
 def largest_position(samples: Sequence[Sample], name: str) -> int | None:
-    """Return the number of positions counted under this name, or None without any."""
+    """Return the number of positions that samples of this name cover, or None without any."""
     positions = (position_of(each) for each in samples if each.name == name)
     return max((each + 1 for each in positions if each is not None), default=None)
 

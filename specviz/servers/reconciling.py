@@ -1,8 +1,8 @@
 """Match the chunks of an answer with the steps that an engine reports.
 
-A step emits its accepted candidates and one more token. Steps without drafts emit one token and are
-not reported, such as the first one after the prompt and those near the limit. A chunk contains
-whole steps; the very last step may have been cut.
+A step emits its accepted candidates and one more token. A step without drafts emits one token and
+is not reported, such as the first step after the prompt and steps near the limit. A chunk contains
+whole steps; only the last step may have been cut.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The tokens of one step; ``step`` is None for one without drafts."""
+    """The tokens of one step; ``step`` is None for a step without drafts."""
 
     num_tokens: int
     step: Step | None
 
 
 def rounds_of(pieces: Sequence[Piece], steps: Sequence[Step]) -> tuple[ServerRound, ...] | None:
-    """Return the chunks split into rounds, or None if the steps do not match them."""
+    """Return the chunks split into rounds, or None if the steps do not match the chunks."""
     parts = aligned([piece.num_tokens for piece in pieces], steps)
     if parts is None:
         return None
@@ -56,10 +56,10 @@ def rounds_of(pieces: Sequence[Piece], steps: Sequence[Step]) -> tuple[ServerRou
 
 
 def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | None:
-    """Return the steps in every chunk, or None if they do not match.
+    """Return the steps in each chunk, or None if the steps do not match the chunks.
 
-    Of several alignments, the one is chosen in which steps without drafts are the very first token
-    and then as late as possible.
+    If several alignments exist, the one returned has a step without drafts as the very first token,
+    and all other such steps as late as possible.
     """
     if not all(sizes):
         return None
@@ -69,7 +69,10 @@ def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | N
 
 
 class _Search:
-    """A search over the tokens. A state is the number of tokens and reported steps so far."""
+    """Searches for an alignment of steps with tokens.
+
+    A state is the number of tokens and the number of reported steps so far.
+    """
 
     def __init__(self, sizes: Sequence[int], steps: Sequence[Step]) -> None:
         self._steps = steps
@@ -81,11 +84,11 @@ class _Search:
         tokens = [step.accepted + 1 for step in steps]
         left = list(accumulate(reversed(tokens), initial=0))[::-1]
         may_be_cut = tokens[-1] - 1 if tokens else 0
-        # The fewest tokens of the steps from each one on.
+        # For each step, the fewest tokens of this step and all later steps.
         self._needs = [max(0, each - may_be_cut) for each in left]
 
     def found(self) -> list[Part] | None:
-        """Search depth first, the preferred step first."""
+        """Return the first alignment found depth first, with preferred steps first, or None."""
         before: dict[tuple[int, int], tuple[tuple[int, int], Part] | None] = {}
         tries: list[tuple[tuple[int, int], tuple[tuple[int, int], Part] | None]] = [((0, 0), None)]
         goal = (self._total, len(self._steps))
@@ -100,7 +103,7 @@ class _Search:
         return None
 
     def _next(self, token: int, step: int) -> list[tuple[tuple[int, int], Part]]:
-        """Return the possible next states, the preferred one last."""
+        """Return the possible next states, with the preferred state last."""
         if token >= self._total:
             return []
         options = [*self._without_drafts(token, step), *self._with_drafts(token, step)]
@@ -146,10 +149,10 @@ def _path_to(
 def checked_rounds(
     rounds: Sequence[ServerRound], totals: ServerTotals, gamma: int | None
 ) -> tuple[ServerRound, ...] | None:
-    """Return chunks as rounds if the engine's totals agree with that, else None.
+    """Return the chunks as rounds if the engine's totals agree, else None.
 
-    Chunks at the end that can only be steps without drafts become such. Candidates that were
-    accepted and then cut belong to the last round.
+    Last chunks that can only be steps without drafts are marked as such. Candidates that were
+    accepted and then cut are counted in the last round.
     """
     if totals.rounds is None or totals.accepted is None:
         return None

@@ -1,6 +1,7 @@
-"""The adapter of SGLang: at stream interval 1 a chunk is a step, which the final totals check.
+"""The adapter of SGLang: at stream interval 1 a chunk is a step, which the final totals verify.
 
-Written from its sources (0.5.23), never run here. Names differ between versions; all are tried.
+It is written from SGLang's sources (0.5.23) and was never run here. Names of fields differ between
+versions, so all known names are tried.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class GenerateReading:
-    """Rounds from events with all text and ids so far or only the new ones, as configured."""
+    """Reads rounds from events with all text and ids so far, or with only the new ones."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -131,9 +132,10 @@ class GenerateReading:
         return Piece(text=added, at=at, num_tokens=size, token_ids=new)
 
     def _new_text(self, text: str, so_far: bool, has_ids: bool) -> str:
-        """Return what an event adds to the text.
+        """Return the text that an event adds.
 
-        Events of older versions have no ids; there only the text shows whether it is all of it.
+        Events of older versions have no ids. There, only the text shows whether an event has all
+        text so far.
         """
         if so_far and text.startswith(self.text):
             return text[len(self.text) :]

@@ -25,11 +25,14 @@ _WINDOW_ENTRIES = 2**16  # of whole distributions in one answer
 _MOST_WINDOW = 16  # positions
 _LOWEST = -1e6  # of log-probabilities; its exponential is 0
 _LONGEST_ID = 9  # digits
-_TOKENS, _TOKENS_A_BYTE = 16, 4  # at most; a tokenizer may spell a character out
+_TOKENS, _TOKENS_A_BYTE = 16, 4  # most tokens of a text: in all, and per byte
 
 
 class TokenModel(Protocol):
-    """``label`` names it in messages; ``info`` describes the engine that serves it."""
+    """A model for scoring.
+
+    ``label`` names the model in messages; ``info`` describes the engine that serves the model.
+    """
 
     @property
     def label(self) -> str: ...
@@ -42,7 +45,7 @@ class TokenModel(Protocol):
     def distributions(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
     ) -> Iterator[ListedDistribution]:
-        """Yield one for every token of the text, with ``top`` tokens or all if it is None."""
+        """Yield the distribution at each token of the text: its ``top`` tokens, or all if None."""
         ...
 
     def token_texts(self) -> Mapping[int, str]:
@@ -50,12 +53,12 @@ class TokenModel(Protocol):
         ...
 
     def texts_of(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the texts of tokens in a row, empty where they are not known."""
+        """Return the texts of consecutive tokens; empty for tokens that are not known."""
         ...
 
 
 class _ServedModel:
-    """What engines have in common: an address and a tokenizer."""
+    """A model behind an address, with the tokenizer of its engine."""
 
     def __init__(self, info: ServerInfo, connection: Connection) -> None:
         self.label = f"{info.model} at {info.address}"
@@ -78,7 +81,7 @@ class _ServedModel:
         return self._texts
 
     def texts_of(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the texts without the key, even if it is split over tokens."""
+        """Return the texts without the key, even if the key is split over tokens."""
         found = [self._texts.get(each, "") for each in ids]
         return self._connection.remover.from_tokens(found)
 
@@ -108,7 +111,7 @@ class VllmModel(_ServedModel):
     def _listed_rows(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int
     ) -> list[dict[int, Mapping[str, Any]]]:
-        """Return the listed tokens at every position; none at the first, which has no context."""
+        """Return the listed tokens at each position; none at the first, which has no context."""
         ids = [*prompt_ids, *text_ids]
         found = self._ask([ids], prompt_logprobs=top)[0].get("prompt_logprobs")
         if not isinstance(found, list) or len(cast("list[object]", found)) != len(ids):
@@ -126,8 +129,8 @@ class VllmModel(_ServedModel):
     ) -> Iterator[ListedDistribution]:
         """Yield whole distributions, read in windows of a few positions.
 
-        Each position is a request for the next token after its prefix. All positions at once would
-        be gigabytes for a large vocabulary.
+        Each position takes one request for the next token after its prefix. For a large vocabulary,
+        all positions at once would take gigabytes.
         """
         ids, place, window = [*prompt_ids, *text_ids], 0, 1
         while place < len(text_ids):
@@ -175,7 +178,7 @@ class VllmModel(_ServedModel):
 
 
 class SglangModel(_ServedModel):
-    """Written from SGLang's documentation, never run here."""
+    """A model that SGLang serves; written from SGLang's documentation, never run here."""
 
     def distributions(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
@@ -209,7 +212,7 @@ class SglangModel(_ServedModel):
             yield _raw(_listed(listed, value, self.label), self.label)
 
     def _entry(self, entry: object) -> tuple[float, int, str]:
-        """Read a log-probability with its token, and remember the token's text."""
+        """Return a log-probability with its token id and text, and store the text."""
         match entry:
             case [value, int(token), str() | None as text] if whole(token) is not None:
                 self._texts[token] = text or ""
@@ -219,7 +222,7 @@ class SglangModel(_ServedModel):
 
 
 class LocalModel:
-    """A locally loaded model, which the maker of runs loads."""
+    """A locally loaded model, used through the RunMaker that loads it."""
 
     def __init__(self, spec: PairSpec, maker: RunMaker) -> None:
         self.label, self.info = spec.label, None
@@ -281,7 +284,7 @@ def _raw(listed: ListedDistribution, label: str) -> ListedDistribution:
     if not is_raw(listed):
         raise ServerError(
             f"{label} returns values that are not raw log-probabilities.",
-            remedy="Start it with --logprobs-mode raw_logprobs.",
+            remedy="Start the engine with --logprobs-mode raw_logprobs.",
         )
     return listed
 
@@ -291,10 +294,10 @@ def _fields(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object, label: str) -> float:
-    """Return a log-probability; ``_raw`` refuses those above 0."""
+    """Return a log-probability, at least ``_LOWEST``; ``_raw`` refuses values above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _no_distributions(label, "returns log-probabilities that are not numbers")
-    return max(_LOWEST, float(value))  # two of them must have a finite difference
+    return max(_LOWEST, float(value))  # so that differences are finite
 
 
 def _no_distributions(label: str, what: str) -> ServerError:

@@ -1,9 +1,9 @@
-"""The adapter of vLLM: a chunk with token ids is a step of its engine.
+"""The adapter of vLLM: a chunk with token ids is a step of the engine.
 
-Chunks merge when the reader lags, or by the server's stream interval; the engine's report at the
-end splits them again. vLLM sends it only if it was started with
-``--per-request-spec-decode-metrics``: ``detailed`` for every step, ``summary`` for totals. It
-counts the accepted candidates of its last step before it cuts them at EOS or the limit.
+Chunks merge if the reader is slow, or by the server's stream interval; the engine's report at the
+end splits them again. vLLM sends the report only if it was started with
+``--per-request-spec-decode-metrics``: ``detailed`` for every step, ``summary`` for totals. In the
+report, accepted candidates of the last step are counted before they are cut at EOS or the limit.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class StepReading:
-    """Chunks as steps, checked with the engine's report at the end."""
+    """Reads chunks as steps, and checks the steps with the engine's report at the end."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -134,7 +134,10 @@ class StepReading:
 
 
 def _as_step(piece: Piece, index: int, speculates: bool) -> ServerRound:
-    """Return a chunk as one step, which is assumed without a report; the first has no drafts."""
+    """Return a chunk as one step, as is assumed without a report.
+
+    A first chunk with a single token is a step without drafts.
+    """
     if not speculates or not piece.num_tokens:
         return piece.as_round(index, drafted=None, accepted=None)
     if (index == 0 and piece.num_tokens == 1) or piece.num_tokens > MAX_DRAFTED + 1:
@@ -143,7 +146,7 @@ def _as_step(piece: Piece, index: int, speculates: bool) -> ServerRound:
 
 
 def _split_by_report(pieces: openai.Pieces, report: dict[str, Any]) -> Outcome | None:
-    """Return the reported steps, or None if there are none or they do not match the chunks."""
+    """Return the reported steps as rounds; None without steps or if the chunks do not match."""
     steps = _steps(report)
     rounds = None if steps is None else rounds_of(pieces.pieces, steps)
     if rounds is None:
@@ -187,7 +190,7 @@ def _totals(report: dict[str, Any]) -> ServerTotals:
 
 
 def _chunks(pieces: openai.Pieces, report: dict[str, Any] | None) -> Outcome:
-    """Return every chunk as a round."""
+    """Return the outcome with every chunk as a round."""
     found = pieces.pieces
     rounds = tuple(_as_step(piece, place, True) for place, piece in enumerate(found))
     if report is None:

@@ -1,9 +1,9 @@
-"""Read counters from vLLM's log lines about speculation, each of which counts since the last one.
+"""Read counters from vLLM's log lines about speculation.
 
-A line gives accepted and drafted tokens as whole numbers, tokens per round with two digits and the
-share accepted at each position with three. The number of drafts follows from these and is whole;
-the count accepted at a position is as exact as its three digits. Lines with impossible values are
-skipped.
+A line counts since the line before. It gives accepted and drafted tokens as whole numbers, tokens
+per round with two digits, and the share accepted at each position with three digits. The number of
+drafts is computed from these and is whole; the count accepted at a position is as exact as the
+three digits allow. Lines with impossible values are skipped.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _LONGEST = 5000  # characters of a line
 
 
 def counters_of_log(text: str) -> tuple[Counters, ...]:
-    """Return the running sums of the log lines; the first is for the time before the first line.
+    """Return the running sums of the log lines; the first entry is the start of the first line.
 
-    Times are from the log, which has no year, in seconds. Without them, seconds follow from drafted
-    tokens and their rate.
+    Times are from the log, which has no year, in seconds. Without times in the log, they are
+    computed from the drafted tokens and the drafted tokens per second.
     """
     sums = Counters(at=0.0, drafts=0.0, drafted=0.0, accepted=0.0)
     found = list[Counters]()
@@ -50,7 +50,7 @@ def counters_of_log(text: str) -> tuple[Counters, ...]:
 
 
 def _lines(text: str) -> Iterator[tuple[Counters, float | None]]:
-    """Yield the counts of each line, with its duration as ``at``, and its time."""
+    """Yield the counts of each line, with its duration as ``at``, and the time in the log."""
     for line in text.splitlines():
         head, mark, tail = line[:_LONGEST].partition(_MARK)
         match = _LINE.match(tail) if mark else None
@@ -76,7 +76,8 @@ def _counted(match: re.Match[str]) -> Counters:
 def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
     """Return the number of drafts that fits the mean length, 1 + accepted / drafts.
 
-    The length has two digits; of several numbers, the one nearest to that of full-length drafts.
+    The length has only two digits, so several numbers may fit. The number nearest to that of
+    full-length drafts is returned.
     """
     full = max(1, math.ceil(drafted / positions))
     if accepted == 0 or not length > 1.005:  # also where it is nan
@@ -86,7 +87,7 @@ def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
 
 
 def _clock(head: str) -> float | None:
-    """Return seconds since the beginning of a leap year, or None without a time."""
+    """Return the time in the log, in seconds since the start of a leap year, or None."""
     match = _TIME.search(head)
     if match is None:
         return None

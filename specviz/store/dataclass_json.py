@@ -1,7 +1,7 @@
 """Build any frozen dataclass from JSON, checked against its type hints.
 
-``msgspec`` converts and checks. It ignores unknown fields of a dataclass and knows no limits for
-it, so a value first becomes a Struct with the same fields, which is checked.
+``msgspec`` ignores unknown fields of a dataclass and cannot check limits on its fields. So a value
+is first converted to a Struct with the same fields, which checks both.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ T = TypeVar("T")
 
 
 class MisfitError(ValueError):
-    """A value that does not fit its type."""
+    """Raised for a JSON value that does not match its type or its limits."""
 
 
 def from_json(text: str, kind: type[T]) -> T:
-    """Return the JSON text as ``kind``; raises ValueError or RecursionError."""
+    """Parse the JSON text as a ``kind``; raises ValueError or RecursionError."""
     return fit_to_type(msgspec.json.decode(text), kind)
 
 
 def fit_to_type(value: object, kind: type[T]) -> T:
-    """Return the parsed JSON ``value`` as ``kind``; raises MisfitError where it does not fit."""
+    """Convert the parsed JSON ``value`` to ``kind``; raises MisfitError if it does not match."""
     try:
         checked = msgspec.convert(value, _checked_type(kind, {}))
     except msgspec.ValidationError as error:
@@ -45,7 +45,7 @@ def fit_to_type(value: object, kind: type[T]) -> T:
 
 
 def _problem_and_place(message: str) -> str:
-    """Return the message of msgspec with a readable place, on one line: it may quote the value."""
+    """Return the message of msgspec on one printable line, with the path of the field."""
     problem, at, place = message.rpartition(" - at `$")
     text = f"{problem:.200} in {place.strip('.`')}" if at else f"{message:.200}"
     text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
@@ -53,7 +53,10 @@ def _problem_and_place(message: str) -> str:
 
 
 def _checked_type(kind: Any, limits: Mapping[str, float]) -> Any:
-    """Return the type that also checks ``limits``, of lists and of the numbers in them."""
+    """Return ``kind`` with ``limits`` as annotations of msgspec.
+
+    Limits of length apply to a list, all other limits to the numbers in it.
+    """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind):
         return _struct_of(cast("type[object]", kind))
@@ -75,7 +78,7 @@ def _checked_type(kind: Any, limits: Mapping[str, float]) -> Any:
 
 @functools.cache
 def _struct_of(kind: type[Any]) -> type[Struct]:
-    """Return a Struct with the fields of a dataclass, which refuses values out of range."""
+    """Return a Struct type with the fields of a dataclass and checks of their ranges."""
     hints, limits = typing.get_type_hints(kind), LIMITS.get(kind, {})
 
     def check(made: Struct) -> None:

@@ -1,7 +1,7 @@
 """JSON text and files: size-limited reads and atomic writes.
 
-A text that cannot be read raises a ``TraceError`` with the source and a remedy. Files are written
-to a temporary file and renamed, so other processes see the old or the new file, never half of one.
+Text that cannot be read raises a ``TraceError`` with the source and a remedy. A file is written
+under a temporary name and renamed, so other processes see the old or the new file, never a part.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def write_file(path: Path, text: str) -> None:
 
 
 def read_file(path: Path) -> str:
-    """Return the text of a file of at most ``MAX_BYTES``; raises TraceError for anything else."""
+    """Return the text of a file; raises TraceError if it is no file or exceeds ``MAX_BYTES``."""
     if path.is_dir():
         refuse(f"{path} is a folder.", "Give the path of a trace file in it.")
     if not path.exists():
-        refuse(f"{path} does not exist.", "Check the path, or create it: run ... --out FILE.")
+        refuse(f"{path} does not exist.", "Check the path, or create it with run ... --out FILE.")
     if not path.is_file():
         refuse(f"{path} is not a file.", "Choose a file written by specviz.")
     if path.stat().st_size > MAX_BYTES:
@@ -62,7 +62,7 @@ def read_file(path: Path) -> str:
 
 
 def parsed(text: str, source: str) -> object:
-    """Return the parsed JSON; raises TraceError, which calls the text ``source``."""
+    """Parse JSON; raises a TraceError that names ``source`` as the origin of the text."""
     if not text.strip():
         raise damaged(source, "it is empty")
     try:

@@ -1,4 +1,4 @@
-"""Small values stored between runs, one JSON file each in the data folder.
+"""Small values that persist between program starts, each in a JSON file in the data folder.
 
 A value that cannot be read counts as missing.
 """
@@ -55,7 +55,7 @@ def change_value(kind: str, key: str, value_type: type[T], change: Callable[[T |
     try:
         path = _value_path(kind, key).with_suffix(".lock")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path):  # released when its process ends, however it ends
+        with FileLock(path):  # the system releases it even if this process crashes
             return save_value(kind, key, change(load_value(kind, key, value_type)))
     except (OSError, RuntimeError):
         return False

@@ -1,8 +1,9 @@
 """The run library: all runs in one SQLite file.
 
 List columns are stored apart from the traces, so lists read no trace. ``add`` is atomic and
-durable: once it returns, the run survives a power cut. Safe across threads and processes, because
-each call opens its own connection. Failures raise a ``StoreError`` with a remedy.
+durable: once it returns, the run survives a power cut. The library is safe across threads and
+processes, because each call opens its own connection. Failures raise a ``StoreError`` with a
+remedy.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _COLUMNS = tuple(each.name for each in fields(RunSummary))
 
 
 class Library:
-    """All stored runs; ``path`` is the database file, by default in the data folder."""
+    """The database of all stored runs; ``path`` is its file, by default in the data folder."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path if path is not None else _default_folder() / "runs.db"
@@ -54,15 +55,15 @@ class Library:
     # Runs
 
     def add(self, run: NewRun) -> str:
-        """Add a run and return its id; the run is durable then.
+        """Add a run and return its id; the run is then durable.
 
-        If its id exists already, that run stays and takes over the fields given here: the same
-        run may be added twice, in either order.
+        If the id exists already, the stored run stays, and the name, comparison, job and memory
+        given here are added to it. So the same run may be added twice, in either order.
         """
         return self.add_together([run])[0]
 
     def add_together(self, runs: Sequence[NewRun]) -> tuple[str, ...]:
-        """Add all runs or none and return their ids; the runs are durable then."""
+        """Add all runs or none and return their ids; the runs are then durable."""
         rows = [(_values(run), packed(run.trace)) for run in runs]
         with self._writing() as db:
             for values, body in rows:
@@ -70,7 +71,7 @@ class Library:
         return tuple(values["id"] for values, _ in rows)
 
     def add_unless_there(self, run: NewRun) -> tuple[str, bool]:
-        """Add a run unless the library has its trace; return its id and whether it existed.
+        """Add a run unless its trace is stored already; return the id and whether it was stored.
 
         A deleted run with this trace is restored. If two processes add the same trace at once, one
         adds it and the other finds it.
@@ -97,7 +98,7 @@ class Library:
             return int(db.execute(f"SELECT count(*) FROM runs {condition}", values).fetchone()[0])
 
     def row(self, run_id: str) -> RunRow:
-        """Return a run without its trace; raises StoreError if it is missing or deleted."""
+        """Return a run without its trace; raises StoreError if the run is missing or deleted."""
         with self._reading() as db:
             found = db.execute(
                 select_run("WHERE id = ? AND deleted_at IS NULL"), (storable(run_id),)
@@ -107,19 +108,19 @@ class Library:
         return row_of(found)
 
     def facets(self) -> Facets:
-        """Return the values to filter by, of the runs that are not deleted."""
+        """Return the values that runs can be filtered by, without those of deleted runs."""
         with self._reading() as db:
             return facet_values(db)
 
     def open(self, run_id: str) -> Trace:
-        """Return the trace of a run, also of a deleted one.
+        """Return the trace of a run, even if the run is deleted.
 
-        Raises StoreError if it is missing, damaged, or an answer of another engine.
+        Raises StoreError if the run is missing, damaged, or an answer of another engine.
         """
         return as_trace(self.open_any(run_id), "The stored run", StoreError)
 
     def open_any(self, run_id: str) -> AnyTrace:
-        """Return the trace of a run or the answer of another engine, also of a deleted one."""
+        """Return a run's trace or another engine's answer, even if the run is deleted."""
         with self._reading() as db:
             found = db.execute(
                 "SELECT body FROM traces JOIN runs USING (run) WHERE id = ?",
@@ -130,7 +131,7 @@ class Library:
         return run_from_json(unpacked(found[0]), source="The stored run")
 
     def texts_by(self, target_sha256: str, limit: int) -> list[list[int]]:
-        """Return the prompt and output tokens of recent runs of this target, newest last.
+        """Return the prompt and output tokens of recent runs with this target, newest last.
 
         Only the ``limit`` newest runs of our own engine are searched. Traces are not validated;
         damaged ones are skipped.
@@ -182,7 +183,7 @@ class Library:
             )
 
     def purge(self, older_than_days: float) -> int:
-        """Remove runs deleted that long ago for good; return how many."""
+        """Permanently remove runs deleted at least this long ago; return the number removed."""
         with self._writing() as db:
             gone = db.execute(
                 "DELETE FROM runs WHERE deleted_at <= ?", (time.time() - older_than_days * _DAY,)
@@ -190,10 +191,10 @@ class Library:
             return gone.rowcount
 
     def complete_older(self, seconds: float) -> int:
-        """Fill in columns that an older schema lacked, newest rows first; return how many remain.
+        """Fill in columns that an older schema lacked, newest first; return how many rows remain.
 
-        Reads at least one trace, then as many as the time allows, each only once: a damaged trace
-        leaves its values unknown.
+        Reads at least one trace, then more until ``seconds`` have passed. A row is filled in only
+        once; if its trace is damaged, its values stay unknown.
         """
         deadline = time.monotonic() + seconds
         with self._reading() as db:
@@ -216,7 +217,7 @@ class Library:
             )
 
     def comparison_jobs(self, key: str) -> dict[tuple[int, int, int], str]:
-        """Return the run ids of a comparison by (lane, item, repeat); the last stored one wins."""
+        """Return the run ids of a comparison by (lane, item, repeat); the last stored run wins."""
         with self._reading() as db:
             found = db.execute(
                 "SELECT lane, item, repeat, id FROM runs WHERE comparison = ? "
@@ -297,7 +298,7 @@ def _default_folder() -> Path:
         return data_folder()
     except RuntimeError:
         raise StoreError(
-            "The run library has no home folder.", remedy="Set SPECVIZ_HOME to a folder."
+            "There is no home folder for the run library.", remedy="Set SPECVIZ_HOME to a folder."
         ) from None
 
 
@@ -322,7 +323,7 @@ def _add(db: sqlite3.Connection, values: dict[str, Any], body: bytes) -> None:
 
 
 def _copy_of(db: sqlite3.Connection, body: bytes) -> str | None:
-    """Return the id of the run with exactly this trace, also of a deleted one."""
+    """Return the id of the stored run with exactly this trace, deleted or not, or None."""
     found = db.execute(
         "SELECT id FROM runs JOIN traces USING (run) WHERE trace_bytes = ? AND body = ?",
         (len(body), body),
@@ -370,7 +371,7 @@ def _tags(tags: Iterable[str]) -> list[str]:
     wanted = sorted({storable(" ".join(tag.split())) for tag in tags} - {""})
     if len(wanted) > MAX_TAGS or any(len(tag) > MAX_TAG for tag in wanted):
         raise StoreError(
-            "Too many tags, or too long ones.",
+            "There are too many tags, or a tag is too long.",
             remedy=f"Use at most {MAX_TAGS} tags of at most {MAX_TAG} characters.",
         )
     return wanted

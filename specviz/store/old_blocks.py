@@ -1,4 +1,4 @@
-"""Read the timing of traces before schema 5: whole blocks A B B A become one slice."""
+"""Convert the timing of traces before schema 5: blocks in the order A B B A become one slice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.store.dataclass_json import MisfitError, fit_to_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """One timed pass over the run: seconds per token of the target alone, or per round."""
+    """One timed pass: seconds of each token (target alone) or of each round (speculative)."""
 
     lane: Literal["target", "speculative"]
     seconds: tuple[float, ...]
@@ -26,7 +26,7 @@ class _Blocks:
 
 
 def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
-    """Return the blocks as a Baseline of ``trace``, whose rounds they time; raises MisfitError."""
+    """Return the timed blocks as a Baseline; raises MisfitError if they do not fit ``trace``."""
     old = fit_to_type(value, _Blocks)
     sizes = {"target": len(trace.token_ids), "speculative": len(trace.rounds)}
     if any(len(block.seconds) != sizes[block.lane] for block in old.blocks):
@@ -37,7 +37,7 @@ def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
 
 
 def _slices(old: _Blocks, rounds: Sequence[Round]) -> tuple[Slice, ...]:
-    """Return one slice, or none unless both lanes were timed along a whole round."""
+    """Return one slice; empty unless both lanes were timed along a whole round."""
     last = next((i for i, entry in enumerate(rounds) if not entry.whole), len(rounds))
     tokens = sum(len(entry.emitted) for entry in rounds[:last])
     passes = {

@@ -1,8 +1,9 @@
-"""Fill in the observed alpha of rows that an older schema wrote, from their traces.
+"""Compute the observed α of rows that an older schema wrote, from their traces.
 
-Parsing a trace takes far longer than counting its verdicts, and a library may hold thousands. So
-the verdicts are counted in the JSON text, which a checksum proves unchanged since
-``trace_to_json`` wrote it. Token texts cannot match: JSON escapes their quotation marks.
+Parsing a trace takes far longer than counting its verdicts, and a library may hold thousands of
+traces. So the verdicts are counted in the JSON text, which a checksum proves unchanged since
+``trace_to_json`` wrote it. The text of a token cannot match, because JSON escapes its quotation
+marks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ OlderAlpha = tuple[int, float | None]
 
 
 def older_alphas(db: sqlite3.Connection, deadline: float) -> list[OlderAlpha]:
-    """Return alphas of unread rows, newest first, until ``deadline``; at least one if any."""
+    """Return the α of unread rows, newest first, until ``deadline``; reads at least one row."""
     found: list[OlderAlpha] = []
     for (run,) in db.execute(_UNREAD):
         found.append((run, _alpha_of(db, run)))
@@ -40,7 +41,7 @@ def count_older(db: sqlite3.Connection) -> int:
 
 
 def _alpha_of(db: sqlite3.Connection, run: int) -> float | None:
-    """Return α, or None if nothing was tested or the trace is damaged or missing."""
+    """Return the observed α; None if nothing was tested or the trace is damaged or missing."""
     body = _body_of(db, run)
     if not isinstance(body, bytes):
         return None

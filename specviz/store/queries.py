@@ -1,4 +1,4 @@
-"""SQL for the run library's queries, and rows as values. Values are always bound parameters."""
+"""SQL of the run library, and conversion of its rows. Values are always bound parameters."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def where_clause(query: Query) -> Condition:
 
 
 def select_runs(condition: str, query: Query) -> str:
-    """Return the SELECT; unknown values sort last in either direction, ties newest first."""
+    """Return the SELECT; unknown values sort last in either direction, and ties newest first."""
     key, direction = _SORTED[query.sort], "DESC" if query.descending else "ASC"
     limit = -1 if query.limit is None else min(query.limit, _LARGEST)
     offset = min(query.offset, _LARGEST)
@@ -67,11 +67,11 @@ def select_run(condition: str) -> str:
 
 
 def row_of(found: Sequence[Any]) -> RunRow:
-    """Return a row; raises StoreError for wrong types, since SQLite stores any type anywhere."""
+    """Return a database row as a RunRow; raises StoreError if a value has the wrong type."""
     given = dict(zip(COLUMNS, found, strict=False))
     job = None if given["lane"] is None else (given["lane"], given["item"], given["repeat"])
     nested = {"summary": given, "job": job, "tags": sorted(json.loads(found[-1]))}
-    try:
+    try:  # SQLite stores a value of any type in any column
         return msgspec.convert(given | nested, RunRow)
     except msgspec.ValidationError:
         raise StoreError(
@@ -115,7 +115,7 @@ def storable(text: str) -> str:
 
 
 def _bindable(value: Any) -> Any:
-    """Return a value SQLite can bind; too large integers become infinity, which no row equals."""
+    """Return a value that SQLite can bind; an integer too large for SQLite becomes infinity."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, int) and abs(value) > _LARGEST:

@@ -15,7 +15,7 @@ SortKey = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """The columns that lists show of a run without opening its trace.
+    """The columns of a run that lists show without opening its trace.
 
     For answers of other engines, fields that the engine does not report are None.
     """
@@ -37,21 +37,24 @@ class RunSummary:
     tau: float | None
     tokens_per_second: float | None
     speedup: float | None  # observed
-    # Interval of the observed speedup; None also for runs stored before it existed.
+    # Interval of the observed speedup; None also for runs stored before these columns existed.
     speedup_low: float | None = None
     speedup_high: float | None = None
-    # From the odds along its own text and the step costs; None if either is missing.
+    # Computed from the odds along the run's text and the step costs; None without both.
     speedup_expected: float | None = None
     fork: str | None = None  # where the run was forked, as text
     bodies: str | None = None  # as text; None for runs stored before bodies existed
     engine: str | None = None  # None for our own engine
-    seed: int | None = None  # None for runs stored before it was a column
+    seed: int | None = None  # None for runs stored before this column existed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run to add. ``comparison`` is the key of an existing comparison, ``job`` the lane, item and
-    repeat within it. A missing id is generated."""
+    """A run to add to the library.
+
+    ``comparison`` is the key of an existing comparison; ``job`` is the lane, item and repeat within
+    it. If ``run_id`` is None, an id is generated.
+    """
 
     trace: AnyTrace
     summary: RunSummary
@@ -79,7 +82,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facets:
-    """Values of the columns that can be filtered."""
+    """Values of each column that runs can be filtered by."""
 
     pairs: tuple[str, ...] = ()
     kinds: tuple[str | None, ...] = ()
@@ -97,9 +100,9 @@ class Facets:
 class Query(Facets):
     """Filter and order of a list of runs. An empty tuple filters nothing.
 
-    A run must have all of the tags, and one of the values of each other column. Every word of
-    ``search`` must occur in the name, the note, the tags, or the first characters of the prompt or
-    the text; case is ignored.
+    A run must have all of the tags and, for every other filtered column, one of the values. Every
+    word of ``search`` must occur in the name, the note, the tags, or the first characters of the
+    prompt or the text; case is ignored.
     """
 
     search: str = ""

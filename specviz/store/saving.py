@@ -18,9 +18,9 @@ _LABEL = 200  # characters of a name in a list; traces may come from elsewhere
 
 
 def summary_of(trace: AnyTrace, figures: Metrics | None = None) -> RunSummary:
-    """Return the list columns; ``figures`` are the trace's, if already computed.
+    """Return the list columns of a trace; ``figures`` are its metrics, if already computed.
 
-    The "acceptance rate" of other engines is not our α, so their α is None.
+    The "acceptance rate" of other engines is not our α, so α is None for their answers.
     """
     found, facts = figures or figures_of(trace), trace.facts
     return RunSummary(
@@ -76,7 +76,7 @@ def save_run(
     memory_bytes: int | None = None,
     figures: Metrics | None = None,
 ) -> str:
-    """Add a run to the library and return its id; the run is durable then."""
+    """Add a run to the library and return its id; the run is then durable."""
     run = NewRun(
         trace=trace,
         summary=summary_of(trace, figures),

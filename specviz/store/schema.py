@@ -1,7 +1,7 @@
 """The run library's file: opening, schema, migrations and error messages.
 
-A file with a newer schema, or of another program, is refused before anything is written to it.
-Each migration and its version number are committed in one transaction.
+A file of a newer schema or of another program is refused before anything is written to it. Each
+migration and its version number are committed in one transaction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from specviz.errors import StoreError
 
 BUSY_SECONDS = 10.0
-_SAFE = "Runs stored before are safe."
+_SAFE = "Runs stored earlier are safe."
 _ELSEWHERE = "Check its permissions, or set SPECVIZ_HOME to a writable folder."
 
 _FIRST = """
@@ -150,10 +150,10 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse a newer schema before opening a connection that could checkpoint its log.
+    """Refuse a newer schema before a connection could checkpoint the write-ahead log.
 
-    Only SQLite may read the file: closing any other descriptor of it would drop all POSIX locks of
-    this process on it, including those of its other connections.
+    Only SQLite may read the file. Closing any other descriptor would drop all POSIX locks of this
+    process on the file, including the locks of open connections.
     """
     if not path.exists():
         return
@@ -168,7 +168,7 @@ def _check_file(path: Path) -> None:
 
 
 def _version_in_log(path: Path) -> int:
-    """Return the version, which may be only in the log, through a read-only connection."""
+    """Read the version on a read-only connection; the log may have a newer one than the file."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
     try:
@@ -185,7 +185,7 @@ def _check_version(version: int, path: Path) -> None:
     if version > VERSION:
         raise StoreError(
             f"The run library has schema {version}: it was written by a newer specviz.",
-            remedy=f"Update specviz (this one knows up to {VERSION}), or set SPECVIZ_HOME.",
+            remedy=f"Update specviz (this version reads up to {VERSION}), or set SPECVIZ_HOME.",
             path=path,
         )
 
@@ -204,7 +204,7 @@ def _check_ours(connection: sqlite3.Connection, version: int, path: Path) -> Non
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Switch to WAL; retries, as SQLite fails at once if two processes create the file."""
+    """Switch to WAL; retry, because SQLite does not wait if two processes create the file."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -230,9 +230,9 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def store_error(error: sqlite3.Error | OSError, path: Path) -> StoreError:
-    """Return an error of SQLite or the system as a StoreError with a remedy."""
+    """Return a StoreError with a remedy for an error of SQLite or of the system."""
     if isinstance(error, sqlite3.Error):
-        # Errors of the Python module itself, and of files that are no database, have no name.
+        # Errors of the sqlite3 module itself, and of files that are no database, have no name.
         culprit, remedy = _message_of(getattr(error, "sqlite_errorname", ""), error)
     else:
         culprit, remedy = _unusable(error.strerror or type(error).__name__)
@@ -242,7 +242,7 @@ def store_error(error: sqlite3.Error | OSError, path: Path) -> StoreError:
 def _message_of(name: str, error: sqlite3.Error) -> tuple[str, str]:
     """Return the culprit and the remedy for an error of SQLite."""
     if name.startswith("SQLITE_FULL"):
-        return "The disk has no space left for the run library.", f"Free some. {_SAFE}"
+        return "The disk has no space left for the run library.", f"Free some space. {_SAFE}"
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return (
             "The run library is locked by another program.",
@@ -252,13 +252,13 @@ def _message_of(name: str, error: sqlite3.Error) -> tuple[str, str]:
         return "The run library cannot be written.", _ELSEWHERE
     if name.startswith("SQLITE_IOERR"):
         return (
-            "The disk of the run library fails or is full.",
+            "The disk of the run library is failing or full.",
             f"Check the disk. {_SAFE}",
         )
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_SCHEMA")):
         return (
             "The run library is damaged or not a run library.",
-            "Move it away; a new one is created. Runs saved as files are not affected.",
+            "Move the file away; a new library is created. Runs saved as files are not affected.",
         )
     return _unusable(str(error))
 

@@ -9,7 +9,13 @@ from specviz.record.numbers import SIZE
 
 
 def read_text(path: Path, option: str, limit: int) -> str:
-    """Return a UTF-8 file of at most ``limit`` bytes; raises ConfigError otherwise."""
+    """Return the text of a UTF-8 file; raises ConfigError if it is unreadable or too large.
+
+    Args:
+        path: The file.
+        option: The command-line option that names the file, for the error message.
+        limit: The largest size in bytes.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(limit + 1)

@@ -1,4 +1,4 @@
-"""Checks beyond types for the parts of a trace: lengths, ranges, order."""
+"""Checks of a trace beyond its types: lengths, ranges and order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_PIECE = 100_000  # tokens in one chunk of another engine
 _HEX = re.compile("([0-9a-f]{2})+")
 _ROUNDING = 1e-5  # a float32 probability may round to just above 1, and its log to above 0
 
-_Limits = Mapping[str, float]  # as the arguments of msgspec.Meta
+_Limits = Mapping[str, float]  # keyword arguments of msgspec.Meta
 _POSITIVE: _Limits = {"gt": 0}
 _NOT_NEGATIVE: _Limits = {"ge": 0}
 _CHANCE: _Limits = {"ge": 0, "le": 1 + _ROUNDING}
@@ -50,7 +50,7 @@ _LANE: _Limits = _POSITIVE | {"min_length": 1, "max_length": MAX_PASSES}
 _TIMED: _Limits = {"max_length": MAX_PASSES}
 _CHANCES = ("target_prob", "uniform", "expected_acceptance", "overlap", "bias", "overruled")
 
-# By type and field; limits of numbers hold for all numbers in the field.
+# Limits by type and field. A limit on numbers applies to every number in the field.
 LIMITS: Mapping[type, Mapping[str, _Limits]] = {
     Alternatives: {"token_ids": _TOP, "texts": _TOP, "probs": {**_TOP, **_CHANCE}},
     Candidate: {"draft_prob": {"gt": 0, "le": 1 + _ROUNDING}, **dict.fromkeys(_CHANCES, _CHANCE)},
@@ -94,7 +94,7 @@ LIMITS: Mapping[type, Mapping[str, _Limits]] = {
 
 
 def problem_of(kind: type, made: object) -> str | None:
-    """Return what is wrong with a part of a trace whose fields are within ``LIMITS``, or None."""
+    """Return the problem with a trace part whose fields are within ``LIMITS``, or None."""
     check = _CHECKS.get(kind)
     return check(made) if check else None
 
@@ -131,20 +131,20 @@ def _trace(made: Trace) -> str | None:
     for each in made.baseline.slices if made.baseline else ():
         timed = made.rounds[each.first : each.last]
         if len(timed) < each.last - each.first or not all(entry.whole for entry in timed):
-            return "a timed slice that does not fit its rounds"
+            return "a timed slice that does not fit the rounds"
         if not any(entry.emitted for entry in timed):
             return "a timed slice without tokens"
     if not all(_matches(fork, made) for fork in made.config.forks):
-        return "a fork that does not fit its rounds"
+        return "a fork that does not fit the rounds"
     if not all(_HEX.fullmatch(piece) for piece in made.pieces.values()):
         return "pieces that are not bytes in hex"
     if made.odds and len(made.odds) != len(made.token_ids):
-        return "odds that do not fit its tokens"
+        return "odds that do not fit the tokens"
     return None
 
 
 def _matches(fork: Fork, made: Trace) -> bool:
-    """Whether the fork fits the rounds; a stopped run may end before it."""
+    """Whether the fork fits the rounds; a stopped run may end before the fork."""
     if fork.round >= len(made.rounds):
         return True
     candidates = made.rounds[fork.round].candidates
@@ -153,9 +153,9 @@ def _matches(fork: Fork, made: Trace) -> bool:
 
 def _server_round(made: ServerRound) -> str | None:
     if len(made.texts) not in (0, 1, made.num_tokens):
-        return "texts that do not fit its tokens"
+        return "texts that do not fit the number of tokens"
     if any(len(each) not in (0, made.num_tokens) for each in (made.token_ids, made.logprobs)):
-        return "lists that do not fit its tokens"
+        return "lists that do not fit the number of tokens"
     return _accepted(made)
 
 

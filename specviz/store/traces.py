@@ -28,13 +28,13 @@ from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, t
 from specviz.store.old_blocks import baseline_of_blocks
 
 # Each trace is written with the lowest schema that can hold it. Schema 5 added timing in slices; 8,
-# answers of other engines; 9, more methods; 10, graphed steps; the others only fields.
+# answers of other engines; 9, more methods; 10, graphed steps. The others added only fields.
 SCHEMA = 10
 _SLICES, _ANSWERS, _METHODS = 5, 8, 9
 KIND = "specviz.trace"
 _SERVER = "server"
 
-# The schema that added a field. Older ones lack it.
+# The schema that added each field. Traces of older schemas lack the field.
 _ADDED: dict[type, dict[str, int]] = {
     Trace: {"pieces": 2, "odds": 7, "drafting_costs": _METHODS},
     StepCosts: {
@@ -64,7 +64,7 @@ _OLDER_DRAFTERS = ("model", "prompt-lookup")
 
 
 def trace_to_json(trace: AnyTrace) -> str:
-    """Return the trace as JSON of the lowest schema that holds it, without later fields."""
+    """Return the trace as JSON in the lowest schema that can hold it."""
     return dispatch(trace, _own_to_json, _answer_to_json)
 
 
@@ -111,7 +111,7 @@ def _is_default(value: Any, name: str) -> bool:
 
 
 def trace_from_json(text: str, source: str = "The trace") -> Trace:
-    """Return the trace; errors call the text ``source``."""
+    """Parse a trace from JSON; error messages name ``source`` as the origin of the text."""
     return as_trace(run_from_json(text, source), source)
 
 
@@ -122,7 +122,7 @@ def run_from_json(text: str, source: str = "The trace") -> AnyTrace:
 def as_trace(
     trace: AnyTrace, source: str = "The run", error: type[SpecvizError] = TraceError
 ) -> Trace:
-    """Return a trace of our own engine; raises ``error`` for an answer of another engine."""
+    """Return ``trace`` if our own engine made it; raises ``error`` for another engine's answer."""
     if isinstance(trace, ServerTrace):
         raise error(
             f"{source} is an answer of another engine ({trace.info.title}).",
@@ -132,7 +132,7 @@ def as_trace(
 
 
 def run_from_record(record: object, source: str = "The trace") -> AnyTrace:
-    """Return the run in parsed JSON; raises TraceError."""
+    """Return the run that the parsed JSON ``record`` describes; raises TraceError."""
     if not isinstance(record, dict) or cast("dict[str, object]", record).get("kind") != KIND:
         refuse(f"{source} is not a specviz trace.")
     fields = cast("dict[str, object]", record)
@@ -188,4 +188,4 @@ def _check_schema(schema: object, source: str) -> None:
         refuse(f"{source} has an unknown schema.")
     if schema > SCHEMA:
         culprit = f"{source} has schema {schema!s:.20}: it was written by a newer specviz."
-        raise TraceError(culprit, remedy=f"Update specviz (this one reads up to {SCHEMA}).")
+        raise TraceError(culprit, remedy=f"Update specviz (this version reads up to {SCHEMA}).")

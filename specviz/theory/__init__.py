@@ -1,1 +1,1 @@
-"""Closed forms and exact recursions of speculative decoding in numpy; the engine's reference."""
+"""Closed forms and exact recursions of speculative decoding in numpy; a reference for tests."""

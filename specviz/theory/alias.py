@@ -13,11 +13,11 @@ Uniforms = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AliasTable:
-    """Each distribution as ``size`` bins of equal width, each shared by at most two tokens."""
+    """Distributions as ``size`` bins of equal width; a bin holds at most two tokens."""
 
     size: int
-    share: Uniforms  # [num_distributions * size], the bin's share of its own token
-    other: Indices  # [num_distributions * size], the token that fills the rest of the bin
+    share: Uniforms  # [num_distributions * size], the part of a bin that its own token fills
+    other: Indices  # [num_distributions * size], the token that fills the rest
 
     def draw(self, rows: Indices, rng: np.random.Generator) -> Indices:
         """Draw one token from each of the distributions at the indices ``rows``."""
@@ -31,9 +31,9 @@ class AliasTable:
 
 
 def alias_table(probs: NDArray[np.float64]) -> AliasTable:
-    """Build the table of ``probs`` ``[num_distributions, size]``.
+    """Return the alias table of ``probs`` ``[num_distributions, size]``.
 
-    The fullest bin fills the emptiest.
+    In every step the fullest bin fills up the emptiest open bin.
     """
     size = probs.shape[-1]
     level = probs * size

@@ -4,9 +4,9 @@
 that this token was an accepted candidate, independent from token to token. The number of
 candidates accepted so far in the current round is therefore a Markov chain along the text.
 
-Other methods have other odds. Where a round's first candidate has different odds from later ones,
-there are two columns: [num_tokens, 2]. Odds of 0 at the next candidate represent a round that
-drafts nothing after a token.
+Other drafting methods have other odds. If a round's first candidate has different odds from later
+candidates, ``odds`` is [num_tokens, 2]: the odds as a first and as a later candidate. Odds of 0 at
+a token also represent a round that drafts no candidate there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Walk:
 
 
 def rounds_along(odds: ArrayLike, gamma: int, *, ends: bool = False) -> Walk:
-    """Return `walks_along` for one gamma."""
+    """Return the expected whole rounds along a text for one gamma, as `walks_along` does."""
     return walks_along(odds, (gamma,), ends=ends)[0]
 
 
@@ -40,7 +40,7 @@ def walks_along(odds: ArrayLike, gammas: Sequence[int], *, ends: bool = False) -
     """Return the expected whole rounds along a text, for each gamma.
 
     Rounds cut short by the end of the text are left out, as in a run. If a limit ended the text,
-    these are all rounds that begin with fewer than gamma + 1 tokens left. If the text ``ends`` by
+    every round that begins with fewer than gamma + 1 tokens left is cut. If the text ``ends`` by
     itself, a round is cut only if its candidates extend past the end.
     """
     chances, most = _checked(odds, gammas)
@@ -65,12 +65,12 @@ def _walk(starts: Floats, reached: Floats, gamma: int, *, ends: bool) -> Walk:
 
 
 def _starts(chances: Floats, gammas: Sequence[int], most: int) -> Floats:
-    """Return the probability that a round begins after so many tokens: [gammas, tokens]."""
+    """Return the probability that a round begins at each token: [num_gammas, num_tokens]."""
     drafted = np.arange(most + 1) < np.asarray(gammas)[:, None]  # [gammas, accepted so far]
     state = np.zeros(drafted.shape)
     state[:, 0] = 1.0
     starts = np.empty((len(gammas), len(chances)))
-    column = np.minimum(np.arange(most + 1), 1)  # of ``chances``, by accepted so far
+    column = np.minimum(np.arange(most + 1), 1)  # column of ``chances``, by accepted so far
     for place, chance in enumerate(chances):
         starts[:, place] = state[:, 0]
         accepted = np.where(drafted, chance[column] * state, 0.0)
@@ -81,7 +81,10 @@ def _starts(chances: Floats, gammas: Sequence[int], most: int) -> Floats:
 
 
 def _reached(chances: Floats, most: int) -> Floats:
-    """Return the probability that a run of so many tokens is accepted: [tokens, most + 1]."""
+    """Return P(the next n tokens are accepted candidates), n = 0 .. most: [num_tokens, most + 1].
+
+    A row is for a round that begins at that token.
+    """
     first, later = chances.T
     ahead = np.concatenate((later, np.zeros(max(1, most))))
     windows = np.lib.stride_tricks.sliding_window_view(ahead, max(1, most))[: len(chances), :most]
@@ -92,7 +95,7 @@ def _reached(chances: Floats, most: int) -> Floats:
 
 
 def starts_along(odds: ArrayLike, gammas: Sequence[int]) -> Floats:
-    """Return the probability that a round begins at each token of the text: [gammas, tokens]."""
+    """Return the probability that a round begins at each token: [num_gammas, num_tokens]."""
     chances, most = _checked(odds, gammas)
     return _starts(chances, gammas, most)
 
@@ -100,7 +103,7 @@ def starts_along(odds: ArrayLike, gammas: Sequence[int]) -> Floats:
 def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
     """Return the shares of rounds that accept at least 1, …, gamma candidates.
 
-    Over the rounds with gamma + 1 tokens left. The shares never increase.
+    Only rounds that begin with at least gamma + 1 tokens left are counted.
     """
     chances, most = _checked(odds, (gamma,))
     begun = _starts(chances, (gamma,), most)[0][: max(0, len(chances) - gamma)]

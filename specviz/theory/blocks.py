@@ -1,8 +1,9 @@
 """Block verification: all candidates of a round are verified jointly (Sun et al. 2024).
 
-Token verification stops at the first rejection. Block verification carries one weight,
-p_i = min(1, p_(i-1) * target / draft), so a later candidate may rescue earlier ones. Both emit
-exactly the target's distribution. Counts here exclude the extra token of a round.
+Token verification stops at the first rejection. Block verification tests the first i candidates
+for every i and accepts the longest prefix that passes. The test depends on the weight
+p_i = min(1, p_(i-1) * target / draft). Both verifiers emit exactly the target's distribution.
+Counts here exclude the extra token of a round.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ _SAME = 1e-12  # relative distance at which weights are merged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """Accepted candidates at gamma = 1, 2, … for both verifiers, and any verifier's upper bound."""
+    """Expected accepted candidates at gamma = 1, 2, …
+
+    ``token`` and ``block`` are the two verifiers, ``bound`` is an upper bound for any verifier.
+    """
 
     token: tuple[float, ...]
     block: tuple[float, ...]
@@ -42,9 +46,9 @@ class Curves:
 
 
 def token_accepted(draft: Chances, target: Chances, gamma: int) -> float:
-    """Return alpha + ... + alpha**gamma, alpha the overlap.
+    """Return the candidates that token verification accepts: alpha + ... + alpha**gamma.
 
-    Leviathan et al. 2023, eq. 1, less 1.
+    alpha is sum min(draft, target). Leviathan et al. 2023, eq. 1, minus 1.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     return (
@@ -55,14 +59,14 @@ def token_accepted(draft: Chances, target: Chances, gamma: int) -> float:
 def expected_accepted(draft: Chances, target: Chances, gamma: int) -> float:
     """Return the candidates that block verification accepts if positions are independent.
 
-    Exact: sum over i of E[p_i] (Sun et al. 2024: P(at least i accepted | block) = p_i). The
-    distribution of p_i is carried from position to position, equal values merged.
+    The exact mean is the sum of E[p_i], since P(at least i accepted | block) = p_i (Sun et al.
+    2024). The distribution of p_i is computed position by position; equal values are merged.
     """
     return sum(_terms(draft, target, gamma, clip=True))
 
 
 def accepted_curves(draft: Chances, target: Chances, most: int) -> Curves:
-    """Return the three counts for every gamma up to ``most``."""
+    """Return the accepted candidates of both verifiers and the bound for gamma = 1 .. ``most``."""
     return Curves(
         token=tuple(token_accepted(draft, target, gamma) for gamma in range(1, most + 1)),
         block=tuple(itertools.accumulate(_terms(draft, target, most, clip=True))),
@@ -73,9 +77,9 @@ def accepted_curves(draft: Chances, target: Chances, most: int) -> Curves:
 def block_weights(
     tokens: Sequence[int], draft: Sequence[Chances], target: Sequence[Chances]
 ) -> tuple[float, ...]:
-    """Return p_0 = 1, p_1 .. p_gamma of Sun et al. 2024, algorithm 2.
+    """Return the weights p_0 = 1, p_1, ..., p_gamma of Sun et al. 2024, algorithm 2.
 
-    p_i = min(1, p_(i-1) target / draft).
+    p_i = min(1, p_(i-1) * target / draft) at candidate i.
     """
     weights = [1.0]
     for place, token in enumerate(tokens):
@@ -95,11 +99,25 @@ def emitted_distribution(
     stops: Stops = never,
     breaks: bool = False,
 ) -> Emitted:
-    """Return the exact distribution of a round's tokens, by enumeration of small instances.
+    """Return the exact distribution of the tokens that a round emits, by enumeration.
 
-    Sums over every block, accepted count and extra token; keys differ in length. Continued by the
-    target it is the target's distribution: Leviathan et al. 2023, appendix A.1; for blocks Sun et
-    al. 2024. ``breaks`` is a deliberate bug: a block ends at the first failed test.
+    If the target continues the text, the whole text has the target's distribution: Leviathan et
+    al. 2023, appendix A.1; for blocks Sun et al. 2024.
+
+    Args:
+        draft: The draft's next-token distribution after the given candidates.
+        target: The target's next-token distribution after the given candidates.
+        gamma: The candidates per round.
+        vocabulary: The number of tokens in the vocabulary.
+        verifier: Token or block verification.
+        stops: Whether drafting ends after the given candidates.
+        breaks: Enables a deliberate bug for tests: a block ends at the first failed test.
+
+    Returns:
+        The probability of every accepted prefix followed by its extra token.
+
+    Raises:
+        TheoryError: There are too many blocks to enumerate.
     """
     if vocabulary**gamma > _MAX_STATES:
         raise TheoryError("Too many blocks to enumerate.", remedy="Use a smaller γ.")
@@ -121,9 +139,9 @@ def emitted_distribution(
 def accepted_given(
     block: Sequence[int], draft: Sequence[Chances], target: Sequence[Chances], verifier: Verifier
 ) -> float:
-    """Return the mean accepted candidates, given the block.
+    """Return the mean number of accepted candidates of this drafted block.
 
-    ``target`` has one distribution more than ``draft``.
+    ``target`` has one distribution more than ``draft``: the one after the last candidate.
     """
     draft_probs = [as_distribution(each, "draft") for each in draft]
     target_probs = [as_distribution(each, "target") for each in target]
@@ -154,40 +172,44 @@ def _outcomes(
     verifier: Verifier,
     breaks: bool,
 ) -> list[tuple[int, float, Distribution]]:
-    """Return each accepted count, its probability, and the distribution of the next token."""
+    """Return (accepted candidates, probability, distribution of the next token) per outcome."""
     if verifier == "block":
         weights = block_weights(block, draft, target)
-        passing = [_chance(weights, place, draft, target) for place in range(1, len(weights))]
+        passing = [
+            _pass_probability(weights, place, draft, target) for place in range(1, len(weights))
+        ]
         ends = _first_failed(passing) if breaks else _last_passed(passing)
-        afters = [_after(weights[place], place, draft, target) for place in range(len(ends))]
+        afters = [
+            _next_distribution(weights[place], place, draft, target) for place in range(len(ends))
+        ]
         return list(zip(range(len(ends)), ends, afters, strict=True))
     odds = [
         min(1.0, float(target[place][token] / draft[place][token]))
         for place, token in enumerate(block)
     ]
     ends = _first_failed(odds)
-    afters = [_after(1.0, place, draft, target) for place in range(len(ends))]
+    afters = [_next_distribution(1.0, place, draft, target) for place in range(len(ends))]
     return list(zip(range(len(ends)), ends, afters, strict=True))
 
 
 def _first_failed(chances: Sequence[float]) -> list[float]:
-    """Return the probability that each number of tests pass before the first failure."""
+    """Return P(exactly n tests pass before the first failure) for n = 0 .. len(chances)."""
     survived = np.cumprod([1.0, *chances])
     return [*(survived[:-1] * (1.0 - np.asarray(chances))).tolist(), float(survived[-1])]
 
 
 def _last_passed(chances: Sequence[float]) -> list[float]:
-    """Return the probability that each test is the last to pass; index 0: none passes."""
+    """Return P(test n is the last to pass) for n = 0 .. len(chances); n = 0: no test passes."""
     return [
         passed * float(np.prod([1.0 - each for each in chances[place:]]))
         for place, passed in enumerate((1.0, *chances))
     ]
 
 
-def _chance(
+def _pass_probability(
     weights: Sequence[float], place: int, draft: Sequence[Chances], target: Sequence[Chances]
 ) -> float:
-    """Return h_i, the probability that a block cut after ``place`` candidates is accepted."""
+    """Return h_i of Sun et al. 2024: P(the test of the first i = ``place`` candidates passes)."""
     weight = weights[place]
     if place == len(weights) - 1:
         return weight
@@ -197,10 +219,14 @@ def _chance(
     return rest / whole if whole > 0.0 else 1.0
 
 
-def _after(
+def _next_distribution(
     weight: float, place: int, draft: Sequence[Chances], target: Sequence[Chances]
 ) -> Distribution:
-    """Return the extra token's distribution; the residual carries the accepted block's weight."""
+    """Return the distribution of the token after ``place`` accepted candidates.
+
+    It is the target's after the last candidate, else the normalised residual
+    max(0, weight * target - draft).
+    """
     target_probs = as_distribution(target[place], "target")
     if place == len(draft):
         return target_probs
@@ -210,7 +236,10 @@ def _after(
 
 
 def _terms(draft: Chances, target: Chances, gamma: int, *, clip: bool) -> list[float]:
-    """Return E[min(1, weight)] for i = 1 .. gamma; ``clip`` caps weights at every step."""
+    """Return E[min(1, w_i)] for i = 1 .. gamma, where w_i = w_(i-1) * target / draft.
+
+    With ``clip``, w_i is also capped at 1 at every step: then it is the weight p_i.
+    """
     assert gamma >= 0, gamma
     draft_probs, target_probs = distribution_pair(draft, target)
     chance = draft_probs[draft_probs > 0.0]

@@ -18,34 +18,35 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chains:
-    """A draft and a target chain. Token n is drawn from ``kernels[n, token n - 1]``.
+    """A draft chain and a target chain; token n is drawn from ``kernels[n, token n - 1]``.
 
-    The token before the first is the prompt's last: it follows ``start`` and is not generated.
+    The prompt's last token precedes token 0 and is drawn from ``start``.
     """
 
-    draft_kernels: Floats  # [horizon, size, size], rows by the token before
+    draft_kernels: Floats  # [horizon, size, size]; row: previous token
     target_kernels: Floats  # [horizon, size, size]
     start: Floats  # [size]
 
     @property
     def horizon(self) -> int:
-        """Tokens in a text."""
+        """The number of tokens in a text."""
         return self.draft_kernels.shape[0]
 
     @property
     def size(self) -> int:
-        """Tokens in the vocabulary."""
+        """The number of tokens in the vocabulary."""
         return self.draft_kernels.shape[1]
 
 
 def random_chains(seed: int, size: int, horizon: int, stickiness: float = 0.0) -> Chains:
     """Return chains with random rows, drawn again at every step, and a uniform prompt.
 
-    This is the family of Yin et al. 2024, figure 2 (7 tokens, horizon 50); their generator is not
-    published, so seed 10 is typical of theirs, not identical. ``stickiness`` makes acceptance
-    cluster. It splits the tokens into an easy half and a hard half; that share of the probability
-    mass that would cross between the halves stays, and after easy tokens the draft moves by that
-    share towards the target. At 0 it changes nothing.
+    Yin et al. 2024, figure 2, use such chains (7 tokens, horizon 50). Their generator is not
+    published, so seed 10 gives a typical chain, not theirs.
+
+    ``stickiness`` s makes acceptance cluster. The tokens are split into an easy half and a hard
+    half. Both models mix their rows with a share s of rows that stay within the half of the
+    previous token. After easy tokens the draft also moves by s towards the target.
     """
     _check_range("The seed", seed, 0, 2**32 - 1)
     _check_range("The number of tokens", size, 1, 1_000)

@@ -20,10 +20,11 @@ from specviz.theory.speed import expected_tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StickyText:
-    """Acceptance on easy and on hard tokens, the share of easy ones, and how they cluster.
+    """A text of easy and hard tokens.
 
-    ``stickiness`` is the correlation of neighbouring tokens' states: at 0 they are independent, at
-    1 the state never changes.
+    ``easy`` and ``hard`` are the acceptance probabilities, ``easy_share`` is the share of easy
+    tokens. ``stickiness`` is the correlation of neighbouring tokens' states: at 0 the states are
+    independent, at 1 the state never changes.
     """
 
     easy: float
@@ -39,7 +40,7 @@ class StickyText:
 
     @property
     def mean_alpha(self) -> float:
-        """The mean over tokens: the limit of accepted / tested as gamma grows."""
+        """The mean acceptance over tokens: the limit of accepted / tested as gamma grows."""
         return self.easy_share * self.easy + (1.0 - self.easy_share) * self.hard
 
     @property
@@ -65,7 +66,7 @@ def tokens_per_round(text: StickyText, gamma: float) -> float:
 
 
 def unmixed_tokens(text: StickyText, gamma: float) -> float:
-    """Return the limit of infinitely long stretches: a harmonic mean, since rounds add up."""
+    """Return tokens per round for infinitely long stretches: a harmonic mean over the tokens."""
     return 1.0 / (
         text.easy_share / expected_tokens(text.easy, int(gamma))
         + (1.0 - text.easy_share) / expected_tokens(text.hard, int(gamma))
@@ -73,7 +74,10 @@ def unmixed_tokens(text: StickyText, gamma: float) -> float:
 
 
 def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
-    """Return the mean if whole rounds were easy or hard: above the formula at the mean (Jensen)."""
+    """Return tokens per round if every round were all easy or all hard.
+
+    By Jensen's inequality it is at least `expected_tokens` at the mean alpha.
+    """
     return text.easy_share * expected_tokens(text.easy, gamma) + (
         1.0 - text.easy_share
     ) * expected_tokens(text.hard, gamma)
@@ -82,11 +86,11 @@ def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
 def _one_round(
     text: StickyText, gamma: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # [2], [2, 2]
-    """Return tokens by the first token's state, and the next round's state distribution."""
+    """Return tokens per round and the next round's first state, given this round's first state."""
     chances, changes = np.array([text.easy, text.hard]), text.changes
     alive = np.eye(
         2
-    )  # row: state at the start; column: state here, with all candidates so far accepted
+    )  # row: state at the start; column: state here, if all candidates so far were accepted
     tokens, starts = np.zeros(2), np.zeros((2, 2))
     for _ in range(gamma):
         tokens += alive.sum(axis=1)

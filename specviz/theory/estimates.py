@@ -17,16 +17,18 @@ _NORMAL_95 = 1.959964
 def alpha_from_tested(accepted: int, tested: int) -> float:
     """Return the maximum-likelihood alpha: each tested candidate is one Bernoulli trial.
 
-    For the capped geometric distribution of Leviathan et al. 2023, section 3.1 (derived here).
+    Accepted candidates per round have the capped geometric distribution of Leviathan et al. 2023,
+    section 3.1; the estimate is derived here.
     """
     _check_counts(accepted, tested)
     return accepted / tested
 
 
 def drafted_share(alpha: float, gamma: int) -> float:
-    """Return the limit of accepted / drafted, (tau - 1) / gamma: below alpha for gamma above 1.
+    """Return the long-run accepted / drafted, (tau - 1) / gamma.
 
-    tau is Leviathan et al. 2023, eq. 1; derived here.
+    It is below alpha if gamma is above 1. tau is eq. 1 of Leviathan et al. 2023; the rest is
+    derived here.
     """
     assert gamma >= 1, gamma
     return expected_accepted(alpha, gamma) / gamma
@@ -35,7 +37,7 @@ def drafted_share(alpha: float, gamma: int) -> float:
 def alpha_from_drafted(share: float, gamma: int) -> float:
     """Return the alpha at which accepted / drafted is ``share``: the inverse of `drafted_share`.
 
-    By bisection, since it increases with alpha (derived here).
+    By bisection, since `drafted_share` increases with alpha (derived here).
     """
     if not 0.0 <= share <= 1.0:
         raise ConfigError(
@@ -47,7 +49,7 @@ def alpha_from_drafted(share: float, gamma: int) -> float:
 
 
 def wilson_interval(accepted: int, tested: int, z: float = _NORMAL_95) -> tuple[float, float]:
-    """Return Wilson's score interval for a share of independent trials (Wilson 1927)."""
+    """Return Wilson's score interval of accepted / tested for independent trials (Wilson 1927)."""
     _check_counts(accepted, tested)
     share, weight = accepted / tested, z * z / tested
     middle = (share + weight / 2) / (1 + weight)
@@ -56,7 +58,7 @@ def wilson_interval(accepted: int, tested: int, z: float = _NORMAL_95) -> tuple[
 
 
 def hoeffding_half_width(tested: int, confidence: float = 0.95) -> float:
-    """Return the half-width that holds for any distribution of the trials (Hoeffding 1963)."""
+    """Return half of Hoeffding's interval: valid for any independent trials (Hoeffding 1963)."""
     assert tested >= 1, tested
     assert 0.0 < confidence < 1.0, confidence
     return math.sqrt(math.log(2 / (1 - confidence)) / (2 * tested))
@@ -67,6 +69,6 @@ def _check_counts(accepted: int, tested: int) -> None:
         raise ConfigError("No candidate was tested.", remedy="Run with γ of at least 1.")
     if not 0 <= accepted <= tested:
         raise ConfigError(
-            f"{accepted} of {tested} tested candidates accepted.",
+            f"{accepted} of {tested} tested candidates were accepted.",
             remedy="Give an accepted count from 0 to the tested count.",
         )

@@ -12,13 +12,13 @@ Ville's inequality E ever reaches 1/level with probability at most the level, ho
 looks and whenever one stops; min(1, 1 / max E) is a p-value at any time.
 
 The bets are all combinations of a set, a kind of place and a stake, for and against the set. One
-more bets everything on tokens that the target forbids: it cannot lose, and at the first such token
-its wealth is infinite. At temperature 0 it is the only active bet, since all others abstain where
-the target is certain of its token.
+more bet is on tokens with target probability 0: it never loses, and at the first such token its
+wealth becomes infinite. At temperature 0 it is the only active bet, because all others abstain
+where one token has all of the target's probability.
 
-A place may depend on earlier verdicts: that is sound for rules that verify one token at a time.
-After a verdict is seen, its token no longer has the target's distribution, so no bet uses the
-verdict itself.
+A place may depend on earlier verdicts, if the rule verifies one token at a time. Given the verdict
+on a token, that token no longer has the target's distribution, so no bet on the token uses the
+verdict.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def preferred(target: Floats, draft: Floats) -> Marks:
 
 
 def likeliest(target: Floats, draft: Floats) -> Marks:
-    """Mark the fewest tokens that hold half of the target's mass."""
+    """Mark the fewest tokens with at least half of the target's probability in total."""
     del draft
     order = np.argsort(-target, axis=-1, kind="stable")
     ordered = np.take_along_axis(target, order, -1)
@@ -58,16 +58,16 @@ def likeliest(target: Floats, draft: Floats) -> Marks:
 
 
 def first_numbers(target: Floats, draft: Floats) -> Marks:
-    """Mark the lowest token ids, in inverse-sampling order, up to half of the target's mass."""
+    """Mark the lowest token ids, up to half of the target's probability in total."""
     del draft
     return np.cumsum(target, axis=-1) <= 0.5
 
 
-# The sets by name: functions of target and draft probabilities, [num_tokens, vocabulary].
+# The sets A_t by name, as functions of target and draft probabilities [num_tokens, vocabulary].
 SETS: dict[str, Callable[[Floats, Floats], Marks]] = {
-    "the tokens that the target likes better than the draft": preferred,
+    "the tokens with a higher target than draft probability": preferred,
     "the target's likeliest tokens": likeliest,
-    "the tokens with the lowest numbers": first_numbers,
+    "the tokens with the lowest ids": first_numbers,
 }
 
 
@@ -75,8 +75,8 @@ SETS: dict[str, Callable[[Floats, Floats], Marks]] = {
 class Emitted:
     """Tokens of one run in order, with the distributions [num_tokens, vocabulary] before each.
 
-    ``possible`` marks tokens the target may emit, rounding included; by default all with a
-    positive probability.
+    ``possible`` marks the tokens that the target can emit, given rounding. By default these are all
+    tokens with a positive probability.
     """
 
     tokens: Sequence[int]
@@ -88,14 +88,14 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detectable:
-    """The smallest constant bias of a set that would be expected to raise the alarm by now."""
+    """The smallest constant bias of a token set at which an alarm is expected by now."""
 
     tokens: str  # the name of the set
     bias: float
 
 
 class EmittedDistributionTest:
-    """The wealth of all bets over the tokens seen so far."""
+    """A sequential test: keeps the wealth of all bets over the tokens seen so far."""
 
     def __init__(self, level: float = 0.01) -> None:
         if not 0.0 < level < 1.0:
@@ -105,8 +105,8 @@ class EmittedDistributionTest:
         self.log_e_now = 0.0
         self.log_e = 0.0  # the largest so far
         self._wealth = np.zeros(len(SETS) * len(GROUPS) * len(STAKES) + 1)  # logs
-        self._drift = np.zeros((len(SETS), len(STAKES)))  # of the "everywhere" bets, under the null
-        self._slope = np.zeros((len(SETS), len(STAKES)))  # what a bias of 1 would add
+        self._drift = np.zeros((len(SETS), len(STAKES)))  # expected gain under the null
+        self._slope = np.zeros((len(SETS), len(STAKES)))  # expected gain from a bias of 1
 
     @property
     def p_value(self) -> float:
@@ -150,9 +150,9 @@ class EmittedDistributionTest:
 
 
 def log_factors(chances: Floats, hits: Marks, places: Sequence[Place]) -> Floats:
-    """Return the logs of each bet's wealth factors, [num_tokens, bets].
+    """Return the log of the factor by which a token multiplies a wealth, [num_tokens, bets].
 
-    ``chances`` and ``hits`` are [num_tokens, sets]: the target's mass in A_t, and x_t in A_t.
+    ``chances`` and ``hits`` are [num_tokens, sets]: target_t(A_t), and whether x_t is in A_t.
     """
     factors = _logs((hits - chances)[..., None]) * _bet_on(chances[..., None])
     named = np.asarray(places, dtype=object)
@@ -183,7 +183,7 @@ def _forbidden(target: Floats, emitted: Emitted) -> Marks:
 
 
 def _with_last(gains: Floats, forbidden: Marks) -> Floats:
-    """Append the bet on forbidden tokens to the others."""
+    """Append the gains of the bet on forbidden tokens as the last column."""
     return np.column_stack((gains, np.where(forbidden, np.inf, 0.0)))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """Two distributions over the same few tokens, and their source."""
+    """A draft and a target distribution over the same few tokens, and their source."""
 
     name: str
     labels: tuple[str, ...]
@@ -52,7 +52,7 @@ SWAPPED = Example(
     labels=("A", "B"),
     draft=(2 / 3, 1 / 3),
     target=(1 / 3, 2 / 3),
-    source="Two tokens, on which block verification gains from γ = 2 on (Sun et al. 2024).",
+    source="Swapped probabilities: block verification accepts more from γ = 2 (Sun et al. 2024).",
 )
 
 THREE = Example(
@@ -60,7 +60,7 @@ THREE = Example(
     labels=("A", "B", "C"),
     draft=(0.6, 0.3, 0.1),
     target=(0.4, 0.3, 0.3),
-    source="Chosen so that the draft's least likely token is frequent under the target.",
+    source="Chosen so that the draft's least likely token is likely under the target.",
 )
 
 EXAMPLES = (WORKED_EXAMPLE, SURE_EXAMPLE, REF5, SWAPPED, THREE)

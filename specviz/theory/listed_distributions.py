@@ -1,10 +1,9 @@
-"""Distributions of which only the likeliest tokens are listed, and what follows from them exactly.
+"""Odds and overlaps from servers that list only the likeliest tokens of a distribution.
 
-A distribution is listed at temperature 1 without filters. Odds along a text need two
-log-probabilities per token, so there they are exact. Any other distribution must be derived from
-the listed one: exactly where all of it is listed, or where the filter leaves only listed tokens.
-Otherwise `score` raises. Expected acceptance, sum min(draft, target), has bounds where tokens are
-unlisted.
+The listed log-probabilities are at temperature 1 without filters. There the odds of a text's token
+are exact, because both log-probabilities of the token are known. With other sampling parameters,
+odds are exact if all tokens are listed or the filters keep only listed tokens; otherwise `score`
+raises. If tokens are unlisted, the overlap sum min(draft, target) has bounds.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ Ids = NDArray[np.int64]
 _LIKELY = 8  # likeliest tokens whose frequency in the text is tested
 _BETS = (1.0, 4.0, 16.0)
 _STAKE = 0.9  # maximum share of the wealth at risk
-_ROUNDING = 1e-4  # by which listed probabilities may sum to more than 1
+_ROUNDING = 1e-4  # tolerance for the sum of listed probabilities
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedDistribution:
     """The listed tokens at one position, at temperature 1.
 
-    ``own`` is the log-probability of the text's token, which need not be listed. ``whole`` means
-    that no token is unlisted.
+    ``own`` is the log-probability of the text's token, which may be unlisted. ``whole`` means that
+    all tokens of the vocabulary are listed.
     """
 
     token_ids: Ids  # likeliest first
@@ -56,7 +55,7 @@ class Filters:
 class ListedScore:
     """Odds and bounds at one token of a text, from two listed distributions.
 
-    ``low`` and ``high`` bound the overlap: equal where it is exact, None where no bound is known.
+    ``low`` and ``high`` bound the overlap: equal if it is exact, None if no bound is known.
     """
 
     odds: float
@@ -64,9 +63,9 @@ class ListedScore:
     low: float | None
     high: float | None
     matches: bool  # the token is the draft's likeliest
-    agrees: bool  # both have the same likeliest token
-    likely: bool  # the token is among the target's likeliest tokens under the filters,
-    mass: float  # whose total probability this is
+    agrees: bool  # both models have the same likeliest token
+    likely: bool  # the token is among the target's 8 likeliest tokens under the filters
+    mass: float  # total probability of these 8 tokens
 
     @property
     def exact(self) -> bool:
@@ -74,9 +73,9 @@ class ListedScore:
 
 
 def needed(filters: Filters) -> int | None:
-    """Return how many tokens must be listed per position for exact odds; None for all of them.
+    """Return how many tokens must be listed per position for exact odds; None for all tokens.
 
-    At least one is listed, since the likeliest shows whether the models agree.
+    At least 1: the likeliest token shows whether the models agree.
     """
     if filters.none or filters.temperature == 0.0:
         return 1
@@ -138,7 +137,7 @@ def filtered(listed: ListedDistribution, filters: Filters) -> tuple[list[int], l
 
 
 def overlap_bounds(target: ListedDistribution, draft: ListedDistribution) -> tuple[float, float]:
-    """Return bounds of sum min(draft, target) without filters."""
+    """Return the lower and upper bound of sum min(draft, target) without filters."""
     p, q = (dict(zip(each.token_ids.tolist(), np.exp(each.logprobs), strict=True))
             for each in (draft, target))  # fmt: skip
     shared = sum(min(prob, q[token]) for token, prob in p.items() if token in q)
@@ -151,21 +150,21 @@ def overlap_bounds(target: ListedDistribution, draft: ListedDistribution) -> tup
 
 
 def _rest(listed: ListedDistribution) -> float:
-    """Return the unlisted mass."""
+    """Return the total probability of the unlisted tokens."""
     return 0.0 if listed.whole else max(0.0, 1.0 - float(np.exp(listed.logprobs).sum()))
 
 
 def _least(listed: ListedDistribution) -> float:
-    """Return an upper bound of any unlisted token's probability."""
+    """Return an upper bound for the probability of an unlisted token."""
     return 0.0 if listed.whole else float(np.exp(listed.logprobs[-1]))
 
 
 def evidence_against(scores: Sequence[ListedScore]) -> float:
     """Return the evidence that a text was not sampled from the target's distribution.
 
-    An e-value: the mean of three bets that its tokens are too seldom among the likeliest. Under
-    the target's distribution it reaches 1,000 with probability at most 0.001, however long the
-    text is.
+    The evidence is an e-value: the mean wealth of three bets that the text's tokens are too rarely
+    among the target's likeliest. Under the target's distribution, it reaches 1,000 with probability
+    at most 0.001.
     """
     wealth = np.ones(len(_BETS))
     for each in scores:
@@ -178,7 +177,8 @@ def evidence_against(scores: Sequence[ListedScore]) -> float:
 def is_raw(listed: ListedDistribution) -> bool:
     """Return whether the numbers can be unmodified log-probabilities.
 
-    None may exceed 0, and together they sum to at most 1; if all are listed, to 1.
+    No log-probability may exceed 0. The probabilities must sum to at most 1, or to 1 if all tokens
+    are listed.
     """
     if max(listed.own, listed.logprobs.max(initial=-np.inf)) > _ROUNDING:
         return False

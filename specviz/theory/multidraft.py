@@ -53,9 +53,10 @@ def naive(draft: Chances, target: Chances, k: int) -> float:
 
 
 def recursive(draft: Chances, target: Chances, k: int) -> float:
-    """Return recursive rejection's 1 - r_1 ... r_k, r_m the TV of the m-th residual from the draft.
+    """Return the acceptance probability of recursive rejection, 1 - r_1 ... r_k.
 
-    SpecInfer (Miao et al. 2024); the root of Yin et al. 2024, algorithm 4.
+    r_m is the total variation between the draft and the residual after m - 1 rejections. SpecInfer
+    (Miao et al. 2024); the root of Yin et al. 2024, algorithm 4.
     """
     draft_probs, rest = distribution_pair(draft, target)
     missed = 1.0
@@ -69,10 +70,10 @@ def recursive(draft: Chances, target: Chances, k: int) -> float:
 
 
 def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]:
-    """Return the acceptance of SpecTr's K-SEQ (Sun et al. 2023), and its rho.
+    """Return the acceptance probability of SpecTr's K-SEQ (Sun et al. 2023), and its rho.
 
-    Each candidate is accepted with min(1, target / (rho draft)); rho is the smallest from 1 to k
-    with 1 - (1 - beta)^k <= rho beta, where beta = sum min(draft, target / rho).
+    Each candidate is accepted with min(1, target / (rho draft)). rho is the smallest number from 1
+    to k with 1 - (1 - beta)^k <= rho beta, where beta = sum min(draft, target / rho).
     """
     draft_probs, target_probs = distribution_pair(draft, target)
 
@@ -90,9 +91,10 @@ def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]
 
 
 def optimal(draft: Chances, target: Chances, k: int) -> float:
-    """Return the maximum over all rules: 1 + min over sets H of target(H) - draft(H)^k.
+    """Return the greatest acceptance probability of any rule: 1 + min_H (target(H) - draft(H)^k).
 
-    The minimum lies among the prefixes of tokens sorted by target / draft (Hu et al. 2025).
+    H ranges over sets of tokens; the minimum is at a prefix of the tokens sorted by target / draft
+    (Hu et al. 2025).
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     with np.errstate(divide="ignore"):
@@ -108,18 +110,18 @@ def optimal(draft: Chances, target: Chances, k: int) -> float:
 def top(draft: Chances, target: Chances, k: int) -> float:
     """Return the target's total probability of the draft's k likeliest tokens, without sampling.
 
-    Drafts of this kind: Medusa (Cai et al. 2024); the formula is derived here.
+    Medusa (Cai et al. 2024) drafts such tokens; the formula is derived here.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     return min(1.0, float(target_probs[np.argsort(-draft_probs, kind="stable")[:k]].sum()))
 
 
 def without_replacement(draft: Chances, target: Chances, most: int) -> tuple[float, ...]:
-    """Return recursive rejection with distinct drafts, for k = 1 .. ``most``.
+    """Return the acceptance probability of recursive rejection with distinct drafts.
 
-    Sequoia (Chen et al. 2024), algorithm 2: a rejected token leaves the draft, which is then
-    normalised; when it is empty, it is uniform over the tokens not yet rejected. Exact, by
-    enumeration of every order of rejection.
+    For k = 1 .. ``most``; exact, by enumeration of every order of rejection. Sequoia (Chen et al.
+    2024), algorithm 2: a rejected token is removed from the draft, which is then normalised. An
+    empty draft becomes uniform over the tokens not yet rejected.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     live = _Orders(
@@ -136,7 +138,7 @@ def without_replacement(draft: Chances, target: Chances, most: int) -> tuple[flo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Orders:
-    """Every order of rejection so far: its residual, draft, probability and remaining tokens."""
+    """All orders of rejection so far, with residuals, drafts, probabilities and tokens left."""
 
     residual: Distribution  # [orders, vocabulary]
     draft: Distribution  # [orders, vocabulary]
@@ -144,7 +146,7 @@ class _Orders:
     left: NDArray[np.bool_]  # [orders, vocabulary]
 
     def step(self) -> tuple[float, _Orders]:
-        """Draw one more draft; return the probability of acceptance and the remaining orders."""
+        """Return P(one more draft is accepted), and the orders after its rejection."""
         taken = np.minimum(self.residual, self.draft)
         lost = self.draft - taken  # [orders, vocabulary]
         order, token = np.nonzero(lost * self.chance[:, None] > _ZERO)

@@ -20,9 +20,9 @@ _SAME = 1e-12
 
 
 def total_rejections(chains: Chains, num_drafts: float = 1) -> float:
-    """Return expected rejections in a text: Yin et al. 2024, theorem 1 (one draft), 3 (several).
+    """Return the expected rejections in a text.
 
-    With ``math.inf`` drafts, proposition 1.
+    Yin et al. 2024: theorem 1 for one draft, theorem 3 for several, proposition 1 for ``math.inf``.
     """
     return float(rejections_by_step(chains, num_drafts).sum())
 
@@ -30,7 +30,7 @@ def total_rejections(chains: Chains, num_drafts: float = 1) -> float:
 def rejections_by_step(chains: Chains, num_drafts: float = 1) -> Floats:
     """Return the probability that each token of a text was rejected, ``[horizon]``.
 
-    The terms that Yin et al. 2024, theorems 1 and 3, sum.
+    Theorems 1 and 3 of Yin et al. 2024 sum these terms.
     """
     return _by_step(chains, [num_drafts])[0]
 
@@ -53,8 +53,8 @@ def lower_bound(chains: Chains) -> float:
 def batch_floor(expected_single: float) -> float:
     """Return a lower bound of expected rejections for any number of drafts (derived here).
 
-    Only the first token of a round has several drafts, so the count can at most halve:
-    (E - 1) / 2 where E is the count with one draft.
+    Only the first token of a round has several drafts, so the rejections can at most halve. The
+    bound is (E - 1) / 2, where E = ``expected_single`` is the count with one draft.
     """
     return max(0.0, (expected_single - 1.0) / 2.0)
 
@@ -62,7 +62,8 @@ def batch_floor(expected_single: float) -> float:
 def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> float:
     """Return how much M drafts lower the rejection probability at one position: TV - r_1 ... r_M.
 
-    Yin et al. 2024, section 3.2: the bracket of theorem 3.
+    r_m is the total variation between the draft and the residual after m - 1 rejections. Yin et
+    al. 2024, section 3.2: the bracket of theorem 3.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     unplaced = _unplaced(draft_probs[None], target_probs[None], [num_drafts])
@@ -83,9 +84,9 @@ def bernoulli_improvement(draft_chance: float, target_chance: float, num_drafts:
 
 
 def uniform_improvement(ratio: float, num_drafts: float) -> float:
-    """Return `batch_improvement` for a uniform draft over ``ratio`` times the target's tokens.
+    """Return `batch_improvement` for two uniform distributions: Yin et al. 2024, section 3.2.
 
-    Yin et al. 2024, section 3.2; the target is uniform over a subset of the draft's tokens.
+    The draft has ``ratio`` times as many tokens as the target, and they include the target's.
     """
     if not (math.isfinite(ratio) and ratio >= 1.0):
         raise TheoryError(
@@ -99,9 +100,9 @@ def uniform_improvement(ratio: float, num_drafts: float) -> float:
 def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
     """Return rejection probabilities ``[len(nums_drafts), horizon]`` by Yin et al. 2024, eq. 22.
 
-    ``reached`` is the target's distribution of the token before, ``rejected`` the part of it that
-    a rejection ended. The paper leaves the recursion's initial value open: it is 1, because a text
-    begins at the root of a tree, where all drafts are tried.
+    ``reached`` is the target's distribution of the previous token, ``rejected`` the part of it
+    where that token was recovered after a rejection. The paper does not give the initial value of
+    the recursion. It is 1, because a text begins at the root of a tree, where all drafts are tried.
     """
     residual = np.maximum(chains.target_kernels - chains.draft_kernels, 0.0)
     unplaced = _unplaced(chains.draft_kernels, chains.target_kernels, nums_drafts)
@@ -119,11 +120,11 @@ def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 
 
 def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Floats:
-    """Return what M drafts leave of the target's mass, ``[len(nums_drafts), ..., size]``.
+    """Return the target's mass that M drafts do not cover, ``[len(nums_drafts), ..., size]``.
 
-    Its sum is r_1 ... r_M, its normalised form the recovery distribution. One draft takes
-    ``total * draft`` from every token, down to 0. While no token runs out, k drafts have a closed
-    form, so the loop takes at most one jump and one step per token, for any M.
+    The sum of this mass is r_1 ... r_M; normalised, it is the recovery distribution. One draft
+    takes ``total * draft`` from every token, down to 0. While no token reaches 0, k drafts have a
+    closed form, so the loop takes at most one jump and one step per token, for any M.
     """
     for num in nums_drafts:
         _check_num(num)
@@ -151,7 +152,7 @@ def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         worth = np.where(alive & (draft > 0.0), mass / (total * draft), np.inf)
         spent = worth.min(axis=-1, keepdims=True) * share
-        # Up to rounding proportional to the draft: all tokens shrink together and none runs out.
+        # If proportional to the draft up to rounding, all tokens shrink together and none runs out.
         spent = np.where(spent > 1.0 - _SAME, 1.0, spent)
         steps = np.floor(np.log1p(-spent) / np.log1p(-share))
     # Share 0: the draft never draws a remaining token. Share 1: one step empties the mass.
@@ -159,7 +160,7 @@ def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
 
 
 def _after(mass: Floats, draft: Floats, steps: Floats) -> Floats:
-    """Return the mass after so many drafts during which no token ran out."""
+    """Return the mass after this many drafts, if no token's mass reaches 0 on the way."""
     total = mass.sum(axis=-1, keepdims=True)
     share = (draft * (mass > 0.0)).sum(axis=-1, keepdims=True)
     moves = (steps > 0.0) & (share > 0.0)

@@ -1,12 +1,12 @@
-"""The cost of a verification on a GPU by its roofline, which grows with batch and context.
+"""Roofline model of the cost of a verification on a GPU, by batch size and context.
 
-A pass over n tokens takes the longer of reading (weights and caches over the bandwidth) and
-computing (2 operations per parameter and token over the peak). Attention's own arithmetic, kernel
-launches and everything below the peak are left out: a model, not a measurement. Whether long
-contexts keep speculation worthwhile in batches: MagicDec (Chen et al. 2024).
+A pass over n tokens takes the longer of two times: reading the weights and caches at the memory
+bandwidth, or computing 2 operations per parameter and token at the peak rate. The model ignores the
+arithmetic of attention, kernel launches and rates below the peak. MagicDec (Chen et al. 2024)
+studies speculation for batches with long contexts.
 
-Numbers in `GPUS` are from NVIDIA's data sheets: A100 80GB SXM (312 TFLOPS, 2.039 TB/s), H100 SXM
-(989 TFLOPS, 3.35 TB/s) and H200 SXM (989 TFLOPS, 4.8 TB/s, 141 GB); dense bf16, no sparsity.
+The numbers in `GPUS` are from NVIDIA's data sheets: A100 80GB SXM (312 TFLOPS, 2.039 TB/s), H100
+SXM (989 TFLOPS, 3.35 TB/s) and H200 SXM (989 TFLOPS, 4.8 TB/s, 141 GB); dense bf16, no sparsity.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.theory.speed import expected_tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """Peak operations per second, bytes per second, bytes of memory."""
+    """A GPU: peak operations per second, bytes per second, and bytes of memory."""
 
     name: str
     operations: float
@@ -33,7 +33,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A dense model: its parameters, and the cache bytes per token."""
+    """A dense model: number of parameters, and key-value cache bytes per token."""
 
     name: str
     parameters: float
@@ -56,7 +56,7 @@ DRAFT_HALF_B = Model(name="0.5B", parameters=0.5e9, cache_bytes=12288)
 
 
 def sized(model: Model, parameters: float) -> Model:
-    """Return a model with this many parameters and a cache scaled with them."""
+    """Return the model with this many parameters and a cache in proportion."""
     growth = parameters / model.parameters
     name = f"{parameters / 1e9:g}B"
     return replace(model, name=name, parameters=parameters, cache_bytes=growth * model.cache_bytes)
@@ -64,7 +64,7 @@ def sized(model: Model, parameters: float) -> Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """A pair on a GPU, with ``batch`` sequences of ``context`` tokens each."""
+    """A pair on a GPU that decodes ``batch`` sequences of ``context`` tokens."""
 
     gpu: Gpu
     target: Model
@@ -101,17 +101,17 @@ class Serving:
 
     @property
     def draft_cost(self) -> float:
-        """c: a draft step in target steps."""
+        """c, the time of a draft step in target steps."""
         return self.pass_time(self.draft, 1) / self.pass_time(self.target, 1)
 
     def verify_cost(self, gamma: int) -> float:
-        """Return v: a pass over gamma + 1 tokens in target steps."""
+        """Return v, the time of a pass over gamma + 1 tokens in target steps."""
         return self.pass_time(self.target, gamma + 1) / self.pass_time(self.target, 1)
 
     def speedup(self, alpha: float, gamma: int) -> float:
-        """Return the speedup with verification cost, tau / (gamma c + v).
+        """Return the speedup tau / (gamma c + v).
 
-        Leviathan et al. 2023, theorem 3.8, has v = 1.
+        Theorem 3.8 of Leviathan et al. 2023 is the case v = 1.
         """
         if gamma == 0:
             return 1.0
@@ -131,9 +131,9 @@ def bytes_read(model: Model, batch: int, context: int) -> float:
 
 
 def largest_batch(gpu: Gpu, target: Model, draft: Model, context: int) -> int:
-    """Return how many sequences' caches fit beside both models' weights.
+    """Return the largest batch whose caches fit in memory beside the weights of both models.
 
-    0 if the weights alone do not fit.
+    It is 0 if the weights alone do not fit.
     """
     assert context >= 1, context
     left = gpu.memory - target.weight_bytes - draft.weight_bytes

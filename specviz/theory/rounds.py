@@ -1,8 +1,8 @@
-"""The exact distribution of what one round emits, by enumeration of small instances.
+"""The exact distribution of the tokens that one round emits, by enumeration.
 
-A kernel returns the distribution of the next token after a text. A round's distribution is over
-texts of different lengths: the accepted candidates and one token more. A rule is exact if that
-distribution, continued by the target, is the target's own.
+A kernel returns the distribution of the next token after a text. A round emits the accepted
+candidates and one token more, so its distribution is over texts of different lengths. A rule is
+exact if the round, continued by the target, has the target's distribution.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _MAX_TEXTS = 300_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PositionOutcome:
-    """The probabilities that each token is emitted at one position, by how it is emitted.
+    """The probabilities that one position emits each token.
 
-    ``accepted``: as an accepted candidate. ``recovered``: in place of a rejected candidate, or of
-    none.
+    ``accepted``: the token is an accepted candidate. ``recovered``: the token replaces a rejected
+    or missing candidate.
     """
 
     accepted: Distribution
@@ -46,7 +46,7 @@ class PositionOutcome:
         return self.accepted + self.recovered
 
 
-PositionRule = Callable[[Chances, Chances], PositionOutcome]  # of draft and target at a position
+PositionRule = Callable[[Chances, Chances], PositionOutcome]  # (draft, target) at a position
 Acceptance = Callable[[Chances, Chances], Distribution]
 
 
@@ -62,12 +62,12 @@ def rule_from(accept: Acceptance, recover: Acceptance) -> PositionRule:
 
 
 def token_verification(draft: Chances, target: Chances) -> PositionOutcome:
-    """Accept with min(1, target / draft): Leviathan et al. 2023, Chen et al. 2023."""
+    """Return the outcome of accepting with min(1, target / draft) (Leviathan et al. 2023)."""
     return rule_from(lossless, residual_distribution)(draft, target)
 
 
 def never(candidates: Text) -> bool:
-    """Never stop drafting early."""
+    """Return False: drafting never stops early."""
     del candidates
     return False
 
@@ -79,7 +79,7 @@ def chain_distribution(
     rule: PositionRule = token_verification,
     stops: Stops = never,
 ) -> Emitted:
-    """Return the distribution of a round with one chain, up to the first rejection."""
+    """Return the distribution of a round that drafts one chain of ``gamma`` candidates."""
     check_size(len(target(())), gamma)
     return round_distribution(draft, target, [rule] * gamma, stops)
 
@@ -87,9 +87,9 @@ def chain_distribution(
 def round_distribution(
     draft: Kernel, target: Kernel, rules: Sequence[PositionRule], stops: Stops = never
 ) -> Emitted:
-    """Return the distribution of a round whose positions are verified by these rules in order.
+    """Return the distribution of a round whose i-th position is verified by ``rules[i]``.
 
-    ``stops`` depends only on what is known before the next draw, so it never biases the text.
+    ``stops`` sees only the candidates before the next draw, so it never biases the text.
     """
     emitted: Emitted = {}
     open_: Emitted = {(): 1.0}
@@ -110,7 +110,7 @@ def round_distribution(
 
 
 def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
-    """Return the distribution of the first ``length`` tokens, continued by the target."""
+    """Return the distribution of the first ``length`` tokens, if the target continues a round."""
     begun: Emitted = {}
     for text, chance in emitted.items():
         begun[text[:length]] = begun.get(text[:length], 0.0) + chance
@@ -118,13 +118,16 @@ def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
 
 
 def round_bias(emitted: Emitted, target: Kernel) -> float:
-    """Return the text's total variation from the target's; 0 up to rounding for exact rules."""
+    """Return the total variation between the target and a round that the target continues.
+
+    It is 0 up to rounding for exact rules.
+    """
     length = max(map(len, emitted))
     return sum(abs(chance - own) for _, chance, own in _texts(emitted, target, length)) / 2.0
 
 
 def mean_accepted(emitted: Emitted) -> float:
-    """Return the mean accepted candidates of a round."""
+    """Return the mean number of accepted candidates of a round."""
     return sum((len(text) - 1) * chance for text, chance in emitted.items())
 
 
@@ -141,7 +144,7 @@ def check_size(vocabulary: int, depth: int) -> None:
 
 
 def _texts(begun: Emitted, target: Kernel, length: int) -> list[tuple[Text, float, float]]:
-    """Return every text of this length, its probability, and that under the target alone."""
+    """Return (text, probability, probability under the target alone) of texts of this length."""
     rows: list[tuple[Text, float, float]] = [((), begun.get((), 0.0), 1.0)]
     check_size(len(target(())), length - 1)
     for _ in range(length):

@@ -17,7 +17,7 @@ _GONE = 1e-14  # probabilities below this change no displayed digit
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RoundsDistribution:
-    """Distribution of the rounds of ``num_tokens`` tokens; ``chances[r]`` is P(r rounds)."""
+    """Distribution of the number of rounds for ``num_tokens`` tokens; ``chances[r]`` is P(r)."""
 
     num_tokens: int
     gamma: int
@@ -34,7 +34,7 @@ class RoundsDistribution:
         return math.sqrt(float(self.chances @ away**2))
 
     def percentile(self, share: float) -> int:
-        """Return the least number of rounds that suffices with at least this probability."""
+        """Return the smallest number of rounds that suffices with probability ``share`` or more."""
         return int(np.searchsorted(self.chances.cumsum(), share - _GONE))
 
     def speedup(self, rounds: float, draft_cost: float, verify_cost: float = 1.0) -> float:
@@ -45,7 +45,7 @@ class RoundsDistribution:
 def accepted_distribution(alpha: float, gamma: int) -> NDArray[np.float64]:  # [gamma + 1]
     """Return P(0, 1, ..., gamma accepted candidates): geometric, capped at gamma.
 
-    Leviathan et al. 2023, section 3.1. A round emits one token more.
+    Leviathan et al. 2023, section 3.1. A round also emits one extra token.
     """
     assert 0.0 <= alpha <= 1.0, alpha
     chances = np.power(alpha, np.arange(gamma + 1, dtype=np.float64))
@@ -54,14 +54,14 @@ def accepted_distribution(alpha: float, gamma: int) -> NDArray[np.float64]:  # [
 
 
 def rounds_distribution(alpha: float, gamma: int, num_tokens: int) -> RoundsDistribution:
-    """Return the exact distribution of the rounds, by dynamic programming over the tokens so far.
+    """Return the exact distribution of the number of rounds, by dynamic programming.
 
-    Renewal theory of the rounds of Leviathan et al. 2023, section 3.1 (derived here). The last
-    round may be cut by the end of the text; it costs as much as any other.
+    Applies renewal theory to the rounds of Leviathan et al. 2023, section 3.1 (derived here). The
+    end of the text may cut the last round, which costs as much as any other.
     """
     assert num_tokens >= 1, num_tokens
     tokens = np.concatenate([[0.0], accepted_distribution(alpha, gamma)])
-    so_far = np.zeros(num_tokens)  # P(this many tokens), for unfinished texts
+    so_far = np.zeros(num_tokens)  # P(this many tokens so far) of unfinished texts
     so_far[0] = 1.0
     open_still = [1.0]
     while open_still[-1] > _GONE:
@@ -73,5 +73,5 @@ def rounds_distribution(alpha: float, gamma: int, num_tokens: int) -> RoundsDist
 
 
 def rounds_distributions(alpha: float, max_gamma: int, num_tokens: int) -> list[RoundsDistribution]:
-    """Return `rounds_distribution` at gamma 1 to ``max_gamma``."""
+    """Return `rounds_distribution` for gamma 1 to ``max_gamma``."""
     return [rounds_distribution(alpha, gamma, num_tokens) for gamma in range(1, max_gamma + 1)]

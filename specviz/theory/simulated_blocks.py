@@ -20,9 +20,9 @@ _NOTHING = 1e-15
 
 
 class _WrittenTexts:
-    """The texts so far, and their counts.
+    """The simulated texts so far, with counts of rounds and rejections.
 
-    Candidates are stored as they are drawn; those not accepted are overwritten.
+    Drawn candidates are stored at once; rejected candidates are overwritten later.
     """
 
     def __init__(self, texts: int, horizon: int, first: Indices) -> None:
@@ -42,8 +42,8 @@ class _Blocks:
     start: Indices  # tokens of the text before the block
     place: Indices  # candidates drawn
     accepted: Indices
-    weight: Floats  # p of the last drawn candidate
-    kept: Floats  # p of the last accepted candidate
+    weight: Floats  # p_i of the last drawn candidate
+    kept: Floats  # p_i of the last accepted candidate
 
     def only(self, which: NDArray[np.bool_]) -> _Blocks:
         return _Blocks(
@@ -65,7 +65,7 @@ class BlockSimulator:
         self._horizon, self._size = chains.horizon, chains.size
         self._gamma = min(gamma or chains.horizon, chains.horizon)
         self._start = alias_table(chains.start[None])
-        # One row for each step and token before.
+        # One row for each pair of step and previous token.
         self._drafts = chains.draft_kernels.reshape(-1, chains.size)
         self._targets = chains.target_kernels.reshape(-1, chains.size)
         self._draft = alias_table(self._drafts)
@@ -120,7 +120,7 @@ class BlockSimulator:
         return complete
 
     def _odds(self, weight: Floats, row: Indices) -> Floats:
-        """Return h = Z / (Z + 1 - p), Z = sum max(0, p * target - draft) at the next position."""
+        """Return h_i = Z / (Z + 1 - p), p = ``weight``, Z = sum max(0, p * target - draft)."""
         spare = self._spare(weight, row) @ np.ones(self._size)  # faster than sum(axis=1)
         below = spare + (1.0 - weight)
         return np.where(below > 0.0, spare / np.where(below > 0.0, below, 1.0), 1.0)
@@ -176,7 +176,7 @@ class BlockSimulator:
         return (edges > (rng.random(len(row)) * edges[:, -1])[:, None]).argmax(axis=1)
 
     def _row(self, step: Indices, before: Indices) -> Indices:
-        """Return the table row; past the end any row works, since nothing depends on it."""
+        """Return the row of step and previous token; past the end it is arbitrary and unused."""
         return np.minimum(step, self._horizon - 1) * self._size + before
 
     def _transitions(self, tokens: Indices) -> NDArray[np.int64]:

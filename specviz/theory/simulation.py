@@ -112,10 +112,10 @@ class ChainRule:
 
 
 def lossless_rule(chains: Chains, num_drafts: int = 1) -> ChainRule:
-    """Accept with min(1, target / draft), recover from the residual.
+    """Return the rule that accepts with min(1, target / draft) and recovers from the residual.
 
-    Leviathan et al. 2023 and Chen et al. 2023; with several drafts, Yin et al. 2024, algorithm 4,
-    where each rejected candidate leaves a residual against which the next is tested.
+    Leviathan et al. 2023 and Chen et al. 2023. With several drafts, Yin et al. 2024, algorithm 4:
+    after a rejected candidate, the next candidate is tested against the residual.
     """
     if not 1 <= num_drafts <= _MAX_DRAFTS:
         raise TheoryError(
@@ -134,10 +134,10 @@ def lossless_rule(chains: Chains, num_drafts: int = 1) -> ChainRule:
 def over_accepting_rule(
     chains: Chains, epsilon: float, recovery: Literal["residual", "target"]
 ) -> ChainRule:
-    """Accept with min(1, (target + epsilon) / draft): Yin et al. 2024, section 4.2; biased.
+    """Return the biased rule that accepts with min(1, (target + epsilon) / draft).
 
-    ``residual`` is their Decoding-OPT, which recovers from the ordinary residual for every
-    epsilon; ``target`` is Decoding-UNO.
+    Yin et al. 2024, section 4.2. Recovery from the ``residual``, for every epsilon, is their
+    Decoding-OPT; recovery from the ``target`` is Decoding-UNO.
     """
     if not epsilon >= 0.0:
         raise TheoryError(f"ε is {epsilon:g}.", remedy="Give 0 or more.")
@@ -156,7 +156,7 @@ def in_batches(texts: int, simulate: Callable[[int], Simulated]) -> Simulated:
 
 
 class Simulator:
-    """A rule on a pair of chains, with tables prepared once for any number of batches.
+    """Simulates one rule on a pair of chains; sampling tables are built once.
 
     ``gamma`` None drafts to the end of the text, the setting of Yin et al. 2024.
     """
@@ -168,7 +168,7 @@ class Simulator:
         self._gamma = chains.horizon if gamma is None else gamma
         self._start = alias_table(chains.start[None])
         self._draft = alias_table(chains.draft_kernels.reshape(-1, chains.size))
-        # Three kinds of last token: recovered after the root, recovered at the root, bonus.
+        # Kinds of last token: 0 recovered after the root, 1 recovered at the root, 2 bonus.
         ends = np.concatenate([rule.recover, rule.recover_at_root, chains.target_kernels], axis=1)
         self._ends = alias_table(ends.reshape(-1, chains.size))
         tries = rule.accept.reshape(len(rule.accept), chains.horizon, -1)
@@ -208,7 +208,7 @@ class Simulator:
     def _step(
         self, step: int, before: Indices, accepted: NDArray[np.int32], rng: np.random.Generator
     ) -> tuple[Indices, Indices, Indices]:
-        """Return the next token of every text, and which texts recovered it or got a bonus."""
+        """Return every text's next token, and the texts where it is recovered or a bonus token."""
         token = self._draft.draw(before + step * self._size, rng)
         failed = self._failed(step, 0, before, token, rng)
         bonus = np.zeros(0, np.intp)
@@ -231,7 +231,7 @@ class Simulator:
     def _try_others(
         self, step: int, root: Indices, before: Indices, token: Indices, rng: np.random.Generator
     ) -> Indices:
-        """Test the other drafts of these texts against the residuals; return where all fail."""
+        """Test the other drafts of these texts; write them to ``token``; return where all fail."""
         for layer in range(1, self._accept.shape[1]):
             if not len(root):
                 break
@@ -260,7 +260,7 @@ def estimate(values: NDArray[np.int32]) -> Estimate:
 
 
 def _residual(draft: Floats, probs: Floats) -> Floats:
-    """Return max(0, probs - draft), normalised; ``probs`` itself where that is zero."""
+    """Return max(0, probs - draft), normalised, or ``probs`` where the difference is zero."""
     left = np.maximum(probs - draft, 0.0)
     total = left.sum(axis=-1, keepdims=True)
     return np.where(total > 1e-12, left / np.where(total > 1e-12, total, 1.0), probs)

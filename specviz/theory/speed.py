@@ -20,9 +20,9 @@ _TIE = 1e-12  # rounding must not make drafting, or a longer draft, look faster
 def expected_tokens(alpha: float, gamma: int) -> float:
     """Return tokens per round, the extra one included: Leviathan et al. 2023, eq. 1.
 
-    Every candidate is accepted with probability ``alpha``, independently. Summed as
-    1 + alpha + ... + alpha**gamma, the quotient (1 - alpha**(gamma + 1)) / (1 - alpha) needs no
-    limit at 1 and loses no digits near it.
+    Every candidate is accepted with probability ``alpha``, independently. The sum
+    1 + alpha + ... + alpha**gamma equals (1 - alpha**(gamma + 1)) / (1 - alpha), but is also exact
+    at and near alpha 1.
     """
     _check_chance(alpha)
     _check_gamma(gamma)
@@ -33,9 +33,9 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 
 
 def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
-    """Return E_0 to E_gamma: candidates yet to be accepted after k, E_k = alpha (1 + E_(k+1)).
+    """Return E_0 to E_gamma: E_k further candidates are accepted on average after k.
 
-    The recursion of v2rockets/sd_optimization, which ends at E_gamma = 0.
+    E_k = alpha (1 + E_(k+1)) and E_gamma = 0: the recursion of v2rockets/sd_optimization.
     """
     _check_chance(alpha)
     _check_gamma(gamma)
@@ -48,7 +48,7 @@ def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
 def expected_accepted(alpha: float, gamma: int) -> float:
     """Return the candidates accepted per round, alpha (1 - alpha**gamma) / (1 - alpha).
 
-    One less than the tokens per round; at alpha 1 the limit, gamma.
+    This is one less than the tokens per round; at alpha 1 it is gamma.
     """
     _check_chance(alpha)
     _check_gamma(gamma)
@@ -98,9 +98,9 @@ def best_gamma(
 ) -> tuple[int, float]:
     """Return the gamma from 0 to ``max_gamma`` with the greatest speedup, and that speedup.
 
-    Ties go to the smaller gamma. With verify_cost 1 it is above 0 exactly if alpha > draft_cost
-    (Leviathan et al. 2023, corollary 3.9, which states one direction). Where `no_gamma_is_best`,
-    only ``max_gamma`` limits the answer.
+    Ties go to the smaller gamma. With verify_cost 1, gamma is above 0 exactly if
+    alpha > draft_cost (Leviathan et al. 2023, corollary 3.9, states one direction). If
+    `no_gamma_is_best`, only ``max_gamma`` limits the answer.
     """
     _check_gamma(max_gamma)
     made = [speedup(alpha, gamma, draft_cost, verify_cost) for gamma in range(max_gamma + 1)]
@@ -112,7 +112,7 @@ def best_gamma(
 def no_gamma_is_best(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> bool:
     """Return whether a longer draft is always faster, without limit (derived here).
 
-    This is so where drafting costs nothing or nothing is ever rejected: `speedup` then increases
+    This holds if drafting costs nothing or no candidate is ever rejected: `speedup` then increases
     towards `oracle_speedup`, 1 / ((1 - alpha) v) or 1 / c, but no gamma reaches it.
     """
     limit = oracle_speedup(alpha, draft_cost, verify_cost)
@@ -160,7 +160,7 @@ def best_gammas(
 def least_reaching(rising: Callable[[float], float], goal: float) -> float | None:
     """Return the least number in [0, 1] at which an increasing function reaches the goal.
 
-    By bisection; None if it falls short even at 1.
+    By bisection; None if the function is below the goal even at 1.
     """
     if rising(1.0) < goal:
         return None
@@ -182,8 +182,8 @@ def alpha_for_speedup(
 ) -> float | None:
     """Return the least alpha at which some gamma from 1 to ``max_gamma`` reaches the speedup.
 
-    Leviathan et al. 2023, theorem 3.8, solved for alpha by bisection. With ``gamma`` given, that
-    gamma alone. None if even alpha 1 falls short.
+    Leviathan et al. 2023, theorem 3.8, solved for alpha by bisection. If ``gamma`` is given, only
+    this gamma is tried. None if alpha 1 does not reach the speedup.
     """
     gammas = range(1, max_gamma + 1) if gamma is None else (gamma,)
 
@@ -196,9 +196,10 @@ def alpha_for_speedup(
 def break_even_alpha(
     draft_cost: float, verify_cost: float = 1.0, *, gamma: int | None = None, max_gamma: int = 64
 ) -> float | None:
-    """Return the alpha above which speculation pays: with verify_cost 1 it is c, at gamma 1.
+    """Return the alpha above which speculation is faster than the target alone.
 
-    Leviathan et al. 2023, corollary 3.9; the line alpha = c of v2rockets/sd_optimization.
+    With verify_cost 1 it is c, at gamma 1: Leviathan et al. 2023, corollary 3.9, and the line
+    alpha = c of v2rockets/sd_optimization.
     """
     return alpha_for_speedup(1.0, draft_cost, verify_cost, gamma=gamma, max_gamma=max_gamma)
 
@@ -206,9 +207,9 @@ def break_even_alpha(
 def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> float:
     """Return the speedup if every round drafted only candidates that will be accepted.
 
-    1 / (1 - alpha + c alpha) with verify_cost 1: the tokens are Leviathan et al. 2023, section 3.5
-    (1 / (1 - alpha) per round); their time, alpha / (1 - alpha) draft steps and a verification per
-    round, is derived here. Infinite at alpha 1 and c 0.
+    With verify_cost 1 it is 1 / (1 - alpha + c alpha); infinite at alpha 1 and c 0. A round emits
+    1 / (1 - alpha) tokens (Leviathan et al. 2023, section 3.5) and takes alpha / (1 - alpha) draft
+    steps and one verification (derived here).
     """
     _check_chance(alpha)
     _check_costs(draft_cost, verify_cost)
@@ -226,7 +227,7 @@ def _check_chance(alpha: float) -> None:
 
 def _check_chances(alphas: Sequence[float] | NDArray[np.float64]) -> None:
     found = np.asarray(alphas, dtype=np.float64)
-    if found.size:  # both are NaN if any element is, which is refused
+    if found.size:  # a NaN makes both extremes NaN, which the check rejects
         _check_chance(float(found.min()))
         _check_chance(float(found.max()))
 

@@ -1,4 +1,4 @@
-"""Rules that end drafting before γ candidates, and their effect on the text.
+"""Rules that end drafting before γ candidates, for exact checks of their bias.
 
 A rule is exact if it depends only on what is known before the next draw and every drawn candidate
 is verified. Dropping a drawn candidate because of its value biases the text.
@@ -18,9 +18,9 @@ from specviz.theory.tradeoff import Chances, as_distribution, distribution_pair
 
 
 def after_unlikely(draft: Kernel, threshold: float) -> Stops:
-    """Stop after a candidate with draft probability below the threshold; it is still verified.
+    """Return a rule that stops after a candidate with draft probability below the threshold.
 
-    This is the transformers rule.
+    The candidate is still verified, as in transformers.
     """
 
     def stops(candidates: Text) -> bool:
@@ -33,17 +33,14 @@ def after_unlikely(draft: Kernel, threshold: float) -> Stops:
 
 
 def before_unsure(draft: Kernel, threshold: float) -> Stops:
-    """Stop before a draw if no token's draft probability reaches the threshold.
-
-    Wastes no draft step.
-    """
+    """Return a rule that stops before a draw if no draft probability reaches the threshold."""
     return lambda candidates: float(as_distribution(draft(candidates), "draft").max()) < threshold
 
 
 def drop_unlikely(threshold: float) -> PositionRule:
-    """Return a biased rule that drops a drawn candidate below the threshold.
+    """Return a biased rule that drops a candidate with draft probability below the threshold.
 
-    The round ends there with a token sampled from the target.
+    After a dropped candidate, the round ends with a token sampled from the target.
     """
 
     def decide(draft: Chances, target: Chances) -> PositionOutcome:

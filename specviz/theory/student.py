@@ -8,7 +8,7 @@ import math
 
 @functools.cache
 def t_quantile(probability: float, freedom: int) -> float:
-    """Return the ``probability`` quantile (at least 0.5) for ``freedom`` degrees of freedom."""
+    """Return the quantile at ``probability`` (0.5 or more) for ``freedom`` degrees of freedom."""
     assert 0.5 <= probability < 1
     assert freedom >= 1
     low, high = 0.0, 1.0
@@ -28,9 +28,9 @@ def _t_cdf(t: float, freedom: int) -> float:
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:
-    """Return the regularised incomplete beta function, by its continued fraction.
+    """Return the regularised incomplete beta function I_x(a, b), by a continued fraction.
 
-    Evaluated on the side where the fraction converges fast.
+    Uses I_x(a, b) = 1 - I_(1-x)(b, a) where the fraction converges slowly.
     """
     if x <= 0 or x >= 1:
         return float(x >= 1)
@@ -42,7 +42,7 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """Sum the fraction from the last term inwards; 300 terms are exact for all a up to 10^4."""
+    """Return the continued fraction of I_x(a, b); 300 terms are exact for all a up to 10^4."""
     fraction = 1.0
     for m in range(300, 0, -1):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))

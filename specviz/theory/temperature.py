@@ -1,9 +1,9 @@
 """Acceptance as a function of temperature: the overlap of both tempered distributions.
 
 Alpha at a position is the overlap of draft and target (Leviathan et al. 2023, corollary 3.6). It
-tends to 1 as both temperatures grow; at 0 it is 1 if the likeliest tokens agree and 0 if not. In
-between it need not be monotonic, and the draft's best temperature need not be the target's
-(derived here).
+tends to 1 as both temperatures grow. At temperature 0 it is 1 if the likeliest tokens agree and 0
+if not. In between, alpha may rise and fall, and the draft's best temperature may differ from the
+target's (derived here).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from specviz.errors import ConfigError
 
 Logits = Sequence[float] | NDArray[np.float64]
 
-# The search grid for a draft's best temperature. It extends far above sampling temperatures,
-# because a draft more confident than its target is best at a multiple of the target's temperature.
-# Rounded to hundredths, so that the best value is exactly the one displayed.
+# Search grid for a draft's best temperature. It extends far above sampling temperatures, because a
+# draft more confident than its target is best at a multiple of the target's temperature. Values are
+# rounded to hundredths, so that the best value is displayed exactly.
 DRAFT_TEMPERATURES = tuple(
     round(float(each), 2) for each in (*np.linspace(0.0, 1.0, 101), *np.geomspace(1.01, 30.0, 340))
 )
@@ -47,7 +47,7 @@ def overlap(
 ) -> float:
     """Return alpha at this position, sum min(draft, target).
 
-    The draft may have its own temperature.
+    ``draft_temperature`` defaults to ``temperature``.
     """
     if len(draft_logits) != len(target_logits):
         raise ConfigError(

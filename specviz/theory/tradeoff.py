@@ -1,4 +1,4 @@
-"""One position: the probability of a rejection against the bias of what is emitted.
+"""The probability of a rejection and the bias of the emitted token, at one position.
 
 A rule is a vector ``accept``: the probability that each token is accepted once drafted. After a
 rejection a token is drawn from the distribution ``recover``. Results are those of Yin et al. 2024,
@@ -26,7 +26,11 @@ _ZERO = 1e-15  # rounding error of an empty residual
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Areas:
-    """How each token's probability splits: rejected is the draft's, residual the target's."""
+    """Parts of two distributions, one value per token.
+
+    ``overlap`` is min(draft, target). ``accepted`` and ``rejected`` add up to the draft.
+    ``residual`` is max(0, target - draft), not normalised.
+    """
 
     overlap: Distribution
     accepted: Distribution
@@ -48,7 +52,7 @@ class Optimum:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tally:
-    """Counts of simulated positions."""
+    """Simulated positions: trials, rejections, and how often each token was emitted."""
 
     trials: int
     rejected: int
@@ -63,10 +67,10 @@ class Tally:
 
 
 def as_distribution(chances: Chances, name: str) -> Distribution:
-    """Return the probabilities normalised; small rounding errors are divided out.
+    """Return the probabilities divided by their sum, which may differ from 1 by rounding.
 
     Raises:
-        TheoryError: They are not a vector, not in range, or do not sum to 1.
+        TheoryError: ``chances`` is not a vector, is negative, or does not sum to 1.
     """
     made = np.asarray(chances, dtype=np.float64)
     if made.ndim != 1 or made.size == 0:
@@ -98,16 +102,17 @@ def distribution_pair(draft: Chances, target: Chances) -> tuple[Distribution, Di
 
 
 def total_variation(one: Chances, other: Chances) -> float:
-    """Return TV; for draft and target, P(reject) of Yin et al. 2024.
+    """Return the total variation of two distributions.
 
-    Equals D_LK of Leviathan et al. 2023, definition 3.2.
+    Of draft and target, it is P(reject) of Yin et al. 2024 and D_LK of Leviathan et al. 2023,
+    definition 3.2.
     """
     first, second = distribution_pair(one, other)
     return 0.5 * float(np.abs(first - second).sum())
 
 
 def residual_distribution(draft: Chances, target: Chances) -> Distribution:
-    """Return max(0, target - draft), normalised; the target itself where that is zero."""
+    """Return max(0, target - draft), normalised, or the target if the difference is zero."""
     draft_probs, target_probs = distribution_pair(draft, target)
     rest = np.maximum(target_probs - draft_probs, 0.0)
     total = float(rest.sum())
@@ -136,7 +141,7 @@ def lenient(draft: Chances, target: Chances, lenience: float) -> Distribution:
 
 
 def hard_threshold(draft: Chances, target: Chances, threshold: float) -> Distribution:
-    """Accept exactly the tokens with target probability of at least ``threshold``."""
+    """Return 1 for tokens with target probability of at least ``threshold``, else 0."""
     if not 0.0 <= threshold <= 1.0:
         raise TheoryError(f"The threshold is {threshold}.", remedy="Give one from 0 to 1.")
     _, target_probs = distribution_pair(draft, target)
@@ -146,7 +151,7 @@ def hard_threshold(draft: Chances, target: Chances, threshold: float) -> Distrib
 def output_distribution(
     draft: Chances, target: Chances, accept: Chances, recover: Chances
 ) -> Distribution:
-    """Return what one position emits: accept * draft + P(reject) * recover."""
+    """Return the distribution of the emitted token: accept * draft + P(reject) * recover."""
     draft_probs, _ = distribution_pair(draft, target)
     kept = _accept(accept, draft_probs.size) * draft_probs
     after = as_distribution(recover, "recovery distribution")
@@ -154,7 +159,7 @@ def output_distribution(
 
 
 def reject_chance(draft: Chances, accept: Chances) -> float:
-    """Return P(reject) = 1 - sum accept * draft; TV for the lossless rule (Yin et al. 2024)."""
+    """Return P(reject) = 1 - sum accept * draft; it is TV for the lossless rule (Yin et al.)."""
     draft_probs = as_distribution(draft, "draft")
     return max(0.0, 1.0 - float(_accept(accept, draft_probs.size) @ draft_probs))
 
@@ -164,7 +169,7 @@ def rejection_and_bias(
 ) -> tuple[float, float]:
     """Return P(reject), and the TV between the emitted distribution and the target's.
 
-    Without ``recover``, the bias is the least that this rule allows (theorem 4).
+    Without ``recover``, the bias is the least that ``accept`` allows (theorem 4).
     """
     rejected = reject_chance(draft, accept)
     if recover is None:
@@ -175,7 +180,7 @@ def rejection_and_bias(
 def optimum(draft: Chances, target: Chances, accept: Chances) -> Optimum:
     """Return theorem 4's A = (target - accept * draft) / P(reject), and the remaining bias.
 
-    The bias is half of sum |target - accept * draft|, less half of P(reject).
+    The bias is (sum |target - accept * draft| - P(reject)) / 2.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     missing = target_probs - _accept(accept, draft_probs.size) * draft_probs
@@ -188,7 +193,7 @@ def optimum(draft: Chances, target: Chances, accept: Chances) -> Optimum:
 
 
 def areas(draft: Chances, target: Chances, accept: Chances | None = None) -> Areas:
-    """Return each token's overlap, and what a rule accepts and rejects.
+    """Return the `Areas` of both distributions under a rule.
 
     ``accept`` defaults to the lossless rule.
     """
@@ -225,10 +230,10 @@ def simulate(
 
 
 def estimate(tally: Tally, target: Chances, exact: Chances) -> tuple[float, float, float, float]:
-    """Return P(reject) and the bias of a simulation, each followed by half its 95 % interval.
+    """Return P(reject), half its 95 % interval, the bias, and half its 95 % interval.
 
-    TV is the excess over the target on the set of tokens emitted too often. That set is taken from
-    the exact output distribution, because the simulated one would bias every estimate upwards.
+    The bias is the excess over the target on the set of tokens emitted too often. That set comes
+    from the exact output distribution, because the simulated one would bias the estimate upwards.
     """
     target_probs = as_distribution(target, "target")
     often = as_distribution(exact, "output distribution") > target_probs

@@ -96,7 +96,7 @@ def _losses(report: Report) -> str:
     head = "| source | documents | tokens | nats per token | sha256 of the slice |\n| --- | ---: | ---: | ---: | --- |"
     return _table(head, rows) + (
         "\n\nA document is held out if the first four bytes of its SHA-256 are in the lowest "
-        "2 %; none of the few long books of childlit is. Full hashes: "
+        "2 %. No book of childlit is held out. Full hashes: "
         + ", ".join(f"{s.name} `{s.sha256}`" for s in report.sources)
         + ". Reproduce with `python -m specviz.training --evaluate --corpus FOLDER`."
     )

@@ -1,7 +1,7 @@
 """Read the corpus: documents, the held-out slice, and token streams for batches.
 
-A document's hash decides whether it is held out, so the split is the same on every machine and
-duplicates are never on both sides.
+A document's hash decides whether it is held out. So the split is the same on every machine, and
+copies of a document are never both in the training set and held out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.training.recipe import Stage
 
 END_OF_TEXT = "<|endoftext|>"
 HELD_OUT_SHARE = 0.02
-_DOCUMENT_START_SHARE = 0.5  # prompts are beginnings, so half of the sequences start at one
+_DOCUMENT_START_SHARE = 0.5  # of the sequences start where a document does, like prompts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

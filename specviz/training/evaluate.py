@@ -1,4 +1,4 @@
-"""Held-out figures: the losses of both models, and the acceptance of the draft.
+"""Held-out figures: both models' losses, and the draft's expected acceptance.
 
 Acceptance is measured along given text: the overlap Σ min(draft, target) at each position for a
 temperature, and the share of positions where both models have the same most likely token.
@@ -21,11 +21,11 @@ _BATCH = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Draft compared with target on the same positions."""
+    """How well the draft's distributions agree with the target's along a text."""
 
     draft_loss: float
     overlap: float  # expected acceptance at temperature 1
-    overlap_cool: float  # the same at temperature 0.7
+    overlap_cool: float  # expected acceptance at temperature 0.7
     greedy: float  # share of positions with the same most likely token
 
     def rows(self) -> dict[str, float]:

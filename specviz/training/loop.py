@@ -1,6 +1,6 @@
 """The training loop: stages, two optimisers, exactly resumable checkpoints and a log.
 
-The objective, which maps a batch to a loss, and the evaluation are passed in.
+The caller passes the evaluation and the objective, which maps a batch to a loss.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EVALUATE_EVERY = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSetup:
-    """Where a model is trained: device, seed, and the folder of its checkpoint and log."""
+    """The device and seed of a training, and the folder of its checkpoint and log."""
 
     device: torch.device
     seed: int
@@ -80,7 +80,7 @@ def _steps(schedule: Schedule, first: int) -> Iterator[tuple[int, Stage]]:
 
 
 def _rate(schedule: Schedule, step: int) -> float:
-    """Return the share of the full learning rate at this step."""
+    """Return the factor of the learning rate at this step, from 0 to 1."""
     warmup = min(1.0, (step + 1) / schedule.warmup_steps)
     left = (schedule.total_steps - step) / schedule.total_steps
     return min(warmup, 1.0, left / schedule.decay_share)
@@ -123,7 +123,7 @@ def _optimise(
 
 
 def _save(path: Path, model: nn.Module, optimisers: list[torch.optim.Optimizer], step: int) -> None:
-    """Save the checkpoint atomically, so that a kill leaves a complete one."""
+    """Save the checkpoint atomically, so that an interrupted save keeps the previous one."""
     state = {
         "step": step,
         "model": model.state_dict(),

@@ -73,11 +73,11 @@ def next_token_loss(model: nn.Module, batch: torch.Tensor, progress: float) -> t
 def distillation_loss(
     target: nn.Module,
 ) -> Callable[[nn.Module, torch.Tensor, float], torch.Tensor]:
-    """Return the draft's loss: KL divergence from the target first, then the missing overlap.
+    """Return the draft's objective: KL divergence first, then total variation distance.
 
-    The overlap Σ min(draft, target) is the acceptance itself (Leviathan et al. 2023, Corollary
-    3.6; DistillSpec optimises it, too), but its gradient is poor for an untrained draft. So the
-    weight shifts from the Kullback-Leibler divergence to the overlap during training.
+    The expected acceptance is Σ min(draft, target) = 1 - distance (Leviathan et al. 2023,
+    Corollary 3.6; DistillSpec optimises it, too), but its gradient is poor for an untrained draft.
+    So the weight shifts to the distance over the last 40 % of training.
     """
 
     def objective(draft: nn.Module, batch: torch.Tensor, progress: float) -> torch.Tensor:
@@ -96,7 +96,7 @@ def distillation_loss(
 def write_own_text(
     target: LlamaForCausalLM, openings: TokenStream, plan: OwnText, seed: int, device: torch.device
 ) -> TokenStream:
-    """Let the target continue corpus openings, at a temperature per sequence."""
+    """Return texts in which the target continues ``openings``, at a temperature per text."""
     generator = torch.Generator(device=device).manual_seed(seed)
     rows: list[list[int]] = []
     for first in range(0, plan.sequences, plan.batch):

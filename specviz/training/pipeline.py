@@ -34,7 +34,7 @@ class Streams:
 
     @property
     def reference(self) -> TokenStream:
-        """Return the held-out slice used for evaluation: TinyStories, or else the first."""
+        """Return the held-out slice for evaluation: TinyStories, or else the first source."""
         return self.held_out.get(_REFERENCE) or next(iter(self.held_out.values()))
 
 
@@ -45,7 +45,7 @@ def make_pair(
     device: torch.device,
     report: Callable[[str], None],
 ) -> None:
-    """Train what is missing; write ``out/pair/target`` and ``out/pair/draft``."""
+    """Run the unfinished stages; write ``out/pair/target`` and ``out/pair/draft``."""
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = _tokenizer(sources, recipe, out)
     streams = _streams(sources, tokenizer)

@@ -1,7 +1,7 @@
 """Measure the figures of the model cards.
 
-Held-out losses and acceptance along held-out text, by source; samples; acceptance by kind of
-prompt, from runs of the engine.
+The figures are losses and acceptance along held-out text for each source, sample texts, and
+acceptance by kind of prompt in runs of the engine.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def measure_report(folder: Path, sources: dict[str, Source]) -> Report:
 
 def record_first_trace(pair: Pair) -> Any:
     """Record the run that the dashboard shows before it loads a model: default settings, seed 0."""
-    step_costs(pair, RunConfig())  # the forecast needs them stored before the run
+    step_costs(pair, RunConfig())  # the forecast needs stored step costs
     return finish(measured_run(pair, read_presets()[0].text, RunConfig()))
 
 

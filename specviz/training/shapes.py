@@ -105,7 +105,7 @@ def _filled_step(model: LlamaForCausalLM) -> LeanStep:
 
 
 def _feed_ms(step: LeanStep, fed: int) -> float:
-    """Time the second of two feeds; the first still finds other data in the CPU caches."""
+    """Return the milliseconds of the second of two feeds; the first fills the CPU caches."""
     ids = torch.arange(fed)
     step.feed(ids, fed)
     step.forget(fed)

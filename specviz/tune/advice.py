@@ -25,7 +25,7 @@ def advice(answer: Answer) -> str:
 
 
 def reason(candidate: Candidate, cell: Cell) -> str:
-    """Return why a candidate has its rank."""
+    """Return the figures that explain a candidate's rank."""
     times, alpha = candidate.costs_of(cell), candidate.alpha(cell.temperature)
     reasons = [] if alpha is None else [f"acceptance probability {PROBABILITY.bare(alpha)}"]
     least = "at least " if cell.basis == "at least" else ""
@@ -45,20 +45,21 @@ def speedup_text(cell: Cell) -> str:
 
 
 def basis_text(candidate: Candidate, cell: Cell) -> str:
-    """Return whether a cell's numbers are expected, a bound or measured, and from what."""
+    """Return whether a cell's values are expected, a bound or measured, and from what data."""
     texts = _counted(cell.num_texts, "text")
-    costs = "" if candidate.config.rule == "lossless" else ", at token-by-token step costs"
+    own = candidate.config.rule == "lossless"
+    costs = "" if own else ", with the step costs of the token-by-token rule"
     if cell.basis == "expected":
         return f"expected along {texts}{costs}"
     if cell.basis == "at least":
         return (
-            f"lower bound: token-by-token acceptance along {texts}{costs}; on average at least as "
-            "many candidates are accepted"
+            f"lower bound: token-by-token acceptance along {texts}{costs}; this method accepts at "
+            "least as many candidates on average"
         )
     runs = f"measured in {_counted(cell.num_runs, 'short run')}"
     if candidate.form == "exact":
         return f"{runs}; tokens per round expected along {texts}"
-    return f"{runs}, tokens per round too"
+    return f"{runs}, including tokens per round"
 
 
 def unranked_text(answer: Answer) -> str:
@@ -81,7 +82,7 @@ def _nothing_yet(answer: Answer) -> str:
         return "The target cannot write this text with these sampling settings."
     planned = answer.question.num_texts
     if any(len(each.texts) < planned for each in answer.candidates) or not answer.candidates:
-        return "Writing and scoring the texts."
+        return "The texts are still being written and scored."
     if any(each.surface.cells for each in answer.candidates):
         return "Acceptance is known. The speedups need step costs, which are still missing."
     return "No text is long enough for a whole round."
@@ -153,7 +154,7 @@ def _gains(candidate: Candidate, temperature: float) -> str:
         return ""
     text = f"A draft twice as fast would change the speedup by {faster:+.2f}"
     if accepted is not None:
-        text += f", a draft accepted 0.1 more often by {accepted:+.2f}"
+        text += f", an acceptance probability 0.1 higher by {accepted:+.2f}"
     return f"{text}."
 
 

@@ -1,8 +1,8 @@
 """The answer to a question so far: the surface of every candidate and their ranking.
 
-A candidate is ranked by its best γ at the question's temperature, whether its speed is expected,
-bounded or measured in short runs. The best of many is partly the best by sampling noise, so every
-value has an interval.
+A candidate is ranked by its best γ at the question's temperature. Its speed is expected, a lower
+bound, or measured in short runs. The best of many candidates is partly the best by sampling noise,
+so every value has an interval.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MORE_ACCEPTED = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One method, the texts it was scored on and its short runs; ``costs`` by temperature."""
+    """A method with its scored texts, its short runs, and its step costs by temperature."""
 
     label: str
     lane: Lane
@@ -67,7 +67,7 @@ class Candidate:
 
     @cached_property
     def matching(self) -> Surface:
-        """Expect rounds with greedy drafting, which several engines use by default."""
+        """Return the surface for greedy drafting, which several engines use by default."""
         return surface(self._scored, self.costs.get, self.gammas, matches_of)
 
     @property
@@ -80,15 +80,15 @@ class Candidate:
     def alpha(self, temperature: float) -> float | None:
         """Return the mean acceptance probability of the texts' tokens.
 
-        None for a drafter without a model, and where single candidates have no probability.
+        None for drafters without a model, and for methods without a probability per candidate.
         """
         if not self.config.has_alpha:
             return None
-        odds = [p for each in self._possible(temperature) for p in odds_of(each)]
+        odds = [p for each in self._texts_within_support(temperature) for p in odds_of(each)]
         return fmean(odds) if odds else None
 
-    def _possible(self, temperature: float) -> list[ScoredText]:
-        """Return the texts that the surface uses if a model drafts."""
+    def _texts_within_support(self, temperature: float) -> list[ScoredText]:
+        """Return the scored texts whose tokens all have a positive target probability."""
         found = self.at(temperature)
         return [each for each in found if each.scores and each.scores.impossible_at is None]
 
@@ -101,9 +101,9 @@ class Candidate:
         return step_times(costs, context, cell.gamma, drafts=drafts)
 
     def cumulative(self, cell: Cell, *, matching: bool = False) -> tuple[float, ...]:
-        """Return the shares of rounds that accept at least 1, 2, … candidates; never rising."""
+        """Return the shares of rounds that accept at least 1, 2, … candidates."""
         chances, gamma = matches_of if matching else self.chances, cell.gamma
-        texts = [chances(each) for each in self._possible(cell.temperature)]
+        texts = [chances(each) for each in self._texts_within_support(cell.temperature)]
         weights = [rounds_along(each, gamma).rounds for each in texts]
         shares = [accepted_along(each, gamma) for each in texts]
         known = [(row, weight) for row, weight in zip(shares, weights, strict=True) if weight]
@@ -114,14 +114,14 @@ class Candidate:
 
 
 def matches_of(text: ScoredText) -> Sequence[float]:
-    """Return 1 where the draft's likeliest token is the text's token, else 0."""
+    """Return, for every token of a text, 1 if it is the draft's likeliest token, else 0."""
     assert text.scores is not None
     return [float(each) for each in text.scores.matches]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The candidates of a question and what follows from them; partial until ``complete``."""
+    """The candidates of a question, and their ranking. Both are partial until ``complete``."""
 
     question: Question
     candidates: tuple[Candidate, ...]
@@ -162,7 +162,7 @@ class Answer:
 
     @property
     def impossible(self) -> tuple[ScoredText, ...]:
-        """Return the texts that the target never writes with the settings they were scored for."""
+        """Return the texts that the target cannot write with the texts' sampling settings."""
         texts = (text for each in self.candidates for text in each.texts)
         return tuple(
             each for each in texts if each.scores and each.scores.impossible_at is not None
@@ -173,12 +173,12 @@ class Answer:
 
 
 def gain_from_speed(candidate: Candidate, temperature: float) -> float | None:
-    """Return the gain of the best speedup if every draft step took half the time."""
+    """Return the change of the best speedup if every draft step took half the time."""
     return _gain(candidate, temperature, costs=_faster_draft)
 
 
 def gain_from_acceptance(candidate: Candidate, temperature: float) -> float | None:
-    """Return the gain of the best speedup if candidates were accepted 0.1 more often.
+    """Return the change of the best speedup if the mean acceptance probability were 0.1 higher.
 
     Every token's probability of rejection shrinks by the same factor.
     """

@@ -2,11 +2,11 @@
 
 The real loop runs many times with different seeds on prompts of every kind. Every token of the
 first three rounds is tested against fresh passes that share no cache with the run. At the end,
-speculation at temperature 0 is compared with ``generate`` of transformers. With a bug from
-``record/breaks.py``, a loop broken on purpose is tested the same way.
+speculation at temperature 0 is compared with ``generate`` of transformers. A loop with an injected
+bug (``record/breaks.py``) is tested in the same way.
 
-The bets of ``theory/evalues.py`` find a bug only if it changes the distribution of the output, so
-a report without an alarm names the bias it would have found.
+The test of ``theory/evalues.py`` finds a bug only if the bug changes the output's distribution. So
+a report without an alarm states how large a bias the test would have found.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 LEVEL = 0.01  # probability of a false alarm, however long the audit runs
-ROUNDS = 3  # of each run
+ROUNDS = 3  # tested in each run
 _PAUSE = 0.25  # seconds between reports
 _MOST_RUNS = 1_000_000  # each with a seed of its own
 _MOST_SEEDS = 10**12
@@ -46,19 +46,19 @@ _MOST_SEEDS = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """The result so far. An alarm is never withdrawn; ``greedy`` is set at the end."""
+    """The result of an audit so far. An alarm is never withdrawn; ``greedy`` is set at the end."""
 
     runs: int
     planned: int
-    first_tokens: int  # tested, of the first rounds of all runs
-    accepted: int  # of these
+    first_tokens: int  # tested tokens, in the first rounds of all runs
+    accepted: int  # accepted candidates among these tokens
     recovered: int
     bonus: int
     alpha: float | None  # accepted / tested candidates; None for methods without α
-    e_value: float  # natural logarithm of the largest so far; infinite for a forbidden token
+    e_value: float  # log of the largest e-value so far; infinite for an impossible token
     p_value: float
     level: float
-    alarm_at: int | None  # the run, from 1
+    alarm_at: int | None  # number of the run, from 1
     detectable: Detectable | None
     temperature: float
     broken: str | None
@@ -70,7 +70,7 @@ class AuditReport:
 
     @property
     def passes(self) -> bool:
-        """Return whether there is no alarm and temperature 0 differs at near ties only."""
+        """Return whether there is no alarm, and temperature 0 differs only at near ties."""
         return not self.alarm and (self.greedy is None or self.greedy.passes)
 
 
@@ -110,7 +110,7 @@ class Audit:
         return f"auditing with bug {self.broken}" if self.broken else "auditing"
 
     def find(self, pair: Pair) -> Iterator[AuditReport]:
-        """Yield growing reports; the last one includes the check at temperature 0."""
+        """Yield reports on more and more runs; the last includes the check at temperature 0."""
         report: AuditReport | None = None
         for report in self.tested(pair):
             yield report
@@ -190,7 +190,7 @@ class _Findings:
 
 
 class _FreshDistributions:
-    """The distributions before each token of a run, recomputed without its cache."""
+    """Computes the distributions before each token of a run again, without the run's cache."""
 
     def __init__(self, pair: Pair, settings: RunConfig) -> None:
         from specviz.engine.decoding.sampling import Sampler
@@ -210,7 +210,7 @@ class _FreshDistributions:
             draft=self._draft(context, tokens, target).cpu().numpy(),
             places=[place for each in zip([None, *rounds], rounds, strict=False)
                     for place in _places(*each)],
-            possible=self._possible(logits, target).cpu().numpy(),
+            possible=self._possible_tokens(logits, target).cpu().numpy(),
         )  # fmt: skip
 
     def _draft(
@@ -218,15 +218,15 @@ class _FreshDistributions:
     ) -> torch.Tensor:
         """Return the draft's distributions, uniform without a draft.
 
-        Only the choice of bets depends on them.
+        They decide only which alternatives the test bets on.
         """
         if self._pair.draft is None:
             return target.new_full(target.shape, 1.0 / target.shape[-1])
         logits = fresh_logits(self._pair, self._pair.draft_step, context, tokens)
         return self._sampler.probs(logits)
 
-    def _possible(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return which tokens are possible, or would be if the logits were rounded otherwise."""
+    def _possible_tokens(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """Return which tokens can have a positive probability, however the logits are rounded."""
         kept = target > 0.0
         lowest = logits.masked_fill(~kept, float("inf")).amin(-1, keepdim=True)
         if self._slips_by_one:  # top-p may be reached one token later
@@ -236,7 +236,7 @@ class _FreshDistributions:
 
 
 def _places(before: Round | None, entry: Round) -> list[Place]:
-    """Return the verdict before each token of a round."""
+    """Return the place of each emitted token of a round, such as ``after an acceptance``."""
     first: Place = "start"
     if before is not None and before.extra_kind == "recovered":
         first = "after a rejection"
@@ -267,8 +267,8 @@ def _evidence(report: AuditReport) -> str:
     if report.p_value == 0.0:
         return "The target cannot write one of the tokens."
     return (
-        f"If it did, evidence this strong would appear in at most {_one_in(report.p_value)} "
-        "audits, however long they run."
+        "For a lossless loop, evidence this strong would appear in at most "
+        f"{_one_in(report.p_value)} audits, however long they run."
     )
 
 
@@ -328,4 +328,6 @@ def _bug(report: AuditReport) -> str:
     if report.broken is None:
         return ""
     known = BREAKS[report.broken]
-    return f"The loop is broken on purpose ({known.name}). {known.does} It affects {known.costs}."
+    return (
+        f"The loop is broken on purpose ({known.name}). {known.does} The bug affects {known.costs}."
+    )

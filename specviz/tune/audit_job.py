@@ -1,4 +1,4 @@
-"""The background job of an audit; it keeps all reports, for the chart of growing evidence."""
+"""The background job of an audit. The job keeps all reports, for the chart of the evidence."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Background jobs that measure chosen cells: all equally often, or racing to drop slower ones.
+"""Background jobs that measure chosen cells: all cells equally often, or in a race.
 
-A race spends its time on the cells that are still close. Every stage is a plan with its own seeds;
-measurements of earlier stages still count.
+A race drops slower cells early and spends its time on the fastest ones. Every stage is a plan with
+its own seeds; measurements of earlier stages still count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FULL = 12  # measurements of each candidate in a full comparison; a race takes 
 
 
 class CellsJob(ComparisonJob):
-    """Measures each cell on every prompt."""
+    """Measures every cell on every prompt."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class CellsJob(ComparisonJob):
 
 
 class RaceJob(MakerJob):
-    """Races the cells; at the end the first of ``cells`` is the fastest."""
+    """Measures the cells in a race; at the end, the first of ``cells`` is the fastest."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class RaceJob(MakerJob):
         budget = len(choices) * _FULL // 2
         self._stages = _with_items(stages_of(len(choices), budget), len(items))
         self._runs: dict[int, list[LaneRun]] = {place: [] for place in range(len(choices))}
-        self._left = tuple(range(len(choices)))  # places of those still in the race
+        self._left = tuple(range(len(choices)))  # indices of the choices still in the race
         self._lock = RLock()
 
     @property
@@ -75,7 +75,7 @@ class RaceJob(MakerJob):
 
     @property
     def cells(self) -> tuple[MeasuredCell, ...]:
-        """Return measured cells: those still in the race first, then those that stayed longest.
+        """Return the measured cells: first those in the race, then the latest dropped.
 
         At the end the fastest is first.
         """
@@ -103,7 +103,7 @@ class RaceJob(MakerJob):
             self._take(run)
 
     def _plan(self, stage: Stage, begun: int) -> Plan:
-        """Plan a stage with unused prompts, or with other seeds where there are too few."""
+        """Return the plan of a stage: unused prompts or, if too few are left, other seeds."""
         number = stage.measurements
         choices = [self.choices[each] for each in self._left]
         if begun + number <= len(self._items):

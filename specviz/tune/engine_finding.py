@@ -1,4 +1,4 @@
-"""Translate a candidate's best cell into other engines' settings, with γ best for each rule."""
+"""Translate a candidate's best cell into other engines' settings, with the best γ per rule."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def settings_for(candidate: Candidate, cell: Cell) -> list[EngineSettings]:
     """Return each engine's settings, with the γ that is best for its acceptance rule."""
     matching = candidate.matching.best_at(cell.temperature) or cell
     own = engine_settings(finding_of(candidate, cell))
-    others = engine_settings(finding_of(candidate, _here(candidate, matching)))
+    others = engine_settings(finding_of(candidate, _lossless_cell(candidate, matching)))
     return [_merged(first, other) for first, other in zip(own, others, strict=True)]
 
 
-def _here(candidate: Candidate, matching: Cell) -> Cell:
+def _lossless_cell(candidate: Candidate, matching: Cell) -> Cell:
     """Return the cell of the same γ under the lossless rule, which specviz runs."""
     return candidate.surface.cell(matching.gamma, matching.temperature) or matching
 
@@ -31,7 +31,7 @@ def _merged(own: EngineSettings, other: EngineSettings) -> EngineSettings:
 
 
 def finding_of(candidate: Candidate, cell: Cell) -> Finding:
-    """Return the finding for both rules at the cell's γ, with the model names the user gave."""
+    """Return the finding at the cell's γ: rates for both rules, and the user's model names."""
     spec = candidate.lane.spec
     target = spec.target_place
     draft = spec.draft or (target.removesuffix("target") + "draft" if spec.embedded else None)

@@ -1,8 +1,8 @@
-"""The found settings for other serving engines, as commands and snippets to paste.
+"""The best settings for other serving engines, as commands and snippets to paste.
 
-Flag and field names come from the sources of the version given with each engine; expected tokens
-per round follow that engine's acceptance rule. Model names are untrusted text, so they are quoted
-for the shell, JSON and Python.
+Flag and field names come from the source code of the engine version shown with them. Expected
+tokens per round follow the engine's acceptance rule. Model names are untrusted text, so they are
+quoted for the shell, JSON and Python.
 """
 
 from __future__ import annotations
@@ -80,15 +80,15 @@ def _vllm_notes(finding: Finding) -> list[str]:
     notes = [_own_rule("vLLM", finding)]
     if finding.temperature > 0:
         notes.append(
-            'With "draft_sample_method": "probabilistic" it samples candidates as specviz does, '
-            "using more memory."
+            'With "draft_sample_method": "probabilistic", vLLM samples candidates as specviz does, '
+            "and uses more memory."
         )
         if finding.top_k or finding.top_p < 1:
-            notes.append("Even then top-k and top-p apply to the target only, not to the draft.")
+            notes.append("Even then, top-k and top-p apply to the target only, not to the draft.")
     notes += [
         'Both vocabularies must have the same size, unless "use_heterogeneous_vocab" is set.',
-        "With imposed rates the text is not the target's: use them for load tests only. The named "
-        "draft is still loaded and run, so choose one of the planned size.",
+        "With imposed rates, the text is not the target's: use them for load tests only. vLLM "
+        "still loads and runs the draft, so name a draft of the planned size.",
     ]
     return notes
 
@@ -97,7 +97,7 @@ def _vllm_notes(finding: Finding) -> list[str]:
 
 
 def _sglang(finding: Finding) -> EngineSettings:
-    """SGLang counts the extra token as a draft token, hence γ + 1."""
+    """Return settings for SGLang, which counts the extra token as a draft token: γ + 1."""
     words = ["python", "-m", "sglang.launch_server", f"--model-path={finding.target}"]
     words += ["--speculative-algorithm", "STANDALONE" if finding.draft_model else "NGRAM"]
     window = ["--speculative-num-draft-tokens", str(finding.gamma + 1)]
@@ -125,12 +125,12 @@ def _sglang(finding: Finding) -> EngineSettings:
 def _sglang_notes(finding: Finding) -> list[str]:
     if finding.draft_model is None:
         return [
-            "Its NGRAM method drafts from a cache shared by all requests. It differs from the "
-            "measured prompt lookup, so its tokens per round cannot be predicted."
+            "SGLang's NGRAM method drafts from a cache shared by all requests, unlike the measured "
+            "prompt lookup. So the tokens per round cannot be predicted."
         ]
     no_sampling = (
-        "It cannot sample candidates from a separate draft model: "
-        "--speculative-use-rejection-sampling is refused with STANDALONE."
+        "SGLang cannot sample candidates from a separate draft model: with STANDALONE, it refuses "
+        "--speculative-use-rejection-sampling."
     )
     return [
         _own_rule("SGLang", finding),
@@ -195,7 +195,7 @@ def _gguf(model: str, file: str) -> Snippet | None:
 
 
 def _llamacpp_sampling(finding: Finding) -> list[str]:
-    """Return specviz's sampler order, temperature first; llama.cpp's default differs."""
+    """Return options for specviz's sampler order, temperature first; the default differs."""
     return [
         "--temp",
         str(finding.temperature),
@@ -210,20 +210,20 @@ def _llamacpp_sampling(finding: Finding) -> list[str]:
 
 def _llamacpp_notes(finding: Finding) -> list[str]:
     convert = (
-        "It reads GGUF files; for a model on the Hub add --remote to the conversion. Quantized "
-        "models write slightly different text."
+        "llama.cpp reads GGUF files. To convert a model on the Hub, add --remote. Quantized models "
+        "write slightly different text."
     )
     if finding.draft_model is None:
         return [
-            f"It looks up exactly {MAX_LOOKUP_NGRAM} tokens; specviz also tries fewer, so "
+            f"llama.cpp looks up exactly {MAX_LOOKUP_NGRAM} tokens. specviz also tries fewer, so "
             "llama.cpp finds a match less often.",
             convert,
         ]
     return [
         _own_rule("llama.cpp", finding),
-        "Older versions call the flags --draft-max and --draft-min; this one refuses these names.",
+        "Older versions name the flags --draft-max and --draft-min, which this version refuses.",
         convert,
-        "With imposed rates the text is not the target's: use them for load tests only.",
+        "With imposed rates, the text is not the target's: use them for load tests only.",
     ]
 
 
@@ -315,9 +315,9 @@ def _transformers_notes(finding: Finding) -> list[str]:
     if finding.draft_model is None:
         return [_OTHER_LOOKUP, "Texts are decoded one at a time."]
     return [
-        "It uses specviz's acceptance rule, and its draft samples with the target's temperature, "
-        "top-k and top-p.",
-        "By default a draft stops at a token with less than 40 % confidence; "
+        "transformers uses specviz's acceptance rule. The draft samples with the target's "
+        "temperature, top-k and top-p.",
+        "By default, drafting stops at a token with less than 40 % confidence; "
         "assistant_confidence_threshold 0 turns that off.",
         "Texts are decoded one at a time.",
     ]
@@ -326,8 +326,8 @@ def _transformers_notes(finding: Finding) -> list[str]:
 # Shared by several engines
 
 _OTHER_LOOKUP = (
-    "If an n-gram occurs several times, it may copy from a different occurrence than specviz, so "
-    "its tokens per round may differ."
+    "If an n-gram occurs several times, this engine may copy from a different occurrence than "
+    "specviz, so the tokens per round may differ."
 )
 
 
@@ -341,8 +341,8 @@ def _request(finding: Finding) -> Snippet:
 
 def _own_rule(engine: ServingEngine, finding: Finding) -> str:
     rule = (
-        f"{engine} drafts the likeliest token and accepts it with the target's probability of it, "
-        "which is lossless too"
+        f"{engine} drafts the draft's likeliest token x and accepts x with probability target(x), "
+        "which is lossless, too"
     )
     if finding.temperature == 0:
         return f"{rule}; at temperature 0 this equals specviz's rule."

@@ -1,6 +1,6 @@
-"""The values from which settings for other engines are made.
+"""The values from which the settings for other engines are made.
 
-Engines accept by one of two rules, so a finding has the acceptance rates of both.
+An engine accepts candidates by one of two rules, so a finding has rates for both rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ServingEngine = Literal["vLLM", "SGLang", "llama.cpp", "transformers"]
 Language = Literal["shell", "json", "python"]
 
 # lossless: accepts a sampled candidate with probability min(1, target / draft).
-# match: accepts the draft's likeliest token with the target's probability of it.
+# match: drafts the draft's likeliest token x and accepts x with probability target(x).
 AcceptanceRule = Literal["lossless", "match"]
 
 RATE_DIGITS = 4
@@ -25,10 +25,10 @@ RATE_DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What another engine should run. Models are folders or names on the Hub.
+    """The models and settings for another engine. Models are folders or names on the Hub.
 
-    ``cumulative``: for each known rule and each position, the probability that all candidates up to
-    it are accepted. ``tau`` is specviz's value.
+    ``cumulative``: for every known rule, the probabilities that the first 1, 2, …, γ candidates are
+    all accepted. ``tau`` is specviz's value.
     """
 
     target: str
@@ -47,7 +47,7 @@ class Finding:
         assert self.gamma >= 1
         assert all(len(rates) == self.gamma for rates in self.cumulative.values())
         if chosen_drafter(self.drafter).method.needs_draft and self.draft is None:
-            raise ConfigError("There is no draft model.", remedy="Name one, or use prompt lookup.")
+            raise ConfigError("There is no draft model.", remedy="Name it, or use prompt lookup.")
         if any("\0" in name for name in (self.target, self.draft or "")):
             raise ConfigError(
                 "A model name contains a NUL character, which no command can contain.",
@@ -75,9 +75,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """A text to paste. ``rule``: how a run of it accepts; ``tau``: its expected tokens per round.
+    """A text to paste, with the acceptance rule and the expected tokens per round of its run.
 
-    Both are None where acceptance is imposed or not known.
+    ``rule`` and ``tau`` are None if acceptance is imposed or not known.
     """
 
     label: str
@@ -89,10 +89,10 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """Snippets for one engine. ``notes``: sentences on what it cannot do or does differently."""
+    """Snippets for an engine, and notes on what the engine cannot do or does differently."""
 
     engine: ServingEngine
-    version: str  # the flag and field names are from its sources
+    version: str  # of the source code that defines the flags and fields
     snippets: tuple[Snippet, ...]
     notes: tuple[str, ...]
 

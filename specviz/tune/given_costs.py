@@ -1,7 +1,7 @@
-"""Step costs of another machine from two numbers: draft step and verification.
+"""Step costs of another machine from two numbers: c (draft step) and v (verification).
 
-Acceptance does not depend on the machine, so these costs suffice for its surface. The unit is one
-step of the target alone.
+Acceptance does not depend on the machine, so c and v suffice to compute speedups there. The unit is
+one step of the target alone.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
 
     Args:
         c: Cost of a draft step.
-        v: Cost of verifying any number of tokens, or a cost for some numbers. Others are
-            interpolated linearly; beyond the last, extrapolated unless the line falls.
+        v: Cost of verifying any number of tokens, or costs by the number of tokens. Costs between
+            given numbers are interpolated linearly, and extrapolated beyond the largest, but never
+            downwards.
     """
     _check("c", c, low=0.0)
     known = {1: 1.0, **v} if isinstance(v, Mapping) else {1: 1.0, 2: v, _MOST_ROWS: v}

@@ -1,6 +1,6 @@
 """Compare speculation at temperature 0 with the target alone, run by transformers.
 
-Rounding can decide between tokens with almost equal logits, so the first difference is either such
+Rounding can decide between tokens with almost equal logits. So the first difference is either such
 a near tie or a bug.
 """
 
@@ -38,8 +38,8 @@ class GreedyDivergence:
     expected_id: int
     expected: str
     margin: float  # between the two best logits of the target there
-    shortfall: float  # of the worse of the two tokens below the best logit
-    limit: float  # of the shortfall, for a near tie; depends on the dtype
+    shortfall: float  # best logit minus the lower logit of the two tokens
+    limit: float  # largest shortfall of a near tie; depends on the dtype
 
     @property
     def word(self) -> Literal["near tie", "a bug"]:
@@ -52,7 +52,7 @@ class GreedyCheck:
 
     prompts: int
     tokens: int
-    divergence: GreedyDivergence | None  # the first; bugs come before near ties
+    divergence: GreedyDivergence | None  # the first bug, or else the first near tie
 
     @property
     def equal(self) -> bool:
@@ -64,9 +64,9 @@ class GreedyCheck:
 
 
 def check_greedy(pair: Pair, config: RunConfig, bug: str | None) -> GreedyCheck:
-    """Compare speculation at temperature 0, with a bug if given, with the target alone."""
+    """Compare speculation at temperature 0 with the target alone; inject ``bug`` if given."""
     settings = replace(audit_settings(config, GREEDY_TOKENS), temperature=0.0, ignore_eos=True)
-    presets = contexts(pair, settings)[-len(read_presets()) :]  # uncut
+    presets = contexts(pair, settings)[-len(read_presets()) :]  # the uncut prompts
     prompts = presets[:: len(presets) // _GREEDY_PROMPTS]
     found: list[GreedyDivergence] = []
     for number, context in enumerate(prompts):
@@ -84,9 +84,9 @@ def check_greedy(pair: Pair, config: RunConfig, bug: str | None) -> GreedyCheck:
 
 
 def plain_text(pair: Pair, context: Sequence[int], num_tokens: int) -> list[int]:
-    """Return the greedy text of ``generate`` of transformers, always ``num_tokens`` long.
+    """Return ``num_tokens`` token ids, decoded greedily by ``generate`` of transformers.
 
-    The model's own generation settings, such as penalties, and padding ids are turned off.
+    The model's own generation settings, such as penalties, are turned off; padding ids are banned.
     """
     import torch
     from transformers import GenerationConfig

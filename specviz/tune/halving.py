@@ -25,7 +25,7 @@ class Stage:
 
 
 def stages_of(field: int, budget: int) -> tuple[Stage, ...]:
-    """Plan the stages of a race.
+    """Return the stages of a race.
 
     Args:
         field: Number of candidates, two or more.
@@ -45,7 +45,7 @@ def fastest(logs: Sequence[Sequence[float]], count: int) -> tuple[int, ...]:
     """Return the indices of the ``count`` highest means, in ascending order.
 
     Args:
-        logs: Logarithms of each candidate's speeds. Candidates without any rank last.
+        logs: Logarithms of each candidate's speeds. Candidates without a speed rank last.
     """
     means = [_mean(each) for each in logs]
     ranked = sorted(range(len(logs)), key=lambda place: -means[place])
@@ -64,6 +64,6 @@ def mixed(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the trimmed mean, so that one stall of the machine decides nothing."""
+    """Return the trimmed mean, so that a single stall of the machine has little effect."""
     cut, ranked = len(values) // _TRIMMED, sorted(values)
     return fmean(ranked[cut : len(ranked) - cut]) if ranked else -math.inf

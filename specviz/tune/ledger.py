@@ -20,7 +20,7 @@ def ledger_sentence(pairs: Sequence[tuple[float, float]]) -> str:
     """
     errors = [abs(observed / expected - 1) for expected, observed in pairs]
     if len(pairs) == 1:
-        return f"One run, {PERCENT.shown(errors[0])} off the expected speedup."
+        return f"One run was {PERCENT.shown(errors[0])} off the expected speedup."
     near = PERCENT.shown(median(errors))
     text = f"Half of {len(pairs)} runs were within {near} of the expected speedup."
     if len(pairs) < _ENOUGH:

@@ -1,4 +1,4 @@
-"""Chosen cells as lanes of a comparison plan, and their measured beside their expected speedups.
+"""Turn chosen cells into lanes of a comparison plan; compare measured with expected speedups.
 
 The jobs in ``confirming`` run the plans.
 """
@@ -20,7 +20,7 @@ Choice = tuple[Candidate, Cell]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCell:
-    """A cell's expected speedup before the runs and its measured one.
+    """A cell's speedup, as expected before the runs and as measured.
 
     The interval covers prompts, or seeds of a single prompt.
     """
@@ -48,7 +48,7 @@ def off_by(cell: MeasuredCell) -> str:
 
 
 def best_cells(answer: Answer) -> tuple[Choice, ...]:
-    """Return the best γ at every temperature, of the best candidate."""
+    """Return the best candidate with its best cell at every temperature."""
     if answer.best is None:
         return ()
     first, _ = answer.best
@@ -71,7 +71,7 @@ def lane_of(candidate: Candidate, cell: Cell) -> Lane:
 def measured_cells(
     choices: Sequence[Choice], plan: Plan, runs: Sequence[LaneRun]
 ) -> tuple[MeasuredCell, ...]:
-    """Return the cells that have a run."""
+    """Return expected and measured speedups of the cells that have a run."""
     found = list[MeasuredCell]()
     for place, (candidate, cell) in enumerate(choices):
         own = [each for each in runs if each.job.lane == place]

@@ -1,8 +1,8 @@
 """Short runs that measure the speed of a method where step costs cannot predict it.
 
-Several γ race: in every stage the remaining ones run on the same prompts with the same seeds, then
-the slower half drops out (``halving``). Each run is timed against the target alone on the same
-tokens. Importing this module does not load torch.
+Several values of γ race: in every stage, the remaining values run on the same prompts with the same
+seeds, then the slower half drops out (``halving``). Every run is timed against the target alone on
+the same tokens. Importing this module does not load torch.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ShortRunStudy:
             left = tuple(left[each] for each in kept)
 
     def _run(self, pair: Pair, gamma: int, number: int) -> ShortRun | None:
-        """Run the next prompt; after the last one, start again with another seed."""
+        """Make run ``number``: prompts take turns; after the last prompt, the seed changes."""
         items = mixed(self.items)
         item, cycle = items[number % len(items)], number // len(items)
         config = replace(
@@ -93,7 +93,7 @@ class ShortRunStudy:
 
 
 def raced_gammas(config: RunConfig, gammas: tuple[int, ...]) -> tuple[int, ...]:
-    """Return which of a surface's γ the short runs try."""
+    """Return which values of γ the short runs try."""
     if config.branching:
         return (config.depth,)
     return tuple(each for each in RACED if each in gammas) or gammas[:1]

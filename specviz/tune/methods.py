@@ -1,10 +1,10 @@
 """Which methods Tune supports, and how it finds the speed of each.
 
-Most methods have an acceptance probability for every token of a text that the target wrote, and so
-expected rounds (``theory.along``); rounds of a drafter that copies are certain. Block verification
-and trees have only a bound: on average they accept at least as many candidates as one chain does
-token by token. ``draft_until="cost"`` has no expectation along a text. Where step costs do not
-cover a round, the speed comes from short runs (``method_runs``).
+For most methods, every token of a text that the target wrote has an acceptance probability, so the
+text has expected rounds (``theory.along``). With prompt lookup, the rounds are certain. Block
+verification and trees have only a lower bound: on average, they accept at least as many candidates
+as one chain with token-by-token verification. ``draft_until="cost"`` has no expectation along a
+text. If step costs do not cover a method's rounds, short runs measure the speed (``method_runs``).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def check_method(config: RunConfig) -> None:
     if config.draft_method.own:
         raise ConfigError(
             "Tune does not support custom drafters.",
-            remedy="Run it with `run`, or compare it with others with `compare`.",
+            remedy="Use `run` or `compare` for a custom drafter.",
         )
     if not config.until.stopping.measured:
-        raise ConfigError("The oracle is a bound and has no speed.", remedy="Leave it out.")
+        raise ConfigError("The oracle is a bound and has no speed.", remedy="Leave the oracle out.")
 
 
 def same_method(one: RunConfig, other: RunConfig) -> bool:
@@ -46,9 +46,9 @@ def same_method(one: RunConfig, other: RunConfig) -> bool:
 
 
 def form_of(config: RunConfig) -> Form:
-    """Return whether a text gives the exact tokens per round, a bound, or none."""
+    """Return whether texts give exact tokens per round, a lower bound, or neither."""
     if not config.draft_method.has_steps:
-        return "exact"  # under any rule: a copied token is accepted if it is the text's next
+        return "exact"  # under any rule: a copied token is accepted if it is the text's next token
     if config.draft_until == "cost":
         return "none"
     several = config.num_drafts > 1
@@ -58,13 +58,13 @@ def form_of(config: RunConfig) -> Form:
 
 
 def is_plain(config: RunConfig) -> bool:
-    """Return whether it is the standard method, which every serving engine supports."""
+    """Return whether the method is the standard one, which every serving engine supports."""
     fixed = config.by_odds and config.draft_until == "count" and not config.branching
     return fixed and config.drafter in ("model", "prompt-lookup")
 
 
 def gammas_of(config: RunConfig, gammas: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the γ of a surface; a tree has one depth."""
+    """Return the values of γ on a surface; a tree has only its depth."""
     return (config.depth,) if config.branching else gammas
 
 
@@ -83,7 +83,7 @@ def method_text(config: RunConfig) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortRun:
-    """The result of a short run. ``tokens``: of its whole rounds; ``speedup``: observed."""
+    """The result of a short run: its whole rounds, their tokens, and the observed speedup."""
 
     gamma: int
     temperature: float

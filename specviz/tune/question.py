@@ -26,7 +26,7 @@ MAX_TEMPERATURES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The request for a surface.
+    """The candidates, prompts, temperatures and γ for which Tune computes speedups.
 
     ``lanes``: the candidates. Their settings may differ only in the method; length, seed, top-k,
     top-p and the rest are the same for all. ``text``: a given text to score after the prompts,
@@ -46,7 +46,7 @@ class Question:
         if any(each.config.forks or each.config.stop for each in self.lanes):
             raise ConfigError(
                 "Tune scores whole texts, without forks and stop strings.",
-                remedy="Leave them out.",
+                remedy="Leave out forks and stop strings.",
             )
         for each in self.lanes:
             check_candidate(each.config, self.config)

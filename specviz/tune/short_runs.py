@@ -1,4 +1,4 @@
-"""Short runs for an audit, and fresh passes over their texts."""
+"""Short runs for an audit, and passes over their texts without the runs' caches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair, SpeculativeRun
 
 _LONGEST = 48  # tokens of a prompt
-_SHARES = (0.4, 0.7, 1.0)  # prompts are presets cut to these shares
+_SHARES = (0.4, 0.7, 1.0)  # prompts are presets, cut to these shares of their tokens
 # Logits of the same text may differ by this much if they were summed in another order.
 _TOLERANCES = {"float32": 1e-3, "float16": 0.05, "bfloat16": 0.5}
 
@@ -37,7 +37,7 @@ def speculation(
 
 
 def contexts(pair: Pair, settings: RunConfig) -> tuple[tuple[int, ...], ...]:
-    """Return the token ids of prompts cut from the presets, which leave room for the new text."""
+    """Return token ids of prompts, cut from the presets so that the new text fits after them."""
     from specviz.engine.model.chat import encode_prompt
 
     room = None if pair.max_context is None else pair.max_context - settings.max_new_tokens

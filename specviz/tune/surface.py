@@ -1,9 +1,9 @@
 """The expected speedup for every γ and temperature, from texts that were scored once.
 
-It needs only the acceptance along each text and the step costs. Expected rounds are exact along
-each text (``theory.along``), without one acceptance rate for all tokens; rounds cut short by the
-end are left out, as in the engine. The interval combines the errors of the texts (Student's t over
-texts, or over segments where there are few) and of the step costs.
+The speedup follows from the acceptance along each text and the step costs. Expected rounds along a
+text are exact (``theory.along``): every token has its own acceptance probability. Rounds cut short
+by the end of a text are left out, as in the engine. The interval combines the errors of the texts
+(Student's t over texts, or over segments of few texts) and of the step costs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from specviz.theory.student import t_quantile
 from specviz.tune.methods import Basis, ShortRun
 
 CONFIDENCE = 0.95
-_ENOUGH_TEXTS = 5  # for an interval over texts; with fewer it is over their segments
+_ENOUGH_TEXTS = 5  # for an interval over texts; for fewer texts, it is over segments
 _SEGMENT = 32  # tokens; with 16, intervals of single texts miss the coverage by a tenth
 _FEWEST, _SHORTEST = 4, 16  # segments of a short text, and tokens of the shortest segment
 CostsAt = Callable[[float], StepCosts | None]  # by temperature
@@ -38,10 +38,10 @@ OddsOf = Callable[[ScoredText], ArrayLike]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """The values at one γ and temperature; no speedup without step costs or runs.
+    """The values at one γ and temperature. ``speedup`` is None without step costs or runs.
 
-    ``basis``: whether the speedup is expected, a lower bound ("at least", then of ``tau``, too) or
-    measured.
+    ``basis``: whether the speedup is expected, measured, or a lower bound ("at least"). In the last
+    case, ``tau`` is a lower bound, too.
     """
 
     gamma: int
@@ -85,7 +85,7 @@ def _best(cells: Sequence[Cell]) -> Cell | None:
 
 
 def odds_of(text: ScoredText) -> Sequence[float]:
-    """Return each token's acceptance probability after accepted candidates."""
+    """Return each token's acceptance probability if all candidates before it are accepted."""
     assert text.scores is not None
     return text.scores.odds
 
@@ -96,7 +96,7 @@ def surface(
     gammas: Sequence[int],
     odds: OddsOf = odds_of,
 ) -> Surface:
-    """Return the cells over all texts of each temperature, without impossible texts."""
+    """Return a cell for every γ and temperature, without texts that the target cannot write."""
     possible = [each for each in texts if each.scores is None or each.scores.impossible_at is None]
     by_temperature: dict[float, list[ScoredText]] = {}
     for each in possible:
@@ -140,7 +140,7 @@ def with_runs(found: Surface, runs: Sequence[ShortRun], *, known_tau: bool) -> S
 
 
 def _measured(runs: Sequence[ShortRun]) -> Cell:
-    """Return the geometric mean of the speedups, with its interval over the runs."""
+    """Return a cell with the geometric mean of the speedups and its interval over the runs."""
     found = ratio_of({(0, place): math.log(each.speedup) for place, each in enumerate(runs)})
     assert found is not None
     return Cell(
@@ -157,7 +157,7 @@ def _measured(runs: Sequence[ShortRun]) -> Cell:
 def _cell(
     gamma: int, temperature: float, texts: Sequence[ExpectedRounds], costs: StepCosts | None
 ) -> list[Cell]:
-    """Return the cell, or no cell if every text is too short for a whole round."""
+    """Return a list with the cell, empty if every text is too short for a whole round."""
     whole = [each for each in texts if each.rounds > 0]
     if not whole:
         return []
@@ -177,7 +177,7 @@ def _cell(
 def _speedup(
     gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts
 ) -> tuple[float, float | None]:
-    """Return the ratio of all seconds and half the 95 % interval of its logarithm."""
+    """Return the speedup, and half the width of the 95 % interval of its logarithm."""
     alone = [each.seconds_alone(costs) for each in texts]
     drafted = [each.seconds(costs) for each in texts]
     ratio = math.fsum(alone) / math.fsum(drafted)
@@ -193,7 +193,7 @@ def _speedup(
 
 
 def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[float, float]]:
-    """Return the seconds of both lanes in each segment, by the rounds that begin in it."""
+    """Return (target-alone, speculative) seconds of each segment, by rounds that begin there."""
     length = len(text.begins)
     count = max(1, round(length / _SEGMENT), min(_FEWEST, length // _SHORTEST))
     parts = np.array_split(text.begins, count)
@@ -205,7 +205,7 @@ def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[
 
 
 def _error_over(units: Sequence[tuple[float, float]]) -> float | None:
-    """Return half the interval of log(sum of the first / sum of the second), by linearisation."""
+    """Return half the 95 % interval of log(Σ first / Σ second), by linearisation."""
     count = len(units)
     if count < 2:
         return None
@@ -222,5 +222,5 @@ def _cost_error(gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts) -
 
 
 def _combined_error(text_error: float | None, cost_error: float | None) -> float | None:
-    """Combine both errors; costs without one, such as given costs, add none."""
+    """Return both errors combined. Costs without an error, such as given ones, add nothing."""
     return None if text_error is None else math.hypot(text_error, cost_error or 0.0)

@@ -26,7 +26,7 @@ _WRITING_GAMMA = 4  # affects only how fast a text is written, not its distribut
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFound:
-    """A candidate's models and the bytes of its weights; None where a server runs it."""
+    """A candidate's models and their memory. Both are None if a server runs the pair."""
 
     info: PairInfo | None
     memory_bytes: int | None
@@ -48,8 +48,8 @@ class TextStudy:
     """A study that yields the pair, stored costs, every scored text, then newly measured costs.
 
     ``config`` sets the length, the seed and the method. ``written``: the tokens of texts from
-    another study, in the order of samplings and prompts. ``text``: to score after each prompt,
-    instead of text that the target writes. ``costs``: whether step costs are wanted.
+    another study, in the order of samplings and prompts. ``text``: a text to score after each
+    prompt, instead of text that the target writes. ``costs``: whether step costs are wanted.
     """
 
     items: tuple[SuiteItem, ...]
@@ -138,16 +138,16 @@ class TextStudy:
         return prompt_ids, written(pair, prompt_ids, replace(config, chat=False))
 
     def _groups(self) -> list[tuple[float, ...]]:
-        """Group temperatures with the same step costs: greedy steps differ from sampled ones."""
+        """Return groups of temperatures with the same step costs: sampled and greedy ones."""
         temperatures = [sampling.temperature for sampling in self.samplings]
         parts = [tuple(t for t in temperatures if (t == 0) is greedy) for greedy in (False, True)]
         return [part for part in parts if part]
 
     def _at(self, pair: Pair, temperature: float) -> RunConfig:
-        """Return the settings whose step costs are used.
+        """Return the settings of the step-cost table to use.
 
-        If the pair has a draft, they include it, so that all candidates of the pair use one table.
-        Early exit has its own steps.
+        If the pair has a draft, the table covers it, so that all candidates of the pair share one
+        table. Early exit has a table of its own.
         """
         drafter, method = self.config.drafter, self.config.draft_method
         if method.needs_draft or not method.has_steps:
@@ -178,7 +178,7 @@ def usual_method(config: RunConfig, drafter: str) -> RunConfig:
 
 
 def written(pair: Pair, prompt_ids: Sequence[int], config: RunConfig) -> Sequence[int]:
-    """Return a text of the target, written with speculation where that is faster."""
+    """Return a text that the target writes, with speculation if the pair has a draft."""
     from specviz.engine import decode_plainly, speculate
 
     if pair.draft is None:

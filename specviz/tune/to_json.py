@@ -21,7 +21,7 @@ SCHEMA = 1
 
 
 def answer_to_json(answer: Answer, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
-    """Convert an answer; ``surface`` is the best candidate's, or the first one's."""
+    """Convert an answer; ``surface`` is that of the best candidate, or else of the first."""
     first = answer.best[0] if answer.best else None
     shown = first or next(iter(answer.candidates), None)
     return {
@@ -126,5 +126,5 @@ def scored_to_json(text: ScoredText) -> dict[str, Any]:
 
 
 def _known(values: Sequence[float], count: int) -> Sequence[float | None]:
-    """Return None at every token where a server lists distributions in part."""
+    """Return the values, or one None per token if a server lists distributions only in part."""
     return values or [None] * count

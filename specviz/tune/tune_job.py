@@ -27,7 +27,7 @@ class _CandidateState:
         self.texts: list[ScoredText] = []
         self.costs: dict[float, StepCosts] = {}
         self.runs: list[ShortRun] = []
-        self.runs_made = 0  # including those without a whole round
+        self.runs_made = 0  # including runs without a whole round
 
     def candidate(self, label: str, gammas: tuple[int, ...]) -> Candidate:
         return Candidate(
@@ -43,7 +43,7 @@ class _CandidateState:
 
 
 class TuneJob(MakerJob):
-    """Scores the candidates in turn, then makes short runs of those that step costs do not cover.
+    """Scores the candidates in turn, then makes short runs for methods without step costs.
 
     ``given``: step costs of another machine, used instead of measuring this one's. ``count`` grows
     with every result.
@@ -104,7 +104,7 @@ class TuneJob(MakerJob):
             self._take(candidate, value)
 
     def _wants_runs(self, candidate: _CandidateState) -> bool:
-        """Return whether the speed is known only from short runs, and they can be made."""
+        """Return whether only short runs can measure the speed, and they can be made."""
         costs = candidate.costs.get(self.question.temperature)
         return (
             self._wants_costs
@@ -118,7 +118,7 @@ class TuneJob(MakerJob):
         return ShortRunStudy(items=self.question.items, config=config, gammas=gammas)
 
     def _check_others(self) -> None:
-        """Check the other candidates' pairs before the first is scored."""
+        """Check the other candidates' pairs before the first candidate is scored."""
         prompts, chat = [each.prompt for each in self.question.items], self.question.config.chat
         first, *others = dict.fromkeys(each.lane.spec for each in self._found)
         for spec in others:

@@ -36,7 +36,7 @@ from specviz.errors import ConfigError
 TOKEN = "SPECVIZ_TOKEN"
 SHORTEST = 16  # characters of a token
 COOKIE_SECONDS = 7 * 24 * 3600
-_CLOCK_SKEW = 300.0  # seconds by which the clock may have been set back since the cookie was made
+_CLOCK_SKEW = 300.0  # seconds; accepts a cookie after the clock was set back a little
 _FIRST_PENALTY, _LONGEST_PENALTY = 0.5, 8.0  # seconds
 _FORGOTTEN_AFTER = 300.0  # seconds since the last wrong token
 _MOST_CLIENTS = 1000
@@ -70,7 +70,8 @@ def is_loopback(host: str) -> bool:
 def reachable_by_others() -> bool:
     """Return whether people other than the owner may open the dashboard.
 
-    ``SPECVIZ_TOKEN`` counts too: on a loopback address it means that a reverse proxy is in front.
+    With ``SPECVIZ_TOKEN``, this is true even on a loopback address: the token means that a reverse
+    proxy forwards requests of other people.
     """
     access = the_access()
     return access.chosen or access.reached or not is_loopback(_configured_address())
@@ -97,7 +98,7 @@ class Penalties:
     """Delays after wrong tokens, by client address; the delay doubles with each wrong token."""
 
     now: Callable[[], float] = time.monotonic
-    _clients: dict[str, tuple[int, float]] = field(default_factory=dict)  # failures, last one
+    _clients: dict[str, tuple[int, float]] = field(default_factory=dict)  # failures, time of last
 
     def remaining(self, client: str) -> float:
         """Return the seconds until a token from this client is checked again."""
@@ -124,7 +125,7 @@ class Access:
     """The access token of this server, and the state of its gate."""
 
     token: str
-    chosen: bool = False  # by SPECVIZ_TOKEN
+    chosen: bool = False  # whether SPECVIZ_TOKEN set the token
     now: Callable[[], float] = time.time
     penalties: Penalties = field(default_factory=Penalties)
     reached: bool = False  # whether a connection has arrived at a network address
@@ -154,7 +155,7 @@ class Access:
 
 @cache
 def the_access() -> Access:
-    """Return the server's access. Raise ConfigError if ``SPECVIZ_TOKEN`` is not a valid token."""
+    """Return this server's ``Access``. Raise ConfigError if ``SPECVIZ_TOKEN`` is invalid."""
     chosen = os.environ.get(TOKEN)
     if chosen is None:
         return Access(token=secrets.token_urlsafe(32))
@@ -246,22 +247,25 @@ class TokenGate:
         if answer is None or answer.status_code >= 400:
             self._announce_once(scope)
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})  # before accept: status 403
+            await send({"type": "websocket.close", "code": 1008})  # closed before accept: 403
         else:
             await (answer or _refusal(scope, 401, _MISSING))(scope, receive, send)
 
     def _guards(self, scope: Scope) -> bool:
-        """Return whether this connection needs a cookie.
+        """Return whether this connection needs a cookie, and update ``Access.reached``.
 
-        The connection's own local address counts as well as the options, because another ASGI
-        server ignores the options.
+        The local address of the connection counts as well as Streamlit's options, because an ASGI
+        server other than Streamlit's own ignores the options.
         """
         outside = not is_loopback(_server_of(scope)[0])
         self._access.reached |= outside
         return outside or self._access.chosen or not is_loopback(_configured_address())
 
     def _exchange(self, scope: Scope, sent: str, known: bool) -> Response:
-        """Exchange a token for a cookie; a browser with a valid cookie is never refused."""
+        """Return a redirect that sets a cookie if the token is right, else a refusal.
+
+        Wrong tokens delay the client. A browser with a valid cookie is never refused.
+        """
         penalties, client = self._access.penalties, _client_of(scope)
         wait = penalties.remaining(client)
         if not wait:
@@ -303,16 +307,16 @@ def _is_token_name(name: bytes) -> bool:
 
 
 def _server_of(scope: Scope) -> tuple[str, int | None]:
-    """Return the local address of a connection; the path of a socket file counts as a name."""
+    """Return the local host and port of a connection; for a Unix socket, its path and None."""
     host, port = scope.get("server") or ("", None)
     return str(host), port
 
 
 def _client_of(scope: Scope) -> str:
-    """Return the key under which penalties count a client: an IPv4 address or an IPv6 network."""
+    """Return a client's key in ``Penalties``: its IPv4 address or its IPv6 network."""
     host = str((scope.get("client") or ("",))[0])[:64]
     address = _address(host.partition("%")[0])
-    if isinstance(address, IPv6Address):  # a person may use any address of such a network
+    if isinstance(address, IPv6Address):  # a client may use any address of its /64 network
         return str(ip_network((address, 64), strict=False))
     return str(address or host)
 
@@ -327,7 +331,7 @@ def _cookie_name(scope: Scope) -> str:
 
 
 def _cookies(scope: Scope) -> Iterator[str]:
-    """Yield the values of all cookies with that name; other paths and domains may have set some."""
+    """Yield the values of all access cookies; other paths and domains may have set several."""
     for header in Headers(scope=scope).getlist("cookie"):
         for each in header.split(";"):
             name, _, value = each.strip().partition("=")

@@ -41,7 +41,7 @@ _ROOT = '<div id="root">'
 async def get_ready(_app: object) -> AsyncIterator[None]:
     """Print the link with the access token and start the worker process in the background.
 
-    The worker needs seconds to import its libraries.
+    The worker process needs several seconds to import its libraries.
     """
     announce_link()
     Thread(target=the_worker, name="get ready", daemon=True).start()
@@ -103,7 +103,7 @@ def _page_of(scope: Scope) -> Page | None:
 
 
 def _opens_with_stage(scope: Scope, page: Page) -> bool:
-    """Return whether the page opens on the recorded run: Watch without a link to another run."""
+    """Return whether the page opens with the recorded run: Watch, if the link names no other."""
     query = parse_qs(scope["query_string"].decode("latin-1"))
     return page is PAGES[0] and not query.keys() & {RUN_LINK, TAB_LINK}
 

@@ -81,7 +81,7 @@ def open_shell() -> None:
 
 
 def _require_gate() -> None:
-    """Stop a page that Streamlit serves without app.py and therefore without the gate."""
+    """Stop the script if no gate guards the pages: Streamlit was started without app.py."""
     if not the_access().guarded:
         st.error("This page would be open to everybody. Start specviz with streamlit run app.py.")
         st.stop()

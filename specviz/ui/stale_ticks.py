@@ -1,9 +1,9 @@
-"""Middleware that drops rerun timers of a page that the browser has left.
+"""Middleware that drops rerun requests for a page that the browser has left.
 
-A fragment with ``run_every`` is rerun by a timer in the browser, which names the page that the
-browser believes is open. After a click on a link that is still the previous page, until the new
-page's first message arrives. Streamlit would then open the old page again without its elements:
-the next element has no place ("Bad delta path"), or the click is lost.
+For a fragment with ``run_every``, a timer in the browser requests each rerun and names the open
+page. After a click on a link, the timer still names the previous page until the new page's first
+message arrives. Streamlit would then open the previous page again, whose elements are gone: the
+next element has no place ("Bad delta path"), or the click is lost.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
-_STALE = 3.0  # seconds after a change of page; a dropped timer fires again
+_STALE = 3.0  # seconds after a change of page in which timers are dropped; they fire again
 
 
 @dataclass(slots=True)
 class OpenPage:
-    """The page that a browser's connection requested last, and the page before it."""
+    """Script hashes of the page that a connection requested last and of the page before it."""
 
     requested: str = ""
     left: str = ""
     since: float = 0.0
 
     def is_stale(self, rerun: ClientState, now: float) -> bool:
-        """Return whether this rerun was requested by a timer of the page that was left."""
+        """Return whether a timer of the previous page requested this rerun.
+
+        A rerun that no timer requested is never stale; it updates the open page.
+        """
         page = rerun.page_script_hash
         if rerun.is_auto_rerun:
             return bool(page) and page == self.left and now < self.since + _STALE
@@ -38,7 +41,7 @@ class OpenPage:
 
 
 class StaleTicks:
-    """Middleware that passes on every message from a browser except stale timers."""
+    """Middleware that passes on every message from a browser except stale rerun requests."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

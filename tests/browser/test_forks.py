@@ -111,7 +111,7 @@ def assert_parted(page: Any, before: Trace, after: Trace) -> None:
     assert page.locator(PARTING).count() == 2
     there, here = page.locator(PARTING).all_inner_texts()
     assert there != here
-    assert f"differ from token {parted + 1} of the text" in page.inner_text(FORK)
+    assert f"differ from token {parted + 1} on" in page.inner_text(FORK)
 
 
 def test_a_fork_is_a_run_like_any_other(

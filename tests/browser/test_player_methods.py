@@ -79,7 +79,7 @@ def test_untested_lines_are_hidden(shown: Callable[..., Any]) -> None:
 
 STORIES = {
     "block": ("accepted", "Block verification"),
-    "coupled": ("rejected", "Both models share one noise"),
+    "coupled": ("rejected", "Both models share the same noise"),
     "match": ("rejected", "The target sampled"),
     "typical": ("accepted", "No draw decides"),
     "drafts": ("rejected", "of 3"),

@@ -155,7 +155,7 @@ def test_lanes_of_different_length_are_compared_by_rate(open_file: Opener) -> No
     page = at_second(open_race(open_file, (wasteful(), short())), 1.0)
     assert page.evaluate(COUNTS) == [16, 8]
     assert page.inner_text(RESULT) == (
-        "In these recordings wasteful is the fastest, by tokens a second: "
+        "In these recordings wasteful is the fastest, by tokens per second: "
         "the lanes differ in length."
     )
 

@@ -167,7 +167,7 @@ def test_export_import_delete_and_undo(
     page.set_input_files("input[type=file]", files)
     page.locator('[data-testid="stFileChipName"] >> nth=2').wait_for()
     page.get_by_role("button", name="Import these").click()
-    page.wait_for_selector("text=1 run imported. 1 was in the library already.")
+    page.wait_for_selector("text=1 run imported. 1 was already in the library.")
     page.get_by_text("One file was not imported").wait_for()
     page.get_by_text("none.json: It is not JSON").wait_for()
     page.keyboard.press("Escape")

@@ -84,10 +84,10 @@ def test_the_chart_by_position_agrees_with_the_figures(open_file: Opener) -> Non
     shares = ", ".join(f"{i}: {each:.0%}" for i, each in enumerate(found, 1) if each is not None)
     label = page.locator(".ch-places svg").get_attribute("aria-label").replace("\u00a0%", "%")
     assert label.endswith(
-        f"Accepted of those accepted at the position before, by position. {shares}."
+        f"Share accepted of those accepted at the previous position, by position. {shares}."
     )
     assert "3: 67%" in shares  # as a share of tested it would be 100 %
-    assert "accepted at the position before" in page.inner_text(".ch-places")
+    assert "accepted at the previous position" in page.inner_text(".ch-places")
     ours = open_file(replay_html(thrifty()))
     ours.keyboard.press("End")
     next_frame(ours)

@@ -71,7 +71,7 @@ def test_the_sentence_of_a_discarded_token(page: Any, trace: Trace) -> None:
     )
     assert "discarded untested" in sentence
     assert percent(after.draft_prob) in sentence
-    assert plain_text(page, WHAT_IF) == "What if it had been tested? Drag the draw."
+    assert plain_text(page, WHAT_IF) == "What if this token had been tested? Drag the draw."
     page.focus(DRAW)
     page.keyboard.press("Home")  # a draw of 0 accepts any token with target > 0
     next_frame(page)

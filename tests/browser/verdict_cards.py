@@ -18,7 +18,7 @@ SENTENCE = f"{CARD} .vd-say"
 WHAT_IF = f"{CARD} .vd-if"
 DRAW = f"{CARD} [role=slider]"
 BACK = f"{CARD} button:has-text('back to the real draw')"
-INVITATION = "What if the draw had been different? Drag it."
+INVITATION = "What if the draw had been different? Drag the draw."
 
 
 @pytest.fixture(scope="module")

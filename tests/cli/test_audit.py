@@ -119,7 +119,7 @@ def test_prints_the_verdict_first_and_then_the_evidence(
     assert "the target's likeliest tokens, taken together, were written" in output
     assert "a near tie, decided by rounding" in output
     bug = BREAKS["match"]
-    assert f"The loop is broken on purpose (match). {bug.does} It affects acceptance" in output
+    assert f"The loop is broken on purpose (match). {bug.does} The bug affects acceptance" in output
     assert f"acceptance only. {bug.why}" in output
 
 

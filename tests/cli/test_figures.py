@@ -118,8 +118,8 @@ def test_renders_a_run_without_rounds(label: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("config", "kind", "reason"),
     [
-        (RunConfig(temperature=0.0), "story", "none yet for this pair; `bench` makes one"),
-        (RunConfig(), "story", "none yet for this pair and sampling"),
+        (RunConfig(temperature=0.0), "story", "no forecast yet; `bench` makes one"),
+        (RunConfig(), "story", "no forecast for this pair and sampling"),
         (RunConfig(temperature=0.0), None, "only for the preset prompts"),
         (RunConfig(rule="over-accept"), "story", "only for one lossless chain"),
         (RunConfig(drafter="prompt-lookup"), "story", "only with a draft model"),
@@ -144,7 +144,7 @@ def test_intervals_are_labelled() -> None:
     assert row(text, "α observed").endswith(", this prompt")
     assert row(text, "α expected").endswith(", sampling noise")
     greedy = drawn(make_trace(SPELT, config=RunConfig(gamma=3, temperature=0.0)))
-    assert row(greedy, "α expected").endswith("no coins at temperature 0")
+    assert row(greedy, "α expected").endswith("no sampling noise at temperature 0")
 
 
 def test_many_positions_are_cut_short_and_counted() -> None:
@@ -186,7 +186,7 @@ def test_warns_about_noisy_step_costs_with_a_remedy() -> None:
 def test_warns_about_incomplete_step_costs_with_a_remedy() -> None:
     short = replace(make_costs(), samples=2, interpolated=(3, 4))
     message = " ".join(drawn(make_trace(SPELT, step_costs=short)).split())
-    assert "ran out of time: some rest on 2 samples" in message
+    assert "ran out of time: some costs come from 2 samples" in message
     assert "Verifying 3, 4 tokens was not timed" in message
     assert "--measure-costs" in message
     enough = replace(make_costs(), samples=6)

@@ -95,7 +95,7 @@ def test_reports_a_failed_first_visit(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("--gpu", "--target-body", "30M"), "--gpu takes pairs of bodies."),
+        (("--gpu", "--target-body", "30M"), "--gpu does not use --target-body"),
         (("--bodies", "1B/8B"), "--bodies needs --gpu."),
         (("--gammas", "3"), "--gammas needs --gpu."),
         (("--contexts", "256"), "--contexts needs --gpu."),

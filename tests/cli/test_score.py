@@ -80,7 +80,7 @@ def test_prints_a_summary(
     assert "has probability 0" in " ".join(capsys.readouterr().out.split())
     assert main(["score", "--prompt", PROMPT, *SHORT, *models(folder)]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "The target wrote them with these settings." in out
+    assert "The target wrote this text with these settings." in out
     assert "tokens per round" in out
 
 

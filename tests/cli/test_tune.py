@@ -248,7 +248,7 @@ def test_prints_a_table(
         ("--prompt x --candidate branching=64x64", "The tree 64x64 has 4,160 nodes."),
         ("--prompt x --candidate num_drafts=17", "num_drafts is 17."),
         ("--prompt x --candidate num_drafts=2,branching=2x1", "num_drafts and branching exclude"),
-        ("--prompt x --candidate rule=block,num_drafts=2", "rule=block judges one chain."),
+        ("--prompt x --candidate rule=block,num_drafts=2", "rule=block verifies only one chain."),
         ("--prompt x --candidate replacement=no", "only affects several drafts."),
         ("--prompt x --candidate speed=9", "A lane has no setting 'speed'."),
         ("--prompt x --candidate gamma=8", "A candidate has its own gamma."),

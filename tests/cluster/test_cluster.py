@@ -109,7 +109,7 @@ def test_acceptance_equals_that_of_sequential_runs(maker: ClusterMaker, spec: Pa
     mine, theirs = compare(plan, pooled.measured), compare(plan, in_turn.measured)
     assert [each.alpha for each in mine.lanes] == [each.alpha for each in theirs.lanes]
     assert [each.expected for each in mine.lanes] == [each.expected for each in theirs.lanes]
-    assert mine.verdict.text.startswith("Acceptance only")
+    assert mine.verdict.text.startswith("Only acceptance is compared")
 
 
 def test_runs_of_a_killed_device_are_made_again_once(
@@ -124,9 +124,9 @@ def test_runs_of_a_killed_device_are_made_again_once(
         made.append(run)
         if len(made) == 2:
             os.kill(killed, signal.SIGKILL)
-    assert sorted(run.job.key for run in made) == sorted(job.key for job in plan.jobs())
+    assert sorted(run.job.key for run in made) == sorted(job.key for job in plan.runs())
     (row,) = library.comparisons()
-    assert row.num_runs == len(plan.jobs()) == 16
+    assert row.num_runs == len(plan.runs()) == 16
     assert killed not in {each.pid for each in maker.devices}
 
 

@@ -47,7 +47,7 @@ def run_of(
 
 
 def runs_of(plan: Plan, fields: Callable[[PlannedRun], dict[str, Any]]) -> list[LaneRun]:
-    return [run_of(plan, job, **fields(job)) for job in plan.jobs()]
+    return [run_of(plan, job, **fields(job)) for job in plan.runs()]
 
 
 def costs(*, c: float, v: float) -> StepCosts:

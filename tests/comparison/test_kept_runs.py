@@ -47,7 +47,7 @@ def opened(
     return kept
 
 
-def keep_all(kept: KeptRuns, jobs: Sequence[PlannedRun] = PLAN.jobs()) -> KeptRuns:
+def keep_all(kept: KeptRuns, jobs: Sequence[PlannedRun] = PLAN.runs()) -> KeptRuns:
     for job in jobs:
         kept.keep(run_of(PLAN, job))
     return kept
@@ -66,7 +66,7 @@ def retrained(run: LaneRun) -> LaneRun:
 
 
 def test_stored_runs_are_reused(library: Library) -> None:
-    first = keep_all(opened(library), PLAN.jobs()[:3])
+    first = keep_all(opened(library), PLAN.runs()[:3])
     again = opened(library)
     assert again.key == first.key == PLAN.key
     assert {run.job: run for run in again.runs} == {run.job: run for run in first.runs}
@@ -74,7 +74,7 @@ def test_stored_runs_are_reused(library: Library) -> None:
 
 
 def test_stopped_and_mismatched_runs_are_made_again(library: Library) -> None:
-    one, two, three, four = PLAN.jobs()
+    one, two, three, four = PLAN.runs()
     kept = keep_all(opened(library), [one])
     kept.keep(replace(run_of(PLAN, two), trace=make_trace(config=two.config(PLAN))))  # no baseline
     stopped = run_of(PLAN, three)
@@ -116,7 +116,7 @@ def test_unknown_weights_and_other_threads_keep_the_generation(
 
 
 def test_a_run_of_other_weights_is_not_stored(library: Library) -> None:
-    jobs = PLAN.jobs()
+    jobs = PLAN.runs()
     kept = keep_all(opened(library), jobs[:3])
     for _ in range(2):
         with pytest.raises(SpecvizError, match="changed after its first runs were stored"):
@@ -127,7 +127,7 @@ def test_a_run_of_other_weights_is_not_stored(library: Library) -> None:
 
 
 def test_a_mixed_generation_is_not_used(library: Library) -> None:
-    *before, last = PLAN.jobs()
+    *before, last = PLAN.runs()
     keep_all(opened(library), before)
     mixed = KeptRuns(PLAN, library, now(), title="")  # without opening any run
     mixed.keep(retrained(run_of(PLAN, last)))
@@ -154,7 +154,7 @@ def test_a_mixed_generation_is_not_used(library: Library) -> None:
 def test_reuse_decides_which_generation_is_continued(
     library: Library, begun: int, reuse: Reuse, generation: int, found: int
 ) -> None:
-    keep_all(opened(library), PLAN.jobs()[:begun])
+    keep_all(opened(library), PLAN.runs()[:begun])
     kept = opened(library, reuse=reuse)
     assert kept.key == (PLAN.key if generation == 1 else f"{PLAN.key}.{generation}")
     assert len(kept.runs) == found
@@ -164,7 +164,7 @@ def test_an_interrupted_restart_is_continued_unless_reuse_is_none(
     library: Library,
 ) -> None:
     keep_all(opened(library))
-    keep_all(opened(library, reuse="restarted"), PLAN.jobs()[:1])
+    keep_all(opened(library, reuse="restarted"), PLAN.runs()[:1])
     for reuse in ("restarted", "unfinished", "any"):
         kept = opened(library, reuse=reuse)
         assert (kept.key, len(kept.runs)) == (f"{PLAN.key}.2", 1)
@@ -173,7 +173,7 @@ def test_an_interrupted_restart_is_continued_unless_reuse_is_none(
 
 def test_runs_of_one_lane_on_two_machines_are_noted() -> None:
     environment = replace(make_trace().environment, threads=7)
-    *most, last = PLAN.jobs()
+    *most, last = PLAN.runs()
     runs = [run_of(PLAN, job) for job in most]
     here = compare(PLAN, [*runs, run_of(PLAN, last)])
     assert not any("same machine" in note for note in here.verdict.notes)

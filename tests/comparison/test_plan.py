@@ -150,7 +150,7 @@ def test_an_invalid_lane_is_refused_in_one_line(text: str, culprit: str) -> None
 
 def test_lanes_are_interleaved_and_each_goes_first() -> None:
     plan = Plan(lanes=lanes("gamma=2", "gamma=5", "gamma=8"), items=ONE, repeats=3)
-    order = [(job.repeat, job.lane) for job in plan.jobs()]
+    order = [(job.repeat, job.lane) for job in plan.runs()]
     assert order == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (1, 0), (2, 2), (2, 0), (2, 1)]
 
 
@@ -158,7 +158,7 @@ def test_all_lanes_share_seeds() -> None:
     default = replace(DEFAULT, config=replace(DEFAULT.config, seed=7))
     two = tuple(parse_lane(text, default) for text in ("gamma=2", "gamma=8"))
     plan = Plan(lanes=two, items=preset_suite(), repeats=2)
-    jobs = plan.jobs()
+    jobs = plan.runs()
     assert len(jobs) == len({job.key for job in jobs}) == 2 * 2 * len(read_presets())
     for job in jobs:
         config = job.config(plan)
@@ -168,9 +168,9 @@ def test_all_lanes_share_seeds() -> None:
 def test_blocks_finish_a_pair_before_the_next() -> None:
     three = lanes("gamma=2", "draft=d,target=t", "gamma=8")
     plan = Plan(lanes=three, items=ONE, repeats=2, order="blocks")
-    assert [job.lane for job in plan.jobs()] == [0, 2, 2, 0, 1, 1]
+    assert [job.lane for job in plan.runs()] == [0, 2, 2, 0, 1, 1]
     together = replace(plan, order="interleaved")
-    assert set(plan.jobs()) == set(together.jobs())
+    assert set(plan.runs()) == set(together.runs())
 
 
 def test_the_key_depends_only_on_settings_prompts_and_repeats() -> None:
@@ -266,7 +266,7 @@ def test_an_invalid_plan_is_refused(changes: dict, culprit: str) -> None:
 def test_a_plan_has_up_to_64_lanes_of_which_two_to_four_are_compared(count: int) -> None:
     many = lanes(*[f"gamma={1 + place}" for place in range(count)])
     plan = Plan(lanes=many, items=ONE, repeats=2)
-    assert len(plan.jobs()) == 2 * count
+    assert len(plan.runs()) == 2 * count
     assert len(set(plan.labels)) == count
     assert plan_from_json(plan_to_json(plan)) == plan
     if 2 <= count <= 4:

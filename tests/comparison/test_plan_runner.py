@@ -75,7 +75,7 @@ def test_every_run_is_made_in_order_and_stored_before_it_is_reported(
     ):
         assert kept[-1] is run
         assert len(kept) == number + 1
-    assert tuple(run.job for run in kept) == plan.jobs()
+    assert tuple(run.job for run in kept) == plan.runs()
     for run in kept:
         trace = run.trace
         assert trace.config == run.job.config(plan)
@@ -102,13 +102,13 @@ def test_finished_runs_are_skipped_and_warm_ups_discarded(
         return measured_run(pair, prompt, config, baseline=baseline, **how)
 
     monkeypatch.setattr("specviz.measure.measured_run.measured_run", spy)
-    done = {job.key for job in plan.jobs()[:2]}
+    done = {job.key for job in plan.runs()[:2]}
     made = [run.job for run in made_in_turn(plan, maker, done=done)]
-    assert made == list(plan.jobs()[2:])
+    assert made == list(plan.runs()[2:])
     warm = [config for config, baseline in requested if not baseline]
     assert [config.max_new_tokens for config in warm] == [WARM_UP_TOKENS] * 2
     assert len(requested) == len(made) + 2
-    everything = {job.key for job in plan.jobs()}
+    everything = {job.key for job in plan.runs()}
     assert list(made_in_turn(plan, maker, done=everything)) == []
 
 
@@ -122,7 +122,7 @@ def test_a_run_that_cannot_be_stored_is_not_reported(maker: InProcessMaker, fold
 
 def test_a_block_has_the_runs_that_are_compared(folder: Path) -> None:
     plan = plan_of(folder)
-    jobs = plan.jobs()
+    jobs = plan.runs()
     assert blocks_of(plan) == [jobs[each : each + 2] for each in range(0, 8, 2)]
     assert blocks_of(plan, {jobs[0].key, *(each.key for each in jobs[2:])}) == [jobs[1:2]]
     alone = replace(plan, baseline=False)
@@ -130,7 +130,7 @@ def test_a_block_has_the_runs_that_are_compared(folder: Path) -> None:
     other = replace(plan.lanes[1], spec=replace(plan.lanes[1].spec, dtype="bfloat16"))
     by_pair = replace(plan, lanes=(plan.lanes[0], other), order="blocks")
     assert [len(block) for block in blocks_of(by_pair)] == [1] * 8
-    assert [each for block in blocks_of(by_pair) for each in block] == list(by_pair.jobs())
+    assert [each for block in blocks_of(by_pair) for each in block] == list(by_pair.runs())
 
 
 def test_blocks_may_finish_in_any_order_and_are_stored_whole(
@@ -147,7 +147,7 @@ def test_blocks_may_finish_in_any_order_and_are_stored_whole(
 
     runs = list(run_plan(plan, backwards, keep))
     assert [run for block in kept for run in block] == runs
-    assert [run.job for run in runs] == list(reversed(plan.jobs()))
+    assert [run.job for run in runs] == list(reversed(plan.runs()))
     assert all(run.trace.config == run.job.config(plan) for run in runs)
 
 

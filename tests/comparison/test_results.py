@@ -77,9 +77,9 @@ def test_equal_lanes_show_no_difference() -> None:
     assert verdict.winner is None
     assert verdict.text.startswith("γ 2: as fast as γ 3 (0.96 to 1.04 times, over 3 seeds).")
     assert "γ 3: as fast as the target alone (" in verdict.text
-    assert "would narrow this" not in verdict.text
+    assert "would narrow the interval" not in verdict.text
     few = compared(0.02, 0.02, repeats=2).verdict
-    assert ". More repeats would narrow this. " in few.text
+    assert ". More repeats would narrow the interval. " in few.text
     assert "over 2 seeds" in few.text
 
 
@@ -103,7 +103,9 @@ def test_one_repeat_has_the_interval_of_its_timing() -> None:
     assert "one text each, 1 timed slice)" in found.verdict.text
     bare = compared(0.03, 0.02, repeats=1, baseline=False)
     assert bare.verdict.winner is None
-    assert bare.verdict.text.startswith("One run of each lane gives no interval, so no verdict.")
+    assert bare.verdict.text.startswith(
+        "One run of each lane gives no interval, so there is no verdict."
+    )
 
 
 def test_intervals_of_three_lanes_are_adjusted() -> None:
@@ -126,7 +128,7 @@ def test_one_pair_of_runs_with_the_same_seed_gives_no_verdict() -> None:
     runs = runs_of(plan, lambda job: wobbling(job, seconds=(0.02, 0.03)))
     text = compare(plan, runs[1:]).verdict.text
     assert text.startswith(
-        "Only one pair of runs with the same seed gives no interval, so no verdict"
+        "One pair of runs with the same seed gives no interval, so there is no verdict."
     )
 
 
@@ -141,7 +143,7 @@ def test_the_best_of_three_lanes_is_compared_with_the_second() -> None:
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_an_incomplete_comparison_has_no_verdict(count: int) -> None:
     plan = make_plan(2, 8)
-    runs = [run_of(plan, job) for job in plan.jobs()[:count]]
+    runs = [run_of(plan, job) for job in plan.runs()[:count]]
     found = compare(plan, runs)
     assert (found.count, found.complete) == (count, False)
     assert found.verdict.winner is None
@@ -151,8 +153,8 @@ def test_an_incomplete_comparison_has_no_verdict(count: int) -> None:
 
 def test_of_two_runs_for_one_job_the_last_counts() -> None:
     plan = make_plan(2, 8)
-    runs = [run_of(plan, job) for job in plan.jobs()]
-    found = compare(plan, [run_of(plan, plan.jobs()[0], seconds=9.0), *runs])
+    runs = [run_of(plan, job) for job in plan.runs()]
+    found = compare(plan, [run_of(plan, plan.runs()[0], seconds=9.0), *runs])
     assert found.count == 6
     assert found.lanes[0].tokens_per_second is not None
     assert found.lanes[0].tokens_per_second.low == pytest.approx(100)
@@ -198,7 +200,7 @@ def test_different_sampling_and_lossy_rules_are_noted() -> None:
     for changes in ({"temperature": 0.0}, {"rule": "over-accept", "epsilon": 0.1}):
         other = Lane(spec=PairSpec(), config=replace(lossless.config, **changes))
         plan = Plan(lanes=(lossless, other), items=(SuiteItem(prompt="Once"),), repeats=2)
-        verdict = compare(plan, [run_of(plan, job) for job in plan.jobs()]).verdict
+        verdict = compare(plan, [run_of(plan, job) for job in plan.runs()]).verdict
         assert verdict.same_question
         assert "texts have different distributions" in verdict.text
 
@@ -259,7 +261,7 @@ def test_prompt_lookup_drafts_for_free() -> None:
 
 def test_figures_that_do_not_explain_the_difference_are_reported() -> None:
     same = {"step_costs": costs(c=0.2, v=1.1)}
-    assert "acceptance and step costs do not explain it." in reasoned(same, same, 2, 2)
+    assert "acceptance and step costs do not explain the difference." in reasoned(same, same, 2, 2)
 
 
 # Kinds
@@ -307,7 +309,7 @@ def test_the_json_has_lanes_and_verdict() -> None:
 
 def test_runs_without_rounds_are_counted_but_have_no_figures() -> None:
     plan = make_plan(2, 8)
-    runs: list[LaneRun] = [run_of(plan, job, rounds=()) for job in plan.jobs()]
+    runs: list[LaneRun] = [run_of(plan, job, rounds=()) for job in plan.runs()]
     found = compare(plan, runs)
     assert found.lanes[0].count == 3
     assert found.lanes[0].tokens_per_second is None
@@ -316,7 +318,7 @@ def test_runs_without_rounds_are_counted_but_have_no_figures() -> None:
 
 def test_a_run_that_was_stopped_or_lacks_the_baseline_is_incomplete() -> None:
     plan = make_plan(2, 8)
-    trace = run_of(plan, plan.jobs()[0]).trace
+    trace = run_of(plan, plan.runs()[0]).trace
     assert is_whole(plan, trace)
     assert not is_whole(plan, replace(trace, finish="stopped"))
     assert not is_whole(plan, replace(trace, baseline=None))
@@ -339,7 +341,7 @@ def spread_out(plan: Plan, slow: float, **fields: Any) -> list[LaneRun]:
     Its target alone is ``slow`` times slower but its rounds are not, so its speedups are larger.
     """
     made = list[LaneRun]()
-    for job in plan.jobs():
+    for job in plan.runs():
         other = job.item % 2 == 1
         seconds = (0.02, 0.025)[job.lane] * WOBBLE[job.item % 3] * (1 + job.lane * job.item / 500)
         run = run_of(plan, job, seconds=seconds, step=0.01 * (slow if other else 1), **fields)
@@ -388,7 +390,7 @@ def test_the_result_names_the_devices_by_kind() -> None:
 def test_concurrent_runs_have_no_times_to_compare() -> None:
     plan = make_plan(2, 3, repeats=3, baseline=False)
     found = compare(plan, [on(run, "00") for run in runs_of(plan, lambda _: {})])
-    assert found.verdict.text.startswith("Acceptance only")
+    assert found.verdict.text.startswith("Only acceptance is compared")
     assert (found.verdict.winner, found.ratios) == (None, {})
     assert found.lanes[0].tokens_per_second is None
     assert found.lanes[0].alpha is not None

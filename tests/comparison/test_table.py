@@ -50,7 +50,7 @@ def run_of(job: PlannedRun, *, text: str = "", target: str = "t") -> LaneRun:
 
 
 def compared(*, targets: tuple[str, str] = ("t", "t")) -> Comparison:
-    return compare(PLAN, [run_of(job, target=targets[job.lane]) for job in PLAN.jobs()])
+    return compare(PLAN, [run_of(job, target=targets[job.lane]) for job in PLAN.runs()])
 
 
 def row(name: str, rows: tuple[Row, ...]) -> Row:
@@ -75,7 +75,7 @@ def test_rows_have_spreads_and_mark_the_best() -> None:
 
 def test_a_share_stays_within_0_and_1() -> None:
     alphas = {0: ("aa",), 1: ("rd",)}
-    jobs = PLAN.jobs()
+    jobs = PLAN.runs()
     runs = [
         LaneRun(job=job, trace=run(*alphas[job.repeat], gamma=2 + job.lane, pace=0.02))
         for job in jobs
@@ -85,7 +85,7 @@ def test_a_share_stays_within_0_and_1() -> None:
 
 def test_figures_that_no_lane_has_are_left_out() -> None:
     plan = replace(PLAN, repeats=1)
-    bare = [LaneRun(job=job, trace=make_trace([])) for job in plan.jobs()]
+    bare = [LaneRun(job=job, trace=make_trace([])) for job in plan.runs()]
     assert rows_of(compare(plan, bare)) == ()
 
 
@@ -108,7 +108,7 @@ def test_different_targets_have_a_row_instead_of_a_column() -> None:
 
 def test_the_saved_race_is_on_a_prompt_that_every_lane_ran() -> None:
     plan = replace(PLAN, items=(*PLAN.items, SuiteItem(prompt="b", kind="story")))
-    runs_with_text = [run_of(job, text="abc"[job.item] if job.lane else "x") for job in plan.jobs()]
+    runs_with_text = [run_of(job, text="abc"[job.item] if job.lane else "x") for job in plan.runs()]
     second = [
         each for each in runs_with_text if each.job.key[:2] != (1, 0)
     ]  # one lane has no run on "a"
@@ -134,7 +134,7 @@ def test_figures_are_computed_once_for_table_and_race(
 
     for module in (lane_run, payload, racing):
         monkeypatch.setattr(module, "metrics", counted)
-    runs = [run_of(job) for job in PLAN.jobs()]
+    runs = [run_of(job) for job in PLAN.runs()]
     comparison = compare(PLAN, runs)
     assert compare(PLAN, runs) == comparison
     assert comparison_html(comparison, runs)

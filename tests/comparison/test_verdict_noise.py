@@ -87,7 +87,7 @@ def test_complete_comparisons_give_the_same_verdict_as_their_rates(
     for rates in islice(rates_of(noise, over, math.log(1.18)), 10):
         runs = [
             run_of(plan, job, seconds=0.02 / math.exp(rates[job.lane][job.item, job.repeat]))
-            for job in plan.jobs()
+            for job in plan.runs()
         ]
         found, wanted = compare(plan, runs).verdict, verdict_of(lanes, rates)
         assert (found.winner, found.ranking) == (wanted.winner, wanted.ranking)

@@ -133,7 +133,7 @@ def test_leaves_out_what_does_not_apply() -> None:
     assert "draft-acceptance-rate" in ids
     left_out = payload("tree")["charts"]["left_out"]
     assert left_out["charts"] == ["acceptance", "places", "throughput"]
-    assert "a place has several candidates" in left_out["why"]
+    assert "a position has several candidates" in left_out["why"]
     assert payload("coupled")["charts"]["left_out"]["charts"] == ["throughput"]
 
 

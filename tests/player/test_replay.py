@@ -115,7 +115,7 @@ def test_a_comparison_has_its_verdict_and_table() -> None:
 
 def test_a_comparison_has_its_settings_and_legend() -> None:
     plan = make_plan(2, 8, repeats=2, items=[SuiteItem(prompt="Once  upon\na <b>time")])
-    runs = [run_of(plan, job) for job in plan.jobs()]
+    runs = [run_of(plan, job) for job in plan.runs()]
     facts = data_in(comparison_html(compare(plan, runs), runs))["about"]["facts"]
     assert facts[0] == "“Once upon a <b>time” · T 0.7 · seeds 0–1 · 128 tokens · 2 repeats"
     assert facts[1].startswith("4 runs: one prompt, 2 repeats")

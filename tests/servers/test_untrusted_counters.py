@@ -51,7 +51,7 @@ def test_notice_for_more_accepted_than_drafted() -> None:
     )
     found = counters_of_dump(page)
     assert (found.drafted, found.accepted) == (10, None)
-    assert "it exceeds the drafted one" in found.notices[0]
+    assert "it exceeds the drafted counter" in found.notices[0]
 
 
 def test_notice_for_more_candidates_than_rounds_can_draft() -> None:
@@ -60,7 +60,7 @@ def test_notice_for_more_candidates_than_rounds_can_draft() -> None:
         "vllm:spec_decode_num_accepted_tokens_total 4000\n"
     )
     assert (found.drafts, found.drafted, found.accepted) == (1, None, None)
-    assert "than the rounds can have drafted" in found.notices[0]
+    assert "exceed what the rounds can draft" in found.notices[0]
 
 
 def test_rates_never_exceed_one() -> None:

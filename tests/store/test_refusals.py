@@ -152,7 +152,7 @@ BAD_FIELDS: dict[str, tuple[object, str]] = {
     "baseline.slices.0.speculative": ([], "of length >= 1 in baseline.slices[0].speculative."),
     "baseline.slices.0.target": ([0.1] * 3, "of length <= 2 in baseline.slices[0].target."),
     "baseline.slices.0.first": (2, "no rounds in baseline.slices[0]."),
-    "baseline.slices.0.last": (9, "a timed slice that does not fit its rounds"),
+    "baseline.slices.0.last": (9, "a timed slice that does not fit the rounds"),
 }
 
 

@@ -85,7 +85,7 @@ def test_forks_need_schema_6() -> None:
     assert "forks" not in store.trace_to_json(trace)
     assert "overruled" not in store.trace_to_json(trace)
     foreign = text.replace(f'"token_id":{judged.token_id},', '"token_id":77777,', 1)
-    with pytest.raises(TraceError, match="a fork that does not fit its rounds"):
+    with pytest.raises(TraceError, match="a fork that does not fit the rounds"):
         store.trace_from_json(foreign)
 
 

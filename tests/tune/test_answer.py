@@ -191,7 +191,7 @@ def test_verdict_follows_from_the_interval(
     text = advice(with_ends(speedup, low, high))
     assert text.startswith(expected)
     assert "A draft twice as fast would change the speedup by +" in text
-    assert "accepted 0.1 more often by +" in text
+    assert "acceptance probability 0.1 higher by +" in text
 
 
 def test_names_a_drafter_without_a_model_and_reports_no_gains() -> None:
@@ -208,7 +208,7 @@ def test_names_a_drafter_without_a_model_and_reports_no_gains() -> None:
 
 def test_advice_names_what_is_missing() -> None:
     nothing, short = replace(drafting("x", EASY), texts=()), drafting("x", [0.5])
-    assert advice(answer(nothing, complete=False)).startswith("Writing and scoring")
+    assert advice(answer(nothing, complete=False)).startswith("The texts are still being written")
     assert advice(answer(short)) == "No text is long enough for a whole round."
     assert "step costs" in advice(answer(drafting("x", EASY, costs={})))
     scores = scores_of(EASY, text_probs=(0.0,) * 40)

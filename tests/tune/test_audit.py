@@ -100,7 +100,7 @@ def test_detects_bugs_that_change_the_distribution(name: str) -> None:
     verdict, *others = sentences(report)
     assert verdict.startswith(f"Alarm at run {report.runs}: ")
     assert others[0].startswith(f"The loop is broken on purpose ({name}). {BREAKS[name].does} ")
-    assert others[0].endswith(" It affects exactness and acceptance.") == (
+    assert others[0].endswith(" The bug affects exactness and acceptance.") == (
         BREAKS[name].symptom == "both"
     )
 

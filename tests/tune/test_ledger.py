@@ -8,7 +8,7 @@ from specviz.tune.ledger import ledger_sentence
 
 
 def test_one_run() -> None:
-    assert ledger_sentence([(2.0, 1.8)]) == "One run, 10.0 % off the expected speedup."
+    assert ledger_sentence([(2.0, 1.8)]) == "One run was 10.0 % off the expected speedup."
 
 
 def test_few_runs_report_no_bias() -> None:

@@ -147,7 +147,7 @@ def test_tree_and_cost_drafting_use_the_tokens_of_their_runs() -> None:
         cell = found.surface.cell(2, 0.7)
         assert cell is not None
         assert cell.tau == pytest.approx(2.1)
-        assert basis_text(found, cell) == "measured in 2 short runs, tokens per round too"
+        assert basis_text(found, cell) == "measured in 2 short runs, including tokens per round"
     assert [each.gamma for each in cost.surface.cells] == [
         2,
         4,

@@ -113,10 +113,10 @@ def test_block_and_drafts_curves_match_the_library() -> None:
 
 
 def test_sentences_at_the_ends_of_the_sliders() -> None:
-    assert "would add 0.070 to the bias" in plane_sentence(SETTINGS)
+    assert "would increase the bias by 0.070" in plane_sentence(SETTINGS)
     never = plane_sentence(replace(SETTINGS, epsilon=1.0))
     assert "a rejection is **0.000**" in never
-    assert "would add" not in never
+    assert "would increase" not in never
     one_block = blocks.accepted_curves(REF5.draft, REF5.target, 1)
     assert one_block.block == pytest.approx(one_block.token)
     assert one_block.block == pytest.approx(one_block.bound)

@@ -98,8 +98,8 @@ def test_drafts_chart_uses_the_chain_of_the_card() -> None:
     card = next(each for each in CLAIMS if each.id == "batch-scaling")
     app = opened_by(card)
     one, four, limit = (each.text for each in card.figures)
-    assert f"Of {one} rejections with one draft, **{four}** remain with 4 drafts" in words(app)
-    assert f"no number of drafts leaves fewer than {limit}" in words(app)
+    assert f"{one} rejections with one draft; **{four}** with 4 drafts" in words(app)
+    assert f"with any number of drafts, at least {limit}" in words(app)
     app = opened_by(next(each for each in CLAIMS if each.id == "batch-accuracy"))
     assert "The distribution of the first 3 tokens differs from the target's by" in words(app)
 
@@ -228,13 +228,13 @@ def test_trend_sentence_names_falls_and_rises() -> None:
 # Phrases that only the evidence of these runs contains.
 PHRASES: dict[RunName, tuple[str, ...]] = {
     "speed": ("best γ would be",),
-    "estimates": ("gave all 6", "% full rounds"),
-    "drafts": ("M 1:", "M 2:", "M 4:", "rejections in 100 tokens"),
-    "blocks": ("candidates were accepted", "of the same drafts would"),
-    "residual": ("drawn from the leftover, the bias is", "Drawn from the target itself"),
+    "estimates": ("yielded all 6 tokens", "of the rounds are full"),
+    "drafts": ("M 1:", "M 2:", "M 4:", "rejections per 100 tokens"),
+    "blocks": ("candidates were accepted", "of the same candidates are"),
+    "residual": ("is drawn from the leftover", "is drawn from the target itself"),
     "benchmark": (
-        "the greedy target alone by that of sampled speculation",
-        "The first call took",
+        "the greedy target alone by the time of sampled speculation",
+        "the first call took",
     ),
 }
 
@@ -270,8 +270,8 @@ def test_plane_draws_a_dot_per_token(
                    reject=np.zeros(750), bias=np.full(750, 0.5))  # fmt: skip
     cut = replace(leftover, plane=many)
     assert dots_sentence(cut) == (
-        "the first 600 dots, of the 700 on which the models differ, for 750 tested tokens; on 50 "
-        "they differ by less than 0.0001"
+        "the first 600 dots of 700 tokens on which the models differ, for 750 tested tokens; on "
+        "50 the models differ by less than 0.0001"
     )
     drawn = plane_of(cut)
     assert len(next(each for each in drawn.data if each.name == "tokens of the run").x) == 600

@@ -74,7 +74,7 @@ def test_asks_for_a_second_server_run(library: Library) -> None:
     app = choose(runs_page(), 0)
     sound(app.button(key="runs_compare").click().run())
     assert not app.error
-    assert "Add a second one" in said(app)
+    assert "Add a second run" in said(app)
     sound(choose(app, 1).button(key="runs_compare").click().run())
     assert any(each.proto.label == "See 2 runs side by side" for each in app.get("page_link"))
 
@@ -84,7 +84,7 @@ def test_hands_over_at_most_four_runs(library: Library) -> None:
         save_run(library, server_trace(), name=f"answer {number}")
     app = choose(runs_page(), *range(6))
     sound(app.button(key="runs_compare").click().run())
-    assert "Left out: 2 over the limit of 4 side by side." in said(app)
+    assert "Left out: 2 runs (at most 4 fit side by side)." in said(app)
 
 
 def test_link_opens_runs_with_race_and_figures(library: Library) -> None:

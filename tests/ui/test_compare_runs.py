@@ -169,7 +169,7 @@ def found_again(*made: Comparison) -> None:
     assert linked.session_state["compare kept"][1].comparison == made[1]
     check_missing_run(linked, rows[1].key, made[1])
     sound(app.selectbox(key="compare_kept").set_value(rows[0].key).run())
-    assert "Its prompts came from a file" in app.button(key="compare_kept_use").help
+    assert "The prompts came from a file" in app.button(key="compare_kept_use").help
     sound(app.button(key="compare_kept_use").click().run())
     assert app.session_state["compare_tab"] == "By kind"
     assert app.segmented_control(key="compare_suite_source").value == "A file of mine"
@@ -185,7 +185,7 @@ def check_missing_run(app: AppTest, key: str, comparison: Comparison) -> None:
     Library().delete([Library().comparison_jobs(key)[0, 0, 0]])
     sound(app.run())
     assert app.info[0].value.startswith("1 of 4 runs is missing or deleted.")
-    assert "Only one pair of runs with the same seed" in unescaped(words(app))
+    assert "One pair of runs with the same seed" in unescaped(words(app))
     app.slider(key="compare_repeats").set_value(7)
     sound(app.text_area(key="compare_prompt").set_value("Other words").run())
     sound(app.button(key="compare_kept_use").click().run())

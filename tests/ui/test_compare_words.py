@@ -26,7 +26,7 @@ def kind(name: str | None, found: Ratio) -> KindResult:
     [
         ([ratio("seeds"), None], "with its 95 % interval over seeds"),
         ([ratio("prompts"), ratio("seeds", count=1)], "with its 95 % interval over prompts"),
-        ([ratio("seeds", count=1)], "without an interval, of too few runs"),
+        ([ratio("seeds", count=1)], "without an interval, because there are too few runs"),
         (
             [ratio("prompts"), ratio("seeds")],
             "with its 95 % interval over prompts, or over seeds for a lane with one prompt",

@@ -160,7 +160,7 @@ def keep(library: Library, configs: Sequence[RunConfig]) -> Plan:
     )
     library.begin_comparison(plan.key, plan_to_json(plan), "some *lanes*")
     maker = InProcessMaker(lambda *_: None, costs=False)
-    for job in plan.jobs():
+    for job in plan.runs():
         order = RunOrder(label="", spec=SPEC, prompt="Once upon a time", config=job.config(plan))
         _keep_run(library, plan, LaneRun(job=job, trace=maker.make(order).trace, memory_bytes=None))
     return plan

@@ -18,7 +18,7 @@ def warnings(app: object) -> list[str]:
 @pytest.mark.parametrize(
     ("link", "words"),
     [
-        ({"rule": "block", "num_drafts": "4"}, "judges one chain"),
+        ({"rule": "block", "num_drafts": "4"}, "verifies only one chain"),
         ({"branching": "0x2"}, "branching of 0"),
         ({"branching": "9x9x9x9"}, "nodes"),
         ({"drafter": "nonsense"}, "drafter is 'nonsense'"),
@@ -69,4 +69,4 @@ def test_a_lane_and_its_link_have_the_method() -> None:
     assert app.text_input(key="compare_2_branching").value == "3x2x1"
     assert app.query_params["lane"] == lanes[:3]
     sound(app.number_input(key="compare_1_num_drafts").set_value(2).run())
-    assert any("judges one chain" in each for each in warnings(app))
+    assert any("verifies only one chain" in each for each in warnings(app))

@@ -55,7 +55,7 @@ def test_mixed_text_matches_the_formula() -> None:
 def test_certain_acceptance_has_no_limit() -> None:
     app = page_of("misleading", misleading_easy="1", misleading_hard="1")
     assert "both numbers grow without limit" in words(app)
-    assert "it would give 6.00 tokens, as many as the formula predicts" in words(app)
+    assert "would yield 6.00 tokens on average, as many as the formula predicts" in words(app)
     sound(app.slider(key="misleading_hard").set_value(0.5).run())
     assert "more than the formula predicts (Jensen's inequality)" in words(app)
     assert re.search(r"\*\*, \d+\.\d % fewer\.", words(app))
@@ -66,7 +66,7 @@ def test_mean_and_tail() -> None:
                misleading_tail_gamma="4")  # fmt: skip
     rounds = rounds_distribution(0.7, 4, 128)
     assert "the mean speedup is **1.96**" in words(app)
-    assert "gets at most **1.63**" in words(app)
+    assert "it is at most **1.63**" in words(app)
     expected = rounds.speedup(rounds.mean, 0.1)
     assert curve(app, "misleading_tail", "mean")[3] == pytest.approx(expected)
 
@@ -76,8 +76,13 @@ def test_mean_and_tail() -> None:
     [
         (0.7, 0.1, 1.0, ("the mean speedup is", "for the mean and")),
         (0.3, 0.9, 2.0, ("the mean speedup is", "No γ pays.")),
-        (0.0, 0.0, 1.0, ("At γ 8, every text gets **1.00**", "No γ pays.")),
-        (1.0, 0.1, 1.0, ("At γ 8, every text gets **", "The best γ is 15 for both.")),
+        (0.0, 0.0, 1.0, ("every text has a speedup of **1.00**", "No γ pays.")),
+        (
+            1.0,
+            0.1,
+            1.0,
+            ("every text has a speedup of **", "The best γ is 15 for the mean and for"),
+        ),
         (0.85, 0.0, 1.0, ("the mean speedup is", "γ up to 16, where this search ends, is 16 for")),
     ],
 )
@@ -89,7 +94,7 @@ def test_tail_sentences(alpha: float, c: float, v: float, says: tuple[str, str])
 
 def test_best_gamma_can_exist_for_the_mean_only() -> None:
     text = best_gammas_sentence(rounds_distributions(0.5, 16, 16), 0.3, 1.0)
-    assert "for the slowest in a hundred no γ pays" in text
+    assert "for the slowest in a hundred, no γ pays" in text
 
 
 def test_batch_and_context() -> None:
@@ -113,7 +118,7 @@ def test_warns_if_the_caches_or_weights_do_not_fit() -> None:
 def test_temperature() -> None:
     app = page_of("misleading", misleading_tab="Temperature")
     assert "for both, α is **0.800**" in words(app)
-    assert "the draft at 0.44 instead, it would be **0.840**" in words(app)
+    assert "the draft at 0.44 instead, α would be **0.840**" in words(app)
     sound(app.selectbox(key="misleading_pair").select("Two favourites").run())
     assert "for both, α is **0.700**" in words(app)
     sound(app.slider(key="misleading_temperature").set_value(0.0).run())
@@ -126,9 +131,9 @@ def test_best_draft_temperature_matches_its_acceptance(pair: str) -> None:
     app = page_of("misleading", misleading_tab="Temperature", misleading_pair=pair)
     for heat in (0.0, 0.05, 0.3, 1.0, 2.0, 3.2, 4.0, 5.0):
         sound(app.slider(key="misleading_temperature").set_value(heat).run())
-        found = re.search(r"draft at ([\d.]+) instead, it would be \*\*([\d.]+)\*\*", words(app))
+        found = re.search(r"draft at ([\d.]+) instead, α would be \*\*([\d.]+)\*\*", words(app))
         if found is None:
-            assert "No other draft temperature gives more" in words(app)
+            assert "No other draft temperature gives a higher α" in words(app)
         else:
             alpha = overlap(draft, target, heat, float(found[1]))
             assert float(found[2]) == pytest.approx(alpha, abs=5.1e-4)
@@ -141,7 +146,7 @@ def test_estimates_of_the_recorded_run() -> None:
     share = figures.num_accepted / figures.num_drafted
     assert f"Accepted / drafted is **{share:.3f}**" in words(app)
     assert f"accepted / tested, is **{figures.alpha_observed:.3f}**" in words(app)
-    assert f"means α = {alpha_from_drafted(share, 5):.3f}" in words(app)
+    assert f"at α = {alpha_from_drafted(share, 5):.3f}" in words(app)
     (dots,) = charts(app)["misleading_estimates"]["data"]
     assert dots["x"] == pytest.approx([share, figures.alpha_observed, figures.alpha_expected])
     assert "Wilson" in words(app)
@@ -163,14 +168,14 @@ def test_no_formula_for_prompt_lookup() -> None:
     app = with_run(make_trace(["ar", "a"], config=RunConfig(gamma=3, drafter="prompt-lookup")))
     assert "so a formula with a fixed γ does not apply" in words(app)
     assert "the formula predicts" not in words(app)
-    assert "Conversely" not in words(app)
+    assert "By the formula" not in words(app)
 
 
-def test_over_accepting_run_shows_odds_instead_of_overlap() -> None:
+def test_over_accepting_run_shows_the_overlap_with_epsilon() -> None:
     lossy = RunConfig(gamma=2, rule="over-accept", epsilon=0.1)
     app = with_run(make_trace(["ar"], config=lossy))
     (dots,) = charts(app)["misleading_estimates"]["data"]
-    assert dots["y"][2] == "mean odds with ε"
+    assert dots["y"][2] == "mean overlap with ε"
     assert "mean overlap" not in words(app)
 
 

@@ -77,7 +77,7 @@ def test_curve_over_drafts() -> None:
     levels = [each["y0"] for each in figure["layout"]["shapes"]]
     assert levels == pytest.approx([limit, batch_floor(counts[0])])
     assert list(lines(figure)["simulated, 95 %"]["x"]) == [4, 5]
-    assert f"**{total_rejections(chains, 4):.3f}** remain with 4 drafts" in words(app)
+    assert f"**{total_rejections(chains, 4):.3f}** with 4 drafts" in words(app)
 
 
 def test_asks_for_a_number_of_drafts_if_none_is_chosen() -> None:
@@ -101,7 +101,7 @@ def test_block_verification_is_below_the_bound() -> None:
     found = app.session_state["simulations"]["bound"].estimates()
     assert found["block verification"].interval[1] < bound
     assert found["4 drafts"].interval[1] < bound
-    assert f"at least **{bound:.3f}** times" in words(app)
+    assert f"at least **{bound:.3f}** rejections" in words(app)
     assert charts(app)["rejections_bound"]["data"][0]["x"] == [each.mean for each in found.values()]
 
 
@@ -149,7 +149,7 @@ def test_pausing_stops_the_simulation() -> None:
     assert app.session_state["simulations"]["one draft"].texts == texts
     assert f"Paused after {texts:,} texts" in words(app)
     app = page_of("rejections", rejections_tab="The bound", rejections_pause="true")
-    assert "so the bound does not apply to it. It is lossless" in words(app)
+    assert "so the bound does not apply." in words(app)
 
 
 def test_changed_settings_restart_the_simulation() -> None:

@@ -119,7 +119,7 @@ def test_importing_an_exported_run_keeps_its_id(library: Library) -> None:
     app = page_of("runs")
     app.session_state["runs imported"] = done, time.monotonic()
     sound(app.run())
-    assert [each.value for each in app.success] == ["1 run imported. 1 was in the library already."]
+    assert [each.value for each in app.success] == ["1 run imported. 1 was already in the library."]
 
 
 def test_refuses_too_many_files(library: Library) -> None:

@@ -146,7 +146,7 @@ def test_refuses_too_many_tags(library: Library) -> None:
     app = choose(runs_page(), 0)
     app.text_input[2].set_value(",".join(map(str, range(30))))
     sound(next(each for each in app.button if each.label == "Save").click().run())
-    assert "Too many tags" in app.error[0].value
+    assert "too many tags" in app.error[0].value
 
 
 def test_delete_and_undo(library: Library) -> None:
@@ -180,8 +180,8 @@ def test_adds_the_lanes_of_runs_to_compare(library: Library) -> None:
     assert [parse_lane(each, default).config.gamma for each in lanes] == [5, 4, 3, 2]
     assert {parse_lane(each, default).config.temperature for each in lanes} == {0.5}
     assert (
-        "Left out: 1 with the same settings as a lane; 1 over the limit of 4 lanes of Compare; 2 "
-        "over the limit of 4 side by side." in words(app)
+        "Left out: 1 run with the settings of a lane; 1 run (at most 4 fit into Compare as "
+        "lanes); 2 runs (at most 4 fit side by side)." in words(app)
     )
 
 

@@ -60,7 +60,7 @@ def test_given_costs_show_speedups_as_on_tune(vllm: Served, scoring: ScoringMake
 def test_a_draft_on_another_machine_needs_confirmation(vllm: Served, scoring: ScoringMaker) -> None:
     app = page_of(server=vllm.address, server_draft="http://203.0.113.5:8000")
     sound(app.button(key="server_score").click().run())
-    assert "Confirm next to it" in app.error[0].value
+    assert "Tick the box below its address" in app.error[0].value
     assert scoring.studies == []
     sound(app.checkbox[0].check().run())
     scored(app)

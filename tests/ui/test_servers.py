@@ -37,7 +37,7 @@ def test_an_answer_appears_in_the_player_and_the_library(vllm: Served) -> None:
     app = page_of(server=vllm.address, server_length="40")
     assert "vLLM 0.32.0" in texts(app)
     assert f"for an answer of at most 40 tokens, to {vllm.address}." in texts(app)
-    assert "Does not report rejected tokens" in texts(app)
+    assert "It does not report rejected tokens" in texts(app)
     assert vllm.bodies == []  # only the engine was identified
     data = ask(app)
     assert data["run"]["state"] == "done"

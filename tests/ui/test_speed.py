@@ -67,7 +67,7 @@ def test_key_figures() -> None:
         ("1", "0.05", "1", "nothing is ever rejected, so **no γ is best**"),
         ("0.5", "0", "2.5", "no γ pays"),
         ("0.95", "0.01", "1", "the best γ is **40: 12.54 times**"),
-        ("0.99", "0.005", "1", "That is the best up to 64, where the search ends"),
+        ("0.99", "0.005", "1", "The search ends at γ 64; a longer draft would be faster"),
         ("0", "0", "1", "no γ pays"),
     ],
 )
@@ -180,7 +180,7 @@ def test_shows_all_rows_of_the_papers() -> None:
     assert list(leviathan["measured"]) == [row.measured for row in LEVIATHAN]
     assert list(chinchilla["α, implied"].round(3)) == [0.724, 0.748, 0.851]
     assert app.dataframe[0].proto.columns.count("%.2f") == 3
-    assert "For conversation, no result for copying is reported." in words(app)
+    assert "For conversation, no result with prompt lookup is reported." in words(app)
     axis = charts(app)["speed_papers"]["layout"]["yaxis"]
     assert axis["automargin"]
 

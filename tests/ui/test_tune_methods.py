@@ -48,11 +48,11 @@ def test_methods_become_candidates_and_the_table_shows_their_basis(maker: Scorin
     assert all(each.config.temperature == 0.7 for each in maker.run_studies)
     rows: Any = app.table[0].value.set_index("candidate")
     why = {str(name): str(text).replace("\\", "") for name, text in rows["why"].items()}
-    assert why["until cost"].startswith("measured in 2 short runs, tokens per round too. ")
+    assert why["until cost"].startswith("measured in 2 short runs, including tokens per round. ")
     assert why["2 drafts"].startswith("measured in 2 short runs; tokens per round expected")
     assert why["block"].startswith("lower bound: token-by-token acceptance along 1 text")
     assert rows["speedup"]["block"].startswith("at least ")
-    assert why["coupled"].startswith("expected along 1 text, at token-by-token step costs.")
+    assert why["coupled"].startswith("expected along 1 text, with the step costs of the ")
     for name in ("suffix lookup", "prompt lookup"):
         assert why[name].startswith("expected along 1 text. ")
     assert rows.index[0] == "2 drafts"  # as fast as the next, but chosen before it
@@ -70,7 +70,7 @@ def test_leaves_out_invalid_methods_with_a_warning(maker: ScoringMaker) -> None:
         "drafter=os:system": "custom drafters.",
         "draft_until=oracle": "The oracle is a bound",
         "branching=2x0": "A tree has a branching of 0.",
-        "num_drafts=2,rule=block": "rule=block judges one chain.",
+        "num_drafts=2,rule=block": "rule=block verifies only one chain.",
         "gamma=3": "its own gamma.",
         "nonsense": "is not key=value",
     }
@@ -141,7 +141,7 @@ def test_engine_settings_are_for_a_reproducible_candidate(maker: ScoringMaker) -
     app, work = asked(METHODS, tab="Your engine")
     assert work.answer.best[0].label == "2 drafts"
     assert work.answer.best_plain[0].label in ("draft model · lossless", "prompt lookup")
-    assert "2 drafts is ranked first, but these engines cannot reproduce it" in page_text(app)
+    assert "2 drafts is ranked first, but these engines do not support it" in page_text(app)
     assert app.code
 
 

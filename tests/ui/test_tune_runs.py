@@ -54,7 +54,7 @@ def test_falls_back_to_another_engine_without_figures() -> None:
     assert app.segmented_control(key="tune_figures_of").value != "SGLang"
     assert len(app.table[0].value) > 3
     assert "rounds vary in length" in page_text(app)
-    assert "Not scored, since the run used no draft model" in page_text(app)
+    assert "Not scored, because the run used no draft model" in page_text(app)
 
 
 def test_does_not_offer_a_lossy_run() -> None:
@@ -96,7 +96,7 @@ def test_a_deleted_run_is_no_longer_offered() -> None:
     assert "No kept run has a measured speedup" in page_text(app)
 
 
-@pytest.mark.parametrize(("count", "words"), [(1, "One run,"), (3, "of 3 runs"), (6, "of 6 runs")])
+@pytest.mark.parametrize(("count", "words"), [(1, "One run"), (3, "of 3 runs"), (6, "of 6 runs")])
 def test_ledger_of_kept_runs(count: int, words: str) -> None:
     trace = replace(full_trace(), odds=tuple(0.8 for _ in full_trace().token_ids))
     for number in range(count):

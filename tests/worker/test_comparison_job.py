@@ -24,7 +24,7 @@ from specviz.record.pairs import ModelCheck, PairCheck, PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import Library, Query
 from specviz.worker.parent.client import Run, Worker
-from specviz.worker.parent.work_queue import JobQueue
+from specviz.worker.parent.job_queue import JobQueue
 from specviz.worker.parent.worker_maker import WorkerMaker
 from tests.step_costs import place_step_costs
 from tests.worker.waiting import wait_until
@@ -79,7 +79,7 @@ def test_compares_two_lanes_and_stores_their_runs(
 ) -> None:
     job = carried_out(work_of(plan(spec, spec), worker, library))
     assert (job.state, job.progress, job.found) == ("done", (4, 4), 0)
-    assert [each.job for each in job.measured] == list(job.plan.jobs())
+    assert [each.job for each in job.measured] == list(job.plan.runs())
     for each in job.measured:
         assert each.trace.config == each.job.config(job.plan)
         assert each.trace.baseline is not None
@@ -91,7 +91,7 @@ def test_compares_two_lanes_and_stores_their_runs(
     assert found.verdict.ratios[0, 1].count == 2
     assert job.comparison is found
     kept = library.comparison_jobs(job.plan.key)
-    assert set(kept) == {each.key for each in job.plan.jobs()}
+    assert set(kept) == {each.key for each in job.plan.runs()}
     assert {row.name for row in library.find(Query())} == {"γ 2", "γ 8"}
 
 

@@ -26,7 +26,7 @@ def nursery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery
 @pytest.mark.parametrize("most", KILLS)
 def test_continues_after_being_killed_at_any_moment(nursery: Nursery, most: int) -> None:
     chance, library = random.Random(4), Library()
-    total, kills = len(PLAN.jobs()), 0
+    total, kills = len(PLAN.runs()), 0
     done: dict[PlaceInPlan, str] = {}
     while kills < most or not done:
         if 2 * len(done) > total:  # the kills came late, so start again with an empty library

@@ -20,7 +20,7 @@ from specviz.store import load_trace, save_trace
 from specviz.tune.audit import Audit
 from specviz.tune.audit_job import AuditJob
 from specviz.worker.parent.client import Worker
-from specviz.worker.parent.work_queue import JobQueue
+from specviz.worker.parent.job_queue import JobQueue
 from specviz.worker.parent.worker_maker import WorkerMaker
 from specviz.worker.process_end import is_device_fault, unexpected_end
 from tests.worker.studies import Counting

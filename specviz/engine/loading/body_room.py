@@ -1,6 +1,6 @@
 """Measure the memory and bandwidth available for bodies (simulated sizes) of a pair.
 
-It takes about a second and needs no weights.
+The measurement takes about a second and needs no weights.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from specviz.record.pairs import PairSpec
 
 
 def body_room(spec: PairSpec) -> BodyRoom:
-    """Return the shapes of the pair without bodies, and this machine's memory and bandwidth.
+    """Return the pair's shapes without bodies, and the device's memory and bandwidth.
 
     Raises:
-        SpecvizError: as ``check_pair``.
+        SpecvizError: the pair cannot be opened, as in ``check_pair``.
     """
     with quiet_libraries():
         opened = open_pair(replace(spec, target_body=NO_BODY, draft_body=NO_BODY), no_progress)

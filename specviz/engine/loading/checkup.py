@@ -1,7 +1,7 @@
 """Check a pair before loading it: will it work, how large is it, what must be downloaded?
 
-Reads configurations, tokenizers and the headers of local weights, more only on request, and
-downloads no weights. Errors are the same as those of ``load_pair``.
+The check reads configurations, tokenizers and the headers of local weights, and whole weights only
+on request. It downloads no weights, and raises the same errors as ``load_pair``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check_pair(
     prompts: Sequence[str] = (),
     chat: bool = False,
 ) -> PairCheck:
-    """Return a description of the pair.
+    """Check the pair; return its models, vocabulary, memory and notices.
 
     Args:
         on_progress: an exception that it raises stops the check.

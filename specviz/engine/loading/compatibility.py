@@ -23,7 +23,7 @@ from specviz.record.pairs import GRAPHED
 
 _PROBE_TOKENS = 6
 _WALK_TOKENS = 12
-_TOLERANCES = {torch.float32: 1e-3}  # of the logits' spread
+_TOLERANCES = {torch.float32: 1e-3}  # as a share of the logits' spread
 _HALF_TOLERANCE = 5e-2
 
 
@@ -39,7 +39,7 @@ class ModelVocabulary:
 def common_vocabulary(
     target: ModelVocabulary, draft: ModelVocabulary | None
 ) -> tuple[int, tuple[str, ...]]:
-    """Return the number of ids that both models share, and notices about those left out.
+    """Return the number of ids that both models share, and notices about ids left out.
 
     Raises:
         PairError: the tokenizers differ, or the draft lacks the target's end token.
@@ -110,7 +110,7 @@ def _other_end(target: ModelVocabulary, draft: ModelVocabulary) -> tuple[str, ..
         return ()
     return (
         f"The draft ends a text with {draft.tokenizer.eos_token!r}, the target with "
-        f"{target.tokenizer.eos_token!r}; only the target's is used.",
+        f"{target.tokenizer.eos_token!r}; only the target's token is used.",
     )
 
 
@@ -121,7 +121,7 @@ def refuse_without_rollback(skeleton: PreTrainedModel, name: str) -> None:
 
 
 def check_rollback(model: PreTrainedModel, name: str, vocabulary: int) -> None:
-    """Feed 6 tokens, forget 3, feed 3 others: the logits must be those of a fresh pass."""
+    """Check that feeding 6 tokens, forgetting 3 and feeding 3 others equals a fresh pass."""
     ids = probe_ids(model, vocabulary, _PROBE_TOKENS + 3)
     kept, others = ids[:3], ids[_PROBE_TOKENS:]
     try:
@@ -216,7 +216,7 @@ def _widest(model: PreTrainedModel) -> bool:
 def take_step_weights(
     models: dict[str, PreTrainedModel], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """Return the weights of each model's steps, lean for all models or for none, and notices."""
+    """Return step weights by model name, lean for all models or for none, and notices."""
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
@@ -253,7 +253,7 @@ def _without_lean(
 
 
 def _library_weights(model: PreTrainedModel, vocabulary: int) -> LibraryWeights:
-    """Return the model, with faster products if they apply and give the same logits."""
+    """Return the model's weights, with faster matrix products if these give the same logits."""
     twin = with_products(model)
     if not any(isinstance(module, ProductLayer) for module in twin.modules()):
         return LibraryWeights(model)
@@ -289,7 +289,7 @@ def close_to(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) ->
 
 
 def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Return whether the likeliest tokens agree wherever the reference is unambiguous."""
+    """Return whether the likeliest tokens agree wherever the reference has no near tie."""
     if reference.shape[-1] < 2:
         return True
     top = reference.topk(2).values
@@ -298,7 +298,7 @@ def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype)
 
 
 def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the tolerance: a share of the spread, since a common offset has no effect."""
+    """Return the tolerance, a share of the logits' spread: softmax ignores a common offset."""
     spread = (reference - reference.mean(-1, keepdim=True)).abs().max()
     return _TOLERANCES.get(dtype, _HALF_TOLERANCE) * spread
 

@@ -1,4 +1,4 @@
-"""Device, number type, threads, memory and bandwidth, and the environment record of a run."""
+"""Choose device, dtype and threads; measure memory and bandwidth; describe the environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from specviz.record.pairs import MAX_THREADS
 from specviz.record.trace import Environment
 
 _MAX_CALIBRATED_THREADS = 8
-# More threads must be faster by this factor: next to a busy process they wait for each other.
+# More threads must be this much faster: next to a busy process, threads wait for each other.
 _THREAD_GAIN = 1.25
 _VERIFY_TOKENS = 6
 _SECONDS_A_CANDIDATE = 0.02
@@ -50,7 +50,7 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def calibrate_threads(fresh_step: Callable[[int], Step], candidates: Iterable[int]) -> int:
-    """Time a step and a verification at each count; set the fewest threads nearly as fast."""
+    """Time each thread count; set and return the lowest that is nearly as fast as the best."""
     seconds: dict[int, float] = {}
     undisturbed = math.inf
     for count in sorted(set(candidates)):
@@ -71,9 +71,9 @@ def fewest_within(seconds: dict[int, float]) -> int:
 
 
 def thread_candidates(parameters: int) -> list[int]:
-    """Return the thread counts to try: one, half and all cores; not one for a large model.
+    """Return the thread counts to try: 1, half and all cores. Large models do not try 1.
 
-    Never more than ``OMP_NUM_THREADS``, if set.
+    No count exceeds ``OMP_NUM_THREADS``, if that is set.
     """
     most = min(os.cpu_count() or 1, _MAX_CALIBRATED_THREADS, _allowed_threads())
     fewest = 1 if parameters < _LARGE_MODEL else max(1, most // 2)
@@ -96,17 +96,17 @@ def free_memory(device: torch.device) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """The sums by which bandwidth is measured."""
+    """Size of the bandwidth measurement: bytes that one sum reads, and sums per synchronisation."""
 
     size: int  # bytes
-    sums: int  # between two waits for the device
+    sums: int  # per synchronisation
 
 
 def read_stream(device: torch.device, free: int | None) -> Stream:
-    """Return sums larger than the caches.
+    """Return the size of a measurement whose sums exceed the device's caches.
 
-    On a GPU, the host's wait would be a large part of a short sum, so it gets several long ones, in
-    at most a quarter of the free memory.
+    On a GPU, synchronising would be a large part of the time of a short sum. So a GPU runs several
+    long sums per synchronisation, over at most a quarter of the free memory.
     """
     if device.type == "cpu":
         return Stream(size=_SHORT_SUM, sums=1)
@@ -115,10 +115,10 @@ def read_stream(device: torch.device, free: int | None) -> Stream:
 
 
 def read_bandwidth(device: torch.device) -> float:
-    """Return the bytes per second that a sum reads from memory with the current threads.
+    """Return the memory bandwidth in bytes per second, measured by sums with the current threads.
 
-    Uses the fastest of several timings, since slower ones were disturbed; takes at most about
-    0.3 s.
+    The fastest of several timings counts, since other processes only slow a timing down. The
+    measurement takes at most about 0.3 s.
     """
     stream = read_stream(device, free_memory(device))
     numbers = torch.empty(stream.size // 4, device=device).fill_(1.0)  # every page is written
@@ -135,7 +135,7 @@ def read_bandwidth(device: torch.device) -> float:
 def _sum_seconds(numbers: torch.Tensor, sums: int) -> float:
     begin = time.perf_counter()
     results = [numbers.sum() for _ in range(sums)]
-    results[-1].item()  # waits for a GPU, hence for the earlier sums
+    results[-1].item()  # waits for a GPU to finish all sums
     return time.perf_counter() - begin
 
 
@@ -185,10 +185,10 @@ def _native_dtype(device: torch.device) -> torch.dtype:
 
 
 def _product_seconds() -> float:
-    """Return the mean seconds of a small matrix product, in a bounded time.
+    """Return the mean seconds of a small matrix product; the time for measuring is bounded.
 
     Next to a busy process, threads wait for each other 8 ms at a time, and a step of many products
-    can take a second. This test finds out sooner than a model step.
+    can take a second. A small product shows this sooner than a model step.
     """
     rows, matrix = torch.ones(_VERIFY_TOKENS, 256), torch.ones(1024, 256)
     begin = time.perf_counter()
@@ -201,7 +201,7 @@ def _product_seconds() -> float:
 
 
 def _time_steps(fresh_step: Callable[[int], Step], best: float) -> float:
-    """Return the median seconds of a step plus a verification; if slow, those of the warm-up."""
+    """Return the median seconds of a step plus a verification, or the warm-up's if it is slow."""
     step = fresh_step(16)
     ids = torch.zeros(_VERIFY_TOKENS, dtype=torch.int64, device=step.device)
     warm_up = _one_timing(step, ids)

@@ -32,11 +32,11 @@ _WEIGHT_FILES = ("model.safetensors", "model-*-of-*.safetensors")
 _TICK = 0.25  # seconds between progress reports
 _PATIENCE = 2.0  # seconds for the threads of a stopped download to end
 
-_MakeProgress = Callable[[int], Progress]  # from the bytes received
+_MakeProgress = Callable[[int], Progress]  # takes the bytes received
 
 
 def fetch_small_files(hub_id: str, on_progress: ProgressCallback) -> Path:
-    """Download all but the weights, and return the cache folder, which is named by the commit."""
+    """Download all files but the weights; return the cache folder, whose name is the commit."""
     make_progress = _lookup_progress(hub_id)
     return Path(_watch(hub_id, make_progress, on_progress, allow_patterns=[*_SMALL_FILES]))
 
@@ -99,7 +99,7 @@ def _snapshot(hub_id: str, meter: _Meter, what: dict[str, Any]) -> Any:
 
 
 def _stop(task: Future[Any], meter: _Meter) -> None:
-    """Stop the download and wait up to 2 s; a thread whose network hangs ends by its timeout."""
+    """Stop the download and wait up to 2 s. A thread that hangs in the network ends later."""
     meter.stopped.set()
     deadline = time.monotonic() + _PATIENCE
     while not task.done() and time.monotonic() < deadline:
@@ -108,7 +108,7 @@ def _stop(task: Future[Any], meter: _Meter) -> None:
 
 
 class _StoppedError(Exception):
-    """Ends the Hub client's threads."""
+    """Raised in the Hub client's threads to end them."""
 
 
 class _Meter:
@@ -120,7 +120,7 @@ class _Meter:
         self._most = 0
 
     def received(self) -> int:
-        """Return the bytes received or written, whichever is more; it never decreases."""
+        """Return the larger count of bytes, received or written; the count never decreases."""
         self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
         return self._most
 

@@ -41,7 +41,7 @@ from specviz.record.trace import ModelInfo, PairInfo
 
 
 def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pair:
-    """Load the pair; without a draft, the target alone.
+    """Load the pair, or the target alone if ``spec`` has no draft.
 
     On a CPU, a short calibration chooses the number of threads unless ``spec`` names one.
 
@@ -56,7 +56,7 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
         files = {
             side.role: sources.fetch_weights(side.source, on_progress) for side in opened.sides
         }
-        stamps = stamps_of(  # before reading, so that later changes count as changes
+        stamps = stamps_of(  # taken before reading, so that a later change is noticed
             file
             for side in opened.sides
             for file in sources.identifying_files(side.source, files[side.role])
@@ -103,7 +103,10 @@ def _require_room(opened: OpenPair) -> None:
 def _load_models(
     opened: OpenPair, asked: str, on_progress: ProgressCallback
 ) -> dict[str, PreTrainedModel]:
-    """Load the models, by role; the draft first, so that the target sees the memory left."""
+    """Return the loaded models by role.
+
+    The draft is loaded first. The memory that is left decides whether the target is spread.
+    """
     models: dict[str, PreTrainedModel] = {}
     for side in reversed(opened.sides):
         on_progress(_loading("loading", side))
@@ -137,10 +140,10 @@ def _must_spread(name: str, size: int, device: torch.device, *, may_spread: bool
 def _load_model(
     side: Side, dtype: torch.dtype, device: torch.device, *, spread: bool
 ) -> PreTrainedModel:
-    """Load a model onto the device.
+    """Load a model onto the device or, with ``spread``, onto several devices.
 
-    Without accelerate, transformers loads to the CPU only. Parameters are then moved one by one,
-    so the device holds each of them once.
+    Without ``spread``, transformers loads into CPU memory, since other devices need accelerate.
+    ``model.to`` then moves the parameters one by one, so the device holds only one copy of each.
     """
     with loading_errors(side.source.name, "model"):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
@@ -185,7 +188,7 @@ def _check_models(
 def _enlarge(
     side: Side, model: PreTrainedModel, vocabulary: int, on_progress: ProgressCallback
 ) -> PreTrainedModel:
-    """Return the model enlarged to its body, after checking its logits; unchanged without one."""
+    """Return the model enlarged to its body, after a check of its logits, or the model itself."""
     body = side.body
     if body is None:
         return model
@@ -218,7 +221,7 @@ def _step_weights(
 
 
 def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[str, ...]:
-    """Add device lanes to a pair on a GPU or on request; return a notice if that fails."""
+    """Let a pair run rounds on the device, on a GPU or on request; return a notice on failure."""
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()
     on_progress(Progress(activity="loading", text="capturing a round on the device"))

@@ -1,7 +1,7 @@
 """Read a model's untrusted ``config.json`` and ``generation_config.json``.
 
-They are read with a size limit and checked before a library builds anything from them: wrong types,
-endless nesting or millions of layers give a one-line error.
+The files are read with a size limit, and checked before a library builds anything from them. Wrong
+types, endless nesting or millions of layers give a one-line error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.errors import PairError
 
 MAX_BYTES = 4 * 2**20
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
-# Parts that are built one by one, which takes time even on the meta device.
+# Limits of parts that transformers builds one by one, which takes time even on the meta device.
 _MOST = (
     (re.compile(r"(n|num|number)(_of)?(_\w+)?_(layers?|blocks)|depth"), 1_000, "layers"),
     (re.compile(r"(n|num|moe_num)(_\w+)?_experts"), 4_096, "experts"),
@@ -27,7 +27,7 @@ _MOST = (
 
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:
-    """Return the model's configuration after all checks that need no code of its family."""
+    """Return the model's configuration after all checks that do not run its family's code."""
     config = _read(folder / _CONFIG, name)
     if config is None:
         raise PairError(
@@ -88,7 +88,7 @@ def _check_family(config: dict[str, Any], name: str) -> None:
 
 
 def _is_causal(config: dict[str, Any], family: str) -> bool:
-    """Decide by ``architectures``, since transformers lists some encoders as causal, too."""
+    """Return whether ``architectures`` is causal. transformers also lists encoders as causal."""
     if config.get("is_encoder_decoder"):
         return False
     encoders = ("MaskedLM", "PreTraining", "Classification", "ConditionalGeneration")
@@ -107,7 +107,7 @@ def _check_sizes(config: dict[str, Any], name: str) -> None:
             if value > most and pattern.fullmatch(key):
                 raise PairError(
                     f"The config.json of {name} asks for {value:.6g} {what} ({key}).",
-                    remedy=f"Choose a model with at most {most:,}.",
+                    remedy=f"Choose a model with at most {most:,} {what}.",
                 )
 
 

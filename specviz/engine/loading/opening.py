@@ -1,6 +1,6 @@
-"""Open a pair without its weights: configurations and tokenizers, found and compared.
+"""Open a pair without its weights: find and compare configurations and tokenizers.
 
-``checkup.py`` needs no more than this; ``loading.py`` continues with the weights. Cheap checks come
+``checkup.py`` stops after this step; ``loading.py`` continues with the weights. Cheap checks come
 first. Every user error raises a ``SpecvizError``.
 """
 
@@ -50,7 +50,7 @@ class Side:
 
     @property
     def parameters(self) -> int:
-        """The number of parameters of the model that will run."""
+        """Return the number of parameters, with a body those of the enlarged model."""
         return self.body.parameters if self.body else self.own_parameters
 
     @property
@@ -61,7 +61,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OpenPair:
-    """Two models that can work together according to their small files."""
+    """A pair whose configurations and tokenizers fit together; no weights are read yet."""
 
     name: str
     sides: tuple[Side, ...]  # the target first
@@ -73,7 +73,7 @@ class OpenPair:
     notices: tuple[str, ...]
 
     def vocabulary_of(self, role: str) -> int:
-        """Return the number of ids of the model in this role."""
+        """Return the vocabulary size of the model in this role."""
         if self.shared is not None and role == DRAFT:
             return self.shared.draft.size
         return self.vocabulary
@@ -132,7 +132,7 @@ def _open_side(role: str, source: Source, body: str) -> Side:
         config = AutoConfig.from_pretrained(source.folder, **LOCAL)
     with loading_errors(source.name, "tokenizer"):
         tokenizer: Any = AutoTokenizer.from_pretrained(source.folder, **LOCAL)
-        tokenizer.model_max_length = sys.maxsize  # the models' own contexts decide on lengths
+        tokenizer.model_max_length = sys.maxsize  # only the models' contexts limit lengths
     with loading_errors(source.name, "model"):
         skeleton = skeleton_of(config)
     compatibility.refuse_without_rollback(skeleton, source.name)
@@ -151,7 +151,7 @@ def _body(skeleton: PreTrainedModel, name: str, body: str) -> Body:
     if own is None:
         raise PairError(
             f"{name} cannot have a simulated size: it is not a Llama-shaped model.",
-            remedy="Use it without one, or choose a Llama, Mistral, Qwen2 or Qwen3 model.",
+            remedy="Remove the simulated size, or choose a Llama, Mistral, Qwen2 or Qwen3 model.",
         )
     shape = shape_of(body, own)
     with loading_errors(name, "body"):

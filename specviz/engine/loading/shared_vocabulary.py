@@ -28,7 +28,7 @@ LEAST_SHARE = 0.5
 def share_vocabulary(
     target: ModelVocabulary, draft: ModelVocabulary, draft_config: PreTrainedConfig
 ) -> tuple[SharedTokens | None, tuple[str, ...]]:
-    """Return the shared tokens and a notice; None and no notice if the tokenizers are the same.
+    """Return the shared tokens and a notice, or None and no notice if the tokenizers are equal.
 
     Raises:
         PairError: fewer than ``LEAST_SHARE`` of the target's tokens in a sample text are shared.
@@ -49,11 +49,11 @@ def share_vocabulary(
             f"{draft.name} and {target.name} have too little in common: {summary}",
             remedy="Choose a draft that shares at least half of the target's tokens in such texts.",
         )
-    return shared, (f"The tokenizers differ: {summary} The draft proposes only these.",)
+    return shared, (f"The tokenizers differ: {summary} The draft proposes only shared tokens.",)
 
 
 def covered_share(shared: SharedTokens) -> float:
-    """Return the share of shared tokens among the target's tokens in the preset prompts."""
+    """Return which share of the target's tokens in the preset prompts the draft has, too."""
     own = shared.target.tokenizer
     ids = [
         each

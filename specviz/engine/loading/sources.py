@@ -1,8 +1,8 @@
-"""Find a model's folder: of an embedded pair, a local folder or the Hub cache.
+"""Find a model's folder: in an embedded pair, anywhere on disk, or in the Hub cache.
 
-All faults of a source raise here, before any weights are read: a missing folder, a broken
-configuration, a pickle-only checkpoint, a truncated file, the network. Only safetensors files are
-read, and a model's own code is never run.
+Every fault of a source raises an error here, before any weights are read: a missing folder, a
+broken configuration, a pickle-only checkpoint, a truncated file, the network. Only safetensors
+files are read, and a model's own code is never run.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Source:
 
     @property
     def commit(self) -> str:
-        """The commit of a Hub model's small files; its weights must come from the same."""
+        """Return the commit of a Hub model's small files; the weights must have the same one."""
         return self.folder.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The requested pair: its name, and the places of its models."""
+    """The requested pair: its name, and where its models are (a folder or a Hub id)."""
 
     name: str
     target: str
@@ -56,7 +56,7 @@ class Chosen:
 
 
 def choose(spec: PairSpec) -> Chosen:
-    """Resolve the pair's name or its models.
+    """Return the names and places of the models that ``spec`` requests.
 
     Raises:
         PairError: both a name and a target are given, a draft without a target, or the name is
@@ -83,7 +83,7 @@ def choose(spec: PairSpec) -> Chosen:
 
 
 def _as_text(place: str) -> str:
-    """Replace what is not UTF-8 in a folder's name, since a run's record must be UTF-8."""
+    """Replace bytes of a folder's name that are not UTF-8: a run's record must be UTF-8."""
     return place.encode("utf-8", "replace").decode()
 
 
@@ -110,13 +110,13 @@ def _refuse_embedded(name: str, available: list[str]) -> NoReturn:
     known = ", ".join(available) or "none"
     raise PairError(
         f"There is no embedded pair {name!r}.",
-        remedy=f"There are: {known}. Or give a draft and a target.",
+        remedy=f"Available pairs: {known}. Or give a draft and a target.",
     )
 
 
 def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
     """Find a model's folder, and check that its configuration is a causal language model's."""
-    path = os.path.expanduser(place)  # unlike pathlib's, it never raises
+    path = os.path.expanduser(place)  # unlike Path.expanduser, it never raises
     if place and os.path.isdir(path):
         return Source(name=name, folder=Path(path), config=read_config(Path(path), name))
     if os.path.isfile(path):

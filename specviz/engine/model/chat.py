@@ -14,7 +14,7 @@ from specviz.errors import PromptError
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reader:
-    """What encoding a prompt needs of a pair; weights are not needed."""
+    """The parts of a pair that encode a prompt; no weights are needed."""
 
     tokenizer: Any
     vocabulary: int
@@ -31,7 +31,7 @@ def encode_prompt(pair: Pair, prompt: str | Sequence[int], chat: bool) -> list[i
 
 
 def prompt_ids(reader: Reader, prompt: str | Sequence[int], chat: bool) -> list[int]:
-    """Encode a prompt as ``encode_prompt`` does, before the pair is loaded."""
+    """Return the token ids as ``encode_prompt`` does, without a loaded pair."""
     if not isinstance(prompt, str):
         return _checked_ids(reader, prompt)
     if not (prompt.strip() if chat else prompt):

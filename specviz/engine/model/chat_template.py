@@ -1,8 +1,8 @@
 """Render chat templates, which are untrusted programs, in a child process with limits.
 
 A template may fail in any way, loop forever or build endless texts, even inside one call that this
-process could not interrupt. So it is rendered in a fork with a time limit and a memory limit.
-Without ``os.fork`` it is rendered in this process.
+process could not interrupt. So a forked process renders the template, with a time limit and a
+memory limit. Without ``os.fork``, this process renders the template.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specviz.errors import PromptError
 from specviz.record.numbers import SIZE
 
 SECONDS = 5.0
-_MEMORY = 512 * 2**20  # bytes beyond this process's own
+_MEMORY = 512 * 2**20  # bytes in addition to this process's memory
 _LONGEST = 16 * 10**6  # bytes of text
 _STATM = Path("/proc/self/statm")
 _DONE, _FAILED = b"+", b"-"
@@ -46,7 +46,7 @@ def render_chat(tokenizer: Any, name: str, text: str, *, seconds: float = SECOND
         _refuse(name, f"writes more than {SIZE.shown(_LONGEST)}")
     output = found[1:].decode("utf-8", "replace")
     if not found.startswith(_DONE):
-        _refuse(name, f"fails: {output or 'it ended the process that rendered it'}")
+        _refuse(name, f"fails: {output or 'the template ended its process'}")
     return output
 
 
@@ -58,7 +58,7 @@ def _refuse(name: str, how: str) -> NoReturn:
 
 
 def _result(render: Callable[[], str]) -> bytes:
-    """Return the text or the error message, after a byte that says which."""
+    """Return ``_DONE`` and the rendered text, or ``_FAILED`` and an error message."""
     try:
         return _DONE + render().encode("utf-8", "replace")
     except MemoryError:

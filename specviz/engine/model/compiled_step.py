@@ -1,7 +1,7 @@
 """The lean step for a few tokens as one call of compiled code, on a CPU.
 
-It reads the lean weights in place and writes to the same caches as the torch step, so a feed may
-use either. A tree is appended in parts of at most ``MOST_ROWS`` nodes.
+The code reads the lean weights in place and writes to the same caches as the torch step, so a feed
+may use either step. A tree is appended in parts of at most ``MOST_ROWS`` nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from specviz.kernels.threads import run_in_parallel
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CompiledWeights:
-    """Addresses of a model's weights and its shape. ``LeanWeights`` keeps the memory alive."""
+    """A model's shape and the addresses of its weights; ``LeanWeights`` keeps these in memory."""
 
     layers: np.ndarray  # int64 [layer, column]
     outer: np.ndarray  # int64: embedding, norm, head, bias of the head
@@ -41,7 +41,7 @@ class CompiledWeights:
         outer: Iterable[torch.Tensor | None],
         **shape: Any,
     ) -> CompiledWeights | None:
-        """Return the addresses; None if a kernel cannot read a weight or does not work here."""
+        """Return the addresses, or None if a kernel cannot read a weight or run here."""
         rows, ends = list(layers), list(outer)
         tensors = [each for row in (*(each.values() for each in rows), ends) for each in row]
         present = [each for each in tensors if isinstance(each, torch.Tensor)]
@@ -63,7 +63,7 @@ def _number(value: torch.Tensor | int | None) -> int:
     return value if isinstance(value, int) else address(value)
 
 
-# Of new tokens: tokens of the text before them, nodes before them, depths, paths.
+# For new tokens: number of text tokens before them, number of nodes before them, depths, paths.
 _Positions: TypeAlias = tuple[int, int, np.ndarray, np.ndarray]
 
 
@@ -100,9 +100,9 @@ class CompiledStep:
     def feed(
         self, token_ids: torch.Tensor, begin: int, num_logits: int, vocabulary: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return float32 logits `[num_logits, vocabulary]` and the hidden states behind them.
+        """Return float32 logits `[num_logits, vocabulary]` and the final hidden states.
 
-        With ``num_logits`` 0 the hidden states are those of the last token.
+        With ``num_logits`` 0, the hidden states are those of the last token.
         """
         return self._run(token_ids, (begin, 0, CHAIN, NO_PATHS), num_logits, vocabulary)
 

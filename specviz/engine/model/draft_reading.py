@@ -1,12 +1,12 @@
 """Incremental translation of target tokens into the draft's own tokens.
 
-A shared token is appended as one draft token. Any other makes the draft read its word again: the
-text from the last token that begins a word is tokenised with the draft's tokenizer. A prompt is
-tokenised from its text. So the draft's input depends on the text alone, not on how rounds divided
-it, and forgetting tokens restores exactly what was read before them.
+A shared token is appended as one draft token. For any other token, the draft's tokenizer tokenises
+the current word again: the text since the last token that begins a word. A prompt is tokenised from
+its text. So the draft's input depends on the text alone, not on the rounds that produced it, and
+forgetting tokens restores exactly the draft tokens before them.
 
-Tokenising preserves bytes. Where the draft's tokenizer would change them (an extra space before a
-word, half a character), the longest matching pieces are used; bytes and special tokens that the
+Tokenising preserves bytes. If the draft's tokenizer would change the bytes (an extra space before a
+word, half a character), the longest matching pieces are used. Bytes and special tokens that the
 draft does not have are left out.
 """
 
@@ -18,21 +18,21 @@ from itertools import groupby
 
 from specviz.engine.model.shared_tokens import SharedTokens, TokenVocabulary
 
-_LONGEST_WORD = 32  # most target tokens that are read again, for texts without spaces
+_LONGEST_WORD = 32  # most target tokens that are tokenised again, for texts without spaces
 
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Target tokens that were read together, and what to restore when they are forgotten."""
+    """Target tokens that were read together, and the state to restore when they are forgotten."""
 
     tokens: tuple[int, ...]
-    kept: int  # draft tokens before it that stayed
-    replaced: tuple[int, ...]  # draft tokens that it replaced
-    word: tuple[int, int]  # start of the word before it, in segments and in draft tokens
+    kept: int  # number of draft tokens before the segment that stayed
+    replaced: tuple[int, ...]  # draft tokens that the segment replaced
+    word: tuple[int, int]  # start of the word before, in segments and in draft tokens
 
 
 class DraftReading:
-    """The draft's reading of a text; ``ids`` are the draft's own tokens."""
+    """A text of target tokens, kept in the draft's own tokens (``ids``)."""
 
     def __init__(self, shared: SharedTokens) -> None:
         self._shared = shared
@@ -113,8 +113,8 @@ class DraftReading:
     def _tokenised(self, tokens: Sequence[int], place: int) -> list[int]:
         """Return the draft's tokens for these target tokens.
 
-        ``place``: draft tokens before them. At the start of a text, each tokenizer's own leading
-        space is respected.
+        ``place``: number of draft tokens before them. At the start of a text, the leading spaces
+        that the two tokenizers add by themselves are taken into account.
         """
         target, draft = self._shared.target, self._shared.draft
         written = b"".join(target.table.pieces[each] for each in tokens)
@@ -125,7 +125,7 @@ class DraftReading:
 
 
 def tokenised(vocabulary: TokenVocabulary, written: bytes) -> list[int]:
-    """Return tokens that write these bytes."""
+    """Return token ids whose bytes are ``written``."""
     try:
         return _encoded(vocabulary, written.decode())
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""After which of its first layers a model can exit early."""
+"""Early exit: after how many of its layers a model can predict a token."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from specviz.errors import PairError
 
 
 def exits_of(all_layers: int, output_matrices: Iterable[torch.Tensor]) -> range | Missing:
-    """Return the numbers of first layers after which an exit is possible and useful.
+    """Return the numbers of layers after which an exit is possible and useful.
 
     Args:
-        output_matrices: those through which the last layer writes to the residual stream.
+        output_matrices: the matrices by which the last layer writes to the residual stream.
     """
     if all_layers == 1:
         return Missing(
@@ -31,10 +31,11 @@ def exits_of(all_layers: int, output_matrices: Iterable[torch.Tensor]) -> range 
 
 
 def require_exit(exits: range | Missing, layers: int) -> None:
-    """Raise PairError if an exit after so many layers is not among these."""
+    """Raise PairError unless ``exits`` contains ``layers``."""
     possible = require(exits)
     if layers not in possible:
         raise PairError(
-            f"An exit after {layers} layers is not possible: the target has {possible.stop}.",
+            f"An exit after {layers} layers is not possible: the target has {possible.stop} "
+            "layers.",
             remedy=f"Exit after 1 to {possible.stop - 1} layers.",
         )

@@ -1,6 +1,6 @@
-"""Digests of a model's weights, by which a trace identifies the models it was run with.
+"""Digests of a model's weights, by which a trace identifies its models.
 
-Also stamps of a model's files, a cheap check whether they changed since they were read.
+Stamps of a model's files are a cheap check whether the files changed since they were read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SAMPLED_MARK = "sampled:"
 def weights_sha256(files: Iterable[Path], *, whole_limit: int = WHOLE_LIMIT) -> str:
     """Return the sha256 over names and contents, in the order of the names.
 
-    Of files above ``whole_limit`` bytes only the size and evenly spaced chunks are hashed, the
-    first and the last among them; the digest then begins with ``sampled:``.
+    For files above ``whole_limit`` bytes, only the size and evenly spaced chunks are hashed, the
+    first and the last among them. The digest then begins with ``sampled:``.
     """
     digest = hashlib.sha256()
     sampled = False

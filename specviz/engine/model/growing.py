@@ -156,11 +156,11 @@ def _small_numbers(width: int) -> torch.Tensor:
 
 
 def _copy_settings(grown: Any, model: Any) -> None:
-    """Copy what the small model has besides its weights."""
+    """Copy rotary embedding, generation settings and head-norm epsilon from the small model."""
     grown.model.rotary_emb = model.model.rotary_emb
     grown.generation_config = model.generation_config
     epsilon = model.config.rms_norm_eps
-    for layer in grown.model.layers:  # heads keep their width, hence their norms' epsilon
+    for layer in grown.model.layers:  # heads keep their width, so their norms keep epsilon
         for name in ("q_norm", "k_norm"):
             if hasattr(layer.self_attn, name):
                 getattr(layer.self_attn, name).variance_epsilon = epsilon

@@ -34,7 +34,7 @@ def loading_errors(name: str, part: str) -> Iterator[None]:
             raise out_of_memory(name) from error
         raise PairError(
             f"The {part} of {name} cannot be loaded: {_first_line(error)}.",
-            remedy="Copy or download the model again, or choose another one.",
+            remedy="Copy or download the model again, or choose another model.",
         ) from error
 
 

@@ -1,6 +1,6 @@
 """Trees and early exits for transformers models: attention masks, and models with fewer layers.
 
-The masks replace the family's own, so they include its sliding windows.
+The masks replace those of the model family, so they also apply its sliding windows.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def exits_of_model(model: PreTrainedModel) -> range | Missing:
 def _output_matrices(layer: nn.Module) -> Sequence[torch.Tensor]:
     """Return the matrices through which a layer writes to the residual stream.
 
-    If their names are unknown, all parameters of the layer.
+    If their names are unknown, return all parameters of the layer.
     """
     named = [each for name, each in layer.named_parameters() if name.endswith(_TO_STREAM)]
     return named or list(layer.parameters())

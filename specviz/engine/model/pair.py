@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Pair:
-    """Two models and one vocabulary.
+    """A loaded target and draft that use the same token ids.
 
-    With different vocabularies it is the target's, and ``shared`` has the tokens of both. ``draft``
-    is None for drafters without a model. ``vocabulary`` is the common size: logits are cut to it on
-    both sides, and ids beyond it are padding. ``max_context`` is the shorter of the two contexts.
+    ``vocabulary`` is the number of ids: both models' logits are cut to it, and larger ids are
+    padding. If the vocabularies differ, the ids are the target's, and ``shared`` maps them to the
+    draft's. ``draft`` is None for drafters without a model. ``max_context`` is the shorter context.
     """
 
     name: str
@@ -42,16 +42,16 @@ class Pair:
     info: PairInfo
     environment: Environment
     notices: tuple[str, ...] = ()
-    stamps: Stamps = field(default_factory=dict[Path, Any], repr=False)  # of the files it came from
+    stamps: Stamps = field(default_factory=dict[Path, Any], repr=False)  # of the model files
     target_weights: StepWeights = field(repr=False)
     draft_weights: StepWeights | None = field(default=None, repr=False)
     shared: SharedTokens | None = field(default=None, repr=False)
     texts: SuffixAutomaton | None = field(default=None, repr=False)  # for suffix lookup
-    lanes: DeviceLanes | None = field(default=None, repr=False)  # for graphed steps
+    lanes: DeviceLanes | None = field(default=None, repr=False)  # run rounds on the device
 
     @property
     def is_current(self) -> bool:
-        """Whether the model files are unchanged since loading."""
+        """Return whether the model files are unchanged since loading."""
         return stamps_of(self.stamps) == self.stamps
 
     def target_step(self, capacity: int) -> Step:
@@ -59,7 +59,7 @@ class Pair:
         return self.target_weights.step(self.vocabulary, capacity)
 
     def draft_step(self, capacity: int) -> Step:
-        """Return such a step of the draft, in the target's token ids."""
+        """Return a step of the draft with an empty cache, in the target's token ids."""
         weights, shared = self.draft_weights, self.shared
         assert weights is not None
         if shared is None:

@@ -20,7 +20,7 @@ from specviz.record.step_costs import PassBytes
 
 
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
-    """Return the bytes of what drafts, the draft model or the target's first layers; else None."""
+    """Return the bytes of a pass of the draft, or of the target's first layers, or else None."""
     chosen = chosen_drafter(config.drafter)
     if chosen.method.needs_draft and pair.draft is not None:
         return pass_bytes(pair.draft)
@@ -39,7 +39,7 @@ def pass_bytes(model: PreTrainedModel) -> PassBytes | None:
 
 
 def _unread(model: PreTrainedModel) -> int:
-    """Return the bytes of all rows but one of each embedding that is not also the output."""
+    """Return the bytes that a pass skips: all rows but one of embeddings not tied to the output."""
     head: Any = model.get_output_embeddings()
     tables = {
         id(module.weight): module.weight

@@ -1,7 +1,7 @@
 """Matrix products of a few rows by a kernel that reads a layer's weights in place.
 
-Stepping one token is a product of one row, verifying γ candidates one of γ + 1; the kernel reads
-each weight once, at memory speed. Products of more rows use torch.
+A step of one token is a product of one row; a verification of γ candidates is a product of γ + 1
+rows. The kernel reads each weight once, at memory speed. Products of many rows use torch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specviz.kernels.readiness import ready
 from specviz.kernels.step import MOST_ROWS
 from specviz.kernels.threads import run_in_parallel
 
-_SHARED_FROM = 1 << 20  # weights from which using several threads pays off
+_SHARED_FROM = 1 << 20  # weights; larger products use several threads
 
 
 def with_products(model: PreTrainedModel) -> PreTrainedModel:
@@ -43,7 +43,7 @@ def _gains(layer: nn.Linear) -> bool:
 
 
 class ProductLayer(nn.Module):
-    """Replaces a linear layer. Skips hooks when called, since none are set on the copy."""
+    """A linear layer that uses the kernel. Calls skip hooks, since the copy has no hooks."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """The tokens that two vocabularies share, matched by their bytes.
 
-Ids cannot be compared: the same text has different ids in each vocabulary. Marks (special tokens
-such as the end of text) have no bytes; two of them match if both models end a text with them, or
-if they have the same name. The begin-of-text mark is never proposed, so it is left out.
+Ids cannot be compared: the same text has different ids in the two vocabularies. Marks (special
+tokens such as the end of text) have no bytes. Two marks match if both models end a text with them,
+or if they have the same name. The begin-of-text mark is never proposed, so it is left out.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class TokenVocabulary:
 
     @property
     def begin(self) -> int | None:
-        """The begin-of-text mark; None if it also ends a text."""
+        """Return the begin-of-text mark, or None if the mark also ends a text."""
         begin = self.tokenizer.bos_token_id
         return None if begin == self.tokenizer.eos_token_id else begin
 
     @cached_property
     def by_bytes(self) -> dict[bytes, int]:
-        """The id of each byte string; byte-fallback tokens only if no other writes it."""
+        """Return ids by their bytes; byte-fallback tokens only if no other token has the bytes."""
         found: dict[bytes, int] = {}
         tokens = self.tokenizer.convert_ids_to_tokens(range(self.size))
         bare = [is_byte_piece(token or "") for token in tokens]
@@ -46,13 +46,13 @@ class TokenVocabulary:
 
     @cached_property
     def opening(self) -> bytes:
-        """The bytes that the tokenizer adds before a text: a space or nothing."""
+        """Return the bytes that the tokenizer adds before a text: a space or nothing."""
         ids = self.tokenizer.encode("a", add_special_tokens=False)
         return b" " if b"".join(self.table.pieces[each] for each in ids) == b" a" else b""
 
     @cached_property
     def longest(self) -> int:
-        """The length in bytes of the longest piece."""
+        """Return the length in bytes of the longest piece."""
         return max(map(len, self.by_bytes), default=0)
 
 
@@ -70,12 +70,12 @@ def make_token_vocabulary(tokenizer: Any, vocabulary: int) -> TokenVocabulary:
 class SharedTokens:
     """Two vocabularies and their shared tokens.
 
-    ``draft_context``: the most of its own tokens that the draft can read.
+    ``draft_context``: the draft's maximum context, in draft tokens.
     """
 
     target: TokenVocabulary
     draft: TokenVocabulary
-    to_draft: dict[int, int] = field(repr=False)  # ids of the same token
+    to_draft: dict[int, int] = field(repr=False)  # target id: draft id
     draft_context: int | None
 
     @property
@@ -84,14 +84,14 @@ class SharedTokens:
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """The begin mark, if the draft's tokenizer puts one before every text."""
+        """Return the begin mark that the draft's tokenizer puts before every text, if any."""
         begin = self.draft.tokenizer.bos_token_id
         ids = self.draft.tokenizer("")["input_ids"]
         return (begin,) if begin is not None and ids[:1] == [begin] else ()
 
     @property
     def filler_id(self) -> int:
-        """The token that the draft reads if its input would be empty."""
+        """Return the token that the draft reads if its input would be empty."""
         own = self.draft.tokenizer
         marks = (own.bos_token_id, own.eos_token_id, 0)
         return next(each for each in marks if each is not None and each < self.draft.size)

@@ -1,9 +1,9 @@
-"""A step with a static cache, whose position in the text may be a number on the device.
+"""A step with a static cache, whose position in the text may be a tensor on the device.
 
-It uses the lean weights. Shapes depend on the number of tokens fed and of cache rows attended to,
-never on where the text ends, so a pass can be captured once and played again; ``feed_at`` never
-synchronises. A mask hides rows beyond the text, and the next tokens overwrite them, so rollback
-only sets the length.
+The step uses the lean weights. Shapes depend on the numbers of tokens fed and of cache rows read,
+never on where the text ends. So a pass can be captured once and replayed, and ``feed_at`` never
+synchronises. A mask hides rows beyond the text, and the next tokens overwrite these rows, so
+rollback only sets the length.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ STATIC_CAPABILITIES = StepCapabilities(
 
 
 class StaticStep(Step):
-    """A step for at most ``rows`` tokens; a spare row takes tokens fed before position 0.
+    """A step for at most ``rows`` tokens. A spare row takes tokens fed before position 0.
 
-    ``feed`` and ``forget`` count its position on the host, ``feed_at`` reads it on the device.
+    ``feed`` and ``forget`` keep the position on the host; ``feed_at`` takes it as a tensor.
     """
 
     def __init__(self, weights: LeanWeights, vocabulary: int, rows: int) -> None:
@@ -40,7 +40,7 @@ class StaticStep(Step):
         self._vocabulary = vocabulary
         self._spare = rows
         shape = (len(weights.layers), weights.key_heads, rows + 1, weights.head_width)
-        # Initialised, since hidden entries must not be NaN either.
+        # Initialised, since masked entries must not be NaN either.
         self._keys, self._values = (weights.embedding.new_zeros(shape) for _ in range(2))
         self._reader = LeanStep(
             weights, vocabulary, rows + 1, (self._keys[:, None], self._values[:, None])
@@ -80,7 +80,7 @@ class StaticStep(Step):
     def feed_at(
         self,
         token_ids: torch.Tensor,  # [num_tokens]
-        first: torch.Tensor,  # []: position of the first of them; may be below 0
+        first: torch.Tensor,  # []: position of the first token; may be below 0
         seen: int,
         num_logits: int,
     ) -> torch.Tensor:
@@ -135,7 +135,7 @@ class StaticStep(Step):
         keys, values = caches
         keys.index_copy_(1, rows, turned.narrow(0, heads, key_heads))
         values.index_copy_(1, rows, mixed.narrow(0, heads + key_heads, key_heads))
-        # Query heads of one key head are rows of one product, so its cache is read once.
+        # Query heads of one key head are rows of one product: the head's cache is read once.
         queries = turned.narrow(0, 0, heads).reshape(key_heads, -1, width)
         seen = mask.shape[1]
         scores = torch.baddbmm(

@@ -17,7 +17,7 @@ _Offered = TypeVar("_Offered")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why a step lacks a capability (without a period), and what to do. ``bool()`` is False."""
+    """Why a step lacks a capability (without a period), and what to do. Always falsy."""
 
     reason: str
     remedy: str

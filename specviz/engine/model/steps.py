@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _SPREAD_OFF = {
     torch.float32: 1e-3,
     torch.float64: 1e-3,
-}  # trees: error / spread
+}  # tree error as a share of the spread
 _HALF_OFF = 5e-2
 _takes_trees: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 

@@ -14,7 +14,7 @@ LONGEST = 2 * MAX_GAMMA  # tokens of a sequence; longer ones are never queried
 
 
 class Match(NamedTuple):
-    """The longest suffix of what was read that occurs in the texts: its state and its length."""
+    """The longest suffix of a sequence that occurs in the texts: its state and its length."""
 
     state: int = 0
     length: int = 0
@@ -23,11 +23,11 @@ class Match(NamedTuple):
 class SuffixAutomaton:
     """All sequences of at most ``LONGEST`` tokens in the texts, with counts and continuations.
 
-    A state represents the sequences that end at the same positions; its link leads to the longest
-    suffix of these that ends at more positions. The time to append a token depends on the number
-    of such links below ``LONGEST``, not on the size of the texts. Longer sequences have states,
-    too, but occurrences are counted only up to ``LONGEST`` + 1 tokens, for what follows the
-    longest.
+    A state represents all sequences that end at the same positions. The state's link leads to the
+    longest suffix of these sequences that ends at more positions. The time to append a token
+    depends on the number of links below ``LONGEST``, not on the size of the texts. Longer sequences
+    have states, too. Occurrences are counted only up to ``LONGEST`` + 1 tokens: a longest sequence
+    and its continuation.
     """
 
     def __init__(self, texts: Iterable[Sequence[int]] = ()) -> None:
@@ -47,7 +47,7 @@ class SuffixAutomaton:
 
     @property
     def repeat(self) -> Match:
-        """The longest suffix of the last text that also occurs elsewhere."""
+        """Return the longest suffix of the last text that also occurs elsewhere."""
         state = max(0, self._link[self._last])
         if self._length[state] <= LONGEST:
             return Match(state, self._length[state])
@@ -64,7 +64,7 @@ class SuffixAutomaton:
             self._count[state] += 1
             self._latest[state] = self._places
             state = self._link[state]
-        while before >= 0:  # only here did the count of ``token`` as a continuation grow
+        while before >= 0:  # only in these states did the count of ``token`` grow
             self._compare(before, token)
             before = self._link[before]
 
@@ -90,7 +90,7 @@ class SuffixAutomaton:
         return self._after[match.state]
 
     def favourite(self, match: Match) -> int:
-        """Return the most frequent continuation; among equals the latest."""
+        """Return the most frequent continuation, the latest if several are equally frequent."""
         return self._favourite[match.state]
 
     def weight(self, match: Match, token: int) -> tuple[int, int]:
@@ -116,7 +116,7 @@ class SuffixAutomaton:
             self._favourite[state] = token
 
     def _extended(self, last: int, token: int) -> int:
-        """Return the state of the text that ends in ``last``, extended by the token."""
+        """Extend the text that ends in state ``last`` by the token; return the new state."""
         if token in self._after[last]:
             return self._split_off(last, token)
         new = self._new(self._length[last] + 1)
@@ -128,7 +128,7 @@ class SuffixAutomaton:
         return new
 
     def _split_off(self, before: int, token: int) -> int:
-        """Return a state whose longest sequence is that of ``before`` plus the token."""
+        """Return the state of ``before``'s longest sequence plus the token, a new one if needed."""
         there = self._after[before][token]
         if self._length[there] == self._length[before] + 1:
             return there

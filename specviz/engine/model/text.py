@@ -30,7 +30,7 @@ class TokenTable:
         return joined.decode("utf-8", errors="replace")
 
     def split(self, token_ids: Iterable[int]) -> dict[str, str]:
-        """Return by id the hex bytes of those tokens that are not whole characters."""
+        """Return the hex bytes of tokens that are not whole characters, by token id."""
         suspects = (i for i in token_ids if "\ufffd" in self.text(i))
         return {str(i): self.pieces[i].hex() for i in suspects if not _whole(self.pieces[i])}
 

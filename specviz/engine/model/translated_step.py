@@ -1,14 +1,14 @@
 """A draft with a different vocabulary, as a step in the target's token ids.
 
-Its logits are the draft's for shared tokens and hugely negative elsewhere, so its distribution is
-the draft's restricted to the shared tokens and normalised (Timor et al. 2025, arXiv 2502.05202, at
-token level). Everything that drafts, scores or measures with a step works with it, and the text
+Shared tokens have the draft's logits; all other logits are -1e9. So the distribution is the
+draft's, restricted to the shared tokens and normalised (Timor et al. 2025, arXiv 2502.05202, at
+token level). All code that drafts, scores or measures with a step works with this one, and the text
 keeps the target's distribution.
 
-Lengths count the target's tokens; ``DraftReading`` translates them to the draft's. The cache is
-brought up to date before logits are computed, from the longest common prefix. Beyond its window the
-draft forgets the older half. The host must see every token, so on a GPU each draft step waits for
-the previous one.
+Lengths count target tokens; ``DraftReading`` translates the tokens to the draft's. Before logits
+are computed, the cache is updated from the longest common prefix on. If the text outgrows the
+window, the draft forgets the older half of the window. The host must see every token, so on a GPU
+a draft step waits for the previous one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _DRAFT_TOKENS = 4  # draft tokens allowed per target token, for example one per 
 _NEVER = -1e9  # finite, since a mean of logits multiplies it by 0
 _SHORTEST = 8  # least window of the draft, in tokens
 _NO_HIDDEN_STATES = Missing(
-    "A draft with a different vocabulary provides no hidden states", "Read those of the target."
+    "A draft with a different vocabulary provides no hidden states",
+    "Read the target's hidden states.",
 )
 _NO_EXITS = Missing(
     "A draft with a different vocabulary has no early exit",
@@ -48,7 +49,7 @@ class TranslatedStep(Step):
         self._step = make(self._window + capacity)  # leaves room for a tree after a full window
         self._reading = DraftReading(shared)
         self._cached: list[int] = []  # draft tokens in the cache
-        self._nodes: list[tuple[int, int]] = []  # of a tree: target id and draft id
+        self._nodes: list[tuple[int, int]] = []  # of the tree: target id, draft id
         self._filler_id = shared.filler_id
         self._vocabulary = shared.target.size
         self._to_draft = shared.to_draft
@@ -74,7 +75,7 @@ class TranslatedStep(Step):
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
-        """Feed tokens; several rows may need several passes, since each word may be read again."""
+        """Feed tokens. Several logits may need several passes, since a word may be read again."""
         tokens = token_ids.tolist()
         if not num_logits:
             self._reading.read(tokens)
@@ -90,7 +91,7 @@ class TranslatedStep(Step):
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Feed nodes; an unshared token, drawn only if shared ones ran out, is fed as a filler."""
+        """Feed nodes. An unshared token, drawn only if no shared one is left, becomes a filler."""
         tokens = token_ids.tolist()
         own = [self._to_draft.get(each, self._filler_id) for each in tokens]
         self._nodes += zip(tokens, own, strict=True)
@@ -142,7 +143,7 @@ def _common_prefix(cached: list[int], wanted: list[int]) -> int:
 
 
 def _runs(visible: Sequence[list[int]]) -> list[list[list[int]]]:
-    """Group consecutive sequences that one pass serves: each a prefix of the next."""
+    """Group consecutive sequences for one pass: in a group, each is a prefix of the next."""
     runs: list[list[list[int]]] = []
     for each in visible:
         if runs and each[: len(runs[-1][-1])] == runs[-1][-1]:

@@ -1,8 +1,8 @@
-"""The open nodes of a tree after a text, and which tokens each of them attends to.
+"""The open nodes of a tree of candidates after a text, and the tokens that a node attends to.
 
-Nodes are numbered in the order in which they were appended, and are in that order after the text
-in the cache. A node attends to the text, its ancestors and itself; its position is the text's
-length plus its depth, and sliding windows apply to positions.
+Nodes are numbered as they are appended, and follow the text in the cache in this order. A node
+attends to the text, its ancestors and itself. Its position is the text's length plus its depth.
+Sliding windows apply to positions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 
 class OpenNodes:
-    """The path to each open node: its ancestors, outermost first, and itself."""
+    """The paths to the open nodes: a node's ancestors, outermost first, then the node."""
 
     def __init__(self) -> None:
         self.paths: list[tuple[int, ...]] = []
@@ -41,7 +41,7 @@ class OpenNodes:
         """Return which tokens the last ``count`` nodes do not attend to.
 
         Returns:
-            `[count, length - first + nodes]`: the text from ``first`` on, then the nodes.
+            bool `[count, length - first + nodes]`: the text from ``first`` on, then the nodes.
         """
         hidden = np.ones((count, length - first + len(self.paths)), bool)
         for row, path in zip(hidden, self.paths[len(self.paths) - count :], strict=True):

@@ -1,7 +1,7 @@
-"""Quotes from five sources, checked against the theory: the verdict, and where it flips.
+"""Quotes from five sources, checked against the theory: verdicts, and where they flip.
 
 Every number is computed by the theory's functions when `claims` is called. A verdict states whether
-the quote is true in all, some or none of the cases that its function names.
+the quote is true in all, some or none of the tested cases.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The exact output distribution of batch speculation on a small chain.
 
-Yin et al. 2024, algorithm 4, by enumeration of all texts, independent of the theorem it checks.
+All texts of algorithm 4 of Yin et al. 2024 are enumerated, without using their theorem 3.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ _MAX_TEXTS = 1_000_000
 
 
 def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = True) -> float:
-    """Return the total variation of a text's first ``length`` tokens from the target's.
+    """Return the bias of batch speculation: the total variation between output and target.
 
-    Yin et al. 2024, algorithm 4, which theorem 3 calls unbiased; each text's probability is
-    derived here. ``renew`` False is a deliberate bug: every draft of the batch is tested against
-    the first residual instead of its own.
+    Compares the distributions of a text's first ``length`` tokens. Theorem 3 of Yin et al. 2024
+    states that algorithm 4 is unbiased. ``renew`` False is a deliberate bug: all drafts after the
+    first are tested against the first residual.
     """
     if not 1 <= length <= chains.horizon or chains.size ** (length + 1) > _MAX_TEXTS:
         raise TheoryError(
             f"Texts of {length} tokens are too many to enumerate, or longer than the chain.",
             remedy="Use shorter texts.",
         )
-    # Probability of a text so far: under the target, at a batch's root, inside an accepted draft.
+    # P(text so far): under the target; if a batch begins next; inside an accepted draft.
     wanted = fresh = chains.start
     within = np.zeros_like(fresh)
     for step in range(length):
@@ -40,9 +40,9 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
 def root_step(
     draft: Floats, target: Floats, num_drafts: int, renew: bool
 ) -> tuple[Floats, Floats]:  # [..., size] each
-    """Return the probability of emitting each token: from an accepted draft, and after all failed.
+    """Return P(token) at the root of a batch: from an accepted draft, and after all drafts failed.
 
-    Yin et al. 2024, algorithm 4, at the root of a batch.
+    Yin et al. 2024, algorithm 4.
     """
     wanted, accepted = target, np.zeros_like(target)
     reached = np.ones((*target.shape[:-1], 1))

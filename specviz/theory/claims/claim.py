@@ -1,4 +1,4 @@
-"""The content of a claim's card: a quote, what it comes to when computed, and where it flips."""
+"""The content of a claim's card: the quote, the verdict, the finding and where it flips."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RunName = Literal[
     "rejections", "pareto", "drafts", "blocks",
 ]  # fmt: skip
 
-Basis = Literal["exact", "reported"]  # where the numbers come from: computed here, or as reported
+Basis = Literal["exact", "reported"]  # numbers are computed here, or taken from a report
 
 GUIDE: Source = "Practical guide"
 OVERVIEW: Source = "Overview of Yin et al."
@@ -27,12 +27,12 @@ MANUAL: Source = "transformers"
 BLOCKS: Source = "Sun et al. 2024"
 
 _HALVINGS = 60
-_ROUNDING = 1e-6  # of the last digit: keeps a flip at a round number there
+_ROUNDING = 1e-6  # in units of the last digit: tolerance for flips at round numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number that the verdict rests on."""
+    """A number on which the verdict is based."""
 
     label: str
     value: float
@@ -46,7 +46,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """The page with the claim's chart, and its settings by link key."""
+    """A link to the page with the claim's chart; ``settings`` are the page's, by link key."""
 
     page: PageName
     label: str
@@ -62,9 +62,10 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """``flip`` states where the verdict would change; ``run`` names the runs that can test it.
+    """A quote from a source, with its verdict.
 
-    ``latex`` is a formula that the finding uses, ``symbols`` the meaning of its letters.
+    ``flip`` states where the verdict would change. ``run`` names the runs that can test the claim.
+    ``latex`` is a formula of the finding, ``symbols`` the meaning of the formula's letters.
     """
 
     id: str
@@ -84,14 +85,14 @@ class Claim:
 def speed_chart(label: str, tab: str = "Over γ", **settings: float) -> Chart:
     """Return a chart on the Speed page with v = 1, as in the sources.
 
-    Settings are ``alpha``, ``c`` and ``gamma``, rounded to keep the link readable.
+    ``settings`` are ``alpha``, ``c`` and ``gamma``; they are rounded to keep the link readable.
     """
     chosen = ((f"speed_{name}", round(value, 3)) for name, value in settings.items())
     return Chart(page="speed", label=label, settings=(("speed_tab", tab), ("speed_v", 1), *chosen))
 
 
 def verdict_for(cases: Iterable[bool]) -> ClaimVerdict:
-    """Return the verdict, given whether the claim is true in each case it should cover."""
+    """Return the verdict; ``cases`` holds whether the claim is true in every tested case."""
     seen = tuple(cases)
     assert seen
     if all(seen):
@@ -100,7 +101,7 @@ def verdict_for(cases: Iterable[bool]) -> ClaimVerdict:
 
 
 def crossing(difference: Callable[[float], float], low: float, high: float) -> float:
-    """Return where ``difference`` changes sign, by bisection; a step counts as a change."""
+    """Return where ``difference`` changes sign, by bisection; the function may jump there."""
     below = difference(low) < 0
     assert (difference(high) < 0) != below, "no sign change between the ends"
     for _ in range(_HALVINGS):
@@ -113,17 +114,17 @@ def crossing(difference: Callable[[float], float], low: float, high: float) -> f
 
 
 def rounded_down(value: float, places: int = 3) -> float:
-    """Round a flip that the claim holds below, so that the rounded value never exceeds it."""
+    """Round the upper limit of a claim down, so that the claim holds at the rounded value."""
     return math.floor(value * 10**places + _ROUNDING) / 10**places
 
 
 def rounded_up(value: float, places: int = 3) -> float:
-    """Round a flip that the claim holds above, so that the rounded value is never below it."""
+    """Round the lower limit of a claim up, so that the claim holds at the rounded value."""
     return math.ceil(value * 10**places - _ROUNDING) / 10**places
 
 
 def first(holds: Callable[[int], bool], start: int, end: int) -> int:
-    """Return the smallest whole number from ``start`` for which it holds."""
+    """Return the smallest whole number from ``start`` for which ``holds`` is true."""
     found = next((each for each in range(start, end + 1) if holds(each)), None)
     assert found is not None, (start, end)
     return found

@@ -36,8 +36,8 @@ _OVERHEADS = (
     1.0,
     2.0,
     4.0,
-)  # fixed cost of a step, relative to the target's own work
-_MARGINAL = 1.1  # speedup below which a second model is hardly worthwhile
+)  # fixed cost of a step / target's own work
+_MARGINAL = 1.1  # speedups below this count as marginal
 _A100, _H200 = GPUS[0], GPUS[2]
 _GAMMA = 5
 _CONTEXT = 1024
@@ -93,8 +93,8 @@ def _one_pass() -> Claim:
         verdict=verdict_for(cost <= 1.1 for cost in costs),
         finding=f"The load is not comparable: verifying γ + 1 = {_GAMMA + 1} tokens takes "
         f"{_GAMMA + 1} times the arithmetic. The time is comparable as long as reading the "
-        f"weights takes longer than computing. By the roofline of an 8B model on an H200 at "
-        f"{_CONTEXT} tokens of context, v is {costs[0]:.2f} at batch 1, {costs[3]:.2f} "
+        f"weights takes longer than computing. For an 8B model on an H200 with {_CONTEXT} tokens "
+        f"of context, the roofline gives v = {costs[0]:.2f} at batch 1, {costs[3]:.2f} "
         f"at 64 and {costs[5]:.2f} at 256. On a real machine v must be measured.",
         flip=f"v exceeds 1.1 from batch {flip_at}.",
         figures=(
@@ -108,7 +108,7 @@ def _one_pass() -> Claim:
 
 
 def _batch_chart(label: str, batch: int, gpu: Gpu = _H200, **parameters: float) -> Chart:
-    """Return a chart at the claims' context; ``target`` and ``draft`` in tenths of a billion."""
+    """Return the chart over the batch; ``parameters`` are ``target`` and ``draft`` sizes."""
     sizes = (
         (f"misleading_{name}", math.floor(number / 1e8) / 10) for name, number in parameters.items()
     )
@@ -140,8 +140,8 @@ def _barely_fits() -> Claim:
         finding=f"The two sentences contradict each other. On 80 GB a bf16 target of up to "
         f"{alone / 1e9:.1f}B parameters fits with one text of {_CONTEXT} tokens; with a draft a "
         f"tenth of its size, up to {paired / 1e9:.1f}B. A target between the two barely fits and "
-        "leaves no memory for the draft. A different setting: where the target does not fit and "
-        "is read from main memory, a draft that fits helps greatly (Sequoia, Chen et al. 2024).",
+        "leaves no memory for the draft. If the target does not fit and is read from main memory, "
+        "a draft that fits helps greatly (Sequoia, Chen et al. 2024).",
         flip=f"With a draft a tenth of its size, a target may take {100 * paired / alone:.0f} % "
         f"of the memory it could use alone: {paired / 1e9:.1f}B parameters on 80 GB.",
         figures=(
@@ -149,13 +149,16 @@ def _barely_fits() -> Claim:
             Figure(label="with a draft", value=paired / 1e9, form=".1f", unit="B"),
         ),
         chart=_batch_chart(
-            "Lines end where memory does", 1, _A100, target=paired, draft=0.1 * paired
+            "Speedup up to the largest batch that fits", 1, _A100, target=paired, draft=0.1 * paired
         ),
     )
 
 
 def _largest_target(gpu: Gpu, draft_share: float) -> float:
-    """Return the parameters of the largest target that fits with a draft of this share."""
+    """Return the parameters of the largest target that fits beside a draft.
+
+    The draft has ``draft_share`` times the target's parameters.
+    """
 
     def spare(size: float) -> float:
         target = sized(TARGET_8B, size)
@@ -178,10 +181,10 @@ def _small_targets() -> Claim:
         "memory.",
         verdict=verdict_for(gain(overhead) < _MARGINAL for overhead in _OVERHEADS),
         finding=f"The formula contains α, c and v, not size. But every step also has a fixed "
-        f"cost, which weighs more for small models. A fixed cost equal to the target’s own work "
-        f"turns c {cost:.2f} into {_with_overhead(cost, 1.0):.2f} and {gain(0.0):.2f}× into "
-        f"{gain(1.0):.2f}× (α {alpha:.2f}). “Marginal” is read as below {_MARGINAL:g}×. The "
-        "embedded target is such a model; run it to measure the speedup.",
+        f"cost, which is a larger share for small models. A fixed cost equal to the target’s own "
+        f"work raises c from {cost:.2f} to {_with_overhead(cost, 1.0):.2f} and lowers the speedup "
+        f"from {gain(0.0):.2f}× to {gain(1.0):.2f}× (α {alpha:.2f}). Here “marginal” means below "
+        f"{_MARGINAL:g}×. The embedded target is a small model; run it to measure the speedup.",
         flip=f"The speedup falls below {_MARGINAL:g}× when the fixed cost is {flip_at:.2f} of "
         "the target’s own work.",
         figures=(
@@ -197,7 +200,7 @@ def _small_targets() -> Claim:
 
 
 def _with_overhead(cost: float, overhead: float) -> float:
-    """Return c after adding this overhead, in target steps, to both steps."""
+    """Return c if draft and target steps both take ``overhead`` target steps longer."""
     return (cost + overhead) / (1 + overhead)
 
 
@@ -219,11 +222,13 @@ def _own_benchmark() -> Claim:
         finding=f"A pair without any speedup is reported as {short:.2f}× if its sampled text "
         f"ends after 30 tokens instead of {_GUIDE_TOKENS}, and as {cold:.2f}× if the first call, "
         f"the baseline, spends as long as 25 steps on warm-up. The listing also compares a greedy "
-        f"baseline with sampled text, although acceptance depends on temperature: Leviathan’s "
-        f"{greedy.draft} gains {speeds[0]:.2f}× greedy and {speeds[1]:.2f}× sampled. Its γ of 10 "
-        "is an upper limit: by default the library stops drafting where the draft is unsure.",
-        flip=f"It prints “2.00x faster” without any speedup if the text ends after {flip_at:.0f} "
-        "tokens. It is right only if both generate 50 tokens at one temperature, both warmed up.",
+        f"baseline with sampled text, although acceptance depends on temperature: by the formula, "
+        f"Leviathan’s {greedy.draft} reaches {speeds[0]:.2f}× greedy and {speeds[1]:.2f}× "
+        "sampled. The listing’s γ of 10 is an upper limit: by default the library stops drafting "
+        "where the draft’s confidence is low.",
+        flip=f"The listing prints “2.00x faster” without any speedup if the text ends after "
+        f"{flip_at:.0f} tokens. Its result is right only if both runs are warmed up and generate "
+        "50 tokens at one temperature.",
         figures=(
             Figure(label="ends after 30", value=short, unit="×"),
             Figure(label="25 steps of warm-up", value=cold, unit="×"),
@@ -235,5 +240,8 @@ def _own_benchmark() -> Claim:
 
 
 def _reported(*, ended: float = _GUIDE_TOKENS, warm_up: float = 0.0) -> float:
-    """Return what the listing prints for a pair without any speedup; times in target steps."""
+    """Return the speedup that the listing prints for a pair without any.
+
+    ``ended`` is the length of the sampled text, ``warm_up`` the baseline's extra target steps.
+    """
     return (_GUIDE_TOKENS + warm_up) / ended

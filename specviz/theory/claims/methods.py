@@ -25,7 +25,7 @@ from specviz.theory.rounds import (
 from specviz.theory.stopping import after_unlikely, before_unsure, drop_unlikely
 
 _ROUNDING = 1e-12
-_SURE = 0.2  # the threshold on the card
+_SURE = 0.2  # the confidence threshold on the card
 _GAMMA = 3
 _CHAINS = 5  # pairs of random chains over three tokens
 
@@ -57,12 +57,12 @@ def _unsure_tokens() -> Claim:
         f"whether the output is exact. With draft {_format_probs(THREE.draft)}, target "
         f"{_format_probs(THREE.target)} and threshold {_SURE:g}: if the token is still verified, "
         f"the error is {still_verified:.0e}; if it is dropped and a target token replaces it, the "
-        f"output is {_format_probs(written)}. A drawn token must be verified; otherwise the "
-        "output loses its probability. Stopping before the draw, based on the draft’s highest "
-        "probability, is exact, too.",
+        f"output is {_format_probs(written)}. A drawn token must be verified; otherwise it is too "
+        "rare in the output. Stopping before the draw, based on the draft’s highest probability, "
+        "is also exact.",
         flip=f"Up to a threshold of {least:g}, the draft’s lowest probability, nothing is dropped; "
-        f"above {middle:g} two of the three tokens are, with an error of {surer:.2f}. If verified, "
-        "an unsure token does no harm at any threshold.",
+        f"above {middle:g} two of the three tokens are dropped, and the error is {surer:.2f}. If "
+        "unsure tokens are verified, the output is exact at any threshold.",
         figures=(
             Figure(label="error, verified", value=still_verified, form=".0e"),
             Figure(label="error, dropped", value=bias),
@@ -91,16 +91,17 @@ def _never_worse() -> Claim:
             [_gain(gamma) > -_ROUNDING for gamma in range(1, 9)]
             + [two > one - _ROUNDING for one, two in in_context]
         ),
-        finding=f"True of the mean. For two swapped tokens with γ 2 block verification accepts "
-        f"{block:.4f}, token verification {token:.4f}. Enumerated over {_CHAINS} pairs of random "
-        f"chains with γ {_GAMMA}, where every token changes the distributions, it accepts up to "
-        f"{most:.2f} times as many. It is not true of every single draft: if A A was drafted, "
-        f"block verification accepts {alone[1]:.2f} on average, token verification "
-        f"{alone[0]:.2f}.",
-        flip=f"At γ 1 the two rules are identical; the gain begins at γ = {flip_at}.",
+        finding=f"True for the mean. For two tokens with swapped probabilities and γ 2, block "
+        f"verification accepts {block:.4f} candidates, token verification {token:.4f}. On "
+        f"{_CHAINS} pairs of random chains with γ {_GAMMA}, where the distributions depend on the "
+        f"previous token, block verification accepts up to {most:.2f} times as many. The quote "
+        f"does not hold for every block: if A A was drafted, block verification accepts "
+        f"{alone[1]:.2f} on average, token verification {alone[0]:.2f}.",
+        flip=f"At γ 1 the two verifiers are identical; block verification accepts more from "
+        f"γ = {flip_at}.",
         figures=(
-            Figure(label="token rule, γ 2", value=token, form=".4f"),
-            Figure(label="block rule, γ 2", value=block, form=".4f"),
+            Figure(label="token verification, γ 2", value=token, form=".4f"),
+            Figure(label="block verification, γ 2", value=block, form=".4f"),
             Figure(label="first gain at γ", value=flip_at, form=".0f"),
         ),
         chart=chart_of_blocks(2),
@@ -117,7 +118,7 @@ def _gain(gamma: int) -> float:
 
 
 def _in_context(seed: int) -> tuple[float, float]:
-    """Return the accepted candidates of each verifier on two random chains, by enumeration."""
+    """Return the mean accepted candidates on random chains: token, then block verification."""
     chains = random_chains(seed, 3, _GAMMA + 1)
     draft, target = _as_kernel(chains.draft_kernels), _as_kernel(chains.target_kernels)
     token, block = (
@@ -136,7 +137,7 @@ def _constant_kernel(chances: tuple[float, ...]) -> Kernel:
 
 
 def _as_kernel(kernels: Floats) -> Kernel:
-    """Return a chain as a kernel; the prompt's last token is the vocabulary's first."""
+    """Return a chain as a kernel; the prompt's last token is token 0."""
 
     def next_probs(text: Text) -> Floats:
         return kernels[len(text), text[-1] if text else 0]

@@ -50,12 +50,12 @@ def _counted_acceptance() -> Claim:
         source=GUIDE,
         quote="If you draft five tokens per round and average three acceptances, your α = 0.6.",
         verdict=verdict_for([abs(alpha - share) < 0.01]),
-        finding=f"{share:.1f} is the accepted share of all drafted. Candidates after a rejected "
-        f"one were never tested, so three accepted of five mean α = {alpha:.4f}. In the usual "
-        f"formula, {share:.1f} gives {expected_tokens(share, gamma):.3f} tokens per round, not "
-        f"the {1 + accepted:.0f} (the extra one included) of the example.",
-        flip=f"The two agree only at γ 1, where every candidate is tested. Already at γ 2 the "
-        f"same share of {share:.1f} means α = {two:.3f}.",
+        finding=f"{share:.1f} is accepted / drafted. Candidates after a rejected one were never "
+        f"tested, so three accepted of five mean α = {alpha:.4f}. With α = {share:.1f} the usual "
+        f"formula gives {expected_tokens(share, gamma):.3f} tokens per round, but the example has "
+        f"{1 + accepted:.0f} (with the extra token).",
+        flip=f"Accepted / drafted equals α only at γ 1, where every candidate is tested. At γ 2 "
+        f"the same share of {share:.1f} means α = {two:.3f}.",
         figures=(
             Figure(label="accepted / drafted", value=share),
             Figure(label="α", value=alpha, form=".4f"),
@@ -70,7 +70,7 @@ def _bands() -> Claim:
     excellent = [best_gamma(0.7, c)[1] >= 2 for c in _COSTS]
     poor = [best_gamma(0.4, c)[1] < 1.5 for c in _COSTS]
     flip_at = rounded_down(crossing(lambda c: best_gamma(0.7, c)[1] - 2, 0.001, 0.69))
-    low_cheap, high_dear = best_gamma(0.4, 0.01)[1], best_gamma(0.7, 0.3)[1]
+    low_cheap, high_expensive = best_gamma(0.4, 0.01)[1], best_gamma(0.7, 0.3)[1]
     return Claim(
         id="acceptance-bands",
         source=GUIDE,
@@ -79,13 +79,13 @@ def _bands() -> Claim:
         "speedup",
         verdict=verdict_for([*excellent, *poor]),
         finding=f"α alone does not determine the speedup; c matters as much. At the best γ, "
-        f"α 0.40 with c 0.01 gives {low_cheap:.2f}×, α 0.70 with c 0.30 only {high_dear:.2f}×. "
-        "Drafting pays exactly if α > c (with v = 1). “Excellent” is read as at least 2×, “poor” "
-        "as below 1.5×; the guide gives no numbers.",
+        f"α 0.40 with c 0.01 gives {low_cheap:.2f}×, α 0.70 with c 0.30 only "
+        f"{high_expensive:.2f}×. With v = 1, drafting is faster exactly if α > c. The guide gives "
+        "no numbers; here “excellent” means at least 2× and “poor” below 1.5×.",
         flip=f"α 0.70 doubles the speed only up to c = {flip_at:.3f}.",
         figures=(
             Figure(label="α 0.40, c 0.01", value=low_cheap, unit="×"),
-            Figure(label="α 0.70, c 0.30", value=high_dear, unit="×"),
+            Figure(label="α 0.70, c 0.30", value=high_expensive, unit="×"),
             Figure(label="flips at c", value=flip_at, form=".3f"),
         ),
         chart=speed_chart("Speedup at the flip", alpha=0.7, c=flip_at),
@@ -132,8 +132,8 @@ def _acceptance_length() -> Claim:
         quote="Acceptance Length (τ) … This metric represents the average number of tokens "
         "actually accepted per round. A theoretical formula governs this",
         verdict=verdict_for([abs(emitted - accepted) < 0.01]),
-        finding=f"The wording shifts every number by one. The usual formula includes the extra "
-        f"token: {emitted:.3f} tokens emitted per round at α 0.60 and γ 5, of which "
+        finding=f"The quote’s wording makes every number wrong by one. The usual formula includes "
+        f"the extra token: {emitted:.3f} tokens emitted per round at α 0.60 and γ 5, of which "
         f"{accepted:.3f} were accepted.",
         flip=f"Never: emitted minus accepted is {max(gaps):.0f} at every α and γ.",
         figures=(
@@ -159,10 +159,11 @@ def _six_tokens() -> Claim:
         quote="… if K=5 and all drafts are accepted, you obtain six tokens from a single target "
         "forward pass.",
         verdict=verdict_for(expected_tokens(1.0, gamma) == gamma + 1 for gamma in range(1, 17)),
-        finding=f"K accepted and the bonus token: {expected_tokens(1.0, 5):.0f} for K = 5. This "
-        f"is a round’s maximum, not its usual yield: at α 0.80 it happens in "
-        f"{100 * 0.8**5:.0f} % of rounds, and the mean is {expected_tokens(0.8, 5):.2f}.",
-        flip=f"At α = {half:.3f} half of all rounds reach it.",
+        finding=f"K = 5 accepted candidates and the bonus token are "
+        f"{expected_tokens(1.0, 5):.0f} tokens. This is the maximum of a round, not the mean: at "
+        f"α 0.80, {100 * 0.8**5:.0f} % of rounds reach it, and the mean is "
+        f"{expected_tokens(0.8, 5):.2f}.",
+        flip=f"At α = {half:.3f} half of all rounds emit six tokens.",
         figures=(
             Figure(label="at most", value=expected_tokens(1.0, 5), form=".0f"),
             Figure(label="mean at α 0.80", value=expected_tokens(0.8, 5)),
@@ -184,7 +185,7 @@ def _two_to_three_times() -> Claim:
         quote="… speculative decoding can achieve 2–3× speedups with robust acceptance rates "
         "(α ≥ 0.6, γ ≥ 5).",
         verdict=verdict_for(2 <= speedup(alpha, gamma, c) <= 3 for c in costs),
-        finding=f"At α 0.60 and γ 5 a free draft gives "
+        finding=f"At α 0.60 and γ 5, c 0 gives "
         f"{speedup(alpha, gamma, 0.0):.3f}×, c 0.05 gives "
         f"{speedup(alpha, gamma, 0.05):.3f}×, c 0.10 gives {speedup(alpha, gamma, 0.1):.3f}×. "
         f"2× at c 0.10 needs α ≥ {twice:.3f}, even at the best γ.",
@@ -212,16 +213,16 @@ def _ten_times_fewer() -> Claim:
         quote="At least 10× fewer parameters than the target model. An overly large draft model "
         "will slow down token generation, negating the intended benefit.",
         verdict=verdict_for([best_gamma(0.6, 0.1)[1] > 1, best_gamma(0.6, cost)[1] <= 1]),
-        finding=f"What counts is c, the time of a step; the parameter count is only a proxy. The "
-        f"guide’s own pair, Gemma 2B and 7B, differs by {ratio:.1f}×: if step times scale with "
-        f"parameters, c = {cost:.3f}, and its γ {_GEMMA_GAMMA} gains nothing below "
-        f"α = {even:.3f} and needs α = {twice:.3f} to double. A smaller γ would still gain: "
+        finding=f"The speedup depends on c, the time of a draft step. The parameter count is only "
+        f"a proxy. The guide’s own pair, Gemma 2B and 7B, differs by {ratio:.1f}×. If step times "
+        f"scale with parameters, c = {cost:.3f}. The guide’s γ {_GEMMA_GAMMA} then gives no "
+        f"speedup below α = {even:.3f}, and 2× needs α = {twice:.3f}. A smaller γ is faster: "
         f"{best_gamma(0.6, cost)[1]:.2f}× at α 0.60 with γ {best_gamma(0.6, cost)[0]}.",
-        flip=f"The guide’s demonstration begins to gain at α = {even:.3f}.",
+        flip=f"The guide’s demonstration gives a speedup from α = {even:.3f}.",
         figures=(
             Figure(label="c of Gemma 2B / 7B", value=cost, form=".3f"),
-            Figure(label="gains from α", value=even, form=".3f"),
-            Figure(label="doubles from α", value=twice, form=".3f"),
+            Figure(label="faster from α", value=even, form=".3f"),
+            Figure(label="2× from α", value=twice, form=".3f"),
         ),
         chart=speed_chart("The guide’s pair at the flip", alpha=even, c=cost, gamma=_GEMMA_GAMMA),
         run="speed",

@@ -1,4 +1,4 @@
-"""Claims about the rule itself: exactness, optimality, and batches of drafts."""
+"""Claims about the verification rule: exactness, optimality, and batches of drafts."""
 
 from __future__ import annotations
 
@@ -72,11 +72,12 @@ def _exact_output() -> Claim:
         "generation.",
         verdict=verdict_for([bias < _ROUNDING, _lossless_bias(_DRAFT[::-1]) < _ROUNDING]),
         finding=f"If the token after a rejection is drawn from the residual, the output "
-        f"distribution differs from the target’s by {bias:.0e} on the five-token example: "
-        f"rounding. The name is imprecise: textbook rejection sampling would accept "
-        f"{textbook:.2f} there, this rule accepts {overlap:.2f}. In half precision a batched pass "
-        "rounds differently from a single one, which this calculation leaves out.",
-        flip=f"Over-accept by ε, as below, and the error reaches 0.10 at ε = {flip_at:.3f}.",
+        f"distribution differs from the target’s by {bias:.0e} on the five-token example, a "
+        f"rounding error. The name is imprecise: textbook rejection sampling would accept "
+        f"{textbook:.2f} there, this rule accepts {overlap:.2f}. This calculation ignores that a "
+        "batched pass in half precision rounds differently from a pass over one token.",
+        flip=f"If the rule over-accepts by ε (formula below), the error is 0.10 at "
+        f"ε = {flip_at:.3f}.",
         figures=(
             Figure(label="error", value=bias, form=".0e"),
             Figure(label="accepted", value=overlap),
@@ -111,12 +112,12 @@ def _new_token_from_target() -> Claim:
         quote="if rejected: Discard this token and all following draft tokens … Generate one new "
         "token from target model",
         verdict=verdict_for([bias < _ROUNDING]),
-        finding=f"Read literally, this is not lossless: a token drawn from the target itself gives "
-        f"({', '.join(f'{each:.4g}' for each in made)}) for a target of "
+        finding=f"Read literally, this is not lossless. If the new token is drawn from the target, "
+        f"the output is ({', '.join(f'{each:.4g}' for each in made)}) for a target of "
         f"({', '.join(f'{each:.4g}' for each in _TARGET)}), an error of {bias:.3f} in total "
         f"variation. The token must be drawn from the residual.",
         flip=f"The error falls below 0.01 once the draft has moved {100 * flip_at:.0f} % of the "
-        "way to the target; it is zero only if the two agree or nothing is rejected.",
+        "way to the target. It is zero only if both are equal or nothing is rejected.",
         figures=(
             Figure(label="error, from the target", value=bias, form=".3f"),
             Figure(label="error, from the residual", value=_lossless_bias(_DRAFT), form=".0e"),
@@ -145,16 +146,16 @@ def _same_tokenizer() -> Claim:
         source=GUIDE,
         quote="Identical tokenizer to the target model. This is an absolute requirement.",
         verdict=verdict_for([max(biases) > _ROUNDING, min(overlaps) < 0.7]),
-        finding=f"Needed for acceptance, not for exactness. The rule is exact for any draft "
+        finding=f"Acceptance needs this, exactness does not. The rule is exact for any draft "
         f"distribution over the target’s token ids: a draft that cannot generate one of the five "
         f"tokens, and all {len(shuffled)} permutations of its ids, have an error of at most "
-        f"{max(biases):.0e}, but acceptance then ranges from {min(overlaps):.2f} to "
-        f"{max(overlaps):.2f}. specviz refuses a pair unless its tokens match one by one (except "
-        "padding), because all odds on the pages compare both models on the same token. Methods "
-        "for different vocabularies exist (Timor et al. 2025); they are not computed here.",
+        f"{max(biases):.0e}. But over the permutations acceptance ranges from {min(overlaps):.2f} "
+        f"to {max(overlaps):.2f}. specviz rejects a pair unless all token ids match (except "
+        "padding), because every acceptance probability compares both models on the same token. "
+        "Methods for different vocabularies exist (Timor et al. 2025); they are not computed here.",
         flip=f"A draft that cannot generate the fifth token has an acceptance of "
-        f"{np.minimum(cut, _TARGET).sum():.2f} instead of 0.70. Drafts with different tokens are "
-        "not computed here.",
+        f"{np.minimum(cut, _TARGET).sum():.2f} instead of 0.70. Drafts with a different "
+        "vocabulary are not computed here.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
             Figure(label="lowest acceptance", value=min(overlaps)),
@@ -184,15 +185,15 @@ def _fewest_rejections() -> Claim:
         quote="… possibly demonstrating that no unbiased algorithm can achieve fewer rejections "
         "than SD.",
         verdict=verdict_for([within, block <= token, _chain(8) >= _chain(1)]),
-        finding=f"True within the theorem’s class: one draft, verified token by token, each "
-        f"verdict from that token and those before it. Outside it, unbiased rules do better. "
-        f"Block verification accepts {block:.3f} of three, token verification {token:.3f} (two "
-        f"swapped tokens); eight parallel drafts lower a chain of {_HORIZON} tokens from "
-        f"{_chain(1):.3f} to {_chain(8):.3f} rejections.",
-        flip=f"Block verification gains from γ = {flip_at}, a batch from its second draft.",
+        finding=f"True within the theorem’s class: one draft, verified token by token, where a "
+        f"verdict depends only on its token and earlier ones. Other unbiased rules do better. For "
+        f"two tokens with swapped probabilities, block verification accepts {block:.3f} of three "
+        f"candidates, token verification {token:.3f}. On a chain of {_HORIZON} tokens, eight "
+        f"parallel drafts lower the rejections from {_chain(1):.3f} to {_chain(8):.3f}.",
+        flip=f"Block verification accepts more from γ = {flip_at}, a batch from two drafts.",
         figures=(
-            Figure(label="token rule", value=token, form=".3f"),
-            Figure(label="block rule", value=block, form=".3f"),
+            Figure(label="token verification", value=token, form=".3f"),
+            Figure(label="block verification", value=block, form=".3f"),
             Figure(label="first gain at γ", value=flip_at, form=".0f"),
         ),
         chart=chart_of_blocks(3),
@@ -213,7 +214,7 @@ def chart_of_blocks(gamma: int) -> Chart:
 
 
 def _chain(num_drafts: float) -> float:
-    """Return the expected rejections on the chain."""
+    """Return the expected rejections on the default chain with this many drafts."""
     return total_rejections(random_chains(_SEED, _SIZE, _HORIZON), num_drafts)
 
 
@@ -229,10 +230,10 @@ def _rejections_and_time() -> Claim:
         "relates to inference time.",
         verdict=verdict_for([1 / expected_tokens(alpha, 200) < 1.001 * rejections, rounds < 0.11]),
         finding=f"True in the paper’s setting, where drafts cost nothing and extend to the end "
-        f"of the text. With γ 5 and α {alpha:.2f} a token costs {rejections:.3f} rejections but "
-        f"{rounds:.3f} target passes, because most rounds end at γ, not at a rejection. If "
+        f"of the text. With γ 5 and α {alpha:.2f} a token needs {rounds:.3f} target passes at only "
+        f"{rejections:.3f} rejections, because most rounds end at γ, not at a rejection. If "
         "drafting takes time, a long γ does not help.",
-        flip=f"At α {alpha:.2f} passes are within 5 % of rejections only from γ = {flip_at}.",
+        flip=f"At α {alpha:.2f} passes are within 5 % of the rejections only from γ = {flip_at}.",
         figures=(
             Figure(label="rejections per token", value=rejections, form=".3f"),
             Figure(label="passes per token, γ 5", value=rounds, form=".3f"),
@@ -257,10 +258,10 @@ def _bias_for_speed() -> Claim:
         quote="Reducing rejections often requires accepting tokens from the draft model that might "
         "deviate from the large model’s ideal distribution, thus increasing the bias.",
         verdict=verdict_for([on_line]),
-        finding=f"Exactly so, for one draft token: rejection probability and least bias add up to "
-        f"the total variation between the models, {distance:.2f} on the five-token example, at "
-        f"every ε. “Often” is right: four parallel drafts save {saved:.3f} of the {distance:.2f} "
-        f"rejections without bias.",
+        finding=f"True for one draft token: at every ε, rejection probability and least bias add "
+        f"up to the total variation between the models, {distance:.2f} on the five-token example. "
+        f"“Often” is right: four parallel drafts lower the rejection probability of "
+        f"{distance:.2f} by {saved:.3f} without bias.",
         flip=f"From ε = {flip_at:.3f} nothing is rejected and the bias is the full "
         f"{distance:.2f}: the draft alone generates the text.",
         figures=(
@@ -288,10 +289,10 @@ def _batch_scaling() -> Claim:
         "indefinitely.",
         verdict=verdict_for([four < one, limit > floor > 0, gains == sorted(gains, reverse=True)]),
         finding=f"On a chain of {_HORIZON} tokens, expected rejections fall from {one:.3f} with "
-        f"one draft to {four:.3f} with four, and never below {limit:.3f}. No chain with as many "
-        f"rejections for one draft gets below {floor:.3f}: only the token after a rejection gets "
-        "several tries.",
-        flip=f"Half of the possible gain takes {half} drafts; nine tenths take {most}.",
+        f"one draft to {four:.3f} with four, and never below {limit:.3f}. For any chain with "
+        f"{one:.3f} rejections at one draft, {floor:.3f} is a lower bound, because only the token "
+        "after a rejection gets several drafts.",
+        flip=f"Half of the possible reduction takes {half} drafts; nine tenths take {most}.",
         figures=(
             Figure(label="1 draft", value=one, form=".3f"),
             Figure(label="4 drafts", value=four, form=".3f"),
@@ -320,8 +321,8 @@ def _batch_accuracy() -> Claim:
         f"distribution of three tokens, enumerated on the chain for "
         f"{', '.join(map(str, _BATCHES))} drafts, differs from the target’s by at most "
         f"{max(biases):.0e}. A different rule can be biased: testing every draft against the "
-        f"first residual would be off by {wrong_rule:.3f}.",
-        flip="None: no number of drafts makes it biased. More drafts only gain less and less.",
+        f"first residual would have an error of {wrong_rule:.3f}.",
+        flip="None: batch speculation is unbiased with any number of drafts.",
         figures=(
             Figure(label="largest error", value=max(biases), form=".0e"),
             Figure(label="wrong rule", value=wrong_rule, form=".3f"),
@@ -331,7 +332,7 @@ def _batch_accuracy() -> Claim:
 
 
 def _drafts_chart(label: str, num_drafts: int) -> Chart:
-    """Return a chart of the chain on the Rejections page."""
+    """Return the chart of the default chain on the Rejections page."""
     return Chart(
         page="rejections",
         label=label,
@@ -345,7 +346,7 @@ def _drafts_chart(label: str, num_drafts: int) -> Chart:
 
 
 def _bias_chart(label: str, epsilon: float) -> Chart:
-    """Return a chart of the five-token example on the Bias page."""
+    """Return the chart of the five-token example on the Bias page."""
     return Chart(
         page="bias",
         label=label,

@@ -1,7 +1,7 @@
-"""Kept runs side by side on Compare, of our own engine and of others: table, race and a file.
+"""Kept runs of specviz and of other engines side by side on Compare: table, race and a file.
 
-The link ``/compare?compare_tab=Side by side&beside=ID&beside=ID`` opens two to four. Nothing is
-measured here.
+The link ``/compare?compare_tab=Side by side&beside=ID&beside=ID`` opens two to four runs. Nothing
+is measured here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RunsBeside:
 
 
 def linked_runs() -> tuple[str, ...]:
-    """Return the runs of the link, else those handed over by another page or shown last."""
+    """Return the ids of the runs in the link, else handed over by another page, else shown last."""
     handed: list[str] | None = st.session_state.pop(RUNS_HANDOVER, None)
     ids = st.query_params.get_all(BESIDE_LINK) or handed or st.session_state.get(_SHOWN, ())
     found = st.session_state[_SHOWN] = tuple(dict.fromkeys(ids))
@@ -117,7 +117,7 @@ def _frame(found: RunsBeside) -> pd.DataFrame:
 
 
 def _opened(library: Library, ids: Sequence[str]) -> tuple[RunsBeside, tuple[str, ...]]:
-    """Return the runs, and why others are left out; cached for the same ids."""
+    """Return the runs, and the reasons why others are left out; cached until the ids change."""
     known: tuple[Sequence[str], RunsBeside, tuple[str, ...]] | None = st.session_state.get(_OPENED)
     if known is None or known[0] != ids:
         with st.spinner("Opening the runs"):

@@ -27,7 +27,7 @@ _PHASES = {"draft": COLOURS.draft, "verify": COLOURS.target, "other": COLOURS.mu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A measured value with its interval; the ends are None if there is none."""
+    """A measured value and the ends of its interval, which are None without an interval."""
 
     value: float
     low: float | None = None
@@ -113,7 +113,7 @@ _PATTERNS = ("", "/", ".", "x")
 
 
 def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Draw milliseconds per token: drafting, verifying and the rest; below, the target alone."""
+    """Draw each lane's milliseconds per token by phase and, below, those of the target alone."""
     rows = [(lane.label, _phases(lane.whole_rounds)) for lane in lanes]
     rows = [row for row in rows if row[1]]
     made = figure(x_title=f"{_TIME.label},{_TIME.quantity.unit}", y_title="")
@@ -142,10 +142,10 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Draw a lane's measured speedup as a point, and its expected speedup at other gammas.
+    """Draw each lane's measured speedup as a point, and its expected speedup over γ as a curve.
 
-    The curve uses the lane's step costs and accepts each candidate with the mean expected
-    acceptance. A lane without a fixed number of candidates, such as prompt lookup, has no curve.
+    The curve uses the lane's step costs, and the mean expected acceptance for every candidate.
+    A lane without a fixed number of candidates, such as prompt lookup, has no curve.
     """
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
     heights = [1.0]  # of the target alone and the curves
@@ -172,7 +172,7 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) -> go.Figure:
-    """Draw a figure with its interval per kind of text and lane."""
+    """Draw one figure of the catalogue, with its interval, for each kind of text and lane."""
     made = figure(x_title="", y_title=read.axis)
     for index, label in enumerate(labels):
         there = [(each.kind, each.readings[index]) for each in kinds]
@@ -186,7 +186,7 @@ def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) 
 
 
 def _height(readings: Sequence[Reading | None], heights: Sequence[float] = ()) -> float:
-    """Return the top of a y axis that starts at 0, so that a long interval does not flatten it.
+    """Return the top of a y axis from 0, such that a long interval does not flatten the chart.
 
     ``heights`` are other values drawn in the chart.
     """
@@ -229,7 +229,7 @@ def _add_readings(
 
 
 def _by_position(rounds: Sequence[Round]) -> tuple[list[int], list[float], list[int]]:
-    """Return the tested positions, the acceptance at each, and the number tested there."""
+    """Return the tested positions and, for each, accepted / tested and the number tested."""
     deepest = max((entry.num_tested for entry in rounds), default=0)
     tested = [sum(entry.num_tested > position for entry in rounds) for position in range(deepest)]
     accepted = [

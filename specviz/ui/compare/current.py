@@ -1,6 +1,6 @@
 """The comparison that a browser tab shows, and how it is started, followed and stopped.
 
-It is the one that the tab started or opened by a link, else the newest on the server.
+A tab shows the comparison that it started or opened by a link, else the newest on the server.
 """
 
 from __future__ import annotations
@@ -85,11 +85,13 @@ def show_buttons(name: JobName, label: str, plan: Callable[[], Plan]) -> None:
 
 
 def _queue_note() -> str:
-    return "Other runs are in progress; this one would wait. " if the_job_queue().going else ""
+    return (
+        "Other runs are in progress; this comparison would wait. " if the_job_queue().going else ""
+    )
 
 
 def _plan_text(make_plan: Callable[[], Plan]) -> str:
-    """Describe what a click would do; empty if the plan cannot be compared."""
+    """Describe what a click on the button runs; return "" if the lanes cannot be compared."""
     try:
         plan = make_plan()
     except SpecvizError:
@@ -187,10 +189,10 @@ def _show_end(job: ComparisonJob) -> None:
     if job.error is not None:
         show_error(job.error)
     if 0 < done < planned:
-        kept = ", which are kept. Start again to make the others." if not job.unkept else "."
-        st.info(f"Ended after {done} of {planned} runs{kept}")
+        kept = ", which are kept. Start it again to make the others." if not job.unkept else "."
+        st.info(f"The comparison ended after {done} of {planned} runs{kept}")
     elif done < planned and job.error is None:
-        st.info("Ended before the first run.")
+        st.info("The comparison ended before its first run.")
     elif job.found or job.changed:
         st.caption(_reused(job))
 

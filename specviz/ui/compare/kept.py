@@ -23,7 +23,7 @@ KEPT_LINK = "kept"
 SIDE_BY_SIDE = "Side by side"
 TAB, TABS = "compare_tab", ("One prompt", "By kind", "Kept", SIDE_BY_SIDE)
 _OPENED = "compare kept"
-_USE = "Copies its lanes and settings to the controls. Starts no run."
+_USE = "Copies the comparison's lanes and settings to the controls. Starts no run."
 
 
 def show_kept(*, busy: bool) -> None:
@@ -40,7 +40,9 @@ def show_kept(*, busy: bool) -> None:
 
 def _choose(rows: dict[str, ComparisonRow]) -> ComparisonRow | None:
     if not rows:
-        st.info("No comparison yet. Those made here or on the command line are kept here.")
+        st.info(
+            "No comparison yet. This tab lists comparisons made on this page or the command line."
+        )
         return None
     linked = st.query_params.get(KEPT_LINK)
     if "compare_kept" not in st.session_state and linked in rows:

@@ -1,7 +1,7 @@
 """The lanes of the Compare page as cards, and the link that contains them.
 
 The link writes a lane as ``lane=gamma=2,temperature=0.7``; settings left out have their defaults.
-Opening a link loads no pair: that takes a click.
+Opening a link loads no pair: loading needs a click.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _NEXT_LANES = (RunConfig(drafter="prompt-lookup"), RunConfig(gamma=4), *_FIRST)
 
 @dataclass(slots=True)
 class Card:
-    """One lane. Its number is part of its widgets' keys and is never reused.
+    """The card of one lane. The card's number is part of its widgets' keys and is never reused.
 
-    ``first`` is the lane when the page was last opened. It provides the widgets' initial values: a
-    closed popover is drawn in the browser later, and its widgets then start with those.
+    ``first`` is the lane as it was when the page was last opened. It provides the initial values of
+    the widgets, because widgets in a closed popover are drawn later, from their initial values.
     """
 
     number: int
@@ -74,7 +74,7 @@ class Card:
 
 @dataclass(slots=True)
 class Cards:
-    """The lanes of this session: from the link, from another page, or the two defaults."""
+    """The cards of a session's lanes, which come from the link, another page, or two defaults."""
 
     cards: list[Card] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Cards:
         return tuple(card.lane for card in self.cards)
 
     def take(self, texts: Sequence[str], spec: PairSpec) -> None:
-        """Replace the lanes; invalid ones are left out and explained in ``refused``."""
+        """Replace the lanes. Invalid lanes are left out, and ``refused`` lists the errors."""
         self.cards, self.refused, self.changed = [], [], []
         for text in texts[:MAX_LANES]:
             try:
@@ -108,7 +108,7 @@ class Cards:
         self.cards.append(Card(number=self._count, lane=replace(lane, config=config)))
 
     def add_spare(self, spec: PairSpec) -> None:
-        """Add a lane that differs from the present ones."""
+        """Add a default lane that differs from the present lanes."""
         present = {(each.spec, each.config) for each in self.lanes}
         spare = _FIRST if len(self.cards) < MIN_LANES else _NEXT_LANES
         lanes = [Lane(spec=spec, config=config) for config in spare]
@@ -116,7 +116,7 @@ class Cards:
         self.add(next(new, lanes[0]))
 
     def follow(self, spec: PairSpec) -> None:
-        """Move lanes of the pair that the boxes showed before to the one that they show now."""
+        """Move the lanes of the previously shown pair to the pair that the boxes show now."""
         before, self.shown = self.shown, spec
         for card in self.cards:
             if before not in (None, spec) and card.lane.spec == before:
@@ -128,7 +128,7 @@ class Cards:
                     st.session_state.pop(card.key(name), None)
 
     def _clipped(self, lane: Lane) -> Lane:
-        """Return the lane with its settings clipped to the controls; ``changed`` lists them."""
+        """Return the lane with settings clipped to the controls; append notes to ``changed``."""
         ends: dict[str, Any] = {
             name: COMPARED[name].nearest(getattr(lane.config, name)) for name in _CLAMPED
         }
@@ -159,7 +159,7 @@ def session_cards(spec: PairSpec) -> Cards:
 
 
 def lane_text(lane: Lane) -> str:
-    """Return a lane as in links and on the command line, without default settings."""
+    """Return a lane as text for links and the command line, without default settings."""
     spec, config = lane.spec, lane.config
     named = {"pair": spec.name} if spec.embedded else {"target": spec.target, "draft": spec.draft}
     parts = [f"{key}={escaped(value)}" for key, value in named.items() if value]
@@ -205,7 +205,10 @@ def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...
 
 
 def _draw_card(column: DeltaGenerator, card: Card, spec: PairSpec, busy: bool) -> DeltaGenerator:
-    """Draw and read a lane; return a container for its label, which depends on all lanes."""
+    """Draw a lane's controls and read them; return a container for the lane's label.
+
+    The label depends on all lanes, so it is drawn later.
+    """
     with column, st.container(border=True, key=f"compare_card_{card.number}", gap="small"):
         head = st.container(horizontal=True, vertical_alignment="center")
         card.lane = _choose_lane(card, spec, busy)
@@ -298,7 +301,7 @@ def _choose_body(
 
 
 def _choose_more(card: Card, spec: PairSpec, busy: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Draw and read the sampling settings and the method."""
+    """Draw the controls of the sampling settings and of the method, and return their values."""
     config = card.first.config
     top_k = st.number_input(
         "Top-k (0 is off)", *COMPARED["top_k"].whole_ends, config.top_k, key=card.key("top_k"),
@@ -318,5 +321,5 @@ def _choose_more(card: Card, spec: PairSpec, busy: bool) -> tuple[dict[str, Any]
 
 
 def _rounded(value: float) -> float:
-    """Round a slider's value: its steps add up to 0.15000000000000002."""
+    """Remove the rounding error of a slider's value, such as 0.15000000000000002."""
     return round(value, 6)

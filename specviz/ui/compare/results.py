@@ -1,6 +1,7 @@
 """Results of a comparison: verdict, table, kinds of text, race, charts, downloads.
 
-For one prompt or many; ``name`` makes the widget keys of several results on one page unique.
+The comparison may have one prompt or many. ``name`` is part of the widget keys, so that one page
+can show several results.
 """
 
 from __future__ import annotations
@@ -141,13 +142,17 @@ def _show_verdict(found: Findings, name: str) -> None:
 
 
 def _show_race(found: Findings, name: str) -> int | None:
-    """Show the race; return the index of its prompt, or None if no prompt has all lanes' runs."""
+    """Show the race and return the index of its prompt.
+
+    Return None if there is no prompt on which every lane has a run.
+    """
     if not found.raced:
         return None
     st.markdown("#### Race")
     st.caption(
-        "For each lane, the run whose rate is nearest the lane's median on this prompt. All lanes "
-        "replay on one clock at their measured times. Choose a lane for its text and verdicts."
+        "Each lane shows the run whose rate is nearest to the lane's median on this prompt. All "
+        "lanes replay on one clock at their measured times. Choose a lane to see its text and "
+        "verdicts."
     )
     item = found.raced[0]
     if len(found.comparison.plan.items) > 1:
@@ -183,7 +188,7 @@ def _show_table(found: Findings, name: str) -> None:
 
 
 def _show_charts(found: Findings, name: str) -> None:
-    """Show the charts in rows of two, so that those of a row are aligned."""
+    """Show the charts in rows of two, so that the charts of a row are aligned."""
     st.markdown("#### Where the difference comes from")
     notes = {
         "gamma": "Points: measured speedups with intervals, which may end outside the chart. "
@@ -220,7 +225,7 @@ def _show_kinds(found: Findings, name: str) -> None:
         with column:
             show_chart(chart, f"{head} {intervals}", "measured", key=f"compare_{sort}_{name}")
     st.table(_kinds_frame(found), border="horizontal")
-    st.caption(f":green-badge[measured] Number of prompts in brackets. {intervals}")
+    st.caption(f":green-badge[measured] The number of prompts is in brackets. {intervals}")
 
 
 def _show_files(found: Findings, name: str, item: int | None) -> None:
@@ -288,7 +293,10 @@ def first_sentence(text: str) -> str:
 
 
 def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
-    """Describe the sampling unit of the kinds' intervals, grouped where kinds differ."""
+    """Describe what the kinds' intervals are sampled over, such as "95 % intervals over prompts".
+
+    Kinds with the same description are listed together.
+    """
     groups: dict[str, list[str]] = {}
     for each in kinds:
         groups.setdefault(_interval_text(each), []).append(as_text(each.kind or NO_KIND))

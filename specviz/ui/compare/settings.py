@@ -27,7 +27,7 @@ _PRESETS, _FILE = "The presets", "A file of mine"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """The settings in the sidebar."""
+    """The values of the sidebar's controls, which apply to all lanes."""
 
     prompt: str
     kind: str | None
@@ -39,7 +39,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """The prompts to compare by kind, or the error why there are none."""
+    """The prompts of a comparison by kind, or the error in the prompt file."""
 
     items: tuple[SuiteItem, ...] = ()
     repeats: int = 1
@@ -47,7 +47,7 @@ class Suite:
 
 
 def choose_shared() -> Shared:
-    """Draw the controls and read them."""
+    """Draw the controls and return their values."""
     prompt = _PROMPT.choose()
     length = st.slider(
         "Length, tokens", *_LENGTH.whole_ends, 64, 8, key=_restored("compare_length"),
@@ -56,7 +56,7 @@ def choose_shared() -> Shared:
     repeats = st.slider(
         "Repeats", 1, _MOST_REPEATS, 5, key=_restored("compare_repeats"), bind=_LINKED,
         help="Each repeat has its own seed, the same for all lanes. An interval needs at least "
-            "two.",
+            "two repeats.",
     )  # fmt: skip
     seed = st.number_input(
         "First seed", *_SEED.whole_ends, 0, key=_restored("compare_seed"), bind=_LINKED
@@ -88,7 +88,10 @@ def on_cluster() -> bool:
 
 
 def choose_suite() -> Suite:
-    """Return the presets or the prompts of a file; an error of the file is returned, not raised."""
+    """Draw the controls, and return the presets or a file's prompts.
+
+    An error in the file is returned as ``error``, not raised.
+    """
     with st.container(horizontal=True, vertical_alignment="bottom"):
         source = st.segmented_control(
             "Prompts", [_PRESETS, _FILE], default=_PRESETS, key="compare_suite_source"
@@ -122,13 +125,13 @@ def unsupported_by_controls(plan: Plan) -> tuple[str, ...]:
     """Describe the settings that ``take_settings`` cannot apply, in sentences."""
     config, found = plan.lanes[0].config, list[str]()
     if config.max_new_tokens not in _LENGTH:
-        found.append(f"Its length is out of range: this page allows {_LENGTH} tokens.")
+        found.append(f"The length is out of range: this page allows {_LENGTH} tokens.")
     if plan.repeats > _MOST_REPEATS:
-        found.append(f"It has more than the {_MOST_REPEATS} repeats that this page allows.")
+        found.append(f"The plan has more than the {_MOST_REPEATS} repeats that this page allows.")
     if config.stop or config.chat != RunConfig().chat:
-        found.append("Its stop strings or chat template cannot be set on this page.")
+        found.append("The stop strings or the chat template cannot be set on this page.")
     if len(plan.items) > 1 and plan.items != preset_suite():
-        found.append("Its prompts came from a file; choose that file again.")
+        found.append("The prompts came from a file; choose that file again.")
     return tuple(found)
 
 
@@ -177,7 +180,7 @@ def _uploaded() -> tuple[SuiteItem, ...]:
     return read_suite(text, file.name)
 
 
-# Streamlit drops the state of a page's widgets when the user leaves it; these are restored.
+# Streamlit drops the state of a page's widgets when the user leaves the page, so it is kept here.
 
 
 def _restored(key: str) -> str:

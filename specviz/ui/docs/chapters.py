@@ -1,7 +1,7 @@
 """The chapters under ``assets/docs`` as a page, and the link to a page's own chapter.
 
-A chapter is a Markdown file that also reads well in the repository: links between chapters and
-pictures are translated here. A new chapter is a file and an entry of ``CHAPTERS``.
+A chapter is a Markdown file that also renders in the repository. This module rewrites its links to
+other chapters and draws its pictures. To add a chapter, add a file and an entry to ``CHAPTERS``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHAPTERS = (
     "command_line", "methods", "figures", "performance", "cluster", "sweeps", "embedded_pair",
     "sharing", "contributing",
 )  # fmt: skip
-_THEORY = "theory"  # the chapter of every page that has none of its own
+_THEORY = "theory"  # the chapter of every page without a chapter of its own
 _PARAMETER, _BOX, _LINKED = "chapter", "chapter_box", "chapter of the link"
 _LINK = re.compile(r"\]\((\w+)\.md(?:#[\w-]+)?\)")
 _PICTURE = re.compile(r"!\[(.*)\]\((.*)\)")
@@ -31,7 +31,7 @@ _PICTURE = re.compile(r"!\[(.*)\]\((.*)\)")
 def chapter_link() -> str:
     """Return a Markdown link to the chapter of the open page.
 
-    It is relative, so it works behind a path prefix, too.
+    The link is relative, so that it also works behind a path prefix.
     """
     page = st.session_state.get(OPEN_PAGE) or CHAPTERS[0]
     chapter = next((each for each in CHAPTERS if each == page), _THEORY)
@@ -39,7 +39,7 @@ def chapter_link() -> str:
 
 
 def show_chapters() -> None:
-    """Draw the choice of chapters and the chosen one, which is in the link."""
+    """Draw the list of chapters and the chosen chapter, whose name is in the link."""
     linked = st.query_params.get(_PARAMETER)
     if linked != st.session_state.get(_LINKED):
         st.session_state[_BOX] = linked if linked in CHAPTERS else CHAPTERS[0]

@@ -1,6 +1,6 @@
-"""Ten challenges in three levels, checked by runs.
+"""Ten challenges in three levels. Checks read the user's runs.
 
-A new one needs an entry in ``CHALLENGES``, a check and a text file.
+A new challenge needs an entry in ``CHALLENGES``, a check and a text file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from specviz.ui.learn.checks import Attempt, CheckResult, Fits, Task, no, yes
 from specviz.ui.learn.steps import loses
 from specviz.ui.session.history import ShownRun
 
-_BIAS = 0.02  # more than rounding
-_SAME_TOKENS = 32  # tokens
+_BIAS = 0.02  # least mean bias that counts as a changed distribution
+_SAME_TOKENS = 32  # least common tokens of two equal texts
 
 
 def _warm(run: ShownRun) -> bool:
@@ -43,7 +43,7 @@ def _first_rejected(attempt: Attempt) -> CheckResult:
 
 
 def _rejected_in_a_row(run: ShownRun) -> Iterator[int]:
-    """Yield the lengths of runs of rounds whose first candidate is rejected."""
+    """Yield the lengths of sequences of rounds in which the first candidate was rejected."""
     rejected = ("rejected" in [each.verdict for each in e.candidates[:1]] for e in run.trace.rounds)
     return (len(list(each)) for is_rejected, each in groupby(rejected) if is_rejected)
 
@@ -82,14 +82,17 @@ def _tail(attempt: Attempt) -> CheckResult:
 
 
 def _gaps_ms(run: ShownRun) -> tuple[float, float]:
-    """Return mean and 99th percentile of the gaps between tokens; a round's tokens come at once."""
+    """Return mean and 99th percentile of the times between tokens, in ms.
+
+    The tokens of a round arrive together, so all but the first have a time of 0.
+    """
     each = [[1000 * entry.times.decode, *[0.0] * (len(entry.emitted) - 1)] for entry in _whole(run)]
     gaps = [gap for entry in each for gap in entry]
     return mean(gaps), float(np.quantile(gaps, 0.99))
 
 
 def _same(attempt: Attempt, fits: Fits) -> CheckResult:
-    """Check for two runs that differ in γ alone and emitted the same tokens."""
+    """Check for two runs with the same prompt and seed, another γ, and the same tokens."""
     result = no("none")
     for one, other in combinations([run.trace for run in attempt.runs if fits(run)], 2):
         alike = one.prompt == other.prompt and one.config.seed == other.config.seed

@@ -1,4 +1,4 @@
-"""What a check receives and returns: whether the user's runs solve a task."""
+"""Types of the checks that decide whether the user's runs solve a task, and the task's texts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Fits = Callable[[ShownRun], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What the user did: finished runs of this tab, newest last; the answer that was typed or
-    chosen; and how many tokens were drawn in the simulation."""
+    """Input of a check: finished runs of this tab, newest last; the typed or chosen answer; and
+    the number of tokens drawn in the simulation."""
 
     runs: Sequence[ShownRun]
     answer: Any = None
@@ -34,7 +34,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """A result: the ``name`` of its text in the text file, and the ``numbers`` to fill in."""
+    """Result of a check: solved or not, the ``name`` of the text to show, and numbers for it."""
 
     done: bool
     name: str
@@ -43,9 +43,9 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A step of the lesson, or a challenge of a level.
+    """A step of the lesson (level 0) or a challenge (level 1 to 3).
 
-    ``asks``: the kind of answer it needs besides runs; ``link``: the settings it suggests.
+    ``asks``: the kind of answer that the check needs besides runs. ``link``: suggested settings.
     """
 
     name: str
@@ -64,13 +64,16 @@ def yes(**numbers: object) -> CheckResult:
 
 
 def _shown(name: str, value: object) -> str:
-    """Format a value in the unit that its name ends with, as in ``one_ms``."""
+    """Format a float in the unit that its name ends with, for example ``one_ms``."""
     unit = UNITS.get(name.rsplit("_", 1)[-1])
     return unit.shown(value) if unit and isinstance(value, float) else f"{value}"
 
 
 def text_of(name: str) -> dict[str, Any]:
-    """Return the texts of a step, a challenge or the page, in the browser's language if there."""
+    """Return the texts of a step, a challenge or the page.
+
+    The language is the browser's if there is a translation, else English.
+    """
     language = (st.context.locale or "en").split("-")[0]
     return _read(name, language if language in _languages() else "en")
 

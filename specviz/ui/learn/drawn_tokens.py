@@ -1,4 +1,7 @@
-"""Draw many tokens by two rules: the right one replaces rejected tokens from the residual."""
+"""Draw many tokens by two rules.
+
+The correct rule draws recovered tokens from the residual, the broken rule from the target.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,15 @@ from specviz.ui.learn.checks import text_of
 from specviz.ui.widgets.chart_style import COLOURS, figure
 
 BATCH = 500
-_DRAWN = 8  # tokens with a bar of their own
+_DRAWN = 8  # number of tokens in the chart
 
 
 @dataclass(slots=True)
 class DrawnTokens:
-    """Tokens drawn at one place of a run.
+    """Tokens drawn at one position of a run.
 
-    ``probs``: draft and target probabilities `[2, num_tokens]`, normalised over the listed tokens;
-    ``counts``: how often each token was drawn by the right rule and by the broken one.
+    ``probs``: draft and target probabilities `[2, num_tokens]`, normalised over the listed tokens.
+    ``counts``: draws per token by the correct and by the broken rule, `[2, num_tokens]`.
     """
 
     run: str
@@ -35,7 +38,7 @@ class DrawnTokens:
 
     @property
     def broken_bias(self) -> float:
-        """The total variation between the broken rule's distribution and the target's."""
+        """Total variation between the distribution of the broken rule and the target's."""
         both = self.probs.min(0)
         return float(np.abs(both - both.sum() * self.probs[1]).sum()) / 2
 
@@ -50,7 +53,10 @@ class DrawnTokens:
 
 
 def drawn_tokens(run: str, trace: Trace) -> DrawnTokens | None:
-    """Choose the place where the broken rule is off the most; None if nothing was recorded."""
+    """Return the position with the greatest bias of the broken rule.
+
+    Returns None if the run recorded no probabilities.
+    """
     insights = [each.insight for entry in trace.rounds for each in entry.candidates if each.insight]
     return max((_at(run, each) for each in insights), key=lambda p: p.broken_bias, default=None)
 

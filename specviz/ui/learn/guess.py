@@ -1,7 +1,7 @@
-"""A game: will a candidate be accepted, and how many of a round? Scored by a proper rule.
+"""A game: guess whether a candidate is accepted, or how many candidates of a round are accepted.
 
-Guessing g where the probability is r raises the expected Brier score by (g - r)^2 over guessing r.
-So 100 (1 - (g - r)^2) rewards an honest estimate.
+A proper scoring rule: if the probability is r, guessing g gives an expected Brier score that is
+(g - r)^2 above that of guessing r. The game scores 100 (1 - (g - r)^2).
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _SEEN = 24  # tokens of the text shown before a round
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``place`` is None if the question is how many candidates are accepted."""
+    """A question about the round ``entry``: is the candidate at ``place`` accepted?
+
+    If ``place`` is None, the question is how many candidates are accepted.
+    """
 
     entry: Round
     place: int | None
@@ -80,9 +83,10 @@ class Game:
 
 
 def questions_of(trace: Trace) -> Iterator[Question]:
-    """Yield a question per whole round, in turn: how many are accepted; is this one accepted?
+    """Yield a question per whole round: how many candidates are accepted, or is one accepted.
 
-    The second kind prefers a tested candidate with an acceptance probability below 1.
+    The two kinds alternate. The second kind prefers a tested candidate with an acceptance
+    probability below 1.
     """
     for number, entry in enumerate(each for each in trace.rounds if each.whole):
         tested = [place for place, each in enumerate(entry.candidates) if each.tested]
@@ -91,7 +95,7 @@ def questions_of(trace: Trace) -> Iterator[Question]:
 
 
 def show_guess() -> int:
-    """Draw the game and return the best streak."""
+    """Draw the game and return the longest streak of right guesses."""
     words = text_of("page")
     seed = int(st.number_input(words["seed"], 0, 9999, 1, key="guess_seed", bind="query-params"))
     game: Game | None = st.session_state.get("game")
@@ -141,5 +145,5 @@ def _ask(game: Game, question: Question, trace: Trace) -> None:
 
 
 def _marked(text: str) -> str:
-    """Return a token with visible spaces and line ends."""
+    """Return a token's text with visible spaces and line breaks."""
     return text.replace(" ", "·").replace("\n", "⏎")

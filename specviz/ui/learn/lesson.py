@@ -34,9 +34,9 @@ _mount = component("specviz_progress", js=_SCRIPT, isolate_styles=False)
 
 
 def show_lesson(stage: Stage) -> None:
-    """Draw the chosen part: a step or a challenge, with the player, or the game.
+    """Draw the chosen part of the page: the game, or a step or challenge with the player.
 
-    A run requested by Run or by a changed setting was started before this is called.
+    Runs that Run or a changed setting requests must be started before this call.
     """
     words, done = text_of("page"), _progress()
     parts = {"steps": STEPS, "guess": (), "challenges": CHALLENGES}
@@ -67,7 +67,7 @@ def show_lesson(stage: Stage) -> None:
 
 
 def _progress() -> set[str]:
-    """Return the names of solved tasks, including those that the browser stored earlier."""
+    """Return the names of solved tasks, including tasks that the browser stored as solved."""
     done: set[str] = st.session_state.setdefault(_DONE, set())
     kept = _mount(key="progress", data={"done": sorted(done)}, on_kept_change=lambda: None).kept
     done.update(each for each in kept or [] if isinstance(each, str))
@@ -88,7 +88,7 @@ def _title(tasks: dict[str, Task], name: str, folder: str, done: set[str]) -> st
 
 
 def _show_task(stage: Stage, task: Task, folder: str) -> None:
-    """Draw a task, its question, and whether the runs solve it."""
+    """Draw a task, its question, and the result of its check; store a newly solved task."""
     text, words = text_of(f"{folder}/{task.name}"), text_of("page")
     level = f"{words['level']} {task.level}: " if task.level else ""
     st.markdown(f"### {level}{text['title']}")
@@ -135,7 +135,7 @@ def _go_to(name: str) -> None:
 
 
 def _ask(task: Task, text: dict[str, Any], runs: Sequence[ShownRun]) -> tuple[object, int]:
-    """Draw the question; return the answer and how many tokens were drawn."""
+    """Draw the task's question; return the answer, and the number of tokens drawn."""
     key, costs = f"answer_{task.name}", costs_of(Attempt(runs=runs))
     draws = _draw_tokens(runs) if task.asks == "draws" else 0
     if task.asks == "number":

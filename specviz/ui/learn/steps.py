@@ -12,7 +12,7 @@ from specviz.ui.learn.checks import Attempt, CheckResult, Task, no, yes
 from specviz.ui.session.history import ShownRun
 
 ENOUGH_DRAWS = 2_000
-_ALIKE = 3.0  # ratio of parameters: bodies closer in size do not show what a body costs
+_ALIKE = 3.0  # least ratio of parameters that shows the effect of a larger target
 _NEAR = 0.02
 
 
@@ -46,7 +46,7 @@ def _drafting(attempt: Attempt) -> CheckResult:
 
 
 def by_gamma(attempt: Attempt) -> dict[int, ShownRun]:
-    """Return the newest run per γ, of those with one chain of a draft model."""
+    """Return the newest run per γ, among runs with one chain of a draft model."""
     configs = [(run.trace.config, run) for run in attempt.runs]
     chains = [
         each for each in configs if each[0].formulas_hold and each[0].draft_method.needs_draft
@@ -104,7 +104,7 @@ def _gamma(attempt: Attempt) -> CheckResult:
         return no("which" if len(rates) >= 3 else "few", count=len(rates))
     if rates.get(int(attempt.answer), 0.0) < 0.95 * max(
         rates.values()
-    ):  # as good, within the noise
+    ):  # within 5 % counts as best
         return no("wrong", answer=f"{attempt.answer:g}")
     low, high = (by_gamma(attempt)[end(rates)].figures.tau for end in (min, max))
     best = f"{attempt.answer:g}"
@@ -112,7 +112,7 @@ def _gamma(attempt: Attempt) -> CheckResult:
 
 
 def costs_of(attempt: Attempt) -> tuple[float, int, float] | None:
-    """Return α, γ and v of the newest run that has them."""
+    """Return expected α, γ and v of the newest run in which they are known."""
     run = attempt.newest(lambda run: run.figures.alpha_expected and run.figures.v)
     if run is None or run.figures.alpha_expected is None or run.figures.v is None:
         return None
@@ -130,7 +130,10 @@ def _costs(attempt: Attempt) -> CheckResult:
 
 
 def loses(attempt: Attempt) -> CheckResult:
-    """Check for a run slower than the target alone, by the interval's upper end if there is one."""
+    """Check for a run slower than the target alone.
+
+    If the speedup has an interval, its upper end must be below 1.
+    """
     highs = {
         run.id: run.figures.speedup_high or run.figures.speedup_observed for run in attempt.runs
     }

@@ -1,4 +1,4 @@
-"""Chart of the evidence that the output differs from the target's distribution, run by run."""
+"""Chart of the evidence against the target's distribution, over the number of runs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import plotly.graph_objects as go
 
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
 
-_HIGHEST = 12.0  # powers of ten; a forbidden token is infinite evidence, drawn here
+_HIGHEST = 12.0  # powers of ten; larger values, also infinite ones, are drawn here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One audit: numbers of runs, and the natural logarithm of the largest e-value up to each."""
+    """A curve: per number of ``runs``, the natural log of the largest e-value so far."""
 
     label: str
     runs: tuple[int, ...]
@@ -23,7 +23,7 @@ class Evidence:
 
 
 def evidence_chart(found: Sequence[Evidence], level: float) -> go.Figure:
-    """Draw the e-value in powers of ten over the runs, with the alarm threshold as a line."""
+    """Draw the e-values in powers of ten over the number of runs, with the alarm threshold."""
     made = figure(x_title="short runs", y_title="evidence, powers of ten", height=340)
     for index, each in enumerate(found):
         made.add_scatter(

@@ -1,4 +1,4 @@
-"""Find the audits of a pair on the server, and start one."""
+"""Find the audits of a pair on the server, and start audits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def start_audit(
 
 
 def audits_of(spec: PairSpec) -> list[AuditJob]:
-    """Return the audits of the pair in the order in which they were started."""
+    """Return the audits of the pair, oldest first."""
     jobs = the_job_queue().jobs
     return [each for each in jobs if isinstance(each, AuditJob) and each.spec == spec]
 

@@ -1,4 +1,4 @@
-"""Sections of the Lossless page: the audit's verdict, its evidence over runs, and the bug zoo."""
+"""Sections of the Lossless page: verdict of the audit, evidence over runs, and the bug zoo."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRUE_RULE = "the true rule"
 
 
 def show_audits(audits: Sequence[AuditJob]) -> None:
-    """Show the newest audit's verdict, and the evidence of the last audit of each rule."""
+    """Show the verdict of the newest audit, and the evidence of the last audit per injected bug."""
     newest = audits[-1]
     if newest.report is not None:
         show_report(newest.report, over=not newest.going)
@@ -26,7 +26,7 @@ def show_audits(audits: Sequence[AuditJob]) -> None:
 
 
 def _last_of_each(audits: Sequence[AuditJob]) -> dict[str | None, AuditJob]:
-    """Return the last audit by injected bug; the key None is the true rule."""
+    """Return the last audit per injected bug, keyed by name; None is the correct loop."""
     return {each.audit.broken: each for each in audits}
 
 
@@ -35,7 +35,7 @@ def show_report(report: AuditReport, *, over: bool) -> None:
     with st.container(border=True, key="audit_report", gap="small"):
         first, _, rest = verdict.partition(". ")
         st.markdown(f"##### {_badge(report)} {as_text(first.removesuffix('.'))}.")
-        if report.broken is not None:  # first, so that the verdict alarms no reader
+        if report.broken is not None:  # state first that the bug is intended
             st.markdown(as_text(reasons[0]))
             reasons = reasons[1:]
         if rest:
@@ -46,7 +46,7 @@ def show_report(report: AuditReport, *, over: bool) -> None:
             st.caption("The audit ended before the check at temperature 0.")
         st.caption(
             f":green-badge[measured] on the loaded pair: every token of the first {ROUNDS} rounds "
-            "of each run, compared with separate passes that share no cache with the run."
+            "of each run is compared with separate passes that share no cache with the run."
         )
 
 
@@ -57,7 +57,7 @@ def _badge(report: AuditReport) -> str:
 
 
 def show_evidence(jobs: Sequence[AuditJob]) -> None:
-    """Draw the evidence of these audits over their runs."""
+    """Draw the evidence of these audits over the number of runs."""
     found = [
         Evidence(
             label=each.audit.broken or TRUE_RULE,
@@ -70,9 +70,9 @@ def show_evidence(jobs: Sequence[AuditJob]) -> None:
     if found:
         show_chart(
             evidence_chart(found, LEVEL),
-            "Evidence that the output does not follow the target's distribution. For correct "
-            f"output, at most {LEVEL:.0%} of all audits ever cross the line, however many runs "
-            "they make.",
+            "Evidence that the output does not follow the target's distribution. If the output is "
+            f"correct, at most {LEVEL:.0%} of all audits ever cross the line, for any number of "
+            "runs.",
             "measured", key="audit_evidence", alt="Evidence over the number of short runs",
         )  # fmt: skip
 
@@ -84,24 +84,24 @@ def show_test() -> None:
             r"p = \min(1,\ 1 / \max_n E_n)",
             {
                 "x_t": "an emitted token",
-                "q_t": "the target's distribution there, from a separate pass",
-                "A_t": "a set of tokens, fixed before the token is seen",
-                r"\lambda_t": "the bet, also fixed before the token is seen",
+                "q_t": "the target's distribution at x_t, from a separate pass",
+                "A_t": "a set of tokens, fixed before x_t is seen",
+                r"\lambda_t": "the stake, also fixed before x_t is seen",
             },
-            "If every token follows the target's distribution, no bet gains on average, so the "
-            "average of all bets exceeds 100 in at most one audit in a hundred (Ville 1939), "
-            "whenever the audit stops. The bets are on tokens that the target prefers to the "
-            "draft, on the target's likeliest tokens, and on others, each for tokens after an "
-            "acceptance, after a rejection, and for bonus tokens.",
+            "If every token follows the target's distribution, no bet gains on average. The "
+            "average of all bets then exceeds 100 in at most one audit in a hundred (Ville 1939), "
+            "whenever the audit stops. The sets are, among others, tokens to which the target "
+            "gives more than the draft, and the target's likeliest tokens. There are separate bets "
+            "for tokens after an acceptance, tokens after a rejection, and bonus tokens.",
         )
 
 
 def show_zoo(audits: Sequence[AuditJob], start: Callable[..., None], *, busy: bool) -> None:
-    """Show a card per bug: what it does, what it costs, why, and whether the audit finds it."""
+    """Show a card per bug: what the bug does and costs, why, and whether the audit finds it."""
     st.markdown("#### The bug zoo")
     st.caption(
-        "A check that cannot fail proves nothing. Inject a bug into the decoding loop and see what "
-        "it costs: correct output, speed, both or neither."
+        "A check that cannot fail proves nothing. Inject a bug into the decoding loop to see "
+        "whether it costs the correct distribution, speed or both."
     )
     last = _last_of_each(audits)
     columns = st.columns(2, gap="medium")

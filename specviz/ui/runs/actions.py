@@ -23,15 +23,15 @@ from specviz.ui.runs.table import head_of, title_of
 from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-MOST_ROUNDS = 1000  # the most runs whose rounds go into one file
+MOST_ROUNDS = 1000  # most runs whose rounds are exported to one file
 _DELETED = "runs deleted"
 _FAILED = "runs failed"
 _SAVED = "runs saved"
-_LEFT_OUT = "runs left out"  # why fewer lanes than runs were taken
+_LEFT_OUT = "runs left out"  # session state: sentence about runs that were not added to Compare
 
 
 def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> None:
-    """Draw the buttons for the chosen runs; with none chosen, only the export of all found."""
+    """Draw the buttons for the chosen runs; if no run is chosen, only Export for all found."""
     if chosen:
         st.caption(f"**{len(chosen)} chosen**", width="content")
         if len(chosen) == 1:
@@ -61,9 +61,9 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         "Add to Compare",
         key="runs_compare",
         on_click=_attempt(partial(_add_to_compare, library, tuple(chosen))),
-        help=f"Up to {MOST_LANES} runs can be shown side by side, as they were timed. A run of "
-        f"specviz also becomes a lane with its pair and settings, to be measured again: up to "
-        f"{MAX_LANES} lanes. Prompt, device and number format are not copied, because they are the "
+        help=f"Compare shows up to {MOST_LANES} runs side by side, with their times. Runs of "
+        f"specviz also become lanes with their pairs and settings, up to {MAX_LANES}, which you "
+        "can measure again. Prompt, device and number format are not copied, because they are the "
         "same for all lanes.",
     )
     lanes, beside = (
@@ -79,13 +79,16 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
             "pages/compare.py", label=f"See {len(beside)} runs side by side", query_params=link
         )
     elif beside and not lanes:
-        st.caption("One run of another engine. Add a second one to see them side by side.")
+        st.caption("One run of another engine. Add a second run to see both side by side.")
     if words := st.session_state.get(_LEFT_OUT) if beside else "":
         st.caption(as_text(words), width="content")
 
 
 def _add_to_compare(library: Library, chosen: Sequence[RunRow]) -> None:
-    """Hand over all chosen runs as they were timed, and ours also as lanes to measure again."""
+    """Hand over the chosen runs to Side by side, and runs of specviz also as lanes.
+
+    Stores a sentence about runs that do not fit.
+    """
     beside = list(st.session_state.get(RUNS_HANDOVER, ()))
     beside += [each for each in _ids(chosen) if each not in beside]
     own = [row.id for row in chosen if row.summary.engine is None]
@@ -95,7 +98,7 @@ def _add_to_compare(library: Library, chosen: Sequence[RunRow]) -> None:
 
 
 def _add_lanes(library: Library, run_ids: Sequence[str]) -> list[str]:
-    """Add the runs as lanes; return sentences about those left out."""
+    """Add the runs as lanes; return phrases about the runs that were left out."""
     lanes, alike = list(st.session_state.get(LANES_HANDOVER, ())), 0
     for run_id in run_ids:
         lane = lane_of(library.open(run_id))
@@ -103,13 +106,18 @@ def _add_lanes(library: Library, run_ids: Sequence[str]) -> list[str]:
         lanes += [] if lane in lanes else [lane]
     if lanes:
         st.session_state[LANES_HANDOVER] = lanes[:MAX_LANES]
-    words = [f"{alike} with the same settings as a lane"] if alike else []
-    return words + _over_limit(lanes, MAX_LANES, "lanes of Compare")
+    words = [f"{_runs(alike)} with the settings of a lane"] if alike else []
+    return words + _over_limit(lanes, MAX_LANES, "into Compare as lanes")
 
 
-def _over_limit(items: Sequence[str], most: int, what: str) -> list[str]:
+def _over_limit(items: Sequence[str], most: int, where: str) -> list[str]:
+    """Return a phrase about the items beyond the first ``most``, or nothing."""
     over = len(items) - most
-    return [f"{over} over the limit of {most} {what}"] if over > 0 else []
+    return [f"{_runs(over)} (at most {most} fit {where})"] if over > 0 else []
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
 
 
 # Name, tags and note
@@ -147,7 +155,7 @@ def _delete(library: Library, run_ids: Sequence[str]) -> None:
 
 
 def show_undo(library: Library) -> None:
-    """Draw a line with Undo for the runs deleted last."""
+    """If runs were just deleted, draw a line with Undo and Dismiss."""
     gone = st.session_state.get(_DELETED)
     if not gone:
         return
@@ -172,7 +180,7 @@ def _dismiss() -> None:
 
 
 def _offer_files(library: Library, row: RunRow) -> None:
-    """Offer the files of one run, made on the click: drawing the page opens no trace."""
+    """Draw download buttons for the files of one run. A click makes the file."""
     made: list[tuple[str, str, str, Callable[[AnyTrace], str]]] = [
         ("Trace (JSON)", "trace.json", "application/json", trace_to_json),
         ("Rounds (CSV)", "rounds.csv", "text/csv", rounds_csv),
@@ -195,9 +203,9 @@ def _file(library: Library, run_id: str, make: Callable[[AnyTrace], str]) -> str
 
 
 def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
-    """Offer Parquet files of these runs, or of all that a query finds."""
+    """Draw download buttons for Parquet files of these runs, or of all runs that a query finds."""
     runs = "All runs found" if isinstance(rows, Query) else f"{len(rows)} runs"
-    st.caption(f"{runs}; rounds of at most the first {MOST_ROUNDS:,} runs.")
+    st.caption(f"{runs}. The file of rounds has at most the first {MOST_ROUNDS:,} runs.")
     if not isinstance(rows, Query) and len(rows) <= MOST_LANES:
         _offer_race(library, rows)
     for label, name, make in (
@@ -216,7 +224,7 @@ def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
 
 
 def _offer_race(library: Library, rows: Sequence[RunRow]) -> None:
-    """Offer a race of kept runs of any engine; it has no winner."""
+    """Draw a download button for a race of kept runs, which makes no claim about a winner."""
     st.download_button(
         "Race (HTML)",
         partial(_race, library, rows),
@@ -249,7 +257,7 @@ def _rounds_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
 
 
 def _attempt(action: Callable[[], object]) -> Callable[[], None]:
-    """Wrap an action so that its error is stored for the page instead of raised."""
+    """Return the action as a callback that stores a SpecvizError for the page, not raises it."""
 
     def attempted() -> None:
         st.session_state.pop(_FAILED, None)

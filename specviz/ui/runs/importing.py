@@ -1,7 +1,7 @@
 """Import traces from files into the library. A file is imported whole, or refused with a reason.
 
-Files are not trusted: a trace must parse, and its figures and player data must compute. A run that
-the library has, even a deleted one, is not imported again.
+Files are not trusted: a trace must parse, and its figures and player data must be computable. A run
+that is in the library, even deleted, is not imported again.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _SHOWN_SECONDS = 20.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     run_ids: tuple[str, ...] = ()
-    known: int = 0  # how many of them were in the library already
-    refused: tuple[str, ...] = ()  # one line per refused file, with its name
+    known: int = 0  # number of ``run_ids`` that were already in the library
+    refused: tuple[str, ...] = ()  # a line per refused file: name and reason
 
 
 def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Imported:
-    """Import files, given as names and contents; a refused file does not stop the others."""
+    """Import files, given as (name, content). A refused file does not stop the import of others."""
     made: list[str] = []
     known = 0
     refused: list[str] = []
@@ -53,7 +53,8 @@ def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Import
         try:
             if number >= MOST_FILES:
                 raise TraceError(
-                    f"More than {MOST_FILES} files were chosen.", remedy="Import it separately."
+                    f"More than {MOST_FILES} files were chosen.",
+                    remedy="Import this file separately.",
                 )
             run_id, was_known = _import(library, name, content)
             made.append(run_id)
@@ -64,7 +65,7 @@ def import_files(library: Library, files: Iterable[tuple[str, bytes]]) -> Import
 
 
 def _import(library: Library, name: str, content: bytes) -> tuple[str, bool]:
-    """Return the run's id, and whether the library had it already."""
+    """Import one file; return the run's id, and whether the run was already in the library."""
     trace = _checked(_read(content))
     name = PurePosixPath(_shown(name)).stem
     return library.add_unless_there(NewRun(trace=trace, summary=summary_of(trace), name=name))
@@ -92,7 +93,7 @@ def _read(content: bytes) -> AnyTrace:
 
 
 def _other_kind(error: TraceError, record: object) -> TraceError:
-    """Return the error for a file of another kind: what it is, and what to choose instead."""
+    """Return an error that names the kind of the file, and what to choose instead."""
     kind = cast("dict[str, object]", record).get("kind") if isinstance(record, dict) else None
     if kind == COMPARISON:
         return TraceError("It is a comparison of runs.", remedy="Import the trace of one run.")
@@ -107,7 +108,7 @@ def _checked(trace: AnyTrace) -> AnyTrace:
     try:
         script_json(payload_of_run(trace, run_id="import", state="recorded", label=""))
     except Exception as error:
-        # A record may be well-formed and meaningless; fail here rather than when it is shown.
+        # A well-formed record may be meaningless. It must fail here and not when it is shown.
         raise TraceError(
             "It is damaged: its figures cannot be computed.",
             remedy="Save the run again, or use another copy.",
@@ -116,7 +117,7 @@ def _checked(trace: AnyTrace) -> AnyTrace:
 
 
 def _shown(name: str) -> str:
-    """Return a file's name on one printable line, shortened if it is long."""
+    """Return a file's name as at most 80 printable characters."""
     clean = "".join(each if each.isprintable() else "?" for each in name)
     return clean if len(clean) <= 80 else f"{clean[:79]}…"
 
@@ -139,9 +140,10 @@ def show_import(library: Library) -> None:
 
 
 def show_imported() -> None:
-    """Show the result of the last import, as plain text because file names are not trusted.
+    """Show the result of the last import for some seconds.
 
-    It stays for some seconds, because the cleared form reruns the page at an unknown moment.
+    File names are not trusted, so they are shown as plain text. The result must outlast a rerun,
+    because clearing the form reruns the page at an unknown moment.
     """
     done: Imported
     done, when = st.session_state.get(_DONE, (None, 0.0))
@@ -161,5 +163,5 @@ def _outcome(new: int, known: int) -> str:
     if new:
         parts.append(f"{new} run{'' if new == 1 else 's'} imported.")
     if known:
-        parts.append(f"{known} {'was' if known == 1 else 'were'} in the library already.")
+        parts.append(f"{known} {'was' if known == 1 else 'were'} already in the library.")
     return " ".join(parts)

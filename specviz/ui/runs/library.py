@@ -1,4 +1,4 @@
-"""The Runs page: the library's runs as a table, and the actions on them."""
+"""The Runs page: the runs of the library as a table, and actions on the chosen runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ _PURGED = "runs purged"
 
 
 def show_library() -> None:
-    """Draw the page; raise SpecvizError if the library cannot be read."""
+    """Draw the page; remove runs that were deleted more than ``UNDO_DAYS`` days ago.
+
+    Raises:
+        SpecvizError: The library cannot be read.
+    """
     library = the_library()
     if _PURGED not in st.session_state:
         library.purge(older_than_days=UNDO_DAYS)
@@ -35,8 +39,7 @@ def show_library() -> None:
 def _show_empty(library: Library) -> None:
     with st.container(border=True, key="runs_empty"):
         st.markdown(
-            "**No runs yet.** Every run made on Watch, on Compare or on the command line "
-            "is kept here."
+            "**No runs yet.** Every run from Watch, Compare or the command line is kept here."
         )
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link("pages/watch.py", label="Make a run on Watch")

@@ -1,4 +1,4 @@
-"""Runs saved by an older version: fill in their missing columns while the page is open."""
+"""Fill in missing columns of runs that an older version saved, while the page is open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.store import Library
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.widgets.plain_text import show_error
 
-_SLICE, _TICK = 0.5, 1.0  # seconds per slice of reading, and between slices
+_SLICE, _TICK = 0.5, 1.0  # seconds of reading per slice; seconds between slices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class _Older:
 
 
 def complete_older_runs(library: Library) -> None:
-    """Read in slices of half a second until no run is left; the table stays usable meanwhile."""
+    """Read older runs in slices of half a second, so that the table stays usable."""
     redraw_while_busy(
         _read(library), lambda: _read(library), lambda now: now.left > 0, _show, seconds=_TICK
     )
@@ -40,6 +40,6 @@ def _show(older: _Older) -> None:
     elif older.left:
         runs = "one older run" if older.left == 1 else f"{older.left:,} older runs"
         st.caption(
-            f"Still reading the observed α of {runs}, newest first. Until then, they come last in "
-            "the order of α."
+            f"Still reading the observed α of {runs}, newest first. Runs that are not yet read "
+            "come last in the order by α."
         )

@@ -1,4 +1,4 @@
-"""The table of kept runs: search, filters, a page of rows, and the chosen rows."""
+"""The table of kept runs: search, filters, pages of rows, and the choice of rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAGE, _ASKED = "runs page", "runs asked"
 _ROW_PIXELS, _VISIBLE_ROWS = 35, 20
 # Catalogue ids and column widths.
 FIGURES = {"alpha_observed": 95, "tau": 50, "tokens_per_second": 80, "speedup_observed": 145}
-_SPEEDUP = "speedup_observed"  # shown as text, with its interval
+_SPEEDUP = "speedup_observed"  # a text column, because it includes the interval
 _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Newest first": ("created", True),
     "Oldest first": ("created", False),
@@ -43,7 +43,7 @@ _SORTS: dict[str, tuple[SortKey, bool]] = {
 _FILTERS = {
     "pairs": "Pair",
     "kinds": "Kind of prompt",
-    "tags": "Tags, all of them",
+    "tags": "Tags (a run must have all)",
     "rules": "Rule",
     "drafters": "Drafter",
     "bodies": "Bodies",
@@ -56,7 +56,7 @@ OUR_OWN = "specviz"
 
 
 def ask(facets: Facets) -> Query:
-    """Draw search, order and filters; return the query."""
+    """Draw the search box, the order and the filters; return the query that they describe."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="runs_ask"):
         search = st.text_input(
             "Search", key="runs_search", bind="query-params", max_chars=200, width=320,
@@ -66,7 +66,7 @@ def ask(facets: Facets) -> Query:
             "Order", list(_SORTS), key="runs_order", bind="query-params", width=190
         )
         with st.popover("Filter", key="runs_filter"):
-            st.caption("Only filters in which the runs differ are listed.")
+            st.caption("Filters that would not separate the runs are hidden.")
             filters = _filters(facets)
         if on := [_FILTERS[name].lower() for name, picked in filters.items() if picked]:
             st.caption(f"Filtered by {', '.join(on)}", width="content")
@@ -77,7 +77,10 @@ def ask(facets: Facets) -> Query:
 
 
 def _comparison() -> str | None:
-    """Return the comparison that the link selects, and show a line with a way back to all runs."""
+    """Return the key of the comparison in the link, or None.
+
+    If there is one, draw a line with links to its results and back to all runs.
+    """
     wanted = st.query_params.get(COMPARISON)
     if wanted is not None:
         with st.container(horizontal=True, vertical_alignment="center", key="runs_comparison"):
@@ -110,9 +113,10 @@ def _filters(facets: Facets) -> dict[str, Any]:
 
 
 def _pick(name: str, options: Sequence[_Value], fewest: int = 2) -> tuple[_Value, ...]:
-    """Draw a filter if there is a choice; return the picked values.
+    """Draw a filter if it has at least ``fewest`` options; return the picked values.
 
-    A picked value stays an option even when no run has it any more, so that it can be removed.
+    A picked value stays an option even if no run has this value any more, so that the user can
+    remove it.
     """
     key = f"runs_{name}"
     kept = [each for each in st.session_state.get(key, []) if each not in options]
@@ -122,7 +126,7 @@ def _pick(name: str, options: Sequence[_Value], fewest: int = 2) -> tuple[_Value
 
 
 def page_of(query: Query, total: int) -> Query:
-    """Return the query for the open page, at most the last one."""
+    """Return the query limited to the open page. A new query opens page 1."""
     if st.session_state.get(_ASKED) != query:
         st.session_state[_ASKED] = query
         st.session_state[_PAGE] = 1
@@ -131,7 +135,7 @@ def page_of(query: Query, total: int) -> Query:
 
 
 def show_paging(total: int) -> None:
-    """Draw which rows are shown, and buttons to the others."""
+    """Draw the number of runs or, with several pages, the range and buttons to turn pages."""
     page, pages = st.session_state[_PAGE], _pages(total)
     if pages == 1:
         st.caption(f"{total:,} run{'' if total == 1 else 's'}", width="content")
@@ -155,7 +159,7 @@ def _turn(by: int) -> None:
 
 
 def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
-    """Draw the rows and return the chosen ones. Different rows get a different widget."""
+    """Draw the rows and return the chosen rows. Other rows get another widget key."""
     ids = hashlib.sha256("".join(row.id for row in rows).encode()).hexdigest()[:12]
     with st.container(key="runs_table"):
         answer: Any = st.dataframe(
@@ -167,7 +171,7 @@ def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
             on_select="rerun",
             placeholder=UNKNOWN,
             selection_mode="multi-row",
-            alt="The kept runs, one in each row",
+            alt="The kept runs, one per row",
         )
     if (below := len(rows) - _VISIBLE_ROWS) > 0:
         st.caption(f"Scroll the table for {below} more rows.")
@@ -187,9 +191,9 @@ def head_of(row: RunRow) -> str:
 
 
 def _what_differs(row: RunRow) -> str:
-    """Return fork and bodies, then the run's name or, if that repeats the prompt, its settings.
+    """Return the run's fork and bodies, then its name, or its settings if it has no own name.
 
-    The most important part comes first, because a narrow column cuts the end.
+    The most important part comes first, because a narrow column cuts off the end.
     """
     name, summary = row.name if row.name != head_of(row) else "", row.summary
     parts = [f"forked at {summary.fork}"] if summary.fork else []
@@ -208,7 +212,7 @@ def _settings(summary: RunSummary) -> str:
 
 
 def row_label(row: RunRow) -> str:
-    """Return the run's engine and what distinguishes the run."""
+    """Return the engine and the name of the run, or the engine and what distinguishes the run."""
     engine, text = row.summary.engine, _what_differs(row)
     if row.name and row.name != head_of(row):
         return f"{text} · {engine or OUR_OWN}"
@@ -244,7 +248,10 @@ def _cells(row: RunRow) -> dict[str, object]:
 
 
 def _speedup(summary: RunSummary) -> str:
-    """Return the speedup with its interval; a wide interval alone; a mark if there is none."""
+    """Return the speedup with its interval, or only a wide interval; "?" marks a missing interval.
+
+    Without a speedup, return "stopped" for a stopped run, else the mark for unknown.
+    """
     low, high = summary.speedup_low, summary.speedup_high
     if summary.speedup is None:
         return "stopped" if summary.finish == "stopped" else UNKNOWN
@@ -277,11 +284,11 @@ def _columns() -> dict[str, Any]:
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
         "Tags": column.ListColumn(width=95),
         "Tokens": column.NumberColumn(width=65),
-        "Pair": column.TextColumn(help="For another engine: its model", width=95),
+        "Pair": column.TextColumn(help="For other engines, the model", width=95),
         "Engine": column.TextColumn(width=95),
         "Bodies": column.TextColumn(
-            help="The models' simulated sizes, if they were enlarged. Empty: an older run without "
-            "this information.",
+            help="Simulated sizes of the models, if they were enlarged. Empty: an older run "
+            "without this information.",
             width=115,
         ),
         "Kind": column.TextColumn(width=75),

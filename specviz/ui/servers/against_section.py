@@ -1,4 +1,4 @@
-"""Time an answer against the target alone in a background job, and show the result."""
+"""Time speculation against the target alone for an answer, and show the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from specviz.ui.widgets.plain_text import as_text
 
 NO_SPEEDUP_NOTE = (
     "No speedup: this engine cannot switch speculation off for a single request. Give the address "
-    "of a server that runs the same model without it."
+    "of a server that runs the same model without speculation."
 )
 
 
@@ -40,7 +40,7 @@ def start_timing(run: AnswerRun, baseline: Place | None) -> None:
 
 
 def timing_request_text(trace: ServerTrace, baseline: Place | None) -> str:
-    """Describe what the timing will send."""
+    """Return what the timing will send, and to which addresses."""
     alone = baseline.address if baseline is not None and baseline.info else trace.info.address
     sent = sent_words(
         characters=len(trace.prompt), answers=MOST_ANSWERS, tokens=trace.settings.max_new_tokens,
@@ -50,14 +50,14 @@ def timing_request_text(trace: ServerTrace, baseline: Place | None) -> str:
 
 
 def is_timing(answers: Answers) -> bool:
-    """Return whether the shown answer is being timed, or waits for it."""
+    """Return whether the timing of the shown answer is running or queued."""
     run = answers.shown()
     job = _job_of(run) if run is not None else None
     return job is not None and job.going
 
 
 def collect_timing(answers: Answers) -> None:
-    """Add the blocks of a finished timing to its answer."""
+    """Add the blocks of a finished timing to the shown answer."""
     run = answers.shown()
     job = _job_of(run) if run is not None else None
     if run is not None and job is not None and not job.going and job.blocks:
@@ -102,6 +102,7 @@ def show_against(trace: ServerTrace, *, so_far: bool = False) -> None:
         progress = f"So far {count} of {BLOCKS} blocks" if so_far else f"{count} blocks"
         st.caption(
             f":green-badge[measured] Speculation at {as_text(trace.info.address)}, target alone at "
-            f"{as_text(trace.baseline_address)}. {progress} of four answers: alone, speculative "
-            "twice, alone; timed after the first piece. The interval covers timing noise."
+            f"{as_text(trace.baseline_address)}. {progress} of four answers: alone, speculative, "
+            "speculative, alone. An answer is timed from its first piece on. The interval covers "
+            "timing noise."
         )

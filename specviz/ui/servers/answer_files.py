@@ -1,4 +1,4 @@
-"""Offer files of the shown answer, and a link to the library's copy."""
+"""Offer files of the shown answer, and a link to its copy in the library."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from specviz.ui.widgets.run_files import offer_run_files
 
 
 def show_files(answers: Answers) -> None:
-    """Draw nothing before the answer is finished. A file is made on the click."""
+    """Draw download buttons and a link to Watch, once the answer is finished.
+
+    A click makes the file.
+    """
     run = answers.shown()
     if run is None or not run.finished:
         return
     if run.save_error is not None:
-        st.warning(f"The answer was not saved in the library. {as_text(run.save_error)}")
+        st.warning(f"The answer could not be saved in the library. {as_text(run.save_error)}")
     with st.container(horizontal=True, vertical_alignment="center", key="downloads"):
         offer_run_files(run.trace, run.id, partial(replay_html, run.trace), key="server")
         if run.saved_id is not None:

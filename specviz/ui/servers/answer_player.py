@@ -1,7 +1,7 @@
-"""The player of Watch for a serving engine's answer, updated round by round as it arrives.
+"""The player of Watch for an answer of a serving engine, updated as rounds arrive.
 
-Once the answer is finished, nothing is sent to the browser. Until the newest answer has its first
-piece, the previous one is shown.
+Updates end when the answer is finished. Until the newest answer has its first piece, the player
+shows the previous answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.widgets.player import requested_rounds, show_player
 
 _KEY = "server_player"
-_TICK = 0.25  # seconds; at half of this the browser drops updates
+_TICK = 0.25  # seconds; with half of this, the browser drops updates
 
 
 def show_answer(answers: Answers) -> None:
@@ -33,7 +33,7 @@ def show_answer(answers: Answers) -> None:
 def _draw(answers: Answers, newest: AnswerRun | None) -> None:
     if newest is None:
         return
-    over = newest.finished  # read before the rounds, so that a finished answer has all of them
+    over = newest.finished  # read before the rounds: if it is true, all rounds have arrived
     shown = answers.shown()
     if shown is None:
         st.caption(_waiting_text(over=over))

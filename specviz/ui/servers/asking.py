@@ -1,4 +1,4 @@
-"""Describe and send the request of a press on Ask."""
+"""Describe the request that the button Ask sends, and send it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ def request_text(choices: Choices) -> str:
 
 
 def begin_answer(answers: Answers, tab: Tab, choices: Choices) -> None:
-    """Start the answer; raise SpecvizError for an invalid request."""
+    """Send the request and begin the answer.
+
+    Raises:
+        SpecvizError: The request is invalid.
+    """
     server = choices.server
     if server is None or server.info is None:
         return

@@ -1,4 +1,4 @@
-"""The card of an engine: its name and model, and what it reports."""
+"""The card of an engine: name, model, and what the engine reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def show_card(info: ServerInfo) -> None:
     with st.container(border=True, key="server_card", gap="small"):
         st.markdown(f"**{as_text(info.title)}** · {as_text(info.model)} {_badges(info)}")
         st.caption(
-            f"Reports {_listed(reported) or 'text alone'}.  \nDoes not report {_listed(missing)}."
+            f"The engine reports {_listed(reported) or 'only text'}.  \nIt does not report "
+            f"{_listed(missing)}."
         )
 
 
@@ -36,10 +37,10 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def show_introduction() -> None:
-    """Introduce the page while there is no address."""
+    """Show what to enter, while no address is given."""
     st.info(
         "Give the address of a serving engine that is running: "
         f"{', '.join(each for name, each in ENGINES.items() if name != 'openai')} or any "
-        "OpenAI-compatible server. Until you press Ask, only requests that identify the engine are "
-        "sent; to an address from a link, nothing is sent."
+        "OpenAI-compatible server. Before you press Ask, the page sends only requests that "
+        "identify the engine. To an address from a link it sends nothing before you allow it."
     )

@@ -1,6 +1,6 @@
 """The controls of Servers: the server, the prompt and the settings.
 
-The link contains all of them except keys and a custom prompt.
+The link contains all settings except keys and a custom prompt.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def choose() -> Choices:
         _choose_model(server)
     baseline = choose_place(
         "The same model without speculation", "baseline", BASELINE_KEY, what="Prompts go",
-        hint="An optional second address to time the target alone at.",
+        hint="Optional second address, at which the target alone is timed.",
     )  # fmt: skip
     with st.container(horizontal=True, vertical_alignment="center", key="server_keys"):
         st.caption(
@@ -61,7 +61,7 @@ def choose() -> Choices:
 
 
 def _wanted_model() -> str | None:
-    """Return the model of the box or, before it is drawn, of the link."""
+    """Return the model in the box or, before the box is drawn, in the link."""
     key = box(_MODEL)
     return st.session_state.get(key) or st.query_params.get(key)
 
@@ -98,7 +98,8 @@ def _choose_settings() -> ServerSettings:
         chat = st.toggle("As a chat message", key=box("server_chat"), bind=_LINKED)
         ignore_eos = st.toggle(
             "Continue after the end of the text", key=box("server_ignore_eos"), bind=_LINKED,
-            help="If the engine supports it: writes up to the full length.",
+            help="The engine ignores the end-of-text token and writes until *Max new tokens*, if "
+            "it supports this.",
         )  # fmt: skip
     return ServerSettings(
         max_new_tokens=length, temperature=round(temperature, 2), top_k=int(top_k),

@@ -1,4 +1,4 @@
-"""The counter board as a component, made of the files under ``assets/counters``."""
+"""The counter board: a Streamlit component from the files under ``assets/counters``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def show_board(data: dict[str, Any], *, key: str) -> None:
 
 
 def board_event(key: str) -> RoundRequest:
-    """Return the points that the board requests again."""
+    """Return the board's request for points that it has not received."""
     state: Any = st.session_state.get(key) or {}
     return RoundRequest(**(state.get("wish") or {}))
 

@@ -1,4 +1,4 @@
-"""The data of the counter board: numbers for its charts, and its texts."""
+"""The data of the counter board: numbers and texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def board_data(
 ) -> dict[str, Any]:
     """Return the board's data, with points from index ``start`` on.
 
-    ``recent`` labels the bars, ``began`` their marks.
+    Args:
+        live: Whether the counters are read from a running engine, not from a file.
+        recent: Label of the recent values, which are drawn as bars.
+        began: Label of the values since the engine's start, which are drawn as marks.
     """
     start = max(start, seen.first)
     return {
@@ -50,7 +53,7 @@ def _point(point: Point) -> dict[str, Any]:
 
 
 def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]]:
-    """Return α by position: recent and since the start; for saved counters only one of them."""
+    """Return α by position, recent and since the start; for saved counters, only ``recent``."""
     ever = metrics_of_counters(seen.last).alpha_by_position if seen.last else ()
     late = seen.recent.alpha_by_position if seen.recent else ()
     if not live:
@@ -60,13 +63,13 @@ def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]
 
 
 def _figures(seen: CounterHistory, *, began: str) -> list[dict[str, str]]:
-    """Return the figures: recent values, and as notes those since the engine's start."""
+    """Return the figures as recent values, with the values since the engine's start as notes."""
     ever = metrics_of_counters(seen.last or Counters(at=0.0))
     share, tau = PERCENT.shown(ever.draft_acceptance_rate), TOKENS.shown(ever.tau)
     drafted, accepted = _count(ever.num_drafted), _count(ever.num_accepted)
     generated = _count(seen.last and seen.last.generated)
     late = seen.recent
-    if late is None:  # one reading has no rates
+    if late is None:  # rates need two readings
         rows = [
             ("tau", "Tokens per round, τ", tau, ""),
             ("rate", "Draft acceptance rate", share, ""),

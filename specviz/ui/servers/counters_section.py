@@ -1,4 +1,4 @@
-"""An engine's counters over all its requests: live, or from a file."""
+"""The counters of an engine over all its requests: live, or from a file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from specviz.ui.widgets.plain_text import show_error
 
 _LIVE, _SAVED = "server_counters", "server_saved"
 _TICK = 1.0  # seconds
-_FIRST = 2.0  # seconds to wait for the first reading
+_FIRST = 2.0  # longest wait for the first reading, in seconds
 _MOST_BYTES = 50_000_000
 
 
 @st.cache_resource(show_spinner=False)
 def the_pollers() -> dict[str, CounterPoller]:
-    """Return the pollers, one per address for all tabs."""
+    """Return the pollers by address, which all tabs share."""
     return {}
 
 
@@ -44,11 +44,13 @@ def _poller(info: ServerInfo, *, granted: bool) -> CounterPoller:
 def show_counters(info: ServerInfo, *, granted: bool) -> None:
     st.markdown("#### All requests of the engine")
     if not info.capabilities.counters:
-        st.caption("This engine exposes no metrics. It has none, or was started without them.")
+        st.caption(
+            "This engine exposes no metrics. It does not support them, or was started without them."
+        )
         return
     st.caption(
-        "The engine's own counters over the requests of all clients, read once a second while this "
-        f"is on. Each point is the mean of up to {AVERAGE_SECONDS:.0f} seconds."
+        "The engine counts the requests of all clients. While Follow is on, the page reads the "
+        f"counters once a second. A point is the mean of up to {AVERAGE_SECONDS:.0f} seconds."
     )
     if st.toggle("Follow", key=box("server_follow"), bind="query-params"):
         _follow(_poller(info, granted=granted), info)

@@ -1,4 +1,4 @@
-"""Estimate what a draft that the server does not run would gain, from scores over HTTP."""
+"""Estimate what a draft that the server does not run would gain, from log-probabilities."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LINKED = "query-params"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DraftRequest:
-    """The requested draft. ``granted``: its address may be on another machine."""
+    """The requested draft. ``granted``: texts may be sent to its address."""
 
     draft: str
     granted: bool
@@ -43,7 +43,11 @@ class _DraftRequest:
 
 
 def show_draft(choices: Choices) -> None:
-    """Draw the controls, the job and its results; the page has a server."""
+    """Draw the controls, the job and its results.
+
+    Args:
+        choices: Controls of the page, with a server that was identified.
+    """
     st.markdown("#### Another draft for this engine")
     server = choices.server
     assert server is not None
@@ -55,8 +59,8 @@ def show_draft(choices: Choices) -> None:
         )
         return
     st.caption(
-        "The server's model writes a text. Both models' log-probabilities of it give the expected "
-        "acceptance of the draft. Speedups need costs that you give."
+        "The server's model writes a text. The log-probabilities of this text under both models "
+        "give the expected acceptance of the draft. To see speedups, give the step costs."
     )
     try:
         request = _choose()
@@ -86,8 +90,8 @@ def _choose() -> _DraftRequest:
         draft = checked_address(draft, allow_remote=True)
         granted = is_granted(draft, "server_draft", "Texts go")
         st.caption(
-            f"Its key is read from `{DRAFT_KEY}`, which is sent only to the addresses in "
-            f"`{DRAFT_KEY}_FOR`."
+            f"The key for this address is read from `{DRAFT_KEY}` and sent only to the addresses "
+            f"in `{DRAFT_KEY}_FOR`."
         )
         show_withheld_key(DRAFT_KEY, draft)
     return _DraftRequest(draft=draft, granted=granted, costs=costs)
@@ -96,8 +100,8 @@ def _choose() -> _DraftRequest:
 def _choose_costs() -> StepCosts | None:
     given = st.toggle(
         "Costs", key=box("server_costs"), bind=_LINKED,
-        help="c: a draft step, v: verifying a round, both in target steps. With them speedups are "
-        "shown, without them tokens per round.",
+        help="c: time of a draft step, v: time of verifying a round, both in target steps. With "
+        "costs the page shows speedups, without costs tokens per round.",
     )  # fmt: skip
     if not given:
         return None
@@ -117,7 +121,7 @@ def _start(choices: Choices, request: _DraftRequest) -> None:
     if not request.granted:
         raise ConfigError(
             "The draft is on another machine.",
-            remedy="Confirm next to it that texts are sent there.",
+            remedy="Tick the box below its address to allow sending texts there.",
         )
     config = RunConfig(
         temperature=settings.temperature, max_new_tokens=settings.max_new_tokens,

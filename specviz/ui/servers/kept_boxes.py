@@ -1,6 +1,6 @@
-"""Keep the values of this page's widgets when the user leaves it and returns.
+"""Keep the values of the widgets of Servers when the user leaves the page and returns.
 
-Streamlit forgets the widgets of a page that is left, and their query parameters.
+When the user leaves a page, Streamlit forgets its widgets and their query parameters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _KEPT = "server boxes kept"
 
 
 def box(key: str) -> str:
-    """Return a widget's key after restoring its earlier value, unless the link has one."""
+    """Restore the widget's earlier value, unless the link has a value; return ``key``."""
     kept = _kept()
     if key in kept and key not in st.session_state and key not in st.query_params:
         st.session_state[key] = kept[key]

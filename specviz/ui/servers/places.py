@@ -1,8 +1,8 @@
 """The servers that the page may contact: address, confirmation, and the engine found there.
 
-Nothing is sent to another machine before the user has confirmed it here. Nothing is sent to an
-address from a link, on this machine or another, before the user presses a button. An address gets a
-key only if the key is bound to it.
+Before anything is sent to another machine, the user must confirm the machine here. Before anything
+is sent to an address on this machine that is from a link, the user must press a button. A key is
+sent only to addresses that are listed for it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _QUICK = Limits(connect=3.0, between=5.0, total=8.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A server at an address; ``info`` is None if nothing may be sent yet or it failed."""
+    """A server at an address. ``info`` is None before the server is identified, or on an error."""
 
     address: str
-    granted: bool  # another machine, over plain http, is allowed
-    waiting: str = ""  # the key of its box, if it is from a link and not confirmed
+    granted: bool  # requests to another machine, also over plain http, are allowed
+    waiting: str = ""  # the key of the address box, while a link's address is not confirmed
     info: ServerInfo | None = None
     models: tuple[str, ...] = ()
     error: SpecvizError | None = None
@@ -40,11 +40,12 @@ class Place:
 def choose_place(
     label: str, key: str, key_name: KeyName, *, what: str, hint: str = "", model: str | None = None
 ) -> Place | None:
-    """Draw the box of an address and probe the server there; None while it is empty.
+    """Draw the box of an address and identify the server there; None if the box is empty.
 
     Args:
-        what: What is sent to it, as in "Prompts go".
-        model: The name of the model, if the server has several.
+        key: Widget key of the box.
+        what: What is sent to the address, as in "Prompts go".
+        model: The name of the model to use, if the server has several.
     """
     typed = st.text_input(
         label, key=box(key), bind="query-params", placeholder="http://127.0.0.1:8000",
@@ -67,19 +68,19 @@ def choose_place(
 
 
 def model_named(name: str | None, models: Sequence[str]) -> str | None:
-    """Return the model that a box or a link names; a link has the name as the box shows it."""
+    """Return the model with this name, as it is or as the box shows it, or None."""
     return next((each for each in models if name in (each, as_text(each))), None)
 
 
 def probe_again() -> None:
-    """Forget what was found, because the server may have changed."""
+    """Forget all identified servers, so that the page identifies them again."""
     st.session_state.pop(_PROBED, None)
 
 
 def is_granted(address: str, key: str, what: str) -> bool:
     """Return whether anything may be sent to the address.
 
-    Every other machine needs its own confirmation, which no link can give.
+    For another machine, draw a checkbox for the confirmation. A link cannot set it.
     """
     if is_local(address):
         return True
@@ -91,21 +92,21 @@ def is_granted(address: str, key: str, what: str) -> bool:
 
 
 def show_withheld_key(name: KeyName, address: str) -> None:
-    """Show why a key that is set is not sent to this address."""
+    """If a key is set but not sent to this address, show the reason."""
     if withheld := withheld_key(name, address):
         st.caption(as_text(withheld))
 
 
 def _mark_typed(key: str) -> None:
-    """Note that the box was typed into; a link fills it without this call."""
+    """Store that the user typed or confirmed the address in the box. A link does not do this."""
     st.session_state.setdefault(_TYPED, set()).add(st.session_state[key])
 
 
 def offer_probe(place: Place) -> None:
-    """Ask for a press before probing an address from a link.
+    """Draw a button that must be pressed before a request to an address from a link.
 
-    This is in the middle of the page, because a narrow page hides the sidebar. For another machine
-    the confirmation is enough.
+    The button is in the middle of the page, because a narrow page hides the sidebar. For another
+    machine the checkbox of `is_granted` replaces this button.
     """
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         st.markdown(

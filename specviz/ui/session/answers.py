@@ -1,7 +1,7 @@
-"""The answers of serving engines in a tab: one at a time, the last few kept.
+"""Answers that a tab requests from serving engines: one at a time, with the last few kept.
 
-An answer is received in its own thread, so it continues when the user leaves the page. It ends
-with its tab.
+An answer is received in its own thread, so it continues when the user leaves the page. It is
+stopped when the tab closes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIRST_PIECE_SECONDS = 0.35  # to wait for the first piece of an answer
 
 
 class AnswerRun:
-    """One answer, running or finished. A finished one is saved in the library."""
+    """One answer, running or finished. A finished answer is saved in the library."""
 
     def __init__(self, answer: Answer, *, allow_remote: bool) -> None:
         self.id = uuid.uuid4().hex
@@ -107,5 +107,5 @@ class Answers:
             each.stop()
 
     def shown(self) -> AnswerRun | None:
-        """Return the newest answer with a round."""
+        """Return the newest answer with at least one round, or None."""
         return next((each for each in reversed(self.runs) if each.trace.rounds), None)

@@ -22,7 +22,7 @@ from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import calibrating_worker, the_worker
 from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.client import Run, Worker
-from specviz.worker.parent.work_queue import JobQueue
+from specviz.worker.parent.job_queue import JobQueue
 from specviz.worker.parent.worker_maker import WorkerMaker
 
 CLAIMS = "claims"
@@ -44,7 +44,7 @@ def the_job_queue() -> JobQueue:
 
 
 def run_maker(on_submit: Callable[[Run], object] | None = None) -> WorkerMaker:
-    """Return a maker of one job's runs, with a session that belongs to no tab."""
+    """Return a ``WorkerMaker`` for the runs of one job, which belong to no tab."""
     return WorkerMaker(the_worker(), "work", on_submit)
 
 
@@ -67,7 +67,10 @@ def stop(job: Job) -> None:
 
 
 def _forget_if_over(job: Job) -> None:
-    """Forget a finished comparison. One interrupted by a server shutdown stays resumable."""
+    """Remove a finished comparison from the unfinished plans.
+
+    A comparison that a server shutdown interrupted remains there, and can be resumed.
+    """
     finished = job.state in {"done", "failed"} or job.was_stopped
     if isinstance(job, ComparisonJob) and finished:
         unfinished_plans.forget(job.plan)

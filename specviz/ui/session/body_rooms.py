@@ -1,7 +1,7 @@
-"""The resources of this machine for bodies of a pair, requested from the worker once for all tabs.
+"""The machine's resources for bodies of a pair: free memory, bandwidth and the models' shapes.
 
-A request opens the small files of a pair. The embedded pair's files are local; for another pair a
-request is made only after a click has loaded it.
+The worker is asked once per pair, for all tabs. A request opens the small files of a pair. The
+embedded pair's files are local; other pairs are requested only after the user has loaded them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
-    """Return the request, which may be pending; None for a pair that was never loaded."""
+    """Return the request for a pair, which may be pending; None if the pair was never loaded."""
     pair, rooms = spec.without_bodies, _rooms()
     loaded = (
         status.state == "ready" and status.spec is not None and status.spec.without_bodies == pair
@@ -25,7 +25,7 @@ def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None
 
 
 def known_room(spec: PairSpec) -> BodyRoom | None:
-    """Return an earlier result without a new request."""
+    """Return the result of an earlier request, or None. Make no new request."""
     return found_room(_rooms().get(spec.without_bodies))
 
 
@@ -35,7 +35,7 @@ def forget_room(spec: PairSpec) -> None:
 
 
 def found_room(room: Room | None) -> BodyRoom | None:
-    """Return the result; None while the request is pending and if it failed."""
+    """Return the result of a request; None if the request is pending or failed."""
     return room.result if room is not None and room.done else None
 
 

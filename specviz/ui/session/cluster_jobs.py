@@ -1,6 +1,6 @@
-"""Jobs on a cluster: the one at RAY_ADDRESS, or this machine's cores.
+"""Jobs on the Ray cluster at ``RAY_ADDRESS`` or, if that is not set, on this machine's cores.
 
-A page cannot choose the address, so no link can send a run elsewhere.
+A page cannot choose the address, so no link can send a run to another machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ClusterComparison", "ClusterTune", "has_ray"]
 
 
 class PageClusterMaker(ClusterMaker):
-    """A cluster that refuses pairs this dashboard must not open; see ``model_places``."""
+    """A ``ClusterMaker`` that refuses pairs this dashboard must not open; see ``model_places``."""
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
         require_open(spec)

@@ -1,4 +1,4 @@
-"""The runs of this browser session, and which of them the player of Watch shows."""
+"""The runs of a browser session, and which run the player of Watch shows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ShownRun:
     growing: bool
     so_far: bool = False  # the target alone is still being timed
     name: str | None = None  # of a run that was opened from the library
-    own_speedup: SpeedupWithoutBody | None = None  # None for a run without bodies
+    own_speedup: SpeedupWithoutBody | None = None  # without bodies; None if the run has no bodies
     forked: Trace | None = None  # the run that this one forks, if available
 
 
@@ -57,9 +57,9 @@ class ShownAnswer:
 
 @dataclass(slots=True)
 class History:
-    """The last dozen runs, the newest last; only a dozen, because records are large.
+    """The last dozen runs of a tab, the newest last. Older runs are dropped: records are large.
 
-    A run that was opened from the library is shown until another is started.
+    A run that was opened from the library is shown until another run is started.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -113,7 +113,7 @@ class History:
         self.begin(run)
 
     def open_at(self, run_id: str, moment: dict[str, str]) -> None:
-        """Let replays of the run open at this moment."""
+        """Set the moment at which replays of the run open."""
         self.moment = run_id, moment
 
     def moment_of(self, run_id: str) -> dict[str, str] | None:
@@ -151,7 +151,7 @@ class History:
         return [shown for run in self.runs if (shown := self._shown(run)) is not None]
 
     def awaits_outlook(self, run: Run) -> bool:
-        """Return whether the chart's forecast may still arrive for a run that began without one."""
+        """Return whether a forecast may still arrive for a run that began without a forecast."""
         config, prompt = run.config, run.prompt
         can_forecast = prompt is not None and prompt.kind is not None and config.by_odds
         if run.outlook is not None or run.state != "done" or not can_forecast:
@@ -177,7 +177,10 @@ class History:
         )
 
     def _figures_of(self, run: Run, trace: Trace, final: bool) -> Metrics:
-        """Return the figures, recomputed after new rounds or slices; at the end with intervals."""
+        """Return the run's metrics, with intervals once it has finished.
+
+        They are cached until new rounds or timed slices arrive.
+        """
         slices = len(trace.baseline.slices) if trace.baseline else 0
         version = (-1, -1) if final else (len(trace.rounds), slices)
         known = self._figures.get(run.id)
@@ -203,7 +206,7 @@ def session_history() -> History:
 
 
 def remember_tab(history: History) -> None:
-    """Keep the tab's state for a reload once it has a run; its key is in the address."""
+    """Once the tab has a run, keep its state for a reload, and put the state's key into the URL."""
     if not (history.runs or history.answers.runs):
         return
     key = st.session_state.setdefault(_LINK, uuid.uuid4().hex[:12])

@@ -1,4 +1,4 @@
-"""Removes numbers from a link that no control could have written, such as ``inf``.
+"""Removal of numbers from a link that no control could have written, such as ``inf``.
 
 Streamlit puts a link's value into its widget before the page's code runs, and an infinite number
 in place of an integer ends the page with a traceback. So the shell checks the link first.
@@ -46,7 +46,7 @@ def _is_invalid(values: Sequence[str]) -> bool:
 
 
 def _number(text: str) -> float:
-    """Return 0 for text that is not a number: controls ignore such values."""
+    """Return the text as a number, or 0 if it is none: controls ignore such text."""
     try:
         return float(text)
     except ValueError:

@@ -46,8 +46,9 @@ def _refusal() -> PairError:
 def _is_open(place: str) -> bool:
     """Return whether a page may open a Hub id or a path.
 
-    The loader reads a Hub id as a folder if a folder with that name exists. Otherwise the text of
-    the path is checked first, so the result for a path outside never depends on the disk.
+    The loader reads a Hub id as a folder if a folder with that name exists, so such an id is
+    checked as a path. A path is checked as written before it is resolved. So the result for a path
+    outside the allowed folders never depends on the disk.
     """
     try:
         if _HUB_ID.fullmatch(place) and not os.path.lexists(place):

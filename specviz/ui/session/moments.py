@@ -1,4 +1,4 @@
-"""A moment of a run in a link. The player writes and reads its values."""
+"""Query parameters that name a moment of a run. The player writes and reads them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-MOMENT = ("round", "step", "token", "speed", "draw")  # their names in the link
-_LONGEST = 24  # characters
+MOMENT = ("round", "step", "token", "speed", "draw")  # names of the query parameters
+_LONGEST = 24  # characters of a value
 
 
 def linked_moment() -> dict[str, str]:

@@ -17,7 +17,10 @@ def press_button(label: str, *, key: str, **options: Any) -> None:
 
 
 def take_press(key: str) -> bool:
-    """Return whether the button was pressed since the last call. It may be drawn after the call."""
+    """Return whether the button was pressed since the last call, and clear the press.
+
+    The button may be drawn after this call.
+    """
     return bool(st.session_state.pop(_name(key), False))
 
 

@@ -1,4 +1,4 @@
-"""Which rounds the player still needs.
+"""Record of the rounds that were sent to a player, and the rounds that the player still needs.
 
 Each round is sent once. If a message is lost, the player notices the gap and requests all rounds
 from there on, which are then sent again (go-back-N).
@@ -27,7 +27,13 @@ class SentRounds:
     handled: int = 0  # the number of the last request that was answered
 
     def next_start(self, run: str, total: int, request: RoundRequest) -> int:
-        """Return the first round of the next message. Its last one is the run's round ``total``."""
+        """Return the index of the first round to send, and record rounds up to ``total`` as sent.
+
+        Args:
+            run: The id of the shown run.
+            total: The number of the run's rounds so far.
+            request: The player's last request.
+        """
         start = self.sent if run == self.run else 0
         if request.number != self.handled:
             self.handled = request.number

@@ -1,8 +1,8 @@
 """Keeps a tab's state on the server for a while, so that a reload restores it.
 
-The page's address contains a key. A tab that opens it gets the state, but only after the first tab
-is gone; until then, another tab with the same address starts empty. Requests of a tab to other
-servers are stopped some seconds after the tab is gone.
+The page's address contains a key. A tab that opens this address gets the state, but only after the
+first tab is gone; until then, another tab with the same address starts empty. A tab's requests to
+other servers are stopped some seconds after the tab is gone.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _TAB = "tab"
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One browser tab, as the worker's queue knows it."""
+    """One browser tab. Its id is the session of its runs in the worker's queue."""
 
     id: str
     worker: Worker = field(compare=False, repr=False)
@@ -82,7 +82,7 @@ def refused_check(spec: PairSpec, error: SpecvizError) -> Check:
 
 @st.cache_resource(show_spinner=False, on_release=lambda worker: worker.close())
 def the_worker() -> Worker:
-    """Return the worker, which starts with the first page, ends with the server and saves runs."""
+    """Return the shared worker, started at the first call. It saves runs; the server stops it."""
     worker = PageWorker(on_over=the_run_saver().save)
     worker.start()
     _started().append(worker)

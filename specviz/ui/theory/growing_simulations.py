@@ -1,7 +1,7 @@
 """Simulations that run one batch per redraw until their intervals are narrow.
 
-Each batch is as large as all earlier ones together, so that a chart with a logarithmic axis grows
-evenly, but it never takes longer than its share of the time.
+A batch is as large as all earlier batches together, so that a chart with a logarithmic axis grows
+evenly. It is smaller if it would take longer than the simulation's share of the time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.record.numbers import PERCENT
 from specviz.theory.simulation import Estimate, Simulated
 from specviz.ui.session.redraw import redraw_while_busy
 
-NARROW = 0.003  # of the mean: a simulation ends when half its interval is this narrow
+NARROW = 0.003  # share of the mean; a simulation ends when half its interval is below it
 _FEWEST, _MOST = 1_000, 2_000_000  # texts
 _FIRST = 32
 _BUDGET = 0.12  # seconds of processor time for one redraw
@@ -27,13 +27,13 @@ _KEY = "simulations"
 
 
 class TextSimulator(Protocol):
-    """Simulates texts."""
+    """Simulates texts and returns the counts."""
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated: ...
 
 
 class GrowingSimulation:
-    """One simulation: its result so far, and its estimate after each batch."""
+    """One simulation: the result so far, and the estimate of rejections after each batch."""
 
     def __init__(self, simulator: TextSimulator, narrow: float = NARROW) -> None:
         self.result: Simulated | None = None
@@ -41,7 +41,7 @@ class GrowingSimulation:
         self._simulator, self._narrow = simulator, narrow
         self._rng = np.random.default_rng(0)
         self._size = 0
-        self.seconds = 0.0  # of the last batch
+        self.seconds = 0.0  # processor time of the last batch
 
     @property
     def done(self) -> bool:
@@ -51,7 +51,7 @@ class GrowingSimulation:
 
     @property
     def width(self) -> float:
-        """Half the width of the rejections' interval, as a share of their mean."""
+        """Half the width of the 95 % interval of the rejections / their mean."""
         if not self.estimates:
             return math.inf
         found = self.estimates[-1]
@@ -59,7 +59,7 @@ class GrowingSimulation:
         return 0.0 if half == 0.0 else half / found.mean
 
     def advance(self, seconds: float) -> None:
-        """Simulate one batch, sized to take at most ``seconds``."""
+        """Simulate one batch that takes about ``seconds`` at most, and store its results."""
         self._size = self._next_size(seconds)
         start = time.thread_time()
         batch = self._simulator.run(self._size, self._rng)
@@ -70,7 +70,7 @@ class GrowingSimulation:
     def _next_size(self, seconds: float) -> int:
         if self.result is None:
             return _FIRST
-        growth = 2.0  # also when the last batch was too short to time
+        growth = 2.0  # also if the last batch was too short to be timed
         if self.seconds > 0.0:
             growth = min(growth, seconds / self.seconds)
         return max(_FIRST, min(self.result.texts, int(self._size * growth)))
@@ -96,9 +96,10 @@ class SimulationGroup:
         return max((each.width for each in self.simulations.values()), default=0.0)
 
     def advance(self) -> None:
-        """Run a batch of each unfinished simulation; time that fast ones save goes to slow ones.
+        """Run a batch of each unfinished simulation, fastest first.
 
-        The first redraw after a changed setting runs only one of them, so that it is quick.
+        Time that a fast simulation does not use goes to slower ones. The first call runs only one
+        simulation, so that the first redraw after a changed setting is quick.
         """
         unfinished = [each for each in self.simulations.values() if not each.done]
         unfinished.sort(key=lambda each: each.seconds)
@@ -111,7 +112,7 @@ class SimulationGroup:
 
     @property
     def texts(self) -> int:
-        """Number of texts of the simulation that has the fewest."""
+        """The smallest number of texts of all simulations, 0 if one has not begun."""
         counts = [each.count for each in self.estimates().values()]
         return min(counts) if len(counts) == len(self.simulations) and counts else 0
 
@@ -127,7 +128,7 @@ def session_group(
     simulators: Callable[[], Mapping[str, TextSimulator]],
     narrow: float = NARROW,
 ) -> SimulationGroup:
-    """Return the session's simulations of that name; start again if the settings have changed."""
+    """Return the session's group of that name, or a new one if the settings have changed."""
     kept = st.session_state.setdefault(_KEY, {})
     known = kept.get(name)
     if not isinstance(known, SimulationGroup) or known.settings != settings:
@@ -136,7 +137,7 @@ def session_group(
 
 
 def simulate_and_draw(group: SimulationGroup, paused: bool, draw: Callable[[], None]) -> None:
-    """Simulate and draw twice a second until all are done."""
+    """Simulate and call ``draw`` twice a second until all simulations are done."""
 
     def advance() -> bool:
         """Run a batch; return whether the simulation continues."""
@@ -148,7 +149,7 @@ def simulate_and_draw(group: SimulationGroup, paused: bool, draw: Callable[[], N
 
 
 def progress_sentence(group: SimulationGroup, paused: bool) -> str:
-    """Describe the progress of the simulations."""
+    """Return how many texts were simulated, and when or why the simulation stops."""
     texts = f"{group.texts:,} texts"
     if group.done and group.widest <= group.narrow:
         return f"{texts}; stopped: the 95 % interval is within ± {PERCENT.shown(group.narrow)}."

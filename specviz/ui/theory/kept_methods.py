@@ -1,5 +1,6 @@
-"""The runs behind a section of a theory page: from a kept comparison, or those shipped with
-specviz. Also offers to make such runs: as lanes for Compare and as a command.
+"""The runs that a section of a theory page analyses: of a kept comparison, or shipped with specviz.
+
+The section also offers to make such runs, with lanes for Compare or on the command line.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 RECORDED = "recorded"
-_FOUND = "method runs found"  # session state: the findings of each section, by its key
+_FOUND = "method runs found"  # session state: findings by section key
 _MAX_LINKS = 12  # runs linked individually, per lane
 
 T = TypeVar("T")
@@ -44,9 +45,9 @@ class RunLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MethodRuns(Generic[T]):
-    """Findings of a set of runs, and where the runs come from.
+    """Findings ``found`` from a set of runs, a sentence ``about`` the runs, and links to them.
 
-    ``row`` is None for the runs shipped with specviz.
+    ``row`` is the kept comparison, or None for the runs shipped with specviz.
     """
 
     found: T
@@ -71,9 +72,14 @@ def choose_methods(
     find: Callable[[Sequence[Trace]], T | None],
     recorded: MethodRuns[T],
 ) -> MethodRuns[T]:
-    """Return the findings of the newest kept comparison that fits, or of the one chosen.
+    """Draw a choice of kept comparisons, newest first; return the findings of the chosen one.
 
-    Falls back to ``recorded`` where no comparison fits or where its runs yield no findings.
+    Returns ``recorded`` if no comparison fits, or if the runs yield no findings.
+
+    Args:
+        section: Prefix of the widget keys.
+        fits: Whether the lanes of a comparison, given as settings, suit the section.
+        find: Computes the findings from the runs, or None.
     """
     try:
         kept = _fitting(fits)
@@ -109,7 +115,7 @@ def _lanes(row: ComparisonRow) -> tuple[Lane, ...]:
 
 def _run_set_title(row: ComparisonRow | None) -> str:
     if row is None:
-        return "recorded with the program"
+        return "shipped with specviz"
     plural = "" if row.num_runs == 1 else "s"
     return f"{row.title or 'a comparison'} · {row.created[:10]} · {row.num_runs} run{plural}"
 
@@ -117,7 +123,7 @@ def _run_set_title(row: ComparisonRow | None) -> str:
 def _found(
     section: str, row: ComparisonRow, find: Callable[[Sequence[Trace]], T | None]
 ) -> MethodRuns[T] | None:
-    """Return the findings of a comparison, cached until its runs change: opening them is slow."""
+    """Return the findings of a comparison, cached until the comparison's row changes."""
     known: dict[str, tuple[ComparisonRow, MethodRuns[T] | None]] = st.session_state.setdefault(
         _FOUND, {}
     )
@@ -155,7 +161,12 @@ def _run_name(plan: Plan, run: LaneRun) -> str:
 def show_about(
     runs: MethodRuns[T], lanes: Mapping[str, RunConfig], section: str, body: str
 ) -> None:
-    """Show which runs these are, links to them, and how to make such runs."""
+    """Show a description of the runs, links, and ways to make such runs.
+
+    Args:
+        lanes: Settings of the offered lanes, by name.
+        body: Simulated size of the target for these lanes, or "".
+    """
     st.caption(f":green-badge[measured] {as_text(runs.about)}")
     with st.container(horizontal=True, vertical_alignment="center", key=f"{section}_ways"):
         if runs.row is not None:
@@ -171,13 +182,13 @@ def show_about(
             st.switch_page("pages/compare.py", query_params={"lane": texts})
     with st.expander("The runs, and the command", key=f"{section}_list"):
         _list_runs(runs.links)
-        st.markdown("The same lanes on the command line, which also keeps its runs:")
+        st.markdown("This command makes and keeps the runs of the same lanes:")
         st.code(_command(texts), language="bash", wrap_lines=True)
 
 
 def _list_runs(links: Sequence[RunLink]) -> None:
     if not links:
-        st.markdown("The recorded runs are stored as figures only, so they cannot be opened.")
+        st.markdown("Only figures of the recorded runs are stored, so the runs cannot be opened.")
     for lane in dict.fromkeys(each.lane for each in links):
         own = [each for each in links if each.lane == lane]
         with st.container(horizontal=True, vertical_alignment="center"):

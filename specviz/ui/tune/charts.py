@@ -20,7 +20,7 @@ from specviz.record.numbers import MILLISECONDS_PER_TOKEN, PROBABILITY, RATIO, T
 from specviz.tune.surface import Cell, Surface
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure, see_through
 
-# Slower than the target alone, as fast, faster. The scale is logarithmic, so 0.5 mirrors 2.
+# Slower than the target alone, equal, faster. The scale is logarithmic: 0.5 is as strong as 2.
 _SHADES = (
     (0.0, "rgba(217, 98, 43, 0.75)"),
     (0.5, "rgba(138, 147, 160, 0.10)"),
@@ -44,7 +44,7 @@ class RunPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPoint:
-    """A kept run: the speedup expected along its tokens, and the observed one."""
+    """A kept run: the speedup expected along its tokens, and the observed speedup."""
 
     label: str
     expected: float
@@ -56,11 +56,12 @@ class LedgerPoint:
 def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Figure:
     """Draw the speedup per cell: γ on the x axis, temperature on the y axis.
 
-    Cells can be selected. The browser marks the selection itself, since a new figure would reset
-    it.
+    Cells can be selected. The browser marks selected cells, because a new figure would reset the
+    selection.
 
     Args:
-        ink: The colour of the numbers, which must be legible on every shade.
+        runs: Measured runs, marked on their cells.
+        ink: Colour of the numbers; must be legible on every shade.
     """
     made = figure(x_title="candidates per round, γ", y_title="temperature", height=360)
     grid = _Grid(found)
@@ -109,7 +110,7 @@ def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Fig
 
 
 class _Grid:
-    """Positions of cells: the index of their γ and of their temperature, from 0."""
+    """Coordinates of cells on the map: the indices of γ and temperature, from 0."""
 
     def __init__(self, found: Surface) -> None:
         self._columns = {gamma: index for index, gamma in enumerate(found.gammas)}
@@ -130,7 +131,7 @@ class _Grid:
         }
 
     def break_even(self) -> dict[str, list[float | None]]:
-        """Return the edges between cells that are faster than the target alone and others."""
+        """Return line segments between cells above and below speedup 1, for one scatter trace."""
         x, y = list[float | None](), list[float | None]()
         for row in range(len(self._rows)):
             for column in range(len(self._columns)):
@@ -175,7 +176,7 @@ def speedup_over_gamma(found: Surface, temperature: float, runs: Sequence[RunPoi
 
 
 def _scale_over_gamma(made: go.Figure, gammas: Sequence[int]) -> None:
-    """Give each γ a tick, and end the axis at the last one."""
+    """Start the y axis at 0; give every γ a tick, and end the x axis after the last γ."""
     made.update_yaxes(rangemode="tozero")
     made.update_xaxes(dtick=1)
     if gammas:
@@ -221,9 +222,9 @@ def candidates_chart(
 
 
 def waterfall_chart(found: Waterfall) -> go.Figure:
-    """Draw the steps from the textbook speedup to the observed one.
+    """Draw the steps from the textbook speedup to the observed speedup.
 
-    The bars are horizontal with their names beside them, so that they are legible on a phone.
+    Bars are horizontal with names on the left, which is legible on a phone.
     """
     made = figure(x_title=TIMES_THE_TARGET, y_title="", height=400)
     steps, last = found.steps, len(found.steps) - 1
@@ -278,7 +279,7 @@ def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
 
 
 def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
-    """Draw observed over expected speedup; runs on the line match their expectation."""
+    """Draw observed over expected speedup, one point per run, with the line y = x."""
     made = figure(x_title="expected along its tokens", y_title="observed", height=420)
     values = [value for each in points for value in (each.expected, each.observed)]
     highest = max(values, default=1.0)
@@ -324,7 +325,7 @@ def _cell_tooltip(cell: Cell) -> str:
 
 
 def _plain(label: str) -> str:
-    """Escape a label, since Plotly renders markup."""
+    """Replace "<" in a label, because Plotly renders markup."""
     return label.replace("<", "‹")
 
 
@@ -333,6 +334,6 @@ def _signed(change: float) -> str:
 
 
 def _wrapped(name: str, most: int = 2) -> str:
-    """Wrap a name after at most ``most`` words per line."""
+    """Break a name into lines of at most ``most`` words."""
     words = name.split()
     return "<br>".join(" ".join(words[at : at + most]) for at in range(0, len(words), most))

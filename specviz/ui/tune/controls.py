@@ -64,15 +64,15 @@ class TuneSettings:
     texts: Texts
     config: RunConfig
     further: tuple[str, ...]
-    bodies: tuple[str, ...]  # of the draft
+    bodies: tuple[str, ...]  # simulated sizes of the draft
     lookup: bool
     methods: tuple[str, ...] = ()  # other methods, in the syntax of a lane
-    refused: tuple[tuple[str, str], ...] = ()  # requested methods that are left out, and why
-    given: StepCosts | None = None  # of another machine
+    refused: tuple[tuple[str, str], ...] = ()  # (requested method that is left out, reason)
+    given: StepCosts | None = None  # the step costs of another machine
     on_cluster: bool = False
 
     def question(self, spec: PairSpec) -> Question:
-        """Return the question to ask about this pair.
+        """Return the question about this pair that the controls describe.
 
         Raises:
             SpecvizError: There are no texts, or a setting is invalid.
@@ -80,7 +80,7 @@ class TuneSettings:
         if self.texts.error is not None:
             raise self.texts.error
         if not self.texts.items:
-            raise ConfigError("There are no texts.", remedy="Choose a file or the presets.")
+            raise ConfigError("No texts are chosen.", remedy="Choose a file or the presets.")
         temperatures = {*TEMPERATURES, self.config.temperature}
         return Question(
             lanes=self._lanes(spec),
@@ -106,7 +106,7 @@ def choose_settings(spec: PairSpec) -> TuneSettings:
     temperature = st.slider(
         "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05,
         key="tune_temperature", bind=_LINKED,
-        help="The advice and the ranking are for this temperature. The map also shows others.",
+        help="The advice and the ranking apply to this temperature. The map also shows others.",
     )  # fmt: skip
     with st.expander("Other drafts and methods", key="tune_drafts"):
         lookup, further = _choose_drafts()
@@ -170,7 +170,7 @@ def _uploaded() -> Texts:
 
 
 def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
-    """Draw and read the draft sizes to try besides the present one: same output, other costs."""
+    """Draw and read the simulated draft sizes to try, except the size of the pair."""
     room = known_room(spec)
     if room is None or room.draft is None or not spec.has_draft:
         return ()
@@ -182,13 +182,13 @@ def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
     return tuple(
         st.multiselect(
             "Simulated draft sizes to try", bodies, format_func=body_title, key="tune_bodies",
-            max_selections=3, help="The same draft, at the cost of a larger model.",
+            max_selections=3, help="The same draft output at the step cost of a larger model.",
         )
     )  # fmt: skip
 
 
 def show_refused(settings: TuneSettings) -> None:
-    """Show the requested methods that are left out, for example those of a link."""
+    """Warn about requested methods that are left out, for example methods from a link."""
     for text, why in settings.refused:
         st.warning(f"{as_text(text)} is left out. {as_text(why)}")
 
@@ -196,16 +196,17 @@ def show_refused(settings: TuneSettings) -> None:
 def _choose_methods(
     spec: PairSpec, *, copies: bool
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Draw and read the other methods; return those that can be candidates, and why others cannot.
+    """Draw and read the other methods; return the valid ones, and the refused ones with reasons.
 
-    ``copies``: whether drafters that copy from the text apply.
+    Args:
+        copies: Whether drafters that copy from the text are allowed.
     """
     typed = st.multiselect(
         "Other methods", _METHODS, key="tune_ways", bind=_LINKED, accept_new_options=True,
         max_selections=MAX_CANDIDATES,
-        help="Each is a candidate on the same texts. Type others as on the command line: "
-        "`num_drafts=8`, `branching=3x2x1`, `draft_until=confidence:0.3`, "
-        "`drafter=early-exit:4`, or several joined with commas.",
+        help="Every method is a candidate on the same texts. You can type other methods as on the "
+        "command line: `num_drafts=8`, `branching=3x2x1`, `draft_until=confidence:0.3`, "
+        "`drafter=early-exit:4`, or several settings joined with commas.",
     )  # fmt: skip
     found, refused = list[str](), list[tuple[str, str]]()
     for text in dict.fromkeys(typed):
@@ -222,8 +223,8 @@ def _choose_methods(
 
 def _choose_costs() -> StepCosts | None:
     st.caption(
-        "Acceptance does not depend on the machine. With another machine's two costs, in its "
-        "target steps, the map is exact for that machine."
+        "Acceptance does not depend on the machine. Give the two costs of another machine, in "
+        "target steps of that machine, to get its map."
     )
     if not st.toggle("Use these costs", key="tune_given", bind=_LINKED):
         return None
@@ -239,11 +240,12 @@ def _choose_costs() -> StepCosts | None:
 def _choose_drafts() -> tuple[bool, tuple[str, ...]]:
     lookup = st.toggle(
         "Prompt lookup", True, key="tune_lookup", bind=_LINKED,
-        help="Copies what followed the same tokens earlier in the text. Needs no draft model.",
+        help="Drafts the tokens that followed the same tokens earlier in the text. Needs no draft "
+        "model.",
     )  # fmt: skip
     typed = st.text_area(
         "Further drafts for this target, one per line", key="tune_further", height=90,
-        help="Hub ids or folders. They are loaded when you press the button.",
+        help="Hub ids or folders. The drafts are loaded when you press the button.",
     )  # fmt: skip
     named = tuple(dict.fromkeys(line.strip() for line in typed.splitlines() if line.strip()))
     return lookup, named[: MAX_CANDIDATES - 5]
@@ -260,7 +262,7 @@ def _choose_config(temperature: float) -> RunConfig:
     seed = st.number_input("Seed", *_SEED.whole_ends, 0, key="tune_seed", bind=_LINKED)
     ignore_eos = st.toggle(
         "Continue after the end of the text", True, key="tune_ignore_eos", bind=_LINKED,
-        help="Ignores the EOS token, so that all texts have the same length.",
+        help="The target ignores the end-of-text token, so that all texts have the same length.",
     )  # fmt: skip
     return RunConfig(
         temperature=temperature, max_new_tokens=length, top_k=int(top_k), top_p=round(top_p, 2),

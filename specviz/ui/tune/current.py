@@ -1,7 +1,7 @@
-"""The tuning job that a browser tab shows, and how it is started, followed and stopped.
+"""Start, follow and stop the tuning job that a browser tab shows.
 
-It is the one that the tab started, else the newest on the server. Measurements of cells are
-separate jobs.
+A tab shows the job that it started last, else the newest job on the server. Measurements of cells
+are separate jobs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def ask(question: Question, given: StepCosts | None, *, on_cluster: bool = False
 
 
 def measure(choices: Sequence[Choice], items: Sequence[SuiteItem]) -> None:
-    """Measure these cells on every prompt, or on a single prompt with three seeds."""
+    """Start a job that measures these cells on every prompt; a single prompt gets three seeds."""
     repeats = 3 if len(items) == 1 else 1
     _start(CellsJob(choices, items, run_maker(), the_library(), repeats=repeats))
 
@@ -54,7 +54,7 @@ def _start(job: Job) -> None:
 
 
 def take_linked() -> None:
-    """Show the job that the link names."""
+    """Make the job that the link names the shown job, and remove it from the link."""
     job = the_job_queue().find(st.query_params.pop(JOB_LINK, None))
     if job is not None:
         st.session_state.setdefault(_SHOWN, {})[job.name] = job.id
@@ -76,7 +76,7 @@ def shown(name: str, kind: type[Kind]) -> Kind | None:
 
 
 def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:
-    """Show the job's progress and results, and redraw them while it runs."""
+    """Show the job's progress, call ``draw`` for its results, and repeat both while it runs."""
 
     def is_going() -> bool:
         this_tab()
@@ -103,7 +103,7 @@ def _show_progress(job: Job) -> None:
 
 
 def is_current(question: Callable[[], Question], given: StepCosts | None, job: TuneJob) -> bool:
-    """Return whether the job answers the question of the current controls."""
+    """Return whether the job has the question and the costs of the current controls."""
     try:
         return question() == job.question and given == job.given
     except SpecvizError:

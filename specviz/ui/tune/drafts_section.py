@@ -1,4 +1,4 @@
-"""The ranked candidates of Tune, links to open them elsewhere, and a race of the first few."""
+"""The ranked candidates of Tune, controls to open them on other pages, and a race of three."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def show_candidates(answer: Answer) -> None:
     with st.container(key="tune_ranking"):
         st.table(frame, border="horizontal", hide_index=True)
     st.caption(
-        f"At temperature {answer.temperature:g}, {ON_SIMILAR_TEXTS}. The best of several is partly "
-        "best by chance, so check the intervals and confirm."
+        f"At temperature {answer.temperature:g}, {ON_SIMILAR_TEXTS}. The first rank is partly due "
+        "to chance, so check the intervals and press Confirm."
     )
     if unknown := unranked_text(answer):
         st.caption(as_text(unknown))
@@ -58,7 +58,7 @@ def show_candidates(answer: Answer) -> None:
         ),
         "Speedup of each candidate, expected or measured in short runs.", "exact", "measured",
         key="tune_candidates",
-        alt="Speedup over γ, one line per candidate",
+        alt="Speedup over γ, with a line per candidate",
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def _show_confirm(answer: Answer) -> None:
     st.button(
         f"Confirm: race the first {count}", key="tune_confirm", on_click=race,
         args=(answer.ranked[:3], answer.question.items),
-        help="Measures them in stages; after each stage, the slower half drops out.",
+        help="Measures these candidates in stages. After each stage, the slower half drops out.",
     )  # fmt: skip
     job = shown("tune-race", RaceJob)
     if job is not None:

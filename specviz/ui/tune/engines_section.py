@@ -1,4 +1,4 @@
-"""The best setting, written as settings for other engines."""
+"""The best setting of Tune as settings for other engines."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def show_engines(answer: Answer) -> None:
         return
     if answer.best_plain is None:
         st.caption(
-            "These engines run only chains from a draft model or prompt lookup, verified token by "
-            "token, and no candidate is one."
+            "These engines support only one chain from a draft model or from prompt lookup, with "
+            "token-by-token verification. No candidate is of this kind."
         )
         return
     candidate, cell = answer.best_plain
     if answer.best_plain != answer.best:
         st.caption(
-            f"{as_text(answer.best[0].label)} is ranked first, but these engines cannot reproduce "
-            f"it. These settings are for {as_text(candidate.label)}."
+            f"{as_text(answer.best[0].label)} is ranked first, but these engines do not support "
+            f"it. The settings below are for {as_text(candidate.label)}."
         )
     try:
         found = settings_for(candidate, cell)
@@ -32,8 +32,8 @@ def show_engines(answer: Answer) -> None:
         show_error(problem)
         return
     st.caption(
-        "Settings to paste. Engines differ in their acceptance rules, so the expected tokens a "
-        "round are computed by each engine's own rule."
+        "Paste these settings. Engines differ in their acceptance rules, so the expected tokens "
+        "per round are computed with the rule of the chosen engine."
     )
     engine = st.segmented_control(
         "Engine", [each.engine for each in found], default=found[0].engine, key="tune_engine",
@@ -50,4 +50,4 @@ def show_engines(answer: Answer) -> None:
 
 
 def _tau_text(tau: float | None) -> str:
-    return "" if tau is None else f" · {tau:.2f} tokens per round expected by its rule"
+    return "" if tau is None else f" · {tau:.2f} tokens per round expected"

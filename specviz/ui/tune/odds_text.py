@@ -21,7 +21,12 @@ def show_odds_text(
     key: str,
     ends: Mapping[int, str] | None = None,
 ) -> None:
-    """Draw the text; ``ends`` maps the last token of each round to ``recovered`` or ``bonus``."""
+    """Draw the text, with the acceptance probability of each token as its background.
+
+    Args:
+        odds: Acceptance probability per token; None for a token that was not scored.
+        ends: Position of a round's last token → ``recovered`` or ``bonus``.
+    """
     content = {
         "prompt": prompt,
         "texts": list(texts),
@@ -29,5 +34,5 @@ def show_odds_text(
         "ends": {str(index): kind for index, kind in (ends or {}).items()},
     }
     name = hashlib.sha256(repr(content).encode()).hexdigest()[:16]
-    label = "The text; each token's background shows its acceptance probability"
+    label = "The text. The background of a token shows its acceptance probability"
     _mount(key=key, data={"id": name, "label": label, **content})

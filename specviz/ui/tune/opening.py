@@ -1,4 +1,4 @@
-"""Open a finding on another page: one setting on Watch, the first few on Compare."""
+"""Open results of Tune on other pages: one setting on Watch, the first rows on Compare."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _GO = "tune go to watch"
 
 
 def take_watch_handover() -> bool:
-    """Return, once, whether a setting was just handed over to Watch."""
+    """Return whether a setting was just handed over to Watch, and clear the mark."""
     return bool(st.session_state.pop(_GO, False))
 
 
 def offer_watch(answer: Answer, candidate: Candidate, cell: Cell, *, key: str) -> None:
-    """Draw a button that opens the setting on Watch, unless Watch cannot run it."""
+    """Draw a button that opens the setting on Watch; draw nothing if Watch cannot run it."""
     config = _config(candidate, cell)
     unwatchable = candidate.lane.spec.served or answer.question.text is not None
     if unwatchable or unsupported_settings(config):
@@ -36,7 +36,7 @@ def offer_watch(answer: Answer, candidate: Candidate, cell: Cell, *, key: str) -
 
 
 def offer_rows(answer: Answer) -> None:
-    """Draw controls that open a row of the ranking on Watch, and the first rows on Compare."""
+    """Draw controls to open a row of the ranking on Watch, or the first rows on Compare."""
     rows = answer.ranked
     if answer.question.text is not None or any(each.lane.spec.served for each, _ in rows):
         return
@@ -61,7 +61,7 @@ def _to_watch(prompt: str, candidate: Candidate, cell: Cell) -> None:
 
 
 def _to_compare(answer: Answer, choices: Sequence[Choice]) -> None:
-    """Open these choices on Compare, with the question's prompts and length."""
+    """Switch to Compare, with these choices as lanes and the question's prompts and length."""
     plan = plan_of_cells(choices, answer.question.items, repeats=1)
     st.session_state[LANES_HANDOVER] = texts = [lane_text(each) for each in plan.lanes]
     take_settings(plan)

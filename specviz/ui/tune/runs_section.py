@@ -1,6 +1,6 @@
-"""Analysis of a kept run: its waterfall, the acceptance along its text, and other engines' figures.
+"""Analysis of a kept run: waterfall, acceptance along the text, and figures of other engines.
 
-Also the ledger of all kept runs, expected against observed speedup.
+Also draws the ledger: expected against observed speedup of all kept runs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from specviz.ui.tune.odds_text import show_odds_text
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-_OFFERED = 50  # the newest kept runs
+_OFFERED = 50  # most kept runs to choose from, newest first
 _LEDGER = 500
 
 
 def show_run_findings() -> None:
-    """Show the analysis of a kept run."""
+    """Let the user choose a timed, kept run, and show its analysis."""
     rows = the_library().find(Query(rules=("lossless",), limit=_OFFERED))
     timed = [each for each in rows if each.summary.speedup is not None]
     if not timed:
@@ -64,10 +64,10 @@ def _show_waterfall(trace: Trace) -> None:
         return
     show_chart(
         waterfall_chart(found),
-        "From the textbook speedup to the observed one, cause by cause. The size of a step depends "
-        "on the order, which is always the same.",
+        "From the textbook speedup to the observed speedup, cause by cause. The size of a step "
+        "depends on the order of the causes, which is always the same.",
         "measured", key="tune_waterfall",
-        alt="Waterfall from the textbook speedup to the observed one",
+        alt="Waterfall from the textbook speedup to the observed speedup",
     )  # fmt: skip
     with st.expander("Explanation", key="tune_waterfall_words"):
         for each in found.steps:
@@ -84,7 +84,7 @@ def _change_text(step: WaterfallStep) -> str:
 
 
 def _show_run_text(trace: Trace) -> None:
-    """Draw the run's text with its acceptance probabilities where it was scored, and its rounds."""
+    """Draw the run's text with its rounds and, if it was scored, acceptance probabilities."""
     st.markdown("#### Acceptance along the text")
     tokens = list(emitted_tokens(trace.rounds))
     ids, texts = [each.token_id for _, each in tokens], [each.text for _, each in tokens]
@@ -100,12 +100,12 @@ def _show_run_text(trace: Trace) -> None:
 
 def _why_no_odds(trace: Trace) -> str:
     if not trace.config.draft_method.needs_draft:
-        return "Not scored, since the run used no draft model: only its rounds are shown."
-    return "Not scored when this run was kept: only its rounds are shown."
+        return "Not scored, because the run used no draft model. The text shows only the rounds."
+    return "Not scored when this run was kept. The text shows only the rounds."
 
 
 def _ends(trace: Trace) -> dict[int, str]:
-    """Return the position of each round's last token, with its kind: recovered or bonus."""
+    """Return "recovered" or "bonus" by position of the extra token that ends a round."""
     found, count = dict[int, str](), 0
     for entry in trace.rounds:
         count += len(entry.emitted)
@@ -143,7 +143,7 @@ def _value(figure: EngineFigure) -> str:
 
 
 def _number(value: float) -> str:
-    """Format a count as a whole number and a rate with its digits, even if it is 1."""
+    """Format a count (int) without decimals, and a rate (float) always with decimals."""
     return str(value) if isinstance(value, int) else PROBABILITY.bare(value)
 
 
@@ -163,8 +163,8 @@ def show_ledger() -> None:
     ]  # fmt: skip
     if not points:
         st.info(
-            "No kept run has both an expected and an observed speedup yet. Each timed run stores "
-            "both from now on."
+            "No kept run has both an expected and an observed speedup yet. Every new timed run "
+            "stores both."
         )
         return
     st.markdown(
@@ -172,8 +172,8 @@ def show_ledger() -> None:
     )
     show_chart(
         ledger_chart(points),
-        "Each kept run: observed speedup with the interval of its timing, over the speedup "
-        "expected from the step costs and acceptance along its own tokens. On the line, this "
-        "page's expectations are correct.",
+        "A point per kept run: the observed speedup, with the interval of its timing, over the "
+        "speedup expected from step costs and acceptance along the run's own tokens. On the line, "
+        "the two agree.",
         "measured", key="tune_ledger", alt="Expected against observed speedup of all kept runs",
     )  # fmt: skip

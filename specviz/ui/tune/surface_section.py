@@ -29,7 +29,7 @@ _MAP = "tune_map"
 def show_advice(job: TuneJob) -> None:
     answer = job.answer
     if answer.best is None and (job.error is not None or job.was_stopped):
-        return  # the reason is shown below
+        return  # the error or the stop is shown below
     with st.container(border=True, key="tune_advice", gap="small"):
         first, _, rest = advice(answer).partition(". ")
         st.markdown(f"##### {as_text(first.removesuffix('.'))}.")
@@ -41,14 +41,12 @@ def show_advice(job: TuneJob) -> None:
 
 
 def _costs_warning(answer: Answer) -> str:
-    """Return a warning where the step costs at the answer's temperature are unreliable."""
+    """Return a warning if step costs at the answer's temperature are unreliable, else ""."""
     tables = [each.costs.get(answer.temperature) for each in answer.candidates]
     warning = next((text for each in tables if (text := step_cost_warning(each))), "")
     if not warning:
         return ""
-    return as_text(
-        f"{warning} Measure them again on an idle machine: The pair, Measure step costs again."
-    )
+    return as_text(f"{warning} On an idle machine, press Measure step costs again, under The pair.")
 
 
 def _basis(answer: Answer, *, given: bool) -> str:
@@ -57,7 +55,7 @@ def _basis(answer: Answer, *, given: bool) -> str:
     if answer.best is not None and answer.best[1].basis == "measured":
         return (
             f":green-badge[measured] {answer.best[1].num_runs} short runs, each timed against the "
-            "target alone along its own tokens. 95 % interval over the runs."
+            "target alone along the same tokens. 95 % interval over the runs."
         )
     texts = answer.candidates[0].texts
     count = len([each for each in texts if each.sampling.temperature == answer.temperature])
@@ -78,7 +76,8 @@ def _basis(answer: Answer, *, given: bool) -> str:
 def show_surface(answer: Answer, measured: Sequence[MeasuredCell], *, given: bool) -> None:
     """Draw the map of every γ and temperature, and the chosen cells.
 
-    ``given``: the costs are another machine's, so nothing can be measured here.
+    Args:
+        given: Whether the costs are those of another machine; then no cell can be measured here.
     """
     candidate = _choose_candidate(answer)
     if candidate is None:
@@ -112,7 +111,7 @@ def _map_title(candidate: Candidate) -> str:
     if candidate.runs:
         return "Speedup in short runs, at the chosen temperature."
     if candidate.form == "at least":
-        return "Lower bound of the speedup: that of token-by-token verification."
+        return "Lower bound of the speedup: the expected speedup of token-by-token verification."
     return "Expected speedup."
 
 
@@ -122,7 +121,7 @@ def _ink() -> str:
 
 
 def _choose_candidate(answer: Answer) -> Candidate | None:
-    """Return the first candidate of the ranking, unless another is chosen."""
+    """Draw a choice of candidates with the first of the ranking as default; return the chosen."""
     known = [each for each in answer.candidates if each.surface.cells]
     if len(known) < 2:
         return known[0] if known else None
@@ -180,7 +179,7 @@ def _offer_measuring(answer: Answer, candidate: Candidate, cells: Sequence[Cell]
 
 
 def show_measured() -> None:
-    """Show the progress of the cells' measurement and a table of expected against measured."""
+    """Show the progress of measuring cells, and a table of expected and measured speedups."""
     job = shown("tune-cells", CellsJob)
     if job is None:
         return
@@ -202,8 +201,9 @@ def measured_table(cells: Sequence[MeasuredCell]) -> None:
     )
     st.table(frame, border="horizontal", hide_index=True)
     st.caption(
-        ":green-badge[measured] Runs with these settings on the same prompts; the interval is over "
-        "prompts, or over seeds of one prompt. The expected values were computed before the runs."
+        ":green-badge[measured] Runs with these settings on the same prompts. The interval covers "
+        "prompts, or seeds if there is one prompt. The expected values were computed before the "
+        "runs."
     )
 
 

@@ -1,4 +1,4 @@
-"""Acceptance along a text: probabilities per token, by kind of token and by kind of prompt."""
+"""Acceptance probabilities along a text: per token, by kind of token, by kind of prompt."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def show_text(answer: Answer) -> None:
     impossible = scores.impossible_at
     if impossible is not None:
         st.warning(
-            f"The target cannot generate this text with these sampling settings: its token "
+            f"The target cannot generate this text with these sampling settings: token "
             f"{impossible + 1} has probability 0."
         )
     pieces = added_texts(text.token_ids, text.token_texts, text.pieces)
     show_odds_text(text.prompt.text, pieces, scores.odds, key="tune_odds_text")
     st.caption(
         ":blue-badge[exact] Acceptance probability of each token, min(1, draft / target): the "
-        "probability that a token of the target was an accepted candidate."
+        "probability that this token of the text comes from an accepted candidate."
         + ("" if text.own else f" {FOREIGN_TEXT_NOTE}")
     )
     show_chart(

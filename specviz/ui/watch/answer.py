@@ -20,7 +20,7 @@ def show_answer(shown: ShownAnswer, history: History, key: str, *, local: bool) 
 
 
 def kept_status(trace: AnyTrace, run_id: str, name: str, made_with: str) -> RunStatus:
-    """Return the status of a run from the library, which no longer changes."""
+    """Return the player's status of a saved run. ``made_with`` names its engine or its pair."""
     when = trace.created.replace("T", " ")[:16]
     return RunStatus(
         id=run_id,

@@ -1,7 +1,7 @@
-"""The default body of Watch, used while no body has been chosen.
+"""The default body of the target on Watch, used until the user or a link chooses a body.
 
-The worker checks the machine's resources and enlarges the target as soon as the page is open. Until
-then, runs have no body, and the page says so. ``SPECVIZ_FIRST_BODY`` sets another default, or
+Once the page is open, the worker checks the machine's resources and enlarges the target. Runs that
+start earlier have no body, and the page says so. ``SPECVIZ_FIRST_BODY`` sets another default, or
 ``none``. Only the embedded pair has a default body.
 """
 
@@ -29,14 +29,14 @@ _KEY = "first body"
 
 @dataclass(slots=True)
 class FirstBody:
-    """The default body in one browser session."""
+    """The state of the default body in one browser session."""
 
     loading: PairSpec | None = None  # requested by the page, not ready yet
     error: SpecvizError | None = None  # why the body is not available
-    _early: set[str] = field(default_factory=set)  # runs that were started before it was ready
+    _early: set[str] = field(default_factory=set)  # ids of runs started before it was ready
 
     def settle(self, worker: Worker, status: PairStatus) -> None:
-        """Choose the body as soon as possible, then check whether it is ready."""
+        """Choose the body once the machine's resources are known, then check if it is ready."""
         if not bodies_are_chosen():
             self._choose(worker, status)
         elif self.loading is not None:
@@ -50,9 +50,9 @@ class FirstBody:
     def submit(
         self, worker: Worker, session: str, spec: PairSpec, prompt: str, config: RunConfig
     ) -> Run:
-        """Submit a run; without the body if that is not ready yet.
+        """Submit a run, without the body if the body is not ready yet.
 
-        The run interrupts the preparation of the body, which starts again after it.
+        Such a run interrupts the preparation of the body, which starts again after the run.
         """
         self.error = None
         if not self.pending:

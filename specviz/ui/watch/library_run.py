@@ -20,7 +20,10 @@ _SEEN = "opened run"  # the id in the link, so that its run is loaded once
 
 
 def open_linked_run(history: History) -> SpecvizError | None:
-    """Open the run that the link names; without one, return to the session's own runs."""
+    """Open the run that the link names, and return the error if it cannot be opened.
+
+    If the link names no run, return to the session's own runs.
+    """
     wanted = st.query_params.get(RUN_LINK)
     if wanted == st.session_state.get(_SEEN):
         return None
@@ -70,7 +73,7 @@ def show_library_run(history: History) -> None:
 
 def _offer_settings(trace: Trace) -> None:
     unsupported = unsupported_settings(trace.config)
-    reason = f"The controls do not support its {as_text(', '.join(unsupported))}."
+    reason = f"The controls do not support this run's {as_text(', '.join(unsupported))}."
     st.button(
         "Use its prompt and settings", key="use_opened", type="tertiary",
         disabled=bool(unsupported),

@@ -25,7 +25,10 @@ T = TypeVar("T", "ForkRequest", "MomentRequest")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkRequest:
-    """A change at one place of a round: another draw, or a token of the target by its rank."""
+    """A request to fork a run at one place of a round.
+
+    Either ``draw`` replaces the original draw, or ``rank`` chooses one of the target's top tokens.
+    """
 
     run: str
     round: int
@@ -51,7 +54,7 @@ def handle_player_events(worker: Worker, history: History, session: str, key: st
 
 
 def handle_moment(history: History, key: str, shown: str) -> bool:
-    """Let the shown run's replay open at a newly requested moment; return whether there was one."""
+    """Store the moment of a new request for the shown run; return whether there was a request."""
     request = _new_request(history, key, "moment", MomentRequest)
     if request is None or request.run != shown:
         return False
@@ -60,7 +63,7 @@ def handle_moment(history: History, key: str, shown: str) -> bool:
 
 
 def can_be_forked(shown: ShownRun, run: Run | None) -> bool:
-    """Return whether the run is fully decoded, and its pair can be loaded here."""
+    """Return whether the run can be forked: not the recorded run, fully decoded, not failed."""
     if shown.id == RECORDED:
         return False
     return run is None or run.id != shown.id or (run.decoded and run.state != "failed")
@@ -94,7 +97,7 @@ def _begin_fork(worker: Worker, history: History, session: str, request: ForkReq
 
 
 def _forked_config(trace: Trace, run_id: str, request: ForkRequest) -> RunConfig:
-    """Return the config of the fork. Raise ConfigError or LookupError for an impossible one."""
+    """Return the config of the fork. Raise ConfigError or LookupError if it is impossible."""
     if (request.draw is None) == (request.rank is None):
         raise LookupError("give either a draw or a token's rank")
     candidate = trace.rounds[request.round].candidates[request.place]

@@ -41,7 +41,7 @@ from specviz.worker.parent.client import PairStatus, Worker
 from specviz.worker.parent.handles import FINISHED, Run, RunState
 
 _KEY = "player"
-_TICK = 0.25  # seconds; at half of this the browser drops updates
+_TICK = 0.25  # seconds; with half this interval the browser drops updates
 _TICK_WITH_BODIES = 0.5  # runs with bodies take seconds, and each redraw slows the decoder down
 
 
@@ -89,7 +89,10 @@ def _busy_with(status: PairStatus, history: History) -> str:
 def _player_data(
     status: PairStatus, history: History, chosen: RunChoice, tour: Tour
 ) -> dict[str, Any]:
-    """Return the player's data. The state is read before the rounds, so "done" has all of them."""
+    """Return the player's data.
+
+    The run's state is read before its rounds, so a run that is sent as "done" has all its rounds.
+    """
     run = history.current
     state = run.state if run else None
     shown = history.shown()
@@ -147,11 +150,11 @@ def _state_word(run: Run, state: RunState) -> str:
 
 
 def _meanwhile(shown: ShownRun, over: bool) -> str:
-    """Return a sentence that names the run shown while the newest one has no round."""
+    """Return a sentence that names the run shown while the newest run has no round."""
     substitute = "the recorded run" if shown.id == RECORDED else "the previous run"
     if not over:
-        return f"Until it starts, {substitute} is shown below."
-    return f"The run ended before its first round. Below is {substitute}."
+        return f"Until this run starts, the player shows {substitute}."
+    return f"The run ended before its first round. The player shows {substitute}."
 
 
 def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
@@ -160,7 +163,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
         return _status_of_library_run(shown, shown.name)
     wanted = shown_pair()
     label, remedy = run_label(status, wanted), ""
-    detail = "no pair is loaded: Run loads this one" if label == "Run" else f"press {label}"
+    detail = "no pair is loaded: Run loads this pair" if label == "Run" else f"press {label}"
     if wanted is None:
         detail = "name a target and a draft under The pair"
     elif status.preparing:
@@ -237,7 +240,7 @@ def _pair_and_device(trace: Trace) -> str:
 
 
 def recorded_label(trace: Trace) -> str:
-    """Return the recorded run's label. It says "no body", because runs made here may have one."""
+    """Return the recorded run's label, with "no body" to distinguish it from runs with a body."""
     body = "" if trace.pair.has_bodies else " · no body"
     return f"recorded · {_pair_and_device(trace)}{body}"
 

@@ -1,6 +1,6 @@
-"""The same run without bodies, made after a run with bodies for comparison.
+"""Runs without bodies, made after a run with bodies to show the speedup of the pair itself.
 
-It is looked up in the library first, and saved there like any other run.
+The library is searched first. A new run is saved there like any other run.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from specviz.worker.parent.client import Run, Worker
 def ensure_run_without_body(
     worker: Worker, library: Library, session: str, history: History
 ) -> None:
-    """Find or start the shown run's counterpart without bodies; the user's runs come first."""
-    _take(history)
+    """Find or start the shown run without its bodies; the user's own runs have priority."""
+    _store_finished_speedup(history)
     run = history.current
     if history.run_without_body is not None:
         return
@@ -45,7 +45,7 @@ def leave_run_without_body(history: History) -> None:
         history.own.pop(run_id, None)
 
 
-def _take(history: History) -> None:
+def _store_finished_speedup(history: History) -> None:
     if history.run_without_body is None or not history.run_without_body[1].finished:
         return
     (run_id, made), history.run_without_body = history.run_without_body, None
@@ -62,7 +62,7 @@ def _kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
 
 
 def speedup_without_body_kept(library: Library, trace: Trace) -> SpeedupWithoutBody | None:
-    """Return the speedup and interval of a saved run of the same pair without bodies."""
+    """Return the speedup and interval of a saved run of the same pair without bodies, or None."""
     value = kept_speedup_without_body(library, trace)
     if value is None:
         return None

@@ -82,7 +82,10 @@ def is_local() -> bool:
 
 
 def _settings_of(trace: Trace) -> str | None:
-    """Return the query that sets the controls to the run's settings; None if they cannot."""
+    """Return the query that sets the controls to the run's settings.
+
+    Return None if the controls do not support them.
+    """
     pair, made = shown_pair(), spec_of(trace.pair)
     if unsupported_settings(trace.config) or pair is None or pair.models != made.models:
         return None

@@ -1,4 +1,4 @@
-"""What Watch and the lesson share: the pair, the sidebar controls, and starting a run."""
+"""Parts that Watch and the lesson share: the pair, the sidebar controls, the start of a run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Stage:
         return run_label(self.worker.status(), self.shown) == "Run"
 
     def begin_requested_run(self, *, pressed: bool) -> bool:
-        """Begin the run that a press or a changed setting requests, if any; return whether it did.
+        """Begin the run that a press or a changed setting requests; return whether it did.
 
         Raises:
             SpecvizError: If the prompt is empty or the pair cannot be opened.

@@ -1,4 +1,4 @@
-"""Time again: repeat a run whose timing was inconclusive or imprecise."""
+"""The button Time again, which repeats a run whose timing was inconclusive or imprecise."""
 
 from __future__ import annotations
 

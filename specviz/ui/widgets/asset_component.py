@@ -1,4 +1,4 @@
-"""A Streamlit component made of the files of a folder under ``assets``."""
+"""Streamlit components whose script and style sheet are in a folder under ``assets``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specviz.player.script_modules import component_script
 
 
 def asset_component(name: str) -> ComponentRenderer:
-    """Return the component of the script and the style sheet ``assets/NAME/NAME``."""
+    """Return the component of ``assets/NAME/NAME.js`` and ``assets/NAME/NAME.css``."""
     return component(
         f"specviz_{name}",
         js=component_script(ASSETS, f"{name}/{name}.js"),

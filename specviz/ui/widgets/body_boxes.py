@@ -1,4 +1,7 @@
-"""Two sliders for the bodies of the shown pair, each with the expected cost of a step."""
+"""Two sliders that choose the bodies (simulated sizes) of the shown pair's models.
+
+Below each slider is the expected cost of a step with the chosen body.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ _HELP = (
 
 
 def show_body_boxes(worker: Worker, status: PairStatus) -> None:
-    """Draw the sliders, or the reason why there are none yet."""
+    """Draw the sliders, or the reason why no slider is available yet."""
     spec = shown_pair()
     if spec is None:
         return
@@ -56,7 +59,10 @@ def show_body_boxes(worker: Worker, status: PairStatus) -> None:
 
 
 def offered(shape: ModelShape | None, room: BodyRoom | None, chosen: str) -> list[str]:
-    """Return the slider's bodies, smallest first: none, those that fit, and the chosen one."""
+    """Return a slider's bodies: ``NO_BODY``, then those that fit into memory and the chosen one.
+
+    Bodies are sorted by size. The chosen body is included even if it does not fit.
+    """
     if shape is None or room is None:
         return list(dict.fromkeys([NO_BODY, chosen]))
     sizes = {body: cost.parameters for body, cost in body_choices(shape, room) if _fits(cost, room)}
@@ -71,7 +77,7 @@ def _fits(cost: BodyCost, room: BodyRoom) -> bool:
 
 
 def _cost(body: str, shape: ModelShape, room: BodyRoom) -> BodyCost | None:
-    """Return the body's cost; None if it is smaller than the model."""
+    """Return the cost of a body; None if the body is smaller than the model."""
     try:
         return body_cost(body, shape, room)
     except ConfigError:
@@ -89,7 +95,7 @@ def _show_sliders(spec: PairSpec, room: BodyRoom) -> None:
 def _show_slider(key: str, chosen: str, shape: ModelShape | None, room: BodyRoom) -> str:
     label = BODY_LABELS[key]
     if shape is None:
-        st.caption(f"{label}: only a Llama-shaped model can have one.")
+        st.caption(f"{label}: only a model with the Llama architecture can have a body.")
         return chosen
     bodies = offered(shape, room, chosen)
     body = st.select_slider(
@@ -113,14 +119,16 @@ def _show_no_sliders(spec: PairSpec, request: Room | None) -> None:
         show_error(request.error)
         forget_room(spec)
     else:
-        st.caption("Load the pair to choose bodies for its models.")
+        st.caption("Load the pair to choose simulated sizes for its models.")
 
 
 def _wait(request: Room) -> None:
-    """Show a caption until the machine's resources are known; then the page is redrawn."""
+    """Show a caption until the machine's resources are known; then redraw the page."""
     redraw_while_busy(
         request.done, lambda: request.done, lambda done: not done,
-        lambda _: st.caption("Bodies (larger models): measuring the memory bandwidth…"),
+        lambda _: st.caption(
+            "Measuring the memory bandwidth to find which simulated sizes run on this machine…"
+        ),
         seconds=_TICK,
     )  # fmt: skip
 

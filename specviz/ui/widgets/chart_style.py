@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """One meaning per colour, readable on light and dark. Charts also use different shapes."""
+    """Colours of all charts, one per meaning, readable on light and dark backgrounds."""
 
     exact: str = "#2f7fc2"
     simulated: str = "#c9862b"
@@ -62,7 +62,7 @@ def figure(*, x_title: str, y_title: str, height: int = 340) -> go.Figure:
 
 
 def add_diagonal(drawn: go.Figure, low: float, high: float, name: str) -> None:
-    """Add the line y = x."""
+    """Add the line y = x from ``low`` to ``high``."""
     drawn.add_scatter(
         x=[low, high], y=[low, high], mode="lines", name=name, hoverinfo="skip",
         line={"color": COLOURS.muted, "dash": "dash"},
@@ -70,6 +70,6 @@ def add_diagonal(drawn: go.Figure, low: float, high: float, name: str) -> None:
 
 
 def see_through(colour: str, share: float) -> str:
-    """Return a hex colour with opacity ``share``, for bands."""
+    """Return a hex colour as CSS ``rgba`` with opacity ``share``."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red}, {green}, {blue}, {share:g})"

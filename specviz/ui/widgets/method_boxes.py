@@ -1,6 +1,6 @@
 """Controls for the speculation method: drafter, stopping rule, shape, verification rule.
 
-Watch uses keys that are in the link; Compare uses the keys of a lane's card.
+Watch has one set of controls, whose values are in the link. Compare has one set per lane.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class MethodBoxes:
     Attributes:
         drafters: The drafters to choose from; others can be typed.
         ends: Ranges of the numeric settings.
-        options: Arguments for every control.
-        key: Returns the key of a setting's control.
+        options: Keyword arguments for the Streamlit widget of every control.
+        key: Returns the widget key of a setting's control.
         first: Initial values that differ from the defaults, by setting.
     """
 
@@ -70,18 +70,20 @@ class MethodBoxes:
         low, high = self.ends["num_drafts"].whole_ends
         typed = st.number_input(
             "Parallel drafts", low, high, **self._first("num_drafts", low),
-            help="Several sequences of γ candidates from the same position, verified together. "
-            "After a rejection, the next one is tested against the target's residual.",
+            help="The number of sequences of γ candidates, drafted from the same position and "
+            "verified in one pass. After a rejection, the next sequence is tested against the "
+            "target's residual.",
         )  # fmt: skip
         count = int(typed)
         replacement = count > 1 and st.toggle(
             "Allow equal first tokens", **self._first("replacement", True),
-            help="First tokens are drawn with replacement. Otherwise they all differ.",
+            help="Draws the first tokens of the sequences with replacement. If this is off, the "
+            "first tokens all differ.",
         )  # fmt: skip
         typed_tree = st.text_input(
             "Tree", max_chars=60, placeholder="none, or 3x2x1x1", **self._first("branching", ""),
-            help="Children per token at each depth. Verification continues one level deeper as "
-            "long as a child is accepted. The tree's depth replaces γ.",
+            help="The number of children per token at each depth. Verification continues one level "
+            "deeper as long as a child is accepted. The tree's depth replaces γ.",
         )  # fmt: skip
         tree = (typed_tree or "").strip()
         if tree:
@@ -97,8 +99,8 @@ class MethodBoxes:
         if "epsilon" in RULES[rule].takes:
             epsilon = st.slider(
                 "ε", *self.ends["epsilon"].ends, step=0.01, **self._first("epsilon", 0.1),
-                help="The amount the rule adds to the target's probability, or the probability it "
-                "requires. The text no longer follows the target's distribution.",
+                help="Depending on the rule, ε is added to the target's probability or is the "
+                "required probability. The text no longer follows the target's distribution.",
             )  # fmt: skip
             found["epsilon"] = round(epsilon, 6)
         if "residual" in RULES[rule].takes:
@@ -127,13 +129,13 @@ def with_method(settings: Mapping[str, Any], method: Mapping[str, Any]) -> RunCo
         config = RunConfig(**{**settings, **method, "branching": parse_shape(method["branching"])})
         refuse_own_drafter(config)
     except ConfigError as error:
-        st.warning(f"{as_text(str(error))} Until then, runs use the default method.")
+        st.warning(f"{as_text(str(error))} Runs use the default method until this is fixed.")
         return RunConfig(**settings)
     return config
 
 
 def method_of(config: RunConfig) -> dict[str, Any]:
-    """Return the values of the controls for a run, without settings that its method ignores."""
+    """Return a run's method as values of the controls, without settings that it ignores."""
     names = ["drafter", "draft_until", "num_drafts", "rule", *config.judging.takes]
     names += ["replacement"] if config.num_drafts > 1 else []
     return {name: getattr(config, name) for name in names} | {

@@ -1,6 +1,6 @@
 """Parts of the theory pages: headings, formulas, charts with their provenance, sliders.
 
-Every setting is in the link, so that a claim can open a chart exactly where its result flips.
+The link contains every setting, so that a claim can open a chart where the claim's verdict flips.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def show_heading(title: str, lead: str) -> None:
 
 
 def show_tabs(key: str, sections: Mapping[str, Callable[[], None]]) -> None:
-    """Draw sections as tabs by title; only the open one is computed. The link has the title."""
+    """Draw sections as tabs. Only the open tab is computed; the link contains its title."""
     tabs = st.tabs(list(sections), key=key, bind="query-params")
     for tab, show in zip(tabs, sections.values(), strict=True):
         if tab.open:
@@ -79,12 +79,15 @@ def slider(
     hint: str = "",
     form: str | None = None,
 ) -> float:
-    """Draw a slider for a number, stored in the link under its key; ``form`` as in printf."""
+    """Draw a slider for a number, whose value is in the link under ``key``.
+
+    ``form`` is the printf-style format of the shown value.
+    """
     return st.slider(
         label, low, high, default, step, form, key=key, help=hint or None, bind="query-params"
     )
 
 
 def whole_slider(label: str, low: int, high: int, default: int, *, key: str, hint: str = "") -> int:
-    """Draw a slider for an integer, stored in the link under its key."""
+    """Draw a slider for an integer, whose value is in the link under ``key``."""
     return st.slider(label, low, high, default, 1, key=key, help=hint or None, bind="query-params")

@@ -1,7 +1,8 @@
 """The controls that name a pair, the same on every page.
 
-Naming a pair, in a control or a link, downloads nothing and opens no folder: that takes a click.
-The controls are read by their keys, so that a page knows the pair before they are drawn.
+Naming a pair, in a control or a link, downloads nothing and opens no folder: both need a click.
+The values are read from the session state and the link, so that a page knows the pair before it
+draws the controls.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _CHOSEN = "bodies chosen"
 
 
 def shown_pair() -> PairSpec | None:
-    """Return the pair that the controls name; None while one of them is empty."""
+    """Return the pair that the controls name; None while the target or the draft is empty."""
     models = _shown_models()
     if models is None:
         return None
@@ -106,7 +107,7 @@ def _name_model(label: str, key: str) -> None:
     st.text_input(label, key=_box(key), bind=_LINKED, on_change=clear_bodies)
 
 
-# The bodies. At first nothing is chosen, which differs from choosing no body.
+# The bodies. "Not chosen yet" differs from "no body": Watch then chooses a default body.
 
 
 def bodies_are_chosen() -> bool:
@@ -115,7 +116,7 @@ def bodies_are_chosen() -> bool:
 
 
 def set_bodies(target: str, draft: str) -> None:
-    """Choose the bodies, before their controls are drawn."""
+    """Set the bodies in the session state and the link. Call before their controls are drawn."""
     for key, body in zip(BODY_BOXES, (target, draft), strict=True):
         st.session_state[key] = _remembered()[key] = body
     bodies_were_chosen()
@@ -128,19 +129,22 @@ def bodies_were_chosen() -> None:
 
 
 def clear_bodies() -> None:
-    """Reset the bodies for another pair: a body is a choice for one pair."""
+    """Reset the bodies to ``NO_BODY`` if some were chosen: another pair needs a new choice."""
     if bodies_are_chosen():
         set_bodies(NO_BODY, NO_BODY)
 
 
 def body_box(key: str) -> str:
-    """Return the key of a body's control, and set the control to the current value."""
+    """Set a body's control to the current value, and return the control's key."""
     st.session_state[key] = _body_value(key)
     return key
 
 
 def link_bodies(target: str, draft: str) -> None:
-    """Put the bodies into the link, "none" included: without it the page would choose one."""
+    """Put chosen bodies into the link.
+
+    The target's "none" is included: without it, Watch would choose a default body.
+    """
     if not bodies_are_chosen():
         return
     st.query_params[TARGET_BODY] = target
@@ -162,7 +166,7 @@ def _known() -> dict[str, KnownPair]:
 
 
 def _value(key: str, options: tuple[str, ...] = ()) -> str:
-    """Return a control's value; before it is drawn, the link's or that of the last page."""
+    """Return a control's value; before it is drawn, the link's value or the previous page's."""
     before: tuple[Any, ...] = (st.query_params, _remembered())
     sources = before if _just_opened() else (st.session_state, *before)
     first = options[0] if options else ""

@@ -38,7 +38,7 @@ def active_spec(status: PairStatus) -> PairSpec:
 
 
 def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
-    """Return the worker, the status of its pair, and the pair that the page is about."""
+    """Return the worker, its status, and the pair that the controls name or else the active one."""
     worker = the_worker()
     status = worker.status()
     return worker, status, shown_pair() or active_spec(status)
@@ -53,14 +53,14 @@ def has_chat(status: PairStatus, spec: PairSpec) -> bool:
 
 
 def run_label(status: PairStatus, shown: PairSpec | None) -> str:
-    """Return the label of Run, which names the shown pair if that must be loaded first."""
+    """Return the label of the button Run: "Load … and run" if the pair must be loaded first."""
     if shown is None or shown == active_spec(status):
         return "Run"
     return f"Load {_short(shown)} and run"
 
 
 def pair_for_run(shown: PairSpec | None) -> PairSpec:
-    """Return the pair for a click on Run.
+    """Make the shown pair this tab's pair, and return it.
 
     Raises:
         SpecvizError: If no pair is named, or the pair may not be opened.
@@ -198,7 +198,7 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
 
 
 def _is_ours(spec: PairSpec | None) -> bool:
-    """Return whether this tab requested the pair, or it is the one every tab begins with."""
+    """Return whether this tab requested the pair, or the pair is the default of every tab."""
     return spec in (st.session_state.get(_REQUESTED), PairSpec())
 
 

@@ -15,9 +15,9 @@ import streamlit as st
 from specviz.record.visible import visible
 
 _SIGNS = re.compile(r"([\\`*_{}\[\]<>()#!|$~&^=]|:(?=\S))")
-_HEAD = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-+]))")  # would begin a list
-# Emoji and icons by name, URLs and arrows are recognised only after Markdown's escapes are
-# resolved. A zero-width character breaks them up.
+_HEAD = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-+]))")  # begins a list in Markdown
+# Streamlit replaces URLs, arrows and the names of emoji and icons after it has resolved Markdown's
+# escapes. A zero-width character inside them prevents that.
 _JOINER = "\u2060"
 _LATE = re.compile(
     r"""(?: :(?=[\w+-][\w+/.-]*:) | :(?=//) | :(?=material/)
@@ -28,7 +28,7 @@ _LATE = re.compile(
 
 
 def as_text(foreign: object) -> str:
-    """Return one line of Markdown that renders as the given text; invisible characters as codes."""
+    """Return one line of Markdown that shows the text, with codes for invisible characters."""
     line = "".join(map(visible, " ".join(str(foreign).split())))
     apart = _LATE.sub(lambda found: found[0] + _JOINER, line)
     return _HEAD.sub(r"\1\\", _SIGNS.sub(r"\\\1", apart))

@@ -26,7 +26,7 @@ def show_player(data: dict[str, Any], *, key: str) -> None:
 
 
 def player_state(key: str, name: str) -> object:
-    """Return the browser's last value of a state; None before the first."""
+    """Return the last value that the browser sent under a name; None if it has sent nothing."""
     state = st.session_state.get(key) or {}
     return state.get(name)
 
@@ -38,4 +38,4 @@ def requested_rounds(key: str) -> RoundRequest:
 
 
 def _no_callback() -> None:
-    """Do nothing: Streamlit returns a state value only if it has a callback."""
+    """Do nothing: Streamlit returns a state value only if a callback is registered for it."""

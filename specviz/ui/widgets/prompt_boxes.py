@@ -1,6 +1,6 @@
 """The prompt controls of a page: a preset and a text, kept in sync.
 
-Streamlit drops the widgets of a page that the user leaves; these are restored afterwards.
+Streamlit drops the widgets of a page that the user leaves; this module restores their values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class PromptBoxes:
     """The prompt controls; ``prefix`` separates the keys of two pages.
 
     Linked controls start with the link's values, and put a chosen preset into the link. A custom
-    prompt is never added to the link automatically: whether to share it is the writer's choice.
+    prompt is never added to the link automatically: the user decides whether to share it.
     """
 
     prefix: str = ""
@@ -63,9 +63,9 @@ class PromptBoxes:
         return prompt
 
     def settle(self) -> str:
-        """Return the prompt before its controls are drawn.
+        """Set and return the prompt before its controls are drawn.
 
-        It is the page's previous prompt, else the link's, else the first preset.
+        It is the page's previous prompt, else the link's prompt, else the first preset.
         """
         state = st.session_state
         if self._preset not in state or self._prompt not in state:

@@ -1,7 +1,7 @@
 """The controls of a run: three in view, the others under More settings.
 
-All of them are in the link, except a custom prompt. Changing one requests a new run, unless that is
-switched off.
+The link contains all values except a custom prompt. Changing a value requests a new run, unless the
+user has switched that off.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _warn_dropped(linked: dict[str, str | None]) -> None:
 
 
 def _forked(config: RunConfig) -> RunConfig:
-    """Return the config with the link's forks."""
+    """Return the config with the link's forks; draw a note on the fork or on an invalid one."""
     linked = st.query_params.get(FORKS)
     if not linked:
         return config
@@ -115,7 +115,7 @@ def restart_requested() -> bool:
 def clear_restart() -> None:
     """Clear the request for a new run once the page has handled it.
 
-    It is stored until then, because Streamlit may end a script run before it gets that far.
+    The request stays stored until then, because Streamlit may end a script run early.
     """
     st.session_state[_RESTART] = False
 
@@ -183,7 +183,7 @@ def unsupported_settings(config: RunConfig) -> tuple[str, ...]:
 
 
 def _values_of(config: RunConfig) -> dict[str, Any]:
-    """Return the settings by the keys of their controls, without those the method ignores."""
+    """Return the settings by the keys of their controls, without settings the method ignores."""
     names = ("gamma", "temperature", "top_k", "top_p", "seed", "ignore_eos", "chat")
     own = {name: getattr(config, name) for name in names}
     return {"length": config.max_new_tokens} | own | method_of(config)

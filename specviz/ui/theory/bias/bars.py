@@ -1,7 +1,7 @@
 """Draggable bars with which a user shapes two small distributions.
 
-During a drag the browser holds the current values; it sends them to Python at most four times a
-second, and at the end. Both distributions always sum to 1.
+During a drag the browser holds the current values. It sends them to Python at most four times a
+second, and when the drag ends. Both distributions always sum to 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _mount = asset_component("bars")
 def show_bars(
     draft: Sequence[float], target: Sequence[float], labels: Sequence[str], *, key: str
 ) -> DistributionPair:
-    """Show the bars and return their current distributions; new arguments reset them."""
+    """Show the bars and return the current distributions of draft and target.
+
+    If an argument differs from the previous call, the bars restart from the arguments.
+    """
     assert 1 <= len(labels) <= MOST_TOKENS, len(labels)
     start = _normalised(draft, target)
     mark = hashlib.sha256(repr((start, tuple(labels))).encode()).hexdigest()[:16]

@@ -27,10 +27,10 @@ from specviz.ui.widgets.chart_style import (
 
 Side = Literal["middle right", "middle left", "top center", "top right", "bottom left"]
 
-_ROOM = 1.22  # length of the axes / the farthest point
-_LEAST = 0.05  # length of the axes where all points are near 0
-_RING = (0.03, 0.06)  # share of the axes: the names of closer points would overlap
-_FAR = 0.6  # share of the axis: beyond it, a name is drawn to the left of its point
+_ROOM = 1.22  # length of the axes / coordinate of the farthest point
+_LEAST = 0.05  # least length of the axes
+_RING = (0.03, 0.06)  # shares of the two axes; names of closer points would overlap
+_FAR = 0.6  # share of the axis; a point beyond it has its name on the left
 _DASHES = ("solid", "solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "x", "triangle-up", "cross")
 
@@ -58,7 +58,7 @@ class SimulatedPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dots:
-    """Real tokens as points, with their tooltips."""
+    """Tokens of runs as points of the plane: P(reject), bias and tooltip per token."""
 
     reject: Sequence[float]
     bias: Sequence[float]
@@ -66,9 +66,9 @@ class Dots:
 
 
 def areas_chart(labels: Sequence[str], areas: Areas) -> go.Figure:
-    """Draw each token's draft probability, split by what becomes of it, and the residual.
+    """Draw each token's draft probability, split into accepted and rejected, and the residual.
 
-    Rejected and accepted in excess add up to the TV.
+    The areas "rejected" and "accepted in excess" sum to the TV between draft and target.
     """
     made = figure(x_title="token", y_title="probability", height=300)
     layers = (
@@ -101,7 +101,9 @@ def pareto_plane(
 ) -> go.Figure:
     """Draw the Pareto front and the impossible triangle, with exact, simulated and measured points.
 
-    ``unit`` is appended to the axis titles.
+    Args:
+        distance: TV between draft and target, where the front meets the axes.
+        unit: Text appended to the axis titles.
     """
     made = figure(x_title=f"P(reject){unit}", y_title=f"bias: TV from the target{unit}")
     biases = [each.bias for each in marks] + list(dots.bias if dots else ())
@@ -149,7 +151,7 @@ def _add_front(made: go.Figure, distance: float) -> None:
 def _notes(
     distance: float, marks: Sequence[ExactPoint], ring: tuple[float, float]
 ) -> list[dict[str, object]]:
-    """Return labels for the ends of the front that have no named point nearby."""
+    """Return annotations for the ends of the front, except ends with a named point nearby."""
     if distance <= 0.0:
         return []
     notes = (
@@ -187,7 +189,7 @@ def _add_marks(made: go.Figure, marks: Sequence[ExactPoint], ring: tuple[float, 
 
 
 def _turned(mark: ExactPoint, far: float) -> ExactPoint:
-    """Return the point with its name on the side that has room."""
+    """Return the point with its name moved to the left if the point is far to the right."""
     turn = mark.side == "middle right" and mark.reject > far
     return replace(mark, side="middle left") if turn else mark
 
@@ -197,7 +199,7 @@ def _within(ring: tuple[float, float], mark: ExactPoint, reject: float, bias: fl
 
 
 def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]:
-    """Return a label per point; of points that overlap, the first names all."""
+    """Return a label per point. Among overlapping points, the first label has all names."""
     firsts: dict[int, list[str]] = {}
     for at, mark in enumerate(marks):
         near = (first for first in firsts if _within(ring, marks[first], mark.reject, mark.bias))
@@ -206,7 +208,7 @@ def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]
 
 
 def _apart(names: Sequence[str], side: Side) -> str:
-    """Return the names, one rule per line, far enough from the point to clear its ring."""
+    """Return the names, one rule per line, padded so that they do not touch the point."""
     gap = "\u2003"
     before, after = gap * side.endswith("right"), gap * ("left" in side)
     return "<br>".join(f"{before}{line}{after}" for line in _joined(names))
@@ -260,7 +262,7 @@ def _add_dots(made: go.Figure, dots: Dots) -> None:
 def distribution_chart(
     labels: Sequence[str], target: Chances, emitted: Mapping[str, Chances]
 ) -> go.Figure:
-    """Draw the distributions that rules emit, beside the target's."""
+    """Draw the distributions of the tokens that the rules emit, and the target's distribution."""
     made = figure(x_title="token", y_title="probability of being emitted", height=300)
     distributions = {"target": target, **emitted}
     shades = (COLOURS.target, COLOURS.accepted, COLOURS.rejected, COLOURS.muted)
@@ -279,7 +281,7 @@ def distribution_chart(
 
 
 def blocks_chart(curves: blocks.Curves) -> go.Figure:
-    """Draw candidates accepted per round over gamma: token by token, as a block, and the bound."""
+    """Draw the candidates accepted per round over gamma, by verifier, and the upper bound."""
     made = figure(x_title="γ", y_title="candidates accepted per round")
     gammas = list(range(1, len(curves.token) + 1))
     rows = (
@@ -308,7 +310,7 @@ def blocks_chart(curves: blocks.Curves) -> go.Figure:
 
 
 def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
-    """Draw each round's expected accepted candidates: as a block over token by token."""
+    """Draw a dot per round: expected accepted candidates by block, over token by token."""
     made = figure(x_title="token by token", y_title="as a block")
     top = max([1.0, *(block for _, block in rounds)])
     add_diagonal(made, 0, top, "equal")
@@ -324,7 +326,7 @@ def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
 
 
 def accepted_means(bars: Sequence[tuple[str, float, bool]]) -> go.Figure:
-    """Draw mean accepted candidates per round as named bars; measured ones are also hatched."""
+    """Draw mean accepted candidates per round as named bars; measured bars are hatched."""
     made = figure(x_title="candidates per round", y_title="")
     for measured, name, colour, hatch in (
         (False, "expected", COLOURS.exact, ""),
@@ -374,11 +376,11 @@ def drafts_chart(curves: multidraft.Curves) -> go.Figure:
 
 
 def _hatch(shape: str) -> dict[str, object]:
-    """Return a hatch pattern, so that bars also differ without colour."""
+    """Return a hatch pattern, which distinguishes bars without colour."""
     return {"shape": shape, "fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.6)", "size": 6}
 
 
 def _named_tokens(made: go.Figure, labels: Sequence[str]) -> go.Figure:
-    """Label a numeric token axis with token names, since two names may be equal."""
+    """Label the numeric token axis with token names. Categories would merge equal names."""
     made.update_xaxes(tickvals=list(range(len(labels))), ticktext=list(labels))
     return made

@@ -1,4 +1,4 @@
-"""Block verification on the real pair: each recorded round judged by both rules on its drafts."""
+"""Block verification on the real pair, against token by token on the same recorded drafts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specviz.ui.theory.kept_methods import (
 from specviz.ui.widgets.page_parts import show_chart, show_formula
 
 _ROUNDING = 1e-9
-_FIRM = 4.0  # standard deviations: more is not sampling noise
+_FIRM = 4.0  # standard deviations; larger differences are not sampling noise
 _SECTION = "bias_measured"
 _LANES = {
     "whole blocks": RunConfig(temperature=1.0, rule="block"),
@@ -33,12 +33,12 @@ def show_measured_blocks() -> None:
     known = recorded_methods().blocks
     runs = choose_methods(_SECTION, _judges_blocks, _check, recorded_runs(known.found, known.made))
     check = runs.found
-    st.markdown(f"{_every_round(check)} {_means(check)}")
+    st.markdown(f"{_rounds_sentence(check)} {_means_sentence(check)}")
     left, right = st.columns(2, gap="medium")
     with left:
-        note = "Expected accepted candidates; one dot per round. No dot lies below the line."
-        if _below(check):
-            note = "Expected accepted candidates; one dot per round."
+        note = "Expected accepted candidates, one dot per round. No dot is below the line."
+        if _count_rounds_below(check):
+            note = "Expected accepted candidates, one dot per round."
         made = rounds_by_both([(each.by_token, each.by_block) for each in check.rounds])
         show_chart(made, note, "measured", key="bias_block_rounds")
     with right:
@@ -51,7 +51,7 @@ def show_measured_blocks() -> None:
         {
             "w_i": "probability that at least i candidates are accepted as a block, as above",
             "x_j": "candidate j",
-            "p,\\, q": "its probability under draft and target",
+            "p,\\, q": "probabilities of the candidate under draft and target",
             r"\gamma": "candidates per round",
             "i": "a position in the round",
         },
@@ -65,7 +65,10 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 
 
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
-    """Check the block runs; runs that judged token by token are added if their γ is the same."""
+    """Check the runs with block verification; None if nothing is expected to be accepted.
+
+    Token-by-token runs with the same γ are added for comparison.
+    """
     blocks = [each for each in traces if _judges_blocks([each.config])]
     gammas = {each.config.gamma for each in blocks}
     token_by_token = [
@@ -77,25 +80,26 @@ def _check(traces: Sequence[Trace]) -> BlockCheck | None:
     return found if found.by_token else None
 
 
-def _below(check: BlockCheck) -> int:
+def _count_rounds_below(check: BlockCheck) -> int:
     return sum(each.by_block < each.by_token - _ROUNDING for each in check.rounds)
 
 
-def _every_round(check: BlockCheck) -> str:
+def _rounds_sentence(check: BlockCheck) -> str:
     number = len(check.rounds)
-    if below := _below(check):
+    if below := _count_rounds_below(check):
         return (
-            f"In {below:,} of {number:,} rounds block verification did **worse** than token by "
-            "token, which should never happen."
+            f"In {below:,} of {number:,} rounds, block verification did **worse** than "
+            "token-by-token verification, which should never happen."
         )
     more = sum(each.by_block > each.by_token + _ROUNDING for each in check.rounds)
     return (
-        f"In each of {number:,} recorded rounds, block verification is expected to accept at least "
-        f"as many candidates as token by token; in **{more:,}** of them, more."
+        f"In all {number:,} recorded rounds, block verification is expected to accept at least as "
+        f"many candidates as token-by-token verification. In **{more:,}** rounds it is expected to "
+        "accept more."
     )
 
 
-def _means(check: BlockCheck) -> str:
+def _means_sentence(check: BlockCheck) -> str:
     number = len(check.rounds)
     agrees = (
         "the difference is sampling noise"
@@ -104,14 +108,15 @@ def _means(check: BlockCheck) -> str:
     )
     return (
         f"A round accepted **{TOKENS.bare(check.accepted / number)}** candidates on average; "
-        f"{TOKENS.bare(check.by_block / number)} were expected ({agrees}). Token by token on the "
-        f"same drafts, {TOKENS.bare(check.by_token / number)} would be expected, so block "
-        f"verification accepts {RATIO.shown(check.by_block / check.by_token)} as many."
+        f"{TOKENS.bare(check.by_block / number)} were expected ({agrees}). Token-by-token "
+        f"verification of the same drafts is expected to accept "
+        f"{TOKENS.bare(check.by_token / number)}, so block verification accepts "
+        f"{RATIO.shown(check.by_block / check.by_token)} as many."
     )
 
 
 def _bars(check: BlockCheck) -> list[tuple[str, float, bool]]:
-    """Return name, mean accepted candidates per round, and whether it was measured, per bar."""
+    """Return the bars as (name, mean accepted candidates per round, whether measured)."""
     number = len(check.rounds)
     bars = [
         ("token by token, expected", check.by_token / number, False),

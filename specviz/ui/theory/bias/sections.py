@@ -16,7 +16,7 @@ from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
 from specviz.ui.widgets.page_parts import show_formula
 from specviz.ui.widgets.plain_text import as_text
 
-_LEAST_DISTANCE = 1e-3  # TV between the models; tokens with less are not drawn
+_LEAST_DISTANCE = 1e-3  # total variation between the models; tokens below it are not drawn
 
 
 def simulation_sentence(simulation: Simulation, paused: bool) -> str:
@@ -28,7 +28,7 @@ def simulation_sentence(simulation: Simulation, paused: bool) -> str:
         return "The simulation was paused before it began."
     if simulation.done:
         return f"{counted}. Stopped: every interval is narrow enough."
-    return f"{counted}. {'Paused' if paused else f'Runs until it is ±{NARROW}'}."
+    return f"{counted}. {'Paused' if paused else f'Stops when every interval is within ±{NARROW}'}."
 
 
 def plane_sentence(settings: Settings) -> str:
@@ -39,14 +39,14 @@ def plane_sentence(settings: Settings) -> str:
     _, uno = settings.policies()[1].point
     text = (
         f"The distance between the models is {distance:.3f}. With ε {settings.epsilon:g}, the "
-        f"probability of a rejection is **{reject:.3f}** and the bias is **{bias:.3f}**; they sum "
-        f"to {distance:.3f}."
+        f"probability of a rejection is **{reject:.3f}** and the bias is **{bias:.3f}**; their sum "
+        f"is {distance:.3f}."
     )
     if reject < 1e-9:
         return text
     return (
-        f"{text} Drawing the recovered token from the target itself would add {uno - bias:.3f} to "
-        "the bias."
+        f"{text} Drawing the recovered token from the target itself would increase the bias by "
+        f"{uno - bias:.3f}."
     )
 
 
@@ -57,7 +57,7 @@ def bars_sentence(settings: Settings, labels: Sequence[str]) -> str:
         return f"With ε {settings.epsilon:g}, no drafted token is ever rejected."
     odds = areas.accepted[worst] / settings.draft[worst]
     return (
-        f"Once drafted, “{labels[worst]}” is accepted with probability {odds:.2f} "
+        f"If drafted, “{labels[worst]}” is accepted with probability {odds:.2f} "
         f"(draft {settings.draft[worst]:.2f}, target {settings.target[worst]:.2f}"
         f"{f', ε {settings.epsilon:g}' if settings.epsilon else ''}). "
         f"Over all tokens, the acceptance probability is **{areas.accepted.sum():.3f}**."
@@ -68,40 +68,43 @@ def blocks_sentence(curves: blocks.Curves) -> str:
     if len(curves.token) == 1:
         return (
             "At γ = 1 the block is one candidate, which both methods accept with probability "
-            f"**{curves.block[0]:.3f}**; no verifier exceeds that. From γ = 2 on, a later token "
-            "can rescue an earlier one."
+            f"**{curves.block[0]:.3f}**; no verifier exceeds this probability. From γ = 2 on, "
+            "block verification can accept a token that would be rejected on its own, because of a "
+            "later token."
         )
     return (
         f"Block verification judges all γ = {len(curves.token)} candidates together, without "
-        f"bias: on average it accepts **{curves.block[-1]:.3f}** of them, token by token "
-        f"{curves.token[-1]:.3f}. No verifier exceeds {curves.bound[-1]:.3f}.  \n"
-        "A later token can rescue an earlier one. This does not contradict theorem 2 of Yin et "
-        "al., which covers only rules that judge token by token."
+        f"bias. On average it accepts **{curves.block[-1]:.3f}** candidates; token-by-token "
+        f"verification accepts {curves.token[-1]:.3f}. No verifier exceeds "
+        f"{curves.bound[-1]:.3f}.  \n"
+        "Block verification can accept a token that would be rejected on its own, because of a "
+        "later token. This does not contradict theorem 2 of Yin et al., which covers only rules "
+        "that judge token by token."
     )
 
 
 def drafts_sentence(curves: multidraft.Curves) -> str:
     if len(curves.optimal) == 1:
         return (
-            "With one draft for one position, recursive rejection is the ordinary rule: it accepts "
-            f"with probability **{curves.recursive[0]:.3f}**, the most for any lossless rule."
+            "With one draft for one position, recursive rejection is the ordinary rule. It accepts "
+            f"with probability **{curves.recursive[0]:.3f}**, the maximum of all lossless rules."
         )
     return (
         f"With {len(curves.optimal)} drafts for one position, recursive rejection (Yin et al., "
-        f"SpecInfer) accepts one with probability **{curves.recursive[-1]:.3f}**; no lossless rule "
-        f"exceeds {curves.optimal[-1]:.3f}."
+        f"SpecInfer) accepts one of them with probability **{curves.recursive[-1]:.3f}**; no "
+        f"lossless rule exceeds {curves.optimal[-1]:.3f}."
     )
 
 
 def biased_runs(history: History) -> list[ShownRun]:
-    """Return the session's runs with the over-acceptance rule that have tokens to show."""
+    """Return the session's runs with the over-acceptance rule and recorded probabilities."""
     shown = history.shown_runs()
     runs = [each for each in shown if "residual" in each.trace.config.judging.takes]
     return [each for each in runs if _judged(each.trace)]
 
 
 def run_dots(trace: Trace) -> Dots:
-    """Return a dot per tested token, scaled by the models' distance at that token."""
+    """Return a dot per tested token: P(reject) and bias, divided by the models' distance there."""
     dots = [
         ((1.0 - token.expected_acceptance) / (1.0 - overlap), bias / (1.0 - overlap), token)
         for token, overlap, bias in _judged(trace)
@@ -125,19 +128,19 @@ def run_sentence(trace: Trace) -> str:
         f"{count} tested tokens with ε {config.epsilon:g}; recovered tokens are drawn from the "
         f"{as_text(config.residual)}. On average, the distance between the models is "
         f"{distance:.3f}, the probability of a rejection is **{reject:.3f}** and the bias is "
-        f"**{bias:.3f}**; these two sum to {reject + bias:.3f}."
+        f"**{bias:.3f}**; the sum of both is {reject + bias:.3f}."
     )
 
 
 def show_bias_formulas() -> None:
     st.caption(
-        "p is the draft and q the target, as in Yin et al. 2024; in Leviathan et al. 2023 they "
+        "p is the draft and q the target, as in Yin et al. 2024. In Leviathan et al. 2023, p and q "
         "are swapped."
     )
-    models = {"p": "the draft's probability of a token", "q": "the target's"}
+    models = {"p": "the draft's probability of a token", "q": "the target's probability"}
     rule = {
         "b": "the probability of accepting a drafted token",
-        "P": "the distribution from which a rejected token is replaced",
+        "P": "the distribution from which the recovered token is drawn",
     }
     distance = {
         r"\mathrm{TV}": "distance: half the sum of absolute differences; without arguments, the "
@@ -153,7 +156,8 @@ def show_bias_formulas() -> None:
         r"\min_P \mathrm{TV} = \tfrac12 \sum_x |q - b\,p| - \tfrac12 \sum_x (1 - b)\,p",
         {**models, **rule, **distance, "x": "a token"},
         r"Yin et al. 2024, theorem 4. The minimum is attained by $\max(0, q - b\,p)$, normalised; "
-        r"under theorem 5 that is the ordinary leftover $\max(0, q - p)$ (derived here).",
+        r"under the condition of theorem 5, this is the ordinary leftover $\max(0, q - p)$ "
+        r"(derived here).",
     )
     show_formula(
         r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right) \\ "
@@ -180,10 +184,10 @@ def show_block_formula() -> None:
             r"\gamma": "candidates per round",
             "w_i": "probability that at least i are accepted",
             "x_i": "candidate i",
-            "p,\\, q": "its probability under draft and target",
+            "p,\\, q": "probabilities of the candidate under draft and target",
         },
-        "Sun et al. 2024. Token by token, each factor q/p is capped at 1 before multiplying; the "
-        "bound caps only the whole product.",
+        "Sun et al. 2024. Token-by-token verification caps each factor q/p at 1 before "
+        "multiplying; the bound caps only the whole product.",
     )
 
 
@@ -194,7 +198,7 @@ def show_drafts_formula() -> None:
             "k": "drafts for this position",
             "r_m": "distance between p and the residual of q after m − 1 rejected drafts",
             "H": "a set of tokens",
-            "p,\\, q": "its probability under draft and target",
+            "p,\\, q": "probabilities of the set under draft and target",
         },
         "On the left: recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, algorithm "
         "4). On the right: the bound for any lossless rule (Hu et al. 2025). K-SEQ: Sun et al. "
@@ -203,7 +207,7 @@ def show_drafts_formula() -> None:
 
 
 def dots_sentence(trace: Trace) -> str:
-    """Describe how many of the run's tested tokens are drawn as dots, and why not all."""
+    """Describe how many of the run's tested tokens are drawn as dots."""
     tested, drawn = len(_judged(trace)), len(run_dots(trace).reject)
     left = f" The models agree on the other {tested - drawn}." if drawn < tested else ""
     return (
@@ -222,7 +226,7 @@ def _judged(trace: Trace) -> list[tuple[Candidate, float, float]]:
 
 
 def _tooltip(token: Candidate) -> str:
-    """Return the tooltip of a token; its text is escaped, so that markup in it is only shown."""
+    """Return the tooltip of a token, with the token's text escaped as HTML."""
     apart = 1.0 - (token.overlap or 0.0)
     reject = 1.0 - token.expected_acceptance
     return (

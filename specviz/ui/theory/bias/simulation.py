@@ -1,4 +1,4 @@
-"""The acceptance rules of the page Bias or speed as exact points of the plane, and simulated."""
+"""The acceptance rules of the page Bias or speed: exact and simulated points of the plane."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from specviz.theory.tradeoff import Distribution, Tally
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.theory.bias.charts import ExactPoint, Side, SimulatedPoint
 
-_BATCH = 10_000  # positions per redraw and rule
-NARROW = 0.002  # the simulation ends when half of every interval is this narrow
+_BATCH = 10_000  # positions that each rule simulates per redraw
+NARROW = 0.002  # the simulation ends when every interval is within ± this
 _TICK = 0.5  # seconds
 _KEY = "bias_simulation"
 
@@ -37,7 +37,7 @@ class Settings:
         return tradeoff.over_accept(self.draft, self.target, self.epsilon)
 
     def policies(self) -> tuple[Policy, ...]:
-        """Return the rules, each with its recovery distribution, in drawing order."""
+        """Return the rules with their recovery distributions, in the order of drawing."""
         pair = self.draft, self.target
         leftover = tradeoff.residual_distribution(*pair)
         over = self.over_accept()
@@ -105,7 +105,7 @@ class Policy:
 
 @dataclass(slots=True)
 class Simulation:
-    """The positions simulated so far with one choice of settings."""
+    """Counts of the positions simulated so far, with fixed settings."""
 
     settings: Settings
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Simulation:
 
 
 def simulation_of(settings: Settings) -> Simulation:
-    """Return the session's simulation; start again if the settings have changed."""
+    """Return the session's simulation, or a new one if the settings have changed."""
     known = st.session_state.get(_KEY)
     if not isinstance(known, Simulation) or known.settings != settings:
         known = st.session_state[_KEY] = Simulation(settings)
@@ -144,7 +144,7 @@ def simulation_of(settings: Settings) -> Simulation:
 
 
 def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation], None]) -> None:
-    """Simulate a batch and draw, twice a second, until the intervals are narrow."""
+    """Call ``draw`` twice a second, after a simulated batch, until the intervals are narrow."""
     simulation = simulation_of(settings)
 
     def step() -> bool:

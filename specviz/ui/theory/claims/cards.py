@@ -1,4 +1,4 @@
-"""A claim as a card: quote, verdict, numbers, where the verdict flips, and runs to test it."""
+"""A claim as a card: quote, verdict, numbers, the setting where the verdict changes, and runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specviz.ui.theory.claims.runs import ClaimRuns
 from specviz.ui.widgets.page_parts import show_formula
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-Start = Callable[[RunName, str], None]  # which runs, and the id of the card that starts them
+Start = Callable[[RunName, str], None]  # arguments: the runs, and the id of the starting card
 
 VERDICTS: dict[ClaimVerdict, str] = {
     "Holds": ":green-badge[✓ Holds]",
@@ -40,7 +40,10 @@ def tally(shown: Sequence[Claim]) -> str:
 
 
 def choose_claims(every: Sequence[Claim], running: frozenset[str]) -> list[Claim]:
-    """Draw the filters; return the claims that pass, and those whose runs are unfinished."""
+    """Draw the filters; return the claims that pass.
+
+    Claims in ``running``, whose runs are unfinished, always pass.
+    """
     sources: list[Source] = list(dict.fromkeys(each.source for each in every))
     verdicts: list[ClaimVerdict] = list(VERDICTS)
     left, right = st.columns(2)
@@ -81,7 +84,7 @@ def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
         st.markdown(as_text(claim.finding))
         if claim.latex:
             show_formula(claim.latex, dict(claim.symbols))
-        st.caption(f"**Where the verdict flips.** {as_text(claim.flip)}")
+        st.caption(f"**Where the verdict changes.** {as_text(claim.flip)}")
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link(
                 _PAGES / f"{claim.chart.page}.py",
@@ -102,7 +105,7 @@ def _show_figures(figures: Sequence[Figure]) -> None:
 
 
 def show_button(label: str, run: RunName, card: str, runs: ClaimRuns, start: Start) -> None:
-    """Draw a button that starts these runs, or starts them again."""
+    """Draw a button that starts the runs, or repeats them after results or an error."""
     st.button(
         "Run again" if runs.evidence(run) or runs.failure(run) else label,
         key=f"claims_run_{card}",
@@ -113,9 +116,9 @@ def show_button(label: str, run: RunName, card: str, runs: ClaimRuns, start: Sta
 
 
 def show_state(run: RunName, card: str, runs: ClaimRuns) -> None:
-    """Show progress or results of these runs.
+    """Show the progress, the error or the results of the runs.
 
-    A card that did not start them shows no progress, and collapses the results.
+    If another card started the runs, this card shows no progress and collapses the results.
     """
     own = runs.started_by(run) in {None, card}
     if (job := runs.going(run)) is not None:

@@ -1,4 +1,4 @@
-"""Evidence of finished runs for a claim: a sentence with numbers, and points for a chart.
+"""Evidence from finished runs for a claim: a sentence with numbers, and points for a chart.
 
 The numbers come from `specviz.figures`; this module formats them.
 """
@@ -24,17 +24,17 @@ from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
 from specviz.theory.speed import best_gamma, expected_tokens
 
-GUIDE_TOKENS = 50  # what the guide's listing asks for and divides by
+GUIDE_TOKENS = 50  # tokens that the guide's listing requests per text, and divides by
 _LAZY_SHARE = 0.8
 _ROUNDING = 1e-5  # a smaller bias is rounding in float32
-_FIRM = 4.0  # standard deviations: more is not sampling noise
+_FIRM = 4.0  # standard deviations; larger differences are not sampling noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LossyRuns:
-    """The runs with one ε and one recovery distribution, checked against theorem 5."""
+    """Checks of theorem 5 on the runs with one ε and one recovery distribution."""
 
-    rule: str  # OPT: the leftover; UNO: the target itself
+    rule: str  # recovery distribution. OPT: the leftover; UNO: the target's distribution
     epsilon: float
     plane: theorem_checks.ParetoCheck
     shown: theorem_checks.BiasCheck
@@ -46,7 +46,7 @@ class LossyRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The evidence of runs for a claim."""
+    """What the runs show about a claim: a sentence, figures, and checks of lossy runs."""
 
     sentence: str
     pair: str
@@ -55,7 +55,11 @@ class Evidence:
 
 
 def evidence_of(run: RunName, traces: Sequence[Trace]) -> Evidence:
-    """Return the evidence of a claim's finished runs, given in planned order."""
+    """Return what a claim's finished runs show.
+
+    Args:
+        traces: In the order of `claims.runs.plans`.
+    """
     pair = traces[0].pair
     return Evidence(
         sentence=_SENTENCES[run](traces),
@@ -76,8 +80,8 @@ def _speed_sentence(traces: Sequence[Trace]) -> str:
     return (
         f"{text} α {PROBABILITY.bare(found.alpha_expected)}, γ {found.gamma}, "
         f"c {COST.bare(found.c)}, v {STEPS.bare(found.v)}: the textbook formula, with v = 1, "
-        f"gives {times(ideal)}; with this run’s v and τ it gives {RATIO.bare(accounted)}. By the "
-        f"formula, if v were the same at every γ, {advice}."
+        f"gives {times(ideal)}. With this run’s v and τ, the speedup is {RATIO.bare(accounted)}. "
+        f"If v were the same at every γ, {advice} by the formula."
     )
 
 
@@ -85,13 +89,13 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
     found, config = metrics(traces[0], intervals=False), traces[0].config
     share, tested, tau = found.draft_acceptance_rate, found.alpha_observed, found.tau
     if share is None or tested is None or tau is None:
-        return "The text ended before a whole round, so there is nothing to estimate."
+        return "The text ended before the first whole round, so there is nothing to estimate."
     whole = [each for each in traces[0].rounds if each.whole]
     full = sum(each.num_accepted == each.num_drafted == config.gamma for each in whole)
     text = (
-        f"Accepted / drafted {PROBABILITY.bare(share)}, accepted / tested "
-        f"{PROBABILITY.bare(tested)}. Whole rounds gave "
-        f"τ = {TOKENS.bare(tau)} tokens; {full} of {len(whole)} gave all {config.gamma + 1}."
+        f"Accepted / drafted is {PROBABILITY.bare(share)}; accepted / tested is "
+        f"{PROBABILITY.bare(tested)}. Whole rounds yielded τ = {TOKENS.bare(tau)} tokens on "
+        f"average; {full} of {len(whole)} rounds yielded all {config.gamma + 1} tokens."
     )
     if not config.fixed_length:
         return (
@@ -99,11 +103,12 @@ def _estimates_sentence(traces: Sequence[Trace]) -> str:
             "fixed γ does not apply."
         )
     return (
-        f"{text} The formula gives τ = {TOKENS.bare(expected_tokens(share, config.gamma))} with "
-        f"the first as α and {TOKENS.bare(expected_tokens(tested, config.gamma))} with the "
-        f"second, and {PERCENT.shown(tested**config.gamma)} full rounds. Accepted / drafted of "
-        f"{PROBABILITY.bare(share)} means α = "
-        f"{PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
+        f"{text} With accepted / drafted as α, the formula gives "
+        f"τ = {TOKENS.bare(expected_tokens(share, config.gamma))}. With accepted / tested as α, it "
+        f"gives τ = {TOKENS.bare(expected_tokens(tested, config.gamma))}, and "
+        f"{PERCENT.shown(tested**config.gamma)} of the rounds are full. By the formula, accepted / "
+        f"drafted is {PROBABILITY.bare(share)} at "
+        f"α = {PROBABILITY.bare(alpha_from_drafted(share, config.gamma))}."
     )
 
 
@@ -129,7 +134,7 @@ def _temperature_sentence(traces: Sequence[Trace]) -> str:
 
 
 def trend_sentence(alphas: Mapping[float, float]) -> str:
-    """Describe where acceptance falls as temperature rises, as is claimed, and where not."""
+    """Describe between which temperatures acceptance falls, as claimed, and where it rises."""
     known = [(heat, alpha) for heat, alpha in alphas.items() if math.isfinite(alpha)]
     falls: list[tuple[float, float]] = []
     rises: list[str] = []
@@ -143,7 +148,7 @@ def trend_sentence(alphas: Mapping[float, float]) -> str:
     spans = " and ".join(f"from T {first:g} to {last:g}" for first, last in falls)
     fall = f"It falls {spans}, as claimed" if falls else "It falls nowhere"
     rise = f"; it rises {' and '.join(rises)}" if rises else ""
-    return f"{fall}{rise}. Texts differ between temperatures, so small steps may be due to them."
+    return f"{fall}{rise}. The texts differ between temperatures, which may explain small changes."
 
 
 def _kinds_sentence(traces: Sequence[Trace]) -> str:
@@ -152,7 +157,9 @@ def _kinds_sentence(traces: Sequence[Trace]) -> str:
         kinds.setdefault(trace.prompt.kind or "custom", []).append(trace)
     alphas = sorted(((_alpha(each), kind) for kind, each in kinds.items()), reverse=True)
     text = ", ".join(f"{kind} {PROBABILITY.bare(alpha)}" for alpha, kind in alphas)
-    return f"Expected α by kind of prompt, over two texts per kind: {text}. Nothing was timed."
+    return (
+        f"Expected α by kind of prompt, over two texts per kind: {text}. These runs were not timed."
+    )
 
 
 def _benchmark_sentence(traces: Sequence[Trace]) -> str:
@@ -162,37 +169,40 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
     short = sum(length < GUIDE_TOKENS for length in lengths)
     worst = GUIDE_TOKENS / max(1, min(lengths))
     overstated = (
-        f"; dividing by {GUIDE_TOKENS} overstates the rate of the shortest {times(worst)}"
+        f"; dividing by {GUIDE_TOKENS} overstates the rate of the shortest text {times(worst)}"
         if short
-        else ", so here dividing by the fixed number is correct"
+        else ", so dividing by the fixed number is correct here"
     )
     greedy, sampled = traces[:half], traces[half:]
     return (
         f"{short} of {len(traces)} texts ended before {GUIDE_TOKENS} tokens{overstated}. At γ 10, "
-        f"greedy texts gave {_acceptance(greedy)}, sampled ones {_acceptance(sampled)}. "
-        f"{_clocked(cold, greedy, sampled)}"
+        f"greedy texts gave {_tau_and_alpha(greedy)}, sampled texts {_tau_and_alpha(sampled)}. "
+        f"{_timing_sentence(cold, greedy, sampled)}"
     )
 
 
-def _clocked(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """Compare the ratio that the guide's listing computes, and its first call, with the times."""
+def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
+    """Compare the listing's speedup with correct ones, and its first call with a repetition."""
     warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
-    first_call = f"The first call took {times(warm_up)} as long per token as its repetition."
+    first_call = f"Per token, the first call took {times(warm_up)} as long as its repetition."
     (plain, spec), (plain_sampled, spec_sampled) = map(_seconds, (greedy, sampled))
     if not all((plain, spec, plain_sampled, spec_sampled)):
         return f"No whole round was timed against the target alone. {first_call}"
     undecided = any(is_undecided(metrics(each, intervals=False)) for each in (*greedy, *sampled))
-    note = " In some of these runs, timing noise hides which was faster." if undecided else ""
+    note = " In some runs, timing noise hides which method was faster." if undecided else ""
     return (
-        f"Timed on one prompt: the listing divides the time of the greedy target alone by that of "
-        f"sampled speculation, which gives {times(plain / spec_sampled)}; with both times from the "
-        f"same text it is {RATIO.bare(plain / spec)} greedy and "
-        f"{RATIO.bare(plain_sampled / spec_sampled)} sampled. {first_call}{note}"
+        f"Timed on one prompt: the listing divides the time of the greedy target alone by the time "
+        f"of sampled speculation, which gives {times(plain / spec_sampled)}. With both times from "
+        f"the same text, the speedup is {RATIO.bare(plain / spec)} for the greedy text and "
+        f"{RATIO.bare(plain_sampled / spec_sampled)} for the sampled text. {first_call}{note}"
     )
 
 
 def _seconds(traces: Sequence[Trace]) -> tuple[float, float]:
-    """Return seconds of the target alone and of speculation over texts timed with both, or 0."""
+    """Return the seconds of the target alone and of speculation, over texts timed with both.
+
+    Returns (0, 0) if no text was timed with both.
+    """
     plain = spec = 0.0
     for trace in traces:
         found = metrics(trace, intervals=False)
@@ -203,7 +213,7 @@ def _seconds(traces: Sequence[Trace]) -> tuple[float, float]:
 
 
 def _seconds_a_token(trace: Trace) -> float:
-    """Return seconds per token over all rounds, the first one included."""
+    """Return decoding seconds per token over all rounds, including the first."""
     return sum(each.times.decode for each in trace.rounds) / len(trace.token_ids)
 
 
@@ -212,37 +222,38 @@ def _rejections_sentence(traces: Sequence[Trace]) -> str:
     lazier = theorem_checks.lazier(traces, _LAZY_SHARE)
     return (
         f"{check.observed:,} rejections at {check.num_tested:,} tested positions; theorem 1 "
-        f"expects {check.expected:,.1f} (z = {_signed(check.z)}: {_agrees(check.z)}). That is "
-        f"also the lower bound of theorem 2: a rule that accepts with {_LAZY_SHARE:g} times the "
-        f"allowed probability would reject {lazier.expected:,.1f}."
+        f"expects {check.expected:,.1f} (z = {_signed(check.z)}: {_noise_text(check.z)}). The "
+        f"expected number is also the lower bound of theorem 2. A rule that accepts with "
+        f"{_LAZY_SHARE:g} times the allowed probability would reject {lazier.expected:,.1f}."
     )
 
 
 def _drafts_sentence(traces: Sequence[Trace]) -> str:
     points = rejections_over_drafts(traces)
     text = "; ".join(
-        f"M {each.num_drafts}: {100 * each.rejections_a_token:.1f} rejections in 100 tokens, "
+        f"M {each.num_drafts}: {100 * each.rejections_a_token:.1f} rejections per 100 tokens, "
         f"{100 * each.expected_a_token:.1f} expected (z = {_signed(each.rejected.z)}: "
-        f"{_agrees(each.rejected.z)})"
+        f"{_noise_text(each.rejected.z)})"
         for each in points
     )
     if not points:
         return "No candidate was tested."
     return (
-        f"{text}. The expected number sums the rejection probabilities at the positions where all "
-        "candidates but the last were rejected. A round ends after γ candidates here, so the floor "
-        "above does not apply to these runs."
+        f"{text}. The expected number is the sum of the rejection probabilities at the positions "
+        "where all candidates but the last were rejected. Rounds of these runs end after γ "
+        "candidates, so the lower bound above does not apply."
     )
 
 
 def _blocks_sentence(traces: Sequence[Trace]) -> str:
     check = block_check(traces)
     ratio = check.by_block / check.by_token if check.by_token else 0.0
-    gain = f"; block verification accepts {times(ratio)} as many" if ratio else ""
+    gain = f", so block verification accepts {times(ratio)} as many" if ratio else ""
     return (
-        f"In {len(check.rounds):,} rounds {check.accepted:,} candidates were accepted; "
-        f"{check.by_block:,.1f} were expected (z = {_signed(check.z)}: {_agrees(check.z)}). Token "
-        f"by token, {check.by_token:,.1f} of the same drafts would be expected{gain}."
+        f"In {len(check.rounds):,} rounds, {check.accepted:,} candidates were accepted; "
+        f"{check.by_block:,.1f} were expected (z = {_signed(check.z)}: {_noise_text(check.z)}). "
+        f"With token-by-token verification, {check.by_token:,.1f} of the same candidates are "
+        f"expected to be accepted{gain}."
     )
 
 
@@ -250,10 +261,9 @@ def _residual_sentence(traces: Sequence[Trace]) -> str:
     half = len(traces) // 2
     exact, literal = (theorem_checks.measured_bias(each) for each in (traces[:half], traces[half:]))
     return (
-        "At ε 0, with the recovered token drawn from the leftover, the bias is "
-        f"{_measured(exact)}. "
-        f"Drawn from the target itself, as the pseudocode says, it is {_measured(literal)}. Both "
-        "are counted on the emitted tokens."
+        f"At ε 0, the bias is {_bias_text(exact)} if the recovered token is drawn from the "
+        f"leftover. It is {_bias_text(literal)} if the recovered token is drawn from the target "
+        "itself, as in the pseudocode. Both numbers are counted on the emitted tokens."
     )
 
 
@@ -262,7 +272,7 @@ def _rejection_figures(traces: Sequence[Trace]) -> tuple[Figure, ...]:
     return (
         Figure(label="rejections", value=check.observed, form=",.0f"),
         Figure(label="expected", value=check.expected, form=",.1f"),
-        Figure(label="standard deviations off", value=check.z or 0.0, form="+.1f"),
+        Figure(label="z, standard deviations", value=check.z or 0.0, form="+.1f"),
         Figure(label="tested positions", value=check.num_tested, form=",.0f"),
     )
 
@@ -273,10 +283,10 @@ def _pareto_sentence(traces: Sequence[Trace]) -> str:
     gap = max(each.largest_gap for each in leftover)
     biases = ", ".join(f"{each.label}: {each.shown.measured:.4f}" for each in found)
     return (
-        f"With the recovered token drawn from the leftover, the probability of a rejection and the "
-        f"bias add up to the distance between the two models at all "
-        f"{sum(each.num_tested for each in leftover):,} tested positions, to within {gap:.0e}. "
-        f"Bias counted on the emitted tokens: {biases}."
+        f"With the recovered token drawn from the leftover, the probability of a rejection plus "
+        f"the bias equals the distance between the two models, to within {gap:.0e}, at all "
+        f"{sum(each.num_tested for each in leftover):,} tested positions. Bias counted on the "
+        f"emitted tokens: {biases}."
     )
 
 
@@ -311,7 +321,7 @@ def _lossy_runs(traces: Sequence[Trace]) -> tuple[LossyRuns, ...]:
     )
 
 
-def _measured(check: theorem_checks.BiasCheck) -> str:
+def _bias_text(check: theorem_checks.BiasCheck) -> str:
     if max(check.measured, check.expected, check.standard_error) < _ROUNDING:
         return f"{check.measured:.4f}, up to rounding"
     return (
@@ -324,19 +334,19 @@ def _signed(z: float | None) -> str:
     return "none" if z is None else f"{z:+.1f}"
 
 
-def _agrees(z: float | None) -> str:
+def _noise_text(z: float | None) -> str:
     if z is None:
-        return "nothing was random"
+        return "no randomness"
     return "within sampling noise" if abs(z) < _FIRM else "more than sampling noise"
 
 
 def _alpha(traces: Sequence[Trace]) -> float:
-    """Return expected α over all tested positions of the texts."""
+    """Return the mean expected α over all tested positions of the texts."""
     found = [metrics(trace, intervals=False) for trace in traces]
     return _mean([(each.alpha_expected, each.num_tested) for each in found])
 
 
-def _acceptance(traces: Sequence[Trace]) -> str:
+def _tau_and_alpha(traces: Sequence[Trace]) -> str:
     return f"τ = {TOKENS.bare(_tau(traces))} (α {PROBABILITY.bare(_alpha(traces))})"
 
 

@@ -1,7 +1,7 @@
 """Runs that test a claim on the pair: their plans, and their state on the server.
 
-They continue when the user leaves the page, and every browser tab sees their results. For claims
-about time, the target alone is timed too, and the run also appears on Watch.
+The runs continue when the user leaves the page, and every browser tab sees the results. For claims
+about time, the target alone is timed, too, and the run also appears on Watch.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _TIMED = RunConfig(gamma=5, temperature=0.7, max_new_tokens=128)
 _COUNTED = RunConfig(gamma=5, temperature=1.0, max_new_tokens=192, ignore_eos=True, record=False)
 _NUMS_DRAFTS = (1, 2, 4)
 _RESIDUALS: tuple[ResidualName, ...] = ("leftover", "target")
-_LOSSY = replace(_COUNTED, rule="over-accept", record=True)  # bias is part of the record
+_LOSSY = replace(_COUNTED, rule="over-accept", record=True)  # the bias needs the record
 
 
 class ClaimRuns:
-    """The server's runs for claims: their jobs, evidence and failures.
+    """The runs for claims on this server: jobs, evidence and failures, by name of the runs.
 
-    Safe to read from any thread: values are replaced as a whole.
+    Safe to read from any thread, because values are replaced, never changed.
     """
 
     def __init__(self) -> None:
-        self._jobs: dict[RunName, RunsJob] = {}  # the last one of each
+        self._jobs: dict[RunName, RunsJob] = {}  # the last job per name
         self._starters: dict[RunName, str] = {}
         self._evidence: dict[RunName, Evidence] = {}
 
@@ -100,13 +100,13 @@ def the_claim_runs() -> ClaimRuns:
 
 
 def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
-    """Return the runs on this pair, in the order in which `evidence_of` expects their traces."""
+    """Return the runs on this pair, in the order in which `evidence_of` expects the traces."""
     return tuple(
         RunOrder(
             label=f"{each.preset.kind}, {each.label}" if each.label else each.preset.kind,
             spec=spec,
             prompt=each.preset.text,
-            config=replace(each.config, seed=seed),  # one seed would repeat the same draws
+            config=replace(each.config, seed=seed),  # the same seed would repeat the draws
             baseline=each.timed or run in _WATCHED,
         )
         for seed, each in enumerate(plans_of(run))
@@ -114,7 +114,7 @@ def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
 
 
 def plans_of(run: RunName) -> list[_Plan]:
-    """Return prompts, labels and settings of the runs; they do not depend on the pair."""
+    """Return prompt, label and settings of every run; none depends on the pair."""
     presets: _Presets = {}
     for preset in read_presets():
         presets.setdefault(preset.kind, []).append(preset)
@@ -125,24 +125,24 @@ class _Plan(NamedTuple):
     preset: Preset
     label: str
     config: RunConfig
-    timed: bool = False  # against the target alone
+    timed: bool = False  # also time the target alone
 
 
 _Presets = dict[str, list[Preset]]
 
 
-def _each(configs: Mapping[str, RunConfig], presets: Sequence[Preset]) -> list[_Plan]:
-    """Plan the presets with each of these settings, by label."""
+def _combinations(configs: Mapping[str, RunConfig], presets: Sequence[Preset]) -> list[_Plan]:
+    """Plan a run for every combination of setting and preset; ``configs`` is keyed by label."""
     return [_Plan(preset, label, config) for label, config in configs.items() for preset in presets]
 
 
-def _one(presets: _Presets) -> list[_Plan]:
+def _one_story(presets: _Presets) -> list[_Plan]:
     return [_Plan(presets["story"][0], "", _TIMED)]
 
 
 def _by_temperature(presets: _Presets) -> list[_Plan]:
     heats = {f"T {heat:g}": replace(_COUNTED, temperature=heat) for heat in _TEMPERATURES}
-    return _each(heats, presets["story"][:2])
+    return _combinations(heats, presets["story"][:2])
 
 
 def _by_kind(presets: _Presets) -> list[_Plan]:
@@ -151,7 +151,7 @@ def _by_kind(presets: _Presets) -> list[_Plan]:
 
 
 def _guide_listing(presets: _Presets) -> list[_Plan]:
-    """Plan ten texts of the guide's listing, preceded by an untimed cold run of the first one.
+    """Plan the ten texts of the guide's listing, preceded by an untimed cold run of the first text.
 
     The first text is timed at both temperatures.
     """
@@ -170,7 +170,7 @@ def _many_lossless(presets: _Presets) -> list[_Plan]:
 
 def _several_drafts(presets: _Presets) -> list[_Plan]:
     drafts = {f"M {num}": replace(_COUNTED, num_drafts=num) for num in _NUMS_DRAFTS}
-    return _each(drafts, presets["story"][:4])
+    return _combinations(drafts, presets["story"][:4])
 
 
 def _whole_blocks(presets: _Presets) -> list[_Plan]:
@@ -178,7 +178,9 @@ def _whole_blocks(presets: _Presets) -> list[_Plan]:
 
 
 def _at_epsilon_zero(presets: _Presets) -> list[_Plan]:
-    return _each({each: replace(_LOSSY, residual=each) for each in _RESIDUALS}, presets["story"])
+    return _combinations(
+        {each: replace(_LOSSY, residual=each) for each in _RESIDUALS}, presets["story"]
+    )
 
 
 def _over_accepting(presets: _Presets) -> list[_Plan]:
@@ -187,13 +189,13 @@ def _over_accepting(presets: _Presets) -> list[_Plan]:
         for epsilon in EPSILONS
         for residual in _RESIDUALS
     }
-    return _each(configs, presets["story"][:3])
+    return _combinations(configs, presets["story"][:3])
 
 
 _PLANNED: dict[RunName, Callable[[_Presets], list[_Plan]]] = {
-    "speed": _one,
-    "estimates": _one,
-    "verification": _one,
+    "speed": _one_story,
+    "estimates": _one_story,
+    "verification": _one_story,
     "temperature": _by_temperature,
     "kinds": _by_kind,
     "benchmark": _guide_listing,

@@ -13,7 +13,7 @@ from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, plans_of
 from specviz.ui.widgets.page_parts import show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
 
-_EVEN = 1e-4  # models closer than this have nothing to trade
+_EVEN = 1e-4  # total variation; below it, the models count as equal
 _MOST_DOTS = 600
 
 
@@ -37,34 +37,34 @@ def _show_rejections(runs: ClaimRuns, start: Start) -> None:
             r"\mathbb{E}": "mean",
             "n": "a tested position",
             "p_n": "the draft’s distribution there",
-            "q_n": "the target’s",
+            "q_n": "the target’s distribution there",
             r"\mathrm{TV}": "half the sum of absolute differences",
         },
-        "Yin et al. 2024, theorem 1. By theorem 2, no unbiased rule that judges one draft token by "
-        "token rejects less often.",
+        "Yin et al. 2024, theorem 1. By theorem 2, no unbiased rule that judges one draft "
+        "token by token has fewer rejections on average.",
     )
     st.caption(
         f"{len(plans_of('rejections'))} runs at temperature 1. z is the difference in standard "
-        "deviations of the draws; more than 4 is not sampling noise."
+        "deviations of the sampling noise; |z| above 4 is not sampling noise."
     )
     show_button("Run theorems 1 and 2", "rejections", "theorem-1", runs, start)
     show_state("rejections", "theorem-1", runs)
 
 
 def _show_trade(runs: ClaimRuns, start: Start) -> None:
-    st.subheader("Theorem 5: rejections for bias", anchor=False)
+    st.subheader("Theorem 5: rejections against bias", anchor=False)
     show_formula(
         r"\mathrm{P}(\mathrm{reject}) + \mathrm{bias} = \mathrm{TV}(p, q)",
         {
             r"\mathrm{P}(\mathrm{reject})": "probability of a rejection",
             r"\mathrm{bias}": "distance between the emitted distribution and the target’s",
             r"\mathrm{TV}": "distance: half the sum of absolute differences",
-            "p": "draft",
-            "q": "target",
+            "p": "the draft’s distribution",
+            "q": "the target’s distribution",
         },
         r"Yin et al. 2024, theorem 5, for acceptance with $\min(1, (q + \varepsilon)/p)$ and a "
-        "recovered token drawn from the leftover (OPT). Drawing it from the target itself (UNO) "
-        "increases the bias.",
+        "recovered token drawn from the leftover (OPT). Drawing the token from the target itself "
+        "(UNO) increases the bias.",
     )
     epsilons = ", ".join(f"{each:g}" for each in EPSILONS)
     st.caption(f"{len(plans_of('pareto'))} runs at temperature 1: ε {epsilons}, OPT and UNO.")
@@ -100,7 +100,7 @@ def _show_plane(found: Evidence) -> None:
     show_chart(
         plane_of(lossy),
         f"{as_text(lossy.label)} on {as_text(found.pair)}: {dots_sentence(lossy)}. Both axes are "
-        "divided by the distance between the models, which differs from token to token.",
+        "divided by the distance between the models, which varies from token to token.",
         "exact",
         "measured",
         key="claims_plane",
@@ -108,17 +108,21 @@ def _show_plane(found: Evidence) -> None:
 
 
 def dots_sentence(lossy: LossyRuns) -> str:
-    """Describe how many of the tested tokens are drawn as dots, and why not all."""
+    """Describe how many tested tokens are drawn as dots, and why some are not drawn."""
     apart, tested = int((lossy.plane.distance > _EVEN).sum()), lossy.plane.num_tested
     drawn = min(apart, _MOST_DOTS)
     first = "the first " if drawn < apart else ""
-    where = f", of the {apart:,} on which the models differ" if drawn < apart else ""
-    even = f"; on {tested - apart:,} they differ by less than {_EVEN:g}" if apart < tested else ""
+    where = f" of {apart:,} tokens on which the models differ" if drawn < apart else ""
+    even = (
+        f"; on {tested - apart:,} the models differ by less than {_EVEN:g}"
+        if apart < tested
+        else ""
+    )
     return f"{first}{drawn:,} dots{where}, for {tested:,} tested tokens{even}"
 
 
 def plane_of(lossy: LossyRuns) -> go.Figure:
-    """Draw a dot for each token on which the two models differ."""
+    """Draw the first tokens on which the models differ as dots on the Pareto plane."""
     plane = lossy.plane
     apart = np.flatnonzero(plane.distance > _EVEN)[:_MOST_DOTS]
     distance = plane.distance[apart]

@@ -27,7 +27,7 @@ TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlphaEstimate:
-    """An estimate of alpha with its interval; the ends are None if there is none."""
+    """An estimate of alpha with its interval ``low`` to ``high``, or None without an interval."""
 
     label: str
     value: float
@@ -36,7 +36,7 @@ class AlphaEstimate:
 
 
 def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
-    """Draw exact tokens per round over stickiness, and the formula at the mean acceptance."""
+    """Draw exact tokens per round over stickiness, and the formula's value at the mean alpha."""
     made = figure(x_title="stickiness of easy and hard stretches", y_title="tokens per round, τ")
     texts = [replace(text, stickiness=each) for each in STICKINESS]
     exact = [tokens_per_round(each, gamma) for each in texts]
@@ -65,7 +65,7 @@ def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
 def mean_and_tail(
     distributions: Sequence[RoundsDistribution], draft_cost: float, verify_cost: float, gamma: int
 ) -> go.Figure:
-    """Draw the speedup over gamma of the mean text and of the slowest in 10 and in 100."""
+    """Draw the speedup over gamma at the mean, 90th and 99th percentile of the rounds."""
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
     gammas = [each.gamma for each in distributions]
     for name, counts, colour, symbol in (
@@ -92,7 +92,7 @@ def _percentiles(distributions: Sequence[RoundsDistribution], share: float) -> l
 
 
 def rounds_spread(rounds: RoundsDistribution) -> go.Figure:
-    """Draw the distribution of the number of rounds, its mean and its 99th percentile."""
+    """Draw the distribution of the number of rounds, with its mean and 99th percentile."""
     made = figure(
         x_title=f"rounds for {rounds.num_tokens} tokens", y_title="probability", height=280
     )
@@ -121,9 +121,10 @@ def over_batch(
     alpha: float,
     gamma: int,
 ) -> tuple[go.Figure, go.Figure]:
-    """Draw the cost of verification and the speedup over the batch size, per context length.
+    """Return charts of the cost of verification and of the speedup, over the batch size.
 
-    A line ends where the caches no longer fit. Tau, which does not depend on the batch, is marked.
+    There is a line per context length, which ends where the caches no longer fit into memory. A
+    horizontal line marks tau, which does not depend on the batch.
     """
     costs = figure(x_title="sequences in the batch", y_title="cost of a verification, v")
     speeds = figure(x_title="sequences in the batch", y_title=TIMES_THE_TARGET)
@@ -142,7 +143,9 @@ def over_batch(
         _line(speeds, batches, gains, name, colour, symbol=symbol)
     tau = expected_tokens(alpha, gamma)
     edge = {"color": COLOURS.muted, "dash": "dash"}
-    speeds.add_hline(y=tau, line=edge, annotation={"text": f"τ {TOKENS.bare(tau)} at every batch"})
+    speeds.add_hline(
+        y=tau, line=edge, annotation={"text": f"τ {TOKENS.bare(tau)} at every batch size"}
+    )
     speeds.add_hline(y=1.0, line={"color": COLOURS.ink, "width": 1, "dash": "dot"})
     for made in (costs, speeds):
         made.update_xaxes(type="log", tickvals=[1, 4, 16, 64, 256], range=[-0.05, 2.75])
@@ -152,7 +155,7 @@ def over_batch(
 
 def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figure:
     """Draw the bytes that a target pass reads over the batch size, with 1 TB marked."""
-    made = figure(x_title="sequences in the batch", y_title="GB read a pass", height=300)
+    made = figure(x_title="sequences in the batch", y_title="GB read per pass", height=300)
     for context, colour in zip(contexts, SERIES, strict=False):
         read = [bytes_read(target, each, context) / 1e9 for each in BATCHES]
         _line(made, BATCHES, read, f"{context:,} tokens", colour)
@@ -168,7 +171,10 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
 
 
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
-    """Draw acceptance over temperature: the same for both models, and the best for the draft."""
+    """Draw acceptance over the target's temperature, for two temperatures of the draft.
+
+    One curve uses the same temperature for both models, the other the draft's best temperature.
+    """
     made = figure(x_title="temperature", y_title="acceptance, α")
     shared = [overlap(draft, target, each) for each in TEMPERATURES]
     found = overlaps(draft, target, DRAFT_TEMPERATURES, TEMPERATURES).max(axis=0)

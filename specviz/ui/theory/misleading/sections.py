@@ -55,7 +55,7 @@ from specviz.ui.widgets.plain_text import as_text
 
 _CONTEXTS = (1024, 4096, 16384, 65536)
 _TAIL_GAMMAS = 16
-# Distributions over five tokens at temperature 1: draft, then target.
+# The distributions of draft and target over five tokens, at temperature 1.
 _PAIRS = {
     "One favourite": (
         (0.40, 0.30, 0.15, 0.10, 0.05),
@@ -66,7 +66,7 @@ _PAIRS = {
         (0.25, 0.30, 0.10, 0.25, 0.10),
     ),
 }
-_SAME = 5e-4  # overlaps closer than this look equal when printed
+_SAME = 5e-4  # overlaps whose difference is smaller look equal when printed
 
 
 def show_clustering() -> None:
@@ -79,17 +79,17 @@ def show_clustering() -> None:
             ),
             stickiness=slider(
                 "Stickiness", 0.0, 1.0, 0.8, step=0.01, key="misleading_stickiness",
-                hint="Correlation of neighbouring tokens. At 0 easy and hard tokens are mixed at "
-                "random; at 1 a text stays all easy or all hard.",
+                hint="Correlation of neighbouring tokens. At 0, easy and hard tokens are mixed at "
+                "random; at 1, a text is entirely easy or entirely hard.",
             ),
         )  # fmt: skip
         gamma = whole_slider("Candidates per round, γ", 1, 24, 5, key="misleading_gamma")
     exact, mean = tokens_per_round(text, gamma), min(1.0, text.mean_alpha)
     formula, endless = expected_tokens(mean, gamma), tokens_per_round(text, math.inf)
     st.markdown(
-        f"The mean α is {PROBABILITY.bare(mean)} at every stickiness. At γ {gamma} the formula "
-        f"predicts **{TOKENS.bare(formula)}** tokens per round; with stickiness "
-        f"{text.stickiness:.2f} the exact number is **{TOKENS.bare(exact)}**, "
+        f"The mean α is {PROBABILITY.bare(mean)} at every stickiness. At γ {gamma}, the formula "
+        f"predicts **{TOKENS.bare(formula)}** tokens per round. With stickiness "
+        f"{text.stickiness:.2f}, the exact number is **{TOKENS.bare(exact)}**, "
         f"{fewer(exact, formula)}."
     )
     show_chart(
@@ -102,22 +102,22 @@ def show_clustering() -> None:
     whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
         f"As γ grows, both numbers {_limit(endless)}, because the number of rejections depends "
-        "only on the mean (Yin et al. 2024, theorem 1). If each round were entirely easy or "
-        f"entirely hard, in the same shares, it would give {TOKENS.bare(whole)} tokens, "
-        f"{compared(whole, formula)} (Jensen's inequality)."
+        "only on the mean α (Yin et al. 2024, theorem 1). If every round were entirely easy or "
+        f"entirely hard, in the same shares, a round would yield {TOKENS.bare(whole)} tokens on "
+        f"average, {compared(whole, formula)} (Jensen's inequality)."
     )
     show_formula(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
         r"\;\;\ne\;\; \frac{1-\bar\alpha^{\gamma+1}}{1-\bar\alpha}",
         {
-            r"\alpha_j": "acceptance at position j, given that all before it were accepted",
+            r"\alpha_j": "acceptance at position j, if all candidates before j were accepted",
             r"\bar\alpha": "mean acceptance over tokens",
             r"\gamma": "candidates per round",
             "i, j": "positions in a round, from 1",
             r"\tau": "tokens per round",
         },
         "The right side is Leviathan et al. 2023, equation 1. It assumes that tokens are accepted "
-        "independently and with the same probability; the left side assumes neither.",
+        "independently and with the same probability. The left side makes no such assumption.",
     )
 
 
@@ -159,8 +159,8 @@ def show_tail() -> None:
             r"\gamma": "candidates per round",
             r"[k<\gamma]": "1 if k is below γ, else 0",
         },
-        "Leviathan et al. 2023, section 3.1; the number of rounds follows by dynamic programming. "
-        "Chen et al. 2023 report the same: with a larger γ, times vary more.",
+        "Leviathan et al. 2023, section 3.1; the number of rounds is computed by dynamic "
+        "programming. Chen et al. 2023 also report that times vary more with a larger γ.",
     )
 
 
@@ -172,7 +172,7 @@ def show_batch() -> None:
         context = whole_slider("Context, tokens", 128, 65536, 1024, key="misleading_context")
         billions = slider(
             "Target, billions", 1.0, 600.0, 8.0, step=0.1, key="misleading_target",
-            hint="Number of parameters. The KV cache is scaled with it from that of an 8B model.",
+            hint="Number of parameters. The size of the KV cache is scaled from an 8B model.",
         )  # fmt: skip
         small = slider("Draft, billions", 0.1, 60.0, 0.5, step=0.1, key="misleading_draft")
         alpha = slider("Acceptance, α", 0.0, 1.0, 0.75, step=0.01, key="misleading_batch_alpha")
@@ -196,7 +196,7 @@ def show_batch() -> None:
         r"t(n) = \max\!\left(\frac{W + B\,\ell\,\kappa}{\beta},\;\frac{2 N B n}{F}\right)",
         {
             "t": "time of a pass",
-            "n": "tokens per sequence that it computes",
+            "n": "tokens per sequence in the pass",
             "W": "bytes of weights",
             "B": "sequences",
             r"\ell": "context",
@@ -206,8 +206,8 @@ def show_batch() -> None:
             "F": "peak operations per second",
         },
         f"A roofline model, not a measurement: a target of {billions:g}B and a draft of {small:g}B "
-        f"in bf16, with the peak figures of NVIDIA's data sheet. On the {gpu.name}, reading the "
-        f"weights takes as long as computing {gpu.ridge():.0f} tokens.",
+        f"in bf16, with the peak figures of NVIDIA's data sheets. On the {gpu.name}, reading the "
+        f"weights takes as long as the arithmetic for {gpu.ridge():.0f} tokens.",
     )
     show_formula(
         r"v = \frac{t(\gamma+1)}{t(1)},\quad S = \frac{\tau}{\gamma c + v}",
@@ -242,11 +242,11 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
 def _show_bytes(target: Model, batch: int) -> None:
     show_chart(
         bytes_a_pass(target, _CONTEXTS, batch),
-        "Bytes that a target pass reads, whether or not they fit a GPU. Weights are read once per "
-        "batch, caches once per sequence.",
+        "Bytes that a target pass reads, even if they exceed the GPU's memory. A pass reads the "
+        "weights once per batch and a cache per sequence.",
         "exact",
         key="misleading_bytes",
-        alt="Bytes that a pass of the target reads over batch size, at four contexts.",
+        alt="Bytes that a target pass reads, over batch size, at four context lengths.",
     )
 
 
@@ -257,31 +257,31 @@ def show_temperature() -> None:
             list(_PAIRS),
             key="misleading_pair",
             bind="query-params",
-            help="With one favourite, draft and target have the same likeliest token; with two, "
-            "they differ.",
+            help="One favourite: draft and target have the same likeliest token. Two favourites: "
+            "their likeliest tokens differ.",
         )
         temperature = slider(
             "Temperature", 0.0, 5.0, 1.0, step=0.05, key="misleading_temperature",
-            hint="Of both models. At 0, all probability is on the likeliest token.",
+            hint="The temperature of both models. At 0, all probability is on the likeliest token.",
         )  # fmt: skip
     draft, target = (np.log(each) for each in _PAIRS.get(name, _PAIRS[next(iter(_PAIRS))]))
     alpha = overlap(draft, target, temperature)
     own, greatest = best_draft_temperature(draft, target, temperature)
     better = (
-        f"With the draft at {own:.2f} instead, it would be **{PROBABILITY.bare(greatest)}**."
+        f"With the draft at {own:.2f} instead, α would be **{PROBABILITY.bare(greatest)}**."
         if greatest - alpha > _SAME
-        else "No other draft temperature gives more."
+        else "No other draft temperature gives a higher α."
     )
     st.markdown(
         f"At temperature {temperature:.2f} for both, α is **{PROBABILITY.bare(alpha)}**. {better}"
     )
     show_chart(
         alpha_over_temperature(draft, target, temperature),
-        "Overlap of the two distributions at one position, with a vocabulary of five tokens. It "
-        "does not always fall as temperature rises.",
+        "Overlap of the two distributions at one position, with a vocabulary of five tokens. The "
+        "overlap does not always fall as temperature rises.",
         "exact",
         key="misleading_overlap",
-        alt="Acceptance over temperature: the same for both models, and the best for the draft.",
+        alt="Acceptance over temperature, with the same or the best temperature for the draft.",
     )
     show_formula(
         r"\alpha(T) = \sum_x \min\!\left(\sigma(z_d/T)_x,\; \sigma(z_t/T)_x\right)",
@@ -316,15 +316,15 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
     )
     show_chart(
         alpha_estimates(_estimates(shown, share, observed)),
-        f"{as_text(names[shown.id])}. The bar is Wilson's 95 % interval. It assumes independent "
-        "candidates with the same acceptance probability, which seldom holds.",
+        f"{as_text(names[shown.id])}. The bar is Wilson's 95 % interval. It assumes that "
+        "candidates are accepted independently and with equal probability, which is rarely true.",
         "measured",
         key="misleading_estimates",
         alt="Estimates of alpha with their intervals.",
     )
     st.caption(
         f"With {figures.num_tested} tested candidates, Hoeffding's bound is "
-        f"± {PROBABILITY.bare(hoeffding_half_width(figures.num_tested))}. It also assumes "
+        f"± {PROBABILITY.bare(hoeffding_half_width(figures.num_tested))}. This bound assumes "
         "independence, but not equal probabilities."
     )
     show_formula(
@@ -342,22 +342,27 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
 
 
 def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
-    """Compare the formula's tokens per round for both shares; it needs a fixed γ."""
+    """Compare the tokens per round that the formula predicts from both shares.
+
+    Args:
+        share: Accepted / drafted.
+        observed: Accepted / tested.
+    """
     tau, gamma = shown.figures.tau, shown.trace.config.gamma
-    found = "" if tau is None else f" The run had {TOKENS.bare(tau)} tokens per round."
+    found = "" if tau is None else f" The run yielded {TOKENS.bare(tau)} tokens per round."
     if not shown.trace.config.fixed_length:
         return (
             f"The number of candidates differs from round to round, up to γ {gamma}, so a formula "
             f"with a fixed γ does not apply.{found}"
         )
     return (
-        f"With the first as α, the formula predicts "
-        f"{TOKENS.bare(expected_tokens(share, gamma))} tokens per round at γ {gamma}; with the "
-        f"second, {TOKENS.bare(expected_tokens(observed, gamma))}.{found} Conversely, accepted / "
-        f"drafted of {PROBABILITY.bare(share)} means α = "
-        f"{PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and α = "
-        f"{PROBABILITY.bare(observed)} means accepted / drafted = "
-        f"{PROBABILITY.bare(drafted_share(observed, gamma))}."
+        f"At γ {gamma}, the formula predicts {TOKENS.bare(expected_tokens(share, gamma))} tokens "
+        f"per round with accepted / drafted as α, and "
+        f"{TOKENS.bare(expected_tokens(observed, gamma))} with accepted / tested as α.{found} By "
+        f"the formula, accepted / drafted is {PROBABILITY.bare(share)} at "
+        f"α = {PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and "
+        f"{PROBABILITY.bare(drafted_share(observed, gamma))} at "
+        f"α = {PROBABILITY.bare(observed)}."
     )
 
 
@@ -365,8 +370,8 @@ def _odds_sentence(shown: ShownRun) -> str:
     if shown.trace.config.exact:
         return "The mean overlap Σ min(draft, target) is the same α without sampling noise."
     return (
-        "This run accepts more than the overlap: the mean of Σ min(draft, target + ε) is the same "
-        "share without sampling noise."
+        "This run accepts more than the overlap. The mean of Σ min(draft, target + ε) is the "
+        "acceptance rate without sampling noise."
     )
 
 
@@ -378,7 +383,7 @@ def _estimates(shown: ShownRun, share: float, observed: float) -> list[AlphaEsti
         AlphaEstimate(label="accepted / tested", value=observed, low=low, high=high),
     ]
     if figures.alpha_expected is not None:
-        label = "mean overlap" if shown.trace.config.exact else "mean odds with ε"
+        label = "mean overlap" if shown.trace.config.exact else "mean overlap with ε"
         found.append(AlphaEstimate(label=label, value=figures.alpha_expected))
     return found
 

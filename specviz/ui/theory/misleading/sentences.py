@@ -1,4 +1,4 @@
-"""Sentences of the page When the formula misleads. They compare numbers as printed."""
+"""Sentences of the page When the formula misleads. They compare rounded numbers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from specviz.theory.roofline import Serving
 from specviz.theory.runtime import RoundsDistribution
 from specviz.theory.speed import expected_tokens
 
-_SURE = 1 - 1e-9  # probability of a number of rounds that counts as certain
+_SURE = 1 - 1e-9  # a number of rounds with a higher probability counts as certain
 _TAIL = "the slowest in a hundred"
 
 
 def fewer(exact: float, formula: float) -> str:
-    """Describe how many fewer tokens there are than the formula predicts."""
+    """Return "as many", or by which percentage ``exact`` is below ``formula``."""
     share = PERCENT.shown(max(0.0, 1 - exact / formula))
     return "as many" if share == PERCENT.shown(0) else f"{share} fewer"
 
 
 def compared(tokens: float, formula: float) -> str:
-    """Compare tokens per round, which are never fewer than the formula predicts, with it."""
+    """Return "as many as" or "more than the formula predicts"; it is never less."""
     many = "as many as" if TOKENS.bare(tokens) == TOKENS.bare(formula) else "more than"
     return f"{many} the formula predicts"
 
@@ -30,20 +30,23 @@ def tail_sentence(rounds: RoundsDistribution, c: float, v: float) -> str:
     tail = RATIO.bare(rounds.speedup(rounds.percentile(0.99), c, v))
     if mean == tail:
         texts = "every text" if rounds.chances.max() > _SURE else "nearly every text"
-        return f"At γ {rounds.gamma}, {texts} gets **{mean}**."
+        return f"At γ {rounds.gamma}, {texts} has a speedup of **{mean}**."
     return (
-        f"At γ {rounds.gamma} the mean speedup is **{mean}**, but one text in a hundred gets at "
-        f"most **{tail}**."
+        f"At γ {rounds.gamma} the mean speedup is **{mean}**, but for one text in a hundred it is "
+        f"at most **{tail}**."
     )
 
 
 def best_gammas_sentence(distributions: Sequence[RoundsDistribution], c: float, v: float) -> str:
-    """Return the best γ for the mean and for the slowest text in 100.
+    """Describe the best γ for the mean and for the slowest text in 100.
 
-    ``distributions`` holds one distribution per γ searched.
+    Args:
+        distributions: The numbers of rounds, one distribution per γ from 1 on.
     """
-    mean = _best([(each.gamma, each.speedup(each.mean, c, v)) for each in distributions])
-    tail = _best(
+    mean = _gamma_of_greatest(
+        [(each.gamma, each.speedup(each.mean, c, v)) for each in distributions]
+    )
+    tail = _gamma_of_greatest(
         [(each.gamma, each.speedup(each.percentile(0.99), c, v)) for each in distributions]
     )
     if mean is None and tail is None:
@@ -51,16 +54,16 @@ def best_gammas_sentence(distributions: Sequence[RoundsDistribution], c: float, 
     end = distributions[-1].gamma
     best = f"best γ up to {end}, where this search ends," if end in (mean, tail) else "best γ"
     if mean == tail:
-        return f"The {best} is {mean} for both."
+        return f"The {best} is {mean} for the mean and for {_TAIL}."
     if tail is None:
-        return f"The {best} is {mean} for the mean; for {_TAIL} no γ pays."
+        return f"The {best} is {mean} for the mean; for {_TAIL}, no γ pays."
     if mean is None:
-        return f"The {best} is {tail} for {_TAIL}; for the mean no γ pays."
+        return f"The {best} is {tail} for {_TAIL}; for the mean, no γ pays."
     return f"The {best} is {mean} for the mean and {tail} for {_TAIL}."
 
 
-def _best(speeds: Sequence[tuple[int, float]]) -> int | None:
-    """Return the γ of the greatest speedup, or None where the target alone is as fast."""
+def _gamma_of_greatest(speeds: Sequence[tuple[int, float]]) -> int | None:
+    """Return the γ with the greatest speedup, or None if no speedup is above 1."""
     gamma, greatest = max(speeds, key=lambda each: each[1])
     return gamma if greatest > 1.0 else None
 

@@ -1,4 +1,4 @@
-"""Charts of rejections: simulated means beside exact values, and the effect of more drafts."""
+"""Charts of rejections: simulated means and exact values, and the effect of more drafts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DRAFTS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanCurve:
-    """A simulated mean over the number of texts, and its exact value."""
+    """The estimates of a mean after each batch of simulated texts, and the exact mean."""
 
     name: str
     exact: float
@@ -29,7 +29,7 @@ class MeanCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAndExpected:
-    """A measured value and its expected value, with half the width of the band around it."""
+    """A measured value, the expected value, and half the width of the band around it."""
 
     label: str
     measured: float
@@ -38,10 +38,10 @@ class MeasuredAndExpected:
 
 
 def running_means(curves: Sequence[MeanCurve], height: int = 340) -> go.Figure:
-    """Draw means over the number of texts with their 95 % bands; exact values are dashed.
+    """Draw simulated means with 95 % bands over the number of texts, and exact means as dashes.
 
-    A single curve has the colours of simulated and exact. Several have one colour each, and the
-    legend names only their means.
+    A single curve uses the colours for simulated and exact values. With several curves, each has a
+    colour, and the legend lists only the means.
     """
     made = figure(x_title="texts simulated", y_title="rejections per text", height=height)
     alone = len(curves) == 1
@@ -58,7 +58,7 @@ def running_means(curves: Sequence[MeanCurve], height: int = 340) -> go.Figure:
             hovertemplate="%{x:,} texts: %{y:.3f}<extra></extra>",
         )
         made.add_scatter(
-            x=[_first(curves), _last(curves)],
+            x=[_first_count(curves), _last_count(curves)],
             y=[curve.exact] * 2,
             name=f"{curve.name}, exact {curve.exact:.3f}",
             mode="lines",
@@ -66,7 +66,7 @@ def running_means(curves: Sequence[MeanCurve], height: int = 340) -> go.Figure:
             hovertemplate=f"exact {curve.exact:.5f}<extra></extra>",
             showlegend=alone,
         )
-    made.update_xaxes(type="log", dtick=1, range=_decades(curves))
+    made.update_xaxes(type="log", dtick=1, range=_log_range(curves))
     return made
 
 
@@ -92,14 +92,16 @@ def drafts_curve(
     if simulated:
         _add_estimates(made, list(simulated), list(simulated.values()))
     _add_level(made, limit, f"M → ∞: {limit:.2f}", COLOURS.exact, "dot")
-    _add_level(made, floor, f"floor (E − 1) / 2: {floor:.2f}", COLOURS.rejected, "dashdot")
+    _add_level(
+        made, floor, f"lower bound (E[N₁] − 1) / 2: {floor:.2f}", COLOURS.rejected, "dashdot"
+    )
     made.update_xaxes(type="log", tickvals=[1, 2, 4, 8, 16, 32, 64, 128])
     made.update_yaxes(rangemode="tozero")
     return made
 
 
 def measured_and_expected(points: Sequence[MeasuredAndExpected], y_title: str) -> go.Figure:
-    """Draw measured values as diamonds over the bands in which they should lie."""
+    """Draw measured values as diamonds over the joint 99 % bands of the expected values."""
     made = figure(x_title="", y_title=y_title)
     labels = [each.label for each in points]
     made.add_scatter(
@@ -125,8 +127,12 @@ def measured_and_expected(points: Sequence[MeasuredAndExpected], y_title: str) -
 
 
 def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
-    """Draw how much M drafts lower P(reject) at one position, with two tokens in the vocabulary."""
-    made = figure(x_title="drafts, M", y_title="fall in P(reject)")
+    """Draw the decrease of P(reject) at one position by M drafts, for a vocabulary of two tokens.
+
+    Args:
+        coins: Per curve, the probability of the first token under draft and target.
+    """
+    made = figure(x_title="drafts, M", y_title="decrease of P(reject)")
     for (draft, target), colour in zip(coins, cycle(SERIES), strict=False):
         _add_improvement(
             made,
@@ -139,8 +145,12 @@ def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
 
 
 def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
-    """Draw the same for a uniform draft over r times as many tokens as the uniform target."""
-    made = figure(x_title="drafts, M", y_title="fall in P(reject)")
+    """Draw the decrease of P(reject) at one position by M drafts, for uniform distributions.
+
+    Args:
+        ratios: Per curve, the draft's number of tokens / the target's, r.
+    """
+    made = figure(x_title="drafts, M", y_title="decrease of P(reject)")
     for ratio, colour in zip(ratios, cycle(SERIES), strict=False):
         _add_improvement(
             made,
@@ -155,7 +165,7 @@ def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
 def rejection_by_step(
     exact: Mapping[str, NDArray[np.float64]], simulated: Mapping[str, NDArray[np.float64]]
 ) -> go.Figure:
-    """Draw P(reject) at each token of a text: lines are exact, dots simulated."""
+    """Draw P(reject) at each token of a text: exact values as lines, simulated ones as circles."""
     made = figure(x_title="token of the text", y_title="P(reject)")
     for (name, chances), colour in zip(exact.items(), cycle(SERIES), strict=False):
         steps = np.arange(1, len(chances) + 1)
@@ -181,7 +191,7 @@ def rejection_by_step(
 
 
 def rejections_and_bound(bound: float, rules: Mapping[str, Estimate]) -> go.Figure:
-    """Draw simulated rejections of several rules, and the lower bound of theorem 2."""
+    """Draw the simulated rejections per text of several rules, and the bound of theorem 2."""
     made = figure(x_title="rejections per text", y_title="", height=250)
     made.add_vrect(
         x0=0,
@@ -189,7 +199,7 @@ def rejections_and_bound(bound: float, rules: Mapping[str, Estimate]) -> go.Figu
         fillcolor=COLOURS.forbidden,
         line_width=0,
         layer="below",
-        annotation={"text": "only rules that theorem 2 does not cover"},
+        annotation={"text": "only rules outside theorem 2"},
         annotation_position="top left",
     )
     made.add_vline(
@@ -272,15 +282,15 @@ def _over_drafts(made: go.Figure) -> go.Figure:
     return made
 
 
-def _first(curves: Sequence[MeanCurve]) -> int:
+def _first_count(curves: Sequence[MeanCurve]) -> int:
     return min((each.estimates[0].count for each in curves if each.estimates), default=10)
 
 
-def _last(curves: Sequence[MeanCurve]) -> int:
-    """Return the last count, at least 30,000, so that the axis is stable in the first batches."""
+def _last_count(curves: Sequence[MeanCurve]) -> int:
+    """Return the largest number of texts, at least 30,000 so that the axis is stable at first."""
     counts = [each.estimates[-1].count for each in curves if each.estimates]
     return max([30_000, *counts])
 
 
-def _decades(curves: Sequence[MeanCurve]) -> list[float]:
-    return [math.log10(_first(curves)), math.log10(_last(curves))]
+def _log_range(curves: Sequence[MeanCurve]) -> list[float]:
+    return [math.log10(_first_count(curves)), math.log10(_last_count(curves))]

@@ -52,7 +52,7 @@ def show_measured_drafts() -> None:
         made = measured_and_expected(
             [_rejections(each, wide) for each in points], "rejections per 100 tokens"
         )
-        note = "A position counts as rejected if all candidates drafted for it were rejected."
+        note = "A position counts as rejected if all its candidates were rejected."
         show_chart(made, note, "exact", "measured", key="rejections_places")
     st.dataframe(
         _table(points), hide_index=True, height="content", key="rejections_table",
@@ -64,24 +64,24 @@ def show_measured_drafts() -> None:
         r" \tau = 1 + \frac{1}{K}\sum_{j}\big(1 - \mathrm{TV}(p_j, q_j)\big)",
         {
             "R": "rejected positions",
-            "i": "a position where only the last candidate was left to test",
+            "i": "a position where all candidates but the last were rejected",
             "j": "any tested candidate",
-            "p": "the distribution that it was drawn from",
-            "q": "the residual of the target’s distribution after the candidates rejected before",
+            "p": "the distribution that the candidate was drawn from",
+            "q": "the residual of the target’s distribution after the earlier rejections",
             r"\mathrm{TV}": "half the sum of absolute differences",
             r"\tau": "mean tokens per round",
             "K": "rounds",
             r"\mathbb{E}": "mean",
         },
         "The probabilities of theorem 3 of Yin et al. 2024, at the positions that the runs "
-        "reached. Whether a candidate is tested is decided before it is drawn, so the sums are "
-        "exact for any text. Rounds here end after γ candidates, so the paper’s lower bound does "
-        "not apply.",
+        "reached. Whether a candidate is tested does not depend on its draw, so the sums are exact "
+        "for any text. Rounds here end after γ candidates, so the paper’s lower bound does not "
+        "apply.",
     )
 
 
 def _has_several_counts(configs: Sequence[RunConfig]) -> bool:
-    """Return whether the lanes differ in their number of drafts or in their tree."""
+    """Return whether the lanes differ in the number of drafts or in the shape of the tree."""
     drafted = {(each.num_drafts, each.branching) for each in configs if counts_drafts(each)}
     return len(drafted) > 1
 
@@ -121,7 +121,7 @@ def _agreement_sentence(points: Sequence[DraftsPoint]) -> str:
     wide = joint_deviations(len(points), _LEVEL)
     out = [each.label for each in points if not _inside(each, wide)]
     agrees = (
-        "Tokens and rejections all lie within their joint 99 % bands."
+        "All numbers of tokens and rejections are within their joint 99 % bands."
         if not out
         else f"Outside the joint 99 % band: {as_text(', '.join(out))}."
     )
@@ -137,7 +137,7 @@ def _deviation(count: Count) -> float:
 
 
 def speed_sentence(points: Sequence[DraftsPoint]) -> str:
-    """Describe where more candidates stop paying: each is a row that the target verifies."""
+    """Describe the fastest number of drafts, and which numbers are slower than the target alone."""
     timed = {each.label: each.speedup for each in points if each.speedup is not None}
     if not timed:
         return "These runs were not timed against the target alone."
@@ -149,9 +149,9 @@ def speed_sentence(points: Sequence[DraftsPoint]) -> str:
 
 
 def _paired_sentence(points: Sequence[DraftsPoint]) -> str:
-    """Compare several drafts with one draft of the same γ, and a tree with one draft of its depth.
+    """Return which points are faster or slower than one draft of the same γ, or undecided.
 
-    Uses Student's 95 % interval over the same prompts.
+    For a tree, γ is its depth. The decision uses Student's 95 % interval over the same prompts.
     """
     one_draft = {each.gamma: each for each in points if each.num_candidates == each.gamma}
     found: dict[str, list[str]] = {"faster": [], "slower": [], "": []}
@@ -174,7 +174,7 @@ def _by_prompt(point: DraftsPoint) -> Values:
 
 
 def _table(points: Sequence[DraftsPoint]) -> pd.DataFrame:
-    """Return the figures per number of drafts, without the speedups where nothing was timed."""
+    """Return the figures, a row per number of drafts; columns without values are left out."""
     made = pd.DataFrame(
         {
             "drafts": [each.label for each in points],

@@ -45,16 +45,16 @@ from specviz.ui.widgets.page_parts import show_chart, show_formula, slider, whol
 _TOKENS = 7  # as in the paper's figure 2
 _DRAFTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _CHOICES = (2, 4, 5, 8, 16, 32)
-_TEXT = 3  # tokens at the start of a text whose joint distribution is computed
-_BATCH = 4  # drafts of a rule compared with the bound
-_EPSILON = 0.05  # of a rule compared with the bound
+_TEXT = 3  # first tokens of a text, whose joint distribution is computed
+_BATCH = 4  # M of the rule with several drafts that is compared with the bound
+_EPSILON = 0.05  # ε of the biased rule that is compared with the bound
 _COINS = ((0.6, 0.5), (0.8, 0.5), (0.95, 0.5), (0.2, 0.8))  # draft, target
 _RATIOS = (2.0, 8.0, 32.0)
 _ONE, _BLOCK = "one draft", "block verification"
 _FIGURE_3 = "Yin et al. 2024, section 3.2 and figure 3."
 _LETTERS = {
     "p": "the draft's distribution",
-    "q": "the target's",
+    "q": "the target's distribution",
     "n": "position in the text, from 1 to T",
     r"\mathbb{E}": "mean",
     r"\mathrm{TV}": "half the sum of absolute differences",
@@ -83,14 +83,14 @@ def choose_setting() -> Setting:
     with st.container(horizontal=True, vertical_alignment="bottom", key="rejections_controls"):
         seed = whole_slider(
             "Seed of the chains", 0, 100, 10, key="rejections_seed",
-            hint="Seeds the random Markov chains over 7 tokens that serve as draft and target. "
+            hint="Seed of the two random Markov chains over 7 tokens that are draft and target. "
                 "Their transition matrices differ from position to position.",
         )  # fmt: skip
         horizon = whole_slider("Tokens in a text, T", 1, 100, 50, key="rejections_horizon")
         stickiness = slider(
             "Stickiness", 0.0, 1.0, 0.0, step=0.05, key="rejections_stickiness",
-            hint="With more stickiness, easy text stays easy and hard text stays hard, so "
-                "acceptance clusters.",
+            hint="With more stickiness, easy text stays easy and hard text stays hard, so accepted "
+                "tokens are clustered.",
         )  # fmt: skip
         paused = st.toggle("Pause the simulation", key="rejections_pause", bind="query-params")
     return Setting(seed=seed, horizon=horizon, stickiness=stickiness, paused=paused)
@@ -103,14 +103,14 @@ def rejections_sentence(chosen: Setting) -> str:
     text = (
         f"A text of one token {given} has a rejection with probability **{exact:.3f}**."
         if horizon == 1
-        else f"Of {horizon} tokens {given}, **{exact:.3f}** are rejected on average: "
-        f"{PERCENT.shown(exact / horizon)}."
+        else f"A text of {horizon} tokens {given} has **{exact:.3f}** rejections on average: "
+        f"{PERCENT.shown(exact / horizon)} of its tokens."
     )
     if exact < 1e-9:
         return f"{text} The two chains are identical."
     return (
-        f"{text} With free drafting, that would be {times(horizon / exact)} as fast as the target "
-        "alone."
+        f"{text} If drafting were free and γ unlimited, decoding would be "
+        f"{times(horizon / exact)} as fast as the target alone."
     )
 
 
@@ -131,14 +131,14 @@ def show_one_draft(chosen: Setting) -> None:
             "T": "tokens in a text",
             "x_{<n}": "the tokens before position n, drawn from the target",
         },
-        "Yin et al. 2024, theorem 1. With the same distance at every position, this is the result "
-        "of Leviathan et al. 2023, where p and q are swapped.",
+        "Yin et al. 2024, theorem 1. If the distance is the same at every position, the formula "
+        "equals that of Leviathan et al. 2023, where p and q are swapped.",
     )
 
 
 def _draw_one(group: SimulationGroup, by_step: Floats, paused: bool) -> None:
     exact, simulation = float(by_step.sum()), group.simulations[_ONE]
-    text = f"One draft, judged token by token: exactly **{exact:.3f}** rejections per text"
+    text = f"One draft, judged token by token: **{exact:.3f}** rejections per text (exact)"
     if simulation.estimates:
         found = simulation.estimates[-1]
         st.markdown(f"{text}; simulated **{_plus_minus(found)}** in {found.count:,} texts.")
@@ -152,7 +152,7 @@ def _draw_one(group: SimulationGroup, by_step: Floats, paused: bool) -> None:
     with right:
         steps = {_ONE: simulation.result.rejection_chances} if simulation.result else {}
         made = rejection_by_step({_ONE: by_step}, steps)
-        note = "The probability differs from token to token, which the theorem allows."
+        note = "The theorem allows a different probability at every token."
         show_chart(made, note, "exact", "simulated", key="rejections_steps")
 
 
@@ -179,19 +179,22 @@ def show_several_drafts(chosen: Setting) -> None:
         r" \prod_{m=1}^{M} d_n^{m}\Big]",
         _LETTERS
         | {
-            "N_1,\\, N_M": "rejections in a text, with one draft and with M",
+            "N_1,\\, N_M": "rejections in a text, with one draft and with M drafts",
             "d_n^m": "distance (TV) at position n between p and the residual of q after m − 1 "
             "rejected drafts",
             "M": "drafts per round",
-            r"\bar{\mathbb{E}}_f": "mean over the texts before position n, where only those that "
-            "end with a rejection count",
+            r"\bar{\mathbb{E}}_f": "mean over the texts before position n; texts that do not "
+            "end with a rejection count as 0",
         },
-        "Yin et al. 2024, theorem 3 and, for M → ∞, proposition 1. The paper does not define where "
-        "the recursion for f starts; here it starts at 1.",
+        "Yin et al. 2024, theorem 3 and, for M → ∞, proposition 1. The paper does not define the "
+        "initial value of the recursion for f; here it is 1.",
     )
     show_formula(
         r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
-        {"N_1,\\, N_M": "rejections with one draft and with M", r"\mathbb{E}": "mean"},
+        {
+            "N_1,\\, N_M": "rejections in a text, with one draft and with M drafts",
+            r"\mathbb{E}": "mean",
+        },
         "A lower bound, derived here: only the first token after a rejection has M candidates.",
     )
 
@@ -219,7 +222,7 @@ def _draw_several(
             floor=batch_floor(float(curve[0])),
             simulated={num: found[f"M {num}"] for num in exact if f"M {num}" in found},
         )
-        note = "Only the first token of a round has M candidates, so more drafts soon stop helping."
+        note = "Only the first token of a round has M candidates, so the gain is limited."
         show_chart(made, note, "exact", "simulated", key="rejections_curve")
 
 
@@ -257,8 +260,8 @@ def show_one_place() -> None:
         {
             r"\Delta": "decrease of P(reject)",
             "M": "drafts",
-            "u, v": "probability of one side of the draft's and of the target's coin, for u ≥ v "
-            "(otherwise substitute 1 − u for u: derived here)",
+            "u, v": "probability of heads under draft and target, for u ≥ v; otherwise substitute "
+            "1 − u for u (derived here)",
         },
         _FIGURE_3,
     )
@@ -267,7 +270,7 @@ def show_one_place() -> None:
         {
             r"\Delta": "decrease of P(reject)",
             "M": "drafts",
-            "r": "the draft's number of tokens / the target's",
+            "r": "the draft's number of tokens / the target's number of tokens",
         },
         _FIGURE_3,
     )
@@ -279,10 +282,10 @@ def show_bound(chosen: Setting) -> None:
     simulate_and_draw(group, chosen.paused, lambda: _draw_bound(group, bound, chosen.paused))
     pair = SWAPPED.draft, SWAPPED.target
     st.markdown(
-        "Left of the line are only rules that theorem 2 does not cover: rules with **several "
-        "drafts**, rules that **look at later tokens**, and **biased** rules. An exact example "
-        "with draft (⅔, ⅓), target (⅓, ⅔) and γ = 2: token by token accepts "
-        f"{token_accepted(*pair, 2):.4f} candidates on average, block verification "
+        "Theorem 2 does not cover the rules left of the line: rules with **several drafts**, rules "
+        "that **look at later tokens**, and **biased** rules. An exact example: with draft (⅔, ⅓), "
+        "target (⅓, ⅔) and γ = 2, token-by-token verification accepts "
+        f"{token_accepted(*pair, 2):.4f} candidates on average, and block verification accepts "
         f"{expected_accepted(*pair, 2):.4f}. See *Whole blocks* on the page *Bias or speed*."
     )
     show_formula(
@@ -290,9 +293,9 @@ def show_bound(chosen: Setting) -> None:
         r"\sum_{n}\mathbb{E}_{q}\,\mathrm{TV}(p_n, q_n)",
         _LETTERS
         | {
-            r"\mathcal{F}": "unbiased rules that judge one draft token by token",
-            "A": "one of them",
-            "N^A": "its rejections in a text",
+            r"\mathcal{F}": "the unbiased rules that judge one draft token by token",
+            "A": "a rule",
+            "N^A": "rejections in a text under rule A",
         },
         r"Yin et al. 2024, theorem 2. By corollary 1, each of these rules accepts a token with "
         r"probability at most $\min(1, q/p)$. Block verification: Sun et al. 2024.",
@@ -302,11 +305,11 @@ def show_bound(chosen: Setting) -> None:
 def _draw_bound(group: SimulationGroup, bound: float, paused: bool) -> None:
     found = group.estimates()
     block = found.get(_BLOCK)
-    rejects = f": it rejects {_plus_minus(block)} times (simulated)" if block else ""
+    rejects = f"; it has {_plus_minus(block)} rejections (simulated)" if block else ""
     st.markdown(
-        "A lossless rule that judges one draft token by token rejects at least "
-        f"**{bound:.3f}** times a text. Block verification looks ahead, so the bound does not "
-        f"apply to it{rejects}. It is lossless, too."
+        "A lossless rule that judges one draft token by token has at least "
+        f"**{bound:.3f}** rejections per text. Block verification is also lossless. It looks "
+        f"ahead, so the bound does not apply{rejects}."
     )
     made = rejections_and_bound(bound, found)
     show_chart(made, progress_sentence(group, paused), "exact", "simulated", key="rejections_bound")
@@ -323,21 +326,21 @@ def _rules(chains: Chains) -> dict[str, TextSimulator]:
 
 
 def _drafts_sentence(exact: Mapping[int, float], curve: Floats) -> str:
-    left = [f"**{count:.3f}** remain with {num} drafts" for num, count in exact.items()]
+    left = [f"**{count:.3f}** with {num} drafts" for num, count in exact.items()]
     remain = "".join(f"{each}; " for each in left)
     return (
-        f"Of {curve[0]:.3f} rejections with one draft, {remain}"
-        f"no number of drafts leaves fewer than {curve[-1]:.3f}."
+        f"A text has {curve[0]:.3f} rejections with one draft; {remain}"
+        f"with any number of drafts, at least {curve[-1]:.3f}."
     )
 
 
 def _bias_sentence(chains: Chains, nums: Sequence[int]) -> str:
-    """State the distance between the distribution of the first tokens and the target's."""
+    """State how much several drafts change the joint distribution of the first tokens."""
     length = min(_TEXT, chains.horizon)
     worst = max(batch_bias(chains, num, length=length) for num in nums or _CHOICES[:1])
     first = "first token" if length == 1 else f"first {length} tokens"
     return (
-        f"The distribution of the {first} differs from the target's by {worst:.0e} in total: "
+        f"The distribution of the {first} differs from the target's by at most {worst:.0e}, so "
         "several drafts do not bias the text."
     )
 

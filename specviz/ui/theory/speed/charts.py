@@ -1,6 +1,6 @@
 """Charts of the speedup: over gamma, over alpha and c, and compared with papers' measurements.
 
-All curves are exact; points are measured, in this session's runs or by papers.
+All curves are exact. Points are measured: in runs of this session, or by the authors of papers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, add_diago
 MAP_COSTS = np.geomspace(0.005, 1.0, 60)
 _FINE = 8  # boundaries between gammas need a finer grid than the cells
 _MAP_ALPHAS = np.linspace(0.0, 1.0, 59 * _FINE + 1)
-_LABELLED = 18  # the column of the map in which boundaries are labelled
+_LABELLED = 18  # the column of the map where the labels of the boundaries are drawn
 _LEVELS = (2, 3, 5, 8, 13, 21)
 _BRIGHTEST = 8.0
 _TICKS = (1, 1.5, 2, 3, 5, 8)
@@ -37,22 +37,26 @@ _SHADES = ((0.0, "rgba(47, 127, 194, 0)"), (1.0, "rgba(47, 127, 194, 0.95)"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedupPoint:
-    """A measured speedup at its alpha and c; a click on it opens ``run_id``."""
+    """A measured speedup with its alpha and c. A click on the point opens ``run_id``."""
 
     label: str
     alpha: float
     c: float
     speedup: float
     run_id: str
-    expected: float | None = None  # by the formula, as computed in the source
+    expected: float | None = None  # the formula's value, as reported by the paper
 
 
 def speedup_over_gamma(
     alpha: float, draft_cost: float, verify_cost: float, gamma: int, max_gamma: int = 24
 ) -> go.Figure:
-    """Draw the ideal speedup (v = 1) and the one with the cost of verification over gamma.
+    """Draw two curves over gamma: the speedup at ``verify_cost`` (v), and the ideal one (v = 1).
 
-    The best gamma of the drawn range is marked; where longer drafts are always faster, none is.
+    The best gamma of the drawn range is marked, unless longer drafts are always faster.
+
+    Args:
+        draft_cost: c.
+        gamma: The chosen gamma, which is marked, too.
     """
     gammas = list(range(max_gamma + 1))
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
@@ -87,9 +91,12 @@ def speedup_map(
     runs: Sequence[SpeedupPoint] = (),
     max_gamma: int = 40,
 ) -> go.Figure:
-    """Draw the greatest speedup over c and alpha, boundaries of the best gamma, measured points.
+    """Draw a map of the speedup at the best gamma, over c and alpha, with measured points.
 
-    ``here`` is the alpha and c to mark. Cells where the target alone is fastest stay empty.
+    Lines separate regions by their best gamma. Cells where the target alone is fastest stay empty.
+
+    Args:
+        here: The alpha and c to mark.
     """
     gammas, values = best_gammas(_MAP_ALPHAS[:, None], MAP_COSTS[None], verify_cost, max_gamma)
     made = figure(x_title="cost of a draft step, c", y_title="acceptance, α", height=460)
@@ -139,7 +146,7 @@ def tokens_over_gamma(alpha: float, gamma: int, max_gamma: int = 24) -> go.Figur
 
 
 def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
-    """Draw a source's measured speedups over its expected ones; above the line is faster."""
+    """Draw the measured over the expected speedups of one paper, with the line y = x."""
     known = [each for each in points if each.expected is not None]
     made = figure(x_title="expected by the formula", y_title="measured", height=320)
     top = max([1.0, *(max(each.expected or 0.0, each.speedup) for each in known)]) + 0.3
@@ -159,7 +166,7 @@ def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
 
 
 def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
-    """Draw reported speedups: a group of bars per task, a colour per drafter."""
+    """Draw reported speedups as bars, grouped by task and coloured by drafter."""
     made = figure(x_title="task", y_title=TIMES_THE_TARGET, height=300)
     drafters = list(dict.fromkeys(each.drafter for each in rows))
     for drafter, colour in zip(drafters, SERIES, strict=False):
@@ -219,7 +226,7 @@ def _on_axis(cost: float) -> float:
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """Draw the least alpha at which the best gamma reaches each level, and the line alpha = c."""
+    """Draw, per level, the least alpha at which the best gamma reaches it; also draw alpha = c."""
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
         reached = gammas >= level  # [num_alphas, num_costs]
@@ -248,7 +255,7 @@ def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
 
 
 def _label(text: str, alpha: float) -> dict[str, object]:
-    """Return a label, dark on white, since the map under it may be dark or light."""
+    """Return an annotation in dark on white, which is legible on dark and light cells."""
     return {
         "x": float(np.log10(MAP_COSTS[_LABELLED])),
         "y": alpha,

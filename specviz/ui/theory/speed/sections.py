@@ -46,7 +46,7 @@ from specviz.ui.theory.speed.speedup_points import (
 )
 from specviz.ui.widgets.page_parts import show_chart, show_formula, slider, whole_slider
 
-_AXIS = 24  # the charts end here, or further out at a marked γ
+_AXIS = 24  # γ at which the axes end, unless a marked γ is larger
 _MAP, _POINT = "speed_map", "speed_point"
 
 
@@ -90,7 +90,7 @@ def speed_sentence(chosen: Setting) -> str:
     if no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
         return _no_best_gamma_sentence(chosen)
     best, value = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
-    given = f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)}"
+    given = f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)},"
     if best == 0:
         needed = _pays_above(chosen)
         pays = (
@@ -102,12 +102,12 @@ def speed_sentence(chosen: Setting) -> str:
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     text = f"{given} the best γ is **{best}: {times(value)}** as fast as the target alone."
     if speedup(chosen.alpha, MAX_GAMMA + 1, chosen.c, chosen.v) > value:
-        text = f"{text} That is the best up to {MAX_GAMMA}, where the search ends."
+        text = f"{text} The search ends at γ {MAX_GAMMA}; a longer draft would be faster."
     if chosen.gamma == best or RATIO.bare(here) == RATIO.bare(value):
         return (
             text
             if chosen.gamma == best
-            else f"{text} Your γ, {chosen.gamma}, gives the same speedup to two digits."
+            else f"{text} Your γ, {chosen.gamma}, gives the same speedup, rounded."
         )
     return f"{text} Your γ, {chosen.gamma}, gives {RATIO.bare(here)}{_compared_with_one(here)}."
 
@@ -119,19 +119,19 @@ def _pays_above(chosen: Setting) -> float | None:
 
 
 def _compared_with_one(speed: float) -> str:
-    """Return the end of the sentence if the speed, as printed, is not above 1."""
+    """Return ", as fast as …" or ", slower than …" if the printed speed is at most 1, else ""."""
     if RATIO.bare(speed) == RATIO.bare(1):
         return ", as fast as the target alone"
     return ", slower than the target alone" if speed < 1.0 else ""
 
 
 def _no_best_gamma_sentence(chosen: Setting) -> str:
-    """Describe the limit where every longer draft is faster; it equals the oracle's speedup."""
+    """Describe the limit of the speedup if longer drafts are always faster: that of the oracle."""
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
     return (
-        f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)} {why}, so "
+        f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)}, {why}, so "
         f"**no γ is best**: the speedup rises with γ towards **{limit}**. Your γ, {chosen.gamma}, "
         f"gives {times(here)}."
     )
@@ -142,7 +142,7 @@ def _times(value: float) -> str:
 
 
 def _axis_end(chosen: Setting) -> int:
-    """Return an axis end that shows the chosen γ and the best one, if there is one."""
+    """Return the γ at which an axis ends, so that the chosen and any best γ are visible."""
     best = 0
     if not no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
         best, _ = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
@@ -173,20 +173,21 @@ def show_over_gamma(chosen: Setting) -> None:
     show_formula(
         r"S_{\text{oracle}} = \frac{1}{(1-\alpha)\,v + \alpha c}",
         {
-            r"S_{\text{oracle}}": "times as fast, if each round drafted exactly the candidates "
-            "that will be accepted",
+            r"S_{\text{oracle}}": "speedup if each round drafted exactly the candidates that will "
+            "be accepted",
             r"\alpha": "acceptance",
             "c": "cost of a draft step",
             "v": "cost of a verification",
         },
-        "The number of tokens is from Leviathan et al. 2023, section 3.5; their time is derived "
-        "here. S approaches it as γ grows if drafting is free or nothing is rejected.",
+        "The expected number of tokens is from Leviathan et al. 2023, section 3.5; the time is "
+        "derived here. If drafting is free or nothing is rejected, S approaches this limit as γ "
+        "grows.",
     )
     show_formula(
         r"\frac{\text{operations}}{\text{token}} = "
         r"\frac{(1-\alpha)(\gamma \hat c + \gamma + 1)}{1-\alpha^{\gamma+1}}",
         {
-            r"\hat c": "operations of a draft step / those of a target step, here set to c",
+            r"\hat c": "operations of a draft step / operations of a target step, here set to c",
             r"\alpha": "acceptance",
             r"\gamma": "candidates per round",
         },
@@ -199,7 +200,9 @@ def _show_key_figures(chosen: Setting) -> None:
     needed = _pays_above(chosen)
     at_gamma = break_even_alpha(c, v, gamma=gamma) if gamma else None
     for_gamma = (
-        f" For γ {gamma} it is {'no α' if at_gamma is None else PROBABILITY.bare(at_gamma)}."
+        f" No α suffices at γ {gamma}."
+        if at_gamma is None
+        else f" At γ {gamma}, the break-even α is {PROBABILITY.bare(at_gamma)}."
     )
     with st.container(horizontal=True):
         st.metric(
@@ -209,8 +212,8 @@ def _show_key_figures(chosen: Setting) -> None:
         st.metric(
             "Breaks even at α", "never" if needed is None else PROBABILITY.bare(needed),
             border=True,
-            help="Above this α, some γ is faster than the target alone. With v = 1, it equals c."
-            f"{for_gamma}",
+            help="Above this α, some γ is faster than the target alone. With v = 1, this α equals "
+            f"c.{for_gamma}",
         )  # fmt: skip
         st.metric(
             "With an oracle", _times(oracle_speedup(alpha, c, v)), border=True,
@@ -219,9 +222,9 @@ def _show_key_figures(chosen: Setting) -> None:
         )  # fmt: skip
         st.metric(
             "Arithmetic", RATIO.shown(operations_factor(alpha, gamma, c)), border=True,
-            help="Operations per token, relative to the target alone: the speedup costs additional "
-            "arithmetic. Assumes that a draft step takes c times the operations of a target step; "
-            "the formula is below.",
+            help="Operations per token / operations of the target alone. The speedup costs "
+            "additional arithmetic. Assumes that a draft step takes c times the operations of a "
+            "target step; the formula is below.",
         )  # fmt: skip
 
 
@@ -230,9 +233,9 @@ def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
     show_chart(
         speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own, MAX_GAMMA),
         f"Greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Each point is "
-        "a measured speedup at its own α and c; points out of range are drawn at the edge. For "
-        "Chinchilla no α is reported, so it is computed from the speedup. Click a point to see its "
-        "figures.",
+        "a measured speedup at the α and c of that measurement; points out of range are drawn at "
+        "the edge. The Chinchilla paper reports no α; here α is computed from the speedup. Click "
+        "a point to see its figures.",
         "exact",
         "measured",
         "reported",
@@ -279,7 +282,7 @@ def show_recursion(chosen: Setting) -> None:
     show_formula(
         r"E_k = \alpha\,(1 + E_{k+1}),\quad E_\gamma = 0",
         {
-            "E_k": "expected number of further accepted candidates after k were accepted",
+            "E_k": "expected number of further candidates accepted, once k are accepted",
             r"\alpha": "acceptance",
             r"\gamma": "candidates per round",
         },
@@ -293,7 +296,7 @@ def show_recursion(chosen: Setting) -> None:
             r"\tau": "tokens per round",
             r"\gamma": "candidates per round",
         },
-        "The recursion solved; τ is Leviathan et al. 2023, equation 1.",
+        "The solution of the recursion; τ is Leviathan et al. 2023, equation 1.",
     )
     table = pd.DataFrame(
         {
@@ -318,7 +321,7 @@ def show_papers() -> None:
         "predicts.",
         "reported",
         key="speed_papers",
-        alt="Speedups that the paper measured, over those that it expected.",
+        alt="Speedups that the paper measured, over the speedups that it expected.",
     )
     st.dataframe(
         pd.DataFrame(
@@ -362,8 +365,8 @@ def show_papers() -> None:
     show_chart(
         reported_by_task(SPEC_BENCH),
         f"{SPEC_BENCH_SOURCE}. Which task gains most depends on the drafter. For conversation, no "
-        "result for copying is reported.",
+        "result with prompt lookup is reported.",
         "reported",
         key="speed_tasks",
-        alt="Reported speedups by task, for a draft model and for copying from the prompt.",
+        alt="Reported speedups by task, for a draft model and for prompt lookup.",
     )

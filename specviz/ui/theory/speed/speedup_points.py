@@ -1,7 +1,7 @@
 """Measured speedups as points on a chart, and the details of the chosen point.
 
-Points are rows of papers (reported) and runs of this session (measured), or the recorded run if
-the session has none.
+A point is a row of a paper (reported) or a run of this session (measured). A session without runs
+has the recorded run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def leviathan_points() -> list[SpeedupPoint]:
 
 @st.cache_data(show_spinner=False)
 def chinchilla_points() -> list[SpeedupPoint]:
-    """Return Chinchilla's points; the paper reports no alpha, so it is solved from the speedup."""
+    """Return Chinchilla's points. The paper reports no alpha; it is solved from the speedup."""
     return [
         SpeedupPoint(
             label=row.label,
@@ -108,7 +108,7 @@ def show_point(point: str | None, runs: Sequence[ShownRun]) -> None:
             {"α, implied": chinchilla_points()[index].alpha, "c": _CHINCHILLA_C,
              "γ": CHINCHILLA_GAMMA, "ms per token": row.milliseconds, "measured": row.speedup},
             f":gray-badge[reported] {CHINCHILLA_SOURCE}: {row.task}, 70B target, 4B draft. "
-            "The paper reports no α; this one is computed from its speedup by the formula.",
+            "The paper reports no α; here α is computed from the speedup by the formula.",
         )  # fmt: skip
     else:
         _show_run(next(each for each in runs if each.id == point))

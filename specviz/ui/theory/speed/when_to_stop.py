@@ -1,6 +1,6 @@
 """When to stop drafting: fixed counts and stopping criteria compared with an oracle.
 
-The oracle knows the verdicts in advance.
+The oracle knows the verdicts in advance and drafts only candidates that will be accepted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from specviz.ui.theory.speed.charts import reach_over_drafted
 from specviz.ui.widgets.page_parts import show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
 
-_LONG = 12  # candidates of a run that never stops
+_LONG = 12  # γ of the runs; without a stopping criterion, all 12 candidates are drafted
 _SECTION = "speed_stopping"
 _LANES = {
     f"never stops, γ {_LONG}": RunConfig(gamma=_LONG, temperature=1.0),
@@ -35,37 +35,39 @@ _LANES = {
 
 def show_when_to_stop() -> None:
     known = recorded_methods().stops
-    runs = choose_methods(_SECTION, _has_rules, _reached, recorded_runs(known.found, known.made))
+    runs = choose_methods(
+        _SECTION, _has_both_kinds, _compared_with_oracle, recorded_runs(known.found, known.made)
+    )
     found = runs.found
     st.markdown(f"{_count_sentence(found)} {_rules_sentence(found)}")
     note = (
-        "Tokens per target step time, as a share of the oracle’s. Both lines use the same rounds, "
-        "from runs that always drafted γ candidates. Squares are runs with a stopping criterion, "
-        "whose rounds start at other positions."
+        "Tokens per target step time, as a share of the oracle’s rate. Both lines use the same "
+        "rounds of runs that always drafted γ candidates. Squares are runs with a stopping "
+        "criterion; their rounds start at other positions."
     )
     show_chart(
         reach_over_drafted(found), note, "measured", key="speed_reach",
         alt="Share of the oracle's rate over the candidates drafted per token.",
     )  # fmt: skip
-    st.caption(_costs_words(found))
+    st.caption(_costs_sentence(found))
     show_about(runs, _LANES, _SECTION, "")
     show_formula(
         r"\text{rate} = \frac{\sum_r (\min(k_r, a_r) + 1)}{\sum_r (k_r\,c + v(k_r + 1))} \\"
         r" \text{oracle: } k_r = a_r",
         {
             "r": "a round",
-            "k_r": "candidates drafted in it",
-            "a_r": "candidates that would be accepted if all were drafted",
+            "k_r": "candidates drafted in round r",
+            "a_r": "candidates that would be accepted in round r if γ were drafted",
             "c": "cost of a draft step",
-            "v": "cost of verifying that many tokens; c and v are in target steps",
+            "v(n)": "cost of verifying n tokens; c and v are in target steps",
         },
         "The oracle drafts exactly the candidates that will be accepted, so no criterion is faster "
-        "on these rounds. None can know that number in advance, so the oracle is only a bound.",
+        "on these rounds. No criterion knows this number in advance: the oracle is only a bound.",
     )
 
 
-def _has_rules(configs: Sequence[RunConfig]) -> bool:
-    """Return whether a lane always drafts γ candidates and another one has a stopping criterion."""
+def _has_both_kinds(configs: Sequence[RunConfig]) -> bool:
+    """Return whether one lane always drafts γ candidates and another has a stopping criterion."""
     chains = [each for each in configs if each.is_chain and each.judging.deciding == "odds"]
     return any(_never_stops(each) for each in chains) and any(_stops(each) for each in chains)
 
@@ -78,9 +80,11 @@ def _stops(config: RunConfig) -> bool:
     return config.draft_until != "count" and config.until.stopping.measured
 
 
-def _reached(traces: Sequence[Trace]) -> ReachOverRuns | None:
-    """Return the findings of the runs with the longest drafts; runs without step costs are left
-    out."""
+def _compared_with_oracle(traces: Sequence[Trace]) -> ReachOverRuns | None:
+    """Compare criteria with the oracle on the runs with the greatest γ; None if there are none.
+
+    Runs without step costs are left out.
+    """
     priced = [each for each in traces if each.drafting_costs or each.step_costs]
     longest = max((each.config.gamma for each in priced if _never_stops(each.config)), default=0)
     used = [
@@ -117,7 +121,7 @@ def _rule_text(reach: Reach) -> str:
     return f"{as_text(until.stopping.words)}{number}"
 
 
-def _costs_words(found: ReachOverRuns) -> str:
+def _costs_sentence(found: ReachOverRuns) -> str:
     costs = found.costs
     tokens = min(6, len(costs.verify))
     return (
