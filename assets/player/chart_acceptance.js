@@ -101,7 +101,7 @@ export class AcceptanceChart {
     if (!tested[round]) return null;
     const [low, high] = bandOf(this.counts, round);
     const alpha = share(accepted[round] / tested[round]);
-    const first = `up to round ${round}: α ${alpha}, ${accepted[round]} of ${tested[round]} tested`;
+    const first = `up to round ${round}: α ${alpha}, ${accepted[round]} accepted of ${tested[round]} tested`;
     const before = share(expected[round] / tested[round]);
     const second = `95 % band ${share(low)} to ${share(high)}; expected ${before}`;
     return { x: this.x(round), text: `${first}\n${second}` };

@@ -60,7 +60,7 @@ _COMPARISONS_OF_A_BODY = tuple(replace(each, name=f"body_{each.name}") for each 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Amount:
-    """How much to measure. Texts with a body are shorter, since enlarged targets are slow."""
+    """How much to measure. With a body, texts are shorter, because enlarged targets are slow."""
 
     repeats: int
     num_tokens: int

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FORECAST_GAMMAS = (2, 4, 8)
 _STORY = "story"
-_TIMING_SECONDS = 5.0  # for each run
+_TIMING_SECONDS = 5.0  # for timing each run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class BenchFigures:
 def measure_figures(
     pair: Pair, prompts: Sequence[Preset], config: RunConfig, say: Callable[[str], None]
 ) -> BenchFigures:
-    """Measure step costs and acceptance profiles, then runs; return how well they agree."""
+    """Measure step costs and acceptance profiles; return how well they predict measured runs."""
     say("step costs")
     costs = step_costs(pair, config, fresh=True)
     say("acceptance on other texts")

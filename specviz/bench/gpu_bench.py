@@ -2,7 +2,7 @@
 
 For each pair of bodies and each context, the bench makes one measured run per γ. Then it runs
 greedy lanes in turn on the same prompts, as in ``timing``. The pair's maximum context is ignored:
-beyond that length, step costs remain valid and acceptance is lower. The bench reports both.
+beyond that length, step costs remain valid, but the reported acceptance is lower than usual.
 """
 
 from __future__ import annotations

@@ -61,9 +61,9 @@ GOALS = (
 
 
 def judge_goals(asked: Sequence[Goal], figures: Iterable[GpuFigure]) -> list[dict[str, Any]]:
-    """Return a row per goal: the worst figure, where it was measured, and whether it is met.
+    """Return a row per goal: the worst figure, its place, and whether the figure meets the goal.
 
-    All three are None if the figure was not measured.
+    If the figure was not measured, these values are None.
     """
     known = [each for each in figures if each.value is not None]
     rows: list[dict[str, Any]] = []

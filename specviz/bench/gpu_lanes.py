@@ -42,7 +42,10 @@ SHARES = {
 def gpu_lanes(
     pair: Pair, gammas: Sequence[int], config: RunConfig, best: Assistance, compiled: Write | None
 ) -> tuple[BenchLane, ...]:
-    """Return the lanes, ``plain`` first. Without ``pair.lanes``, all of specviz's are eager."""
+    """Return the lanes, ``plain`` first.
+
+    Without ``pair.lanes``, there are no CUDA graphs, so specviz's own lanes run step by step.
+    """
     own = tuple(_own(pair, gammas, config, "", pair.info.target.step))
     eager = replace(pair, lanes=None)
     stepwise = tuple(_own(eager, gammas, config, "eager_", "eager")) if pair.lanes else ()

@@ -40,7 +40,7 @@ class RivalRun:
 
 @dataclass(slots=True)
 class _Passes:
-    """What forward hooks record about the target passes; the hooks update it."""
+    """A record of the target passes, which forward hooks update."""
 
     count: int = 0
     first_ended: float = 0.0

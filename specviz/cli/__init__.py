@@ -3,7 +3,7 @@
 ``main`` returns the exit code: 0; 1 if ``compare`` finds a regression, or ``audit`` finds output
 that does not follow the target; 2 after a user error, with one line on standard error; 70 if
 ``compare`` fails unexpectedly (1 would be read as a regression); 130 after Ctrl-C; 141, silently,
-if the reader of standard output closes it. Importing this module loads neither torch nor streamlit.
+if the reader closes standard output. Importing this module loads neither torch nor streamlit.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _command(argv: Sequence[str] | None) -> int:
         options = build_parser().parse_args(argv)
     except SystemExit as done:  # --help
         return int(done.code or 0)
-    if options.command not in ("show", "attach"):  # the other commands load a pair
+    if options.command not in ("show", "attach"):  # all other commands load a pair
         compile_ahead()
     return COMMANDS[options.command](options)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from specviz.servers import Answer, Rates
 
 _MOST_LOG_BYTES = 200_000_000
-_BLOCKS, _BLOCKS_OF_MANY = 6, 2  # for one prompt; for each of several prompts
+_BLOCKS, _BLOCKS_OF_MANY = 6, 2  # A B B A blocks: for one prompt; for each of several prompts
 STOPPED = 130
 
 

@@ -1,7 +1,7 @@
-"""Time a first visit as the page runs it, without a browser: from no worker to a speedup.
+"""Time a first visit as the page runs it, without a browser.
 
 The clock starts before any process, pair or body exists. It is read at the first round, and again
-when the speedup is known, because the target alone has been timed.
+once the target alone has been timed, when the speedup is known.
 """
 
 from __future__ import annotations

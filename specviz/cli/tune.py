@@ -265,7 +265,7 @@ def _basis(answer: Answer, *, given: bool) -> str:
             "--v for speedups."
         )
     runs = (
-        " Speeds that only runs can measure are from short runs on the prompts of these texts."
+        " If only runs can measure a speed, short runs on the same prompts measured it."
         if any(each.runs for each in answer.candidates)
         else ""
     )

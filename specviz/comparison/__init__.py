@@ -1,10 +1,10 @@
 """Compare lanes on the same prompts: a plan, its runs, their figures and a verdict.
 
 Speeds are compared as paired log-ratios, so that effects of a prompt or seed on all lanes cancel
-out. With one target, these are ratios of speedups. Each speedup is timed beside the target, so
-drift of the machine between runs does not matter. With different targets, these are ratios of
-rates. Intervals are Student's t over the seeds of a single prompt, or over prompts, with the mean
-of the seeds of each prompt. For one repeat of one prompt, the interval covers only the timing.
+out. If all lanes have the same target, the speed is the speedup: it is timed beside the target, so
+drift of the machine between runs does not matter. Otherwise the speed is in tokens per second.
+Intervals are Student's t: over seeds for a single prompt, else over prompts, where each prompt
+counts with the mean over seeds. For one repeat of one prompt, the interval covers only the timing.
 """
 
 from specviz.comparison.lane_results import (

@@ -87,7 +87,7 @@ class KeptRuns:
         self.keep_together([(run, run_id)])
 
     def keep_together(self, made: Sequence[tuple[LaneRun, str | None]]) -> None:
-        """Store all runs or none; an id is given for a run that the library has already."""
+        """Store all runs or none; a run has an id if the library has the run already, else None."""
         if not all(self._fits(run) for run, _ in made):
             raise SpecvizError(
                 "A lane's models or the machine changed after its first runs were stored.",
@@ -128,7 +128,7 @@ class KeptRuns:
         self.changed = True
 
     def _is_current(self, run: LaneRun) -> bool:
-        """Whether the run was made with the current weights on a current machine."""
+        """Return whether the run has the lane's current weights and one of the current machines."""
         now, pair = self._present[run.job.lane], run.trace.pair
         draft = pair.draft.weights_sha256 if pair.draft else None
         return (
@@ -138,9 +138,9 @@ class KeptRuns:
         )
 
     def _fits(self, run: LaneRun) -> bool:
-        """Whether the run fits the first run of its lane, which is remembered.
+        """Return whether the run matches the first run of its lane; remember a first run.
 
-        The models must be the same, and the machine the same or another machine of the cluster.
+        The models must be the same. The machine must be the same or belong to the same cluster.
         """
         pair, machine = run.trace.pair, _machine(run.trace.environment)
         first = self._made_with.setdefault(run.job.lane, (pair, machine))

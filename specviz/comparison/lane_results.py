@@ -1,4 +1,4 @@
-"""The figures of a lane, and of the target alone, over their runs."""
+"""The figures of a lane and of the target alone, each from several runs."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from specviz.record.trace import Environment, Trace
 class LaneResult:
     """A lane's figures as medians of its runs.
 
-    A figure is None if no run has it. A figure of time is also None if several kinds of machine
-    made the runs, or if several runs were made at once. ``alpha`` and ``expected`` are means with
-    intervals; ``speedup_ratio`` is the speedup over the target alone, from log-ratios, with its
-    interval. ``environments`` has no duplicates.
+    A figure is None if no run has it. A figure computed from times is also None if several
+    kinds of machine made the runs, or if several runs were made at once. ``alpha`` and ``expected``
+    are means with intervals; ``speedup_ratio`` is the speedup over the target alone, from
+    log-ratios, with its interval. ``environments`` has no duplicates.
     """
 
     label: str
@@ -71,14 +71,14 @@ class TargetResult:
     ttft_ms: Spread | None
 
 
-# Figures of time, which depend on the machine.
+# Figures computed from times, which depend on the machine.
 _OF_A_MACHINE = frozenset(
     ("tokens_per_second", "baseline_tokens_per_second", "ttft_ms", "c", "v", "wasted_share")
 )
 
 
 def is_whole(plan: Plan, trace: Trace) -> bool:
-    """Whether a stored run was not stopped and has the baseline that the plan needs."""
+    """Return whether a stored run was not stopped and has the baseline that the plan needs."""
     has_baseline = trace.baseline is not None or not plan.baseline or not trace.rounds
     return trace.finish != "stopped" and has_baseline
 
@@ -174,10 +174,10 @@ def speedup_of(runs: Sequence[LaneRun]) -> Ratio | None:
 
 
 def log_speeds(by_lane: Sequence[Sequence[LaneRun]]) -> list[dict[PromptRepeat, float]]:
-    """Return the log speeds of each lane; empty if several runs were made at once.
+    """Return each lane's log speeds by prompt and repeat; empty if runs were made at once.
 
     The speed is the speedup if all runs were timed beside one target, on one machine of each kind.
-    Otherwise it is the number of tokens per second.
+    Otherwise the speed is the number of tokens per second.
     """
     runs = [run for own in by_lane for run in own]
     if several_at_once(runs):

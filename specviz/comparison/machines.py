@@ -1,8 +1,9 @@
 """The machines that made the runs of a comparison, and which figures may be pooled across them.
 
-Times of different kinds of machine are never pooled. Ratios within a run are pooled. Ratios of two
-lanes on the same prompt and repeat are pooled if one kind of machine made both runs. Distributed
-runs without timing of the target alone are made several at once, so their times are not compared.
+Times of different kinds of machine are never pooled. Ratios of two times in a run are
+pooled. Ratios of two lanes on the same prompt and repeat are pooled if one kind of machine made
+both runs. Distributed runs without timing of the target alone are made several at once, so the
+times of such runs are not compared.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def machines_of(runs: Sequence[LaneRun]) -> tuple[KindOfMachine, ...]:
 
 
 def kinds_of(runs: Sequence[LaneRun]) -> Callable[[LaneRun], MachineKind | None]:
-    """Return a function that returns the kind of machine of a run.
+    """Return a function that returns the kind of machine that made a run.
 
     The function returns None if no lane mixes kinds of machine.
     """
@@ -61,7 +62,7 @@ def kinds_of(runs: Sequence[LaneRun]) -> Callable[[LaneRun], MachineKind | None]
 
 
 def are_mixed(runs: Sequence[LaneRun]) -> bool:
-    """Whether any lane's runs come from several kinds of machine."""
+    """Return whether any lane's runs come from several kinds of machine."""
     found: dict[int, set[MachineKind]] = {}
     for run in runs:
         found.setdefault(run.job.lane, set()).add(kind_of(run.trace.environment))
@@ -69,10 +70,10 @@ def are_mixed(runs: Sequence[LaneRun]) -> bool:
 
 
 def several_at_once(runs: Sequence[LaneRun]) -> bool:
-    """Whether some of these runs were distributed without timing, so several ran at once."""
+    """Return whether some of these runs were distributed without timing, so several ran at once."""
     return any(run.trace.environment.place and run.trace.baseline is None for run in runs)
 
 
 def shared_out(runs: Sequence[LaneRun]) -> bool:
-    """Whether any of these runs was distributed among devices."""
+    """Return whether any of these runs was distributed among devices."""
     return any(run.trace.environment.place for run in runs)

@@ -44,7 +44,7 @@ __all__ = [
 Order = Literal["interleaved", "blocks"]
 T = TypeVar("T")
 
-MIN_LANES, MAX_LANES = 2, 4  # of a comparison
+MIN_LANES, MAX_LANES = 2, 4  # lanes of a comparison
 MAX_PLANNED = 64
 MAX_REPEATS = 100
 MAX_RUNS = 20_000
@@ -305,7 +305,7 @@ def _lane_of(values: dict[str, Any]) -> Lane:
 
 
 def _value_of(values: dict[str, Any], kind: type[T]) -> T:
-    """Return a value with its numbers as written (1, not 1.0), which the plan's key depends on."""
+    """Return a value with numbers as written (1, not 1.0), so that the plan keeps its key."""
     made = fit_to_type(values, kind)
     written = {k: each for k, each in values.items() if isinstance(each, int | float)}
     return dataclasses.replace(cast("Any", made), **written)

@@ -44,7 +44,7 @@ def run_plan(
     Args:
         plan: The plan.
         make: Makes blocks; yields a block's index and the next finished runs of that block.
-        keep: Stores the runs of one such step together.
+        keep: Stores all runs of one yield together.
         done: The keys of the runs to skip.
     """
     planned = blocks_of(plan, done)

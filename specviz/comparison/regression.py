@@ -43,7 +43,7 @@ _MODELS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionLimit:
-    """A saved comparison, and the smallest ratio to its figures that passes."""
+    """A saved comparison, and the smallest ratio (new / saved figure) that passes."""
 
     path: Path
     saved: dict[str, dict[str, Any]]  # lanes by label
@@ -126,7 +126,10 @@ def _row(lane: dict[str, Any], limit: RegressionLimit) -> dict[str, Any]:
 
 
 def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
-    """Return e for the interval from ratio / e to ratio · e; None if it is unknown."""
+    """Return the factor by which the ratio is uncertain; None without both intervals.
+
+    The interval of the ratio is [ratio / factor, ratio · factor].
+    """
     both = (lane, limit.saved[lane["label"]])
     errors = [_error(each) if limit.figure == "speedup" else None for each in both]
     known = [each for each in errors if each is not None]
@@ -134,7 +137,7 @@ def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
 
 
 def _error(lane: dict[str, Any]) -> float | None:
-    """Return half the width of the interval of the log speedup; None if it is unknown."""
+    """Return half the width of the interval of log(speedup); None without an interval."""
     intervals = lane.get("intervals")
     found = intervals.get("speedup") if isinstance(intervals, dict) else None
     if not isinstance(found, dict):

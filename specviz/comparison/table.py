@@ -41,7 +41,7 @@ def rows_of(comparison: Comparison) -> tuple[Row, ...]:
 
 
 def has_one_target(comparison: Comparison) -> bool:
-    """Whether all lanes have the same target, so that one column can show it alone."""
+    """Return whether all lanes have the same target, so that one column can show it alone."""
     return comparison.verdict.same_question
 
 
@@ -119,7 +119,7 @@ def _fastest(comparison: Comparison) -> tuple[int, ...]:
 
 
 def _best(values: Sequence[Ratio | Spread | None], shown: _Shown) -> tuple[int, ...]:
-    """Return the indices of the best lanes; empty if the range of another lane overlaps."""
+    """Return the indices of the best lanes; empty if another lane's range overlaps theirs."""
     known = {i: value for i, value in enumerate(values) if value is not None}
     better = shown.figure.better if shown.compared else None
     if better is None or len(known) < 2:
@@ -151,7 +151,7 @@ _FIGURES = (
     _Shown(figure=CATALOGUE["alpha_observed"], of=lambda lane: lane.alpha),
     _Shown(figure=CATALOGUE["alpha_expected"], of=lambda lane: lane.expected),
     _Shown(figure=CATALOGUE["tau"], of=lambda lane: lane.tau),
-    # c and v are from a step-cost table, and v depends on gamma, so no value is better.
+    # No lane is best in c or v: both come from a step-cost table, and v depends on gamma.
     _Shown(figure=CATALOGUE["c"], of=lambda lane: lane.c, compared=False),
     _Shown(figure=CATALOGUE["v"], of=lambda lane: lane.v, compared=False),
     _Shown(figure=CATALOGUE["wasted_share"], of=lambda lane: lane.wasted_share),

@@ -1,8 +1,8 @@
 """The verdict of a comparison: which lane is faster, with statistics and the reason.
 
 A lane is called faster only if the interval of the paired ratio excludes 1. With more than two
-lanes, the intervals between lanes have a joint confidence of 95 % (Bonferroni). The reason comes
-from the runs: tau, the tokens per round, against the cost of a round in target steps, gamma c + v
+lanes, the intervals between lanes have a joint confidence of 95 % (Bonferroni). The reason
+compares tau, the tokens per round, with the cost of a round in target steps, gamma c + v
 (Leviathan et al. 2023, with verification at its measured cost); see ``why_faster``.
 """
 
@@ -84,7 +84,7 @@ def _num_pairs(lanes: int) -> int:
 
 
 def _of_timing(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
-    """Return ``found`` with an interval from the timing, for single runs over one target."""
+    """Return the ratio; with one run per lane and one target, its interval is from the timing."""
     one, other = first.speedup_ratio, second.speedup_ratio
     if one is None or other is None or {one.over, other.over} != {"timing"}:
         return found
@@ -97,7 +97,10 @@ def _of_timing(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
 
 
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
-    """Return the lanes, fastest first, by mean log rate over the prompts and repeats they share."""
+    """Return the lanes, fastest first, by mean log rate.
+
+    The mean is over the prompts and repeats that all lanes have.
+    """
     known = [lane for lane, each in enumerate(rates) if each]
     if not known:
         return ()
@@ -144,9 +147,9 @@ def _without_interval(first: LaneResult, second: LaneResult) -> str:
 
 
 def _narrowing(lead: Ratio) -> str:
-    """Return advice to measure more if the data are few, else an empty text.
+    """Return advice to measure more prompts or repeats if there are few, else an empty text.
 
-    With two seeds or prompts, Student's interval is mostly wide.
+    With two prompts or repeats, Student's interval is usually wide.
     """
     what = "prompts" if lead.over == "prompts" else "repeats"
     few = lead.count < 3 or lead.over == "timing"
@@ -228,7 +231,7 @@ def _notes(results: Sequence[LaneResult], ratios: LaneRatios) -> tuple[str, ...]
 
 
 def _same_target(results: Sequence[LaneResult]) -> bool:
-    """Whether all lanes have the same target.
+    """Return whether all lanes have the same target.
 
     Targets are compared by weights, or by name until every lane has a run.
     """
@@ -240,7 +243,7 @@ def _same_target(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_distribution(results: Sequence[LaneResult]) -> bool:
-    """Whether the texts of all lanes have the same distribution."""
+    """Return whether the texts of all lanes have the same distribution."""
     configs = [each.lane.config for each in results]
     sampling = {(each.temperature, each.top_k, each.top_p) for each in configs}
     lossy = {(each.rule, each.epsilon, each.residual) for each in configs if not each.exact}
@@ -248,7 +251,7 @@ def _same_distribution(results: Sequence[LaneResult]) -> bool:
 
 
 def _same_machine(results: Sequence[LaneResult]) -> bool:
-    """Whether one machine made all runs; if kinds are mixed, one machine of each kind."""
+    """Return whether one machine made all runs or, if kinds are mixed, one of each kind."""
     machines = {
         (each.device, each.device_name, each.cpu, each.threads, *sorted(each.versions.items()))
         for result in results
@@ -259,5 +262,5 @@ def _same_machine(results: Sequence[LaneResult]) -> bool:
 
 
 def _is_mixed(results: Sequence[LaneResult]) -> bool:
-    """Whether any lane's runs come from several kinds of machine."""
+    """Return whether any lane's runs come from several kinds of machine."""
     return any(len({kind_of(each) for each in own.environments}) > 1 for own in results)

@@ -1,8 +1,8 @@
 """Explain why one lane is faster than another, from acceptance and step costs.
 
 A round costs gamma c + v target steps and emits tau tokens. The sentence names what helps the
-faster lane and, after "though", what slows it. If acceptance and step costs do not explain the
-difference, the sentence says so.
+faster lane and, after "though", what slows that lane. If acceptance and step costs do not
+explain the difference, the sentence says so.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def _means(result: LaneResult, same_target: bool) -> _Means | None:
 def _parts(ours: _Means, theirs: _Means) -> Iterator[_Part]:
     yield _Part(math.log(ours.tau / theirs.tau), _acceptance(ours, theirs))
     drafting, verifying = theirs.drafting - ours.drafting, theirs.v - ours.v
-    # Split the difference of log costs between both causes in proportion to their differences.
+    # Split the difference of log costs between drafting and verification, in proportion to the
+    # difference of each in target steps.
     per_step = _log_slope(ours.cost, theirs.cost)
     yield _Part(drafting * per_step, _drafting(ours, theirs))
     yield _Part(verifying * per_step, _verifying(ours, theirs))

@@ -1,10 +1,10 @@
 """A complete reference implementation of speculative decoding, to be read top to bottom.
 
-Each model is a function from a text to the distribution `[vocabulary]` of its next token, and
-uniforms in [0, 1) decide every draw; there is no cache, no record and no tensor. The output has
-exactly the target's distribution (Leviathan et al. 2023; Chen et al. 2023). At temperature 0 the
+A model is a function from a text to the distribution `[vocabulary]` of the next token. Uniforms in
+[0, 1) decide every draw. There is no cache, no record and no tensor. The output has exactly
+the target's distribution (Leviathan et al. 2023; Chen et al. 2023). At temperature 0 the
 distributions are one-hots and nothing else changes. The real engine (``decoding/speculation.py``)
-needs one target pass per round; tests check that it emits the same tokens as this module.
+needs only one target pass per round; tests check that it emits the same tokens as this module.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Model = Callable[[Text], np.ndarray]
 def decode(
     draft: Model, target: Model, prompt: Text, *, gamma: int, length: int, seed: int
 ) -> Text:
-    """Return the ``length`` tokens after the prompt, in rounds of at most ``gamma`` candidates."""
+    """Return ``length`` tokens after the prompt, from rounds of at most ``gamma`` candidates."""
     text, end = prompt, len(prompt) + length
     index = 0
     while len(text) < end:
@@ -35,7 +35,7 @@ def decode(
 def play_round(
     draft: Model, target: Model, text: Text, count: int, uniforms: Sequence[float]
 ) -> Text:
-    """Return the tokens of one round: the accepted candidates and always one more token."""
+    """Return the tokens of one round: the accepted candidates, then always one extra token."""
     # Draft: the small model proposes candidates, one after the other.
     candidates: Text = ()
     for i in range(count):
@@ -47,17 +47,17 @@ def play_round(
         draft_probs, target_probs = draft(text + accepted), target(text + accepted)
         if uniforms[verdict_slot(i)] * draft_probs[token] < target_probs[token]:
             continue
-        # Recover: replace the first rejected candidate by a draw from the residual; those after it
-        # are discarded, untested.
+        # Recover: replace the first rejected candidate by a draw from the residual. Later
+        # candidates are discarded, untested.
         residual = np.maximum(target_probs - draft_probs, 0.0)
         distribution = residual if residual.any() else target_probs
         return (*accepted, draw(distribution, uniforms[EXTRA_SLOT]))
 
-    # Bonus: all are accepted, and the target pass has already computed what follows them.
+    # Bonus: all candidates are accepted. The target pass also yields the next distribution.
     return (*candidates, draw(target(text + candidates), uniforms[EXTRA_SLOT]))
 
 
 def draw(distribution: np.ndarray, uniform: float) -> int:
-    """Return the first token whose cumulative probability exceeds the uniform's share."""
+    """Return the first token whose cumulative probability exceeds ``uniform`` times the total."""
     cumulated = np.cumsum(distribution, dtype=np.float64)
     return int(np.searchsorted(cumulated, uniform * cumulated[-1], side="right"))

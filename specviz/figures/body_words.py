@@ -1,8 +1,8 @@
 """Sentences about bodies (simulated sizes) and about runs with them.
 
 A body sets the cost of a model and leaves its output unchanged. The speedup of a run with a body
-holds for a pair with the body's costs and the small pair's acceptance. The speedup of the pair
-without a body is reported beside it.
+holds for a pair that costs as much as the enlarged models and accepts as often as the small pair.
+The speedup of the pair without a body is reported beside it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EARLY_RUN = (
 WITHOUT_BODY = "without a body"
 RUN_WITHOUT_BODY_HINT = "you can already run without the body"
 _MEANING = (
-    "The body sets the cost; the acceptance is the small pair's. A target trained at that size "
+    "The body sets the cost; the small pair sets the acceptance. A target trained at that size "
     "usually agrees less with such a draft."
 )
 
@@ -51,7 +51,7 @@ def speedup_without_body_of(figures: Metrics) -> SpeedupWithoutBody | None:
 
 
 def cost_words(body: BodyInfo, role: str = "target") -> str:
-    """Return which model chooses the tokens, and the size that its steps cost."""
+    """Return a sentence on which model chooses the tokens and on the size that sets the cost."""
     own, enlarged = COUNT.shown(body.own_parameters), COUNT.shown(body.parameters)
     does = "chooses" if role == "target" else "proposes"
     return (
@@ -74,7 +74,7 @@ def spec_words(spec: PairSpec) -> str:
 
 
 def expected_words(cost: BodyCost, room: BodyRoom) -> str:
-    """Return the expected cost of a body's step here, and whether it does not fit."""
+    """Return the expected time of a step with a body here, and why the body does not fit."""
     text = f"{COUNT.shown(cost.parameters)} parameters, {SIZE.shown(cost.step_bytes)} read per "
     text += f"step: {_duration(cost.step_seconds)} expected."
     if cost.fits(room) is False:
@@ -115,7 +115,7 @@ def cost_sentences(pair: PairInfo) -> tuple[str, ...]:
 def body_sentences(
     trace: Trace, metrics: Metrics, without_body: SpeedupWithoutBody | float | None = None
 ) -> tuple[str, ...]:
-    """Return what the bodies of a run mean for its speedup; empty without bodies.
+    """Return sentences on what bodies mean for the speedup of a run; empty without bodies.
 
     Args:
         without_body: The observed speedup of the same pair without bodies, if measured.

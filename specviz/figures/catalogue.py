@@ -82,9 +82,9 @@ _ACCEPTANCE = (
         quantity=PROBABILITY,
         better="higher",
         formula="accepted / tested",
-        remark="A candidate drafted after a rejected one was never tested",
+        remark="Candidates after a rejected one do not count, because they were never tested",
         numbers=lambda m: quotient(m.num_accepted, m.num_tested),
-        note=lambda m: f"{m.num_accepted} of {m.num_tested} tested",
+        note=lambda m: f"{m.num_accepted} of {m.num_tested} tested were accepted",
     ),
     Figure(
         id="alpha_expected",
@@ -193,7 +193,8 @@ _SPEEDUPS = (
         label="speedup, limit",
         quantity=RATIO,
         formula="(γ + 1) / (γc + v)",
-        remark="Every candidate would be accepted: no run at these step costs is faster",
+        remark="This assumes that every candidate is accepted, so no run at these step costs is "
+        "faster",
         numbers=lambda m: put_in({"γ": m.gamma, "c": m.c, "v": m.v}),
         note=lambda _: "with every candidate accepted",
     ),
@@ -305,7 +306,7 @@ _INTERVALS = (
         quantity=PROBABILITY,
         formula="95 % range of the observed α from sampling noise alone, given the acceptance "
         "probabilities at the tested positions",
-        remark="It is empty at temperature 0",
+        remark="It is empty at temperature 0, where no draw decides",
         note=lambda _: "95 % interval",
     ),
 )
@@ -332,8 +333,9 @@ _MEMORY = (
         "bandwidth_share",
         "bandwidth, target step",
         "bytes per step / (target step time · memory bandwidth measured by a plain sum)",
-        "Well below 100 %, the target alone is slower than it could be here, so the speedup is "
-        "overstated. Above 100 %, bytes come from the processor's caches, not from memory",
+        "If the share is well below 100 %, the target alone could be faster here, so the speedup "
+        "is overstated. If it is above 100 %, bytes come from the processor's caches, not from "
+        "memory",
         lambda found: found.target,
     ),
     _share(
@@ -359,7 +361,8 @@ _MEMORY = (
         better="higher",
         formula=f"largest γ up to which v ≤ {FREE:g}",
         remark="While a pass is limited by memory bandwidth, more tokens cost no more time. The "
-        "value is 0 if v is higher at γ 1. v comes from the step costs, which cover γ up to 16",
+        "value is 0 if v is above this limit at γ 1. v comes from the step costs, which cover γ up "
+        "to 16",
         numbers=free_numbers,
         caveat=step_cost_caveat,
         note=free_ends,

@@ -3,7 +3,7 @@
 Engines define "acceptance rate" differently: they differ in whether candidates that were never
 tested count, whether the extra token counts, and which rounds count. Definitions come from the
 sources of vLLM 0.32.0, SGLang 0.5.23, the llama.cpp in llama-cpp-python 0.3.36, and TensorRT-LLM's
-evaluation. Figures whose definition was not found there are left out.
+evaluation. Figures whose definition these sources do not contain are left out.
 """
 
 from __future__ import annotations

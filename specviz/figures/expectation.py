@@ -36,7 +36,7 @@ class ExpectedRounds:
     bonuses: float
     begins: Floats
     rows: dict[int, float]
-    drafts: bool  # whether a model drafts, which takes time
+    drafts: bool  # whether a model drafts; otherwise drafting counts as free
 
     def seconds(self, costs: StepCosts) -> float:
         verifying = math.fsum(

@@ -45,8 +45,8 @@ def put_in(values: Mapping[str, float | None]) -> str:
 def forecast_numbers(m: Metrics) -> str:
     """Return τ, γ, c and v of the forecast.
 
-    The record holds the forecast cost of a round but not c, which depends on how many rounds of the
-    other texts ended in a bonus. So c is (cost - v) / γ.
+    The record holds the forecast cost of a round, not c. After a bonus, the next draft step reads
+    two tokens, so c depends on the share of such rounds. Therefore c is (cost - v) / γ.
     """
     made, costs, config = m.trace.forecast, m.trace.step_costs, m.trace.config
     if made is None:
@@ -59,7 +59,7 @@ def forecast_numbers(m: Metrics) -> str:
 
 def forecast_origin(m: Metrics) -> str:
     made = m.trace.forecast
-    return f"before the run, from {made.num_texts} texts of {made.kind}" if made else ""
+    return f"before the run, from {made.num_texts} texts of the kind {made.kind}" if made else ""
 
 
 def lossy_odds(m: Metrics) -> str:
@@ -68,7 +68,7 @@ def lossy_odds(m: Metrics) -> str:
 
 
 def draft_counts(m: Metrics) -> str:
-    return f"{m.num_accepted} accepted of {m.num_drafted} drafted"
+    return f"{m.num_accepted} of {m.num_drafted} drafted were accepted"
 
 
 def cut_left_out(m: Metrics) -> str:
@@ -134,5 +134,8 @@ def timed_pairs(m: Metrics) -> str:
 
 
 def give_or_take(error: float | None) -> str:
-    """Return ", ± x %" from half an interval as a share; empty if unknown or at least 1."""
+    """Return ", ± x %"; empty if the error is unknown or at least 1.
+
+    ``error`` is half the interval, as a share of the value.
+    """
     return "" if error is None or error >= 1 else f", ± {PERCENT.shown(error)}"

@@ -15,7 +15,7 @@ from specviz.figures.acceptance import tested_in
 from specviz.record.trace import Trace
 
 RESAMPLES = 2000
-MIN_ROUNDS = 10  # resampling fewer gives intervals that are too narrow
+MIN_ROUNDS = 10  # resampling fewer rounds gives intervals that are too narrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """The intervals of alpha: ``coins`` around the expected alpha, ``prompt`` the observed."""
+    """The intervals of alpha: ``coins`` lies around the expected, ``prompt`` the observed alpha."""
 
     coins: Interval | None
     prompt: Interval | None

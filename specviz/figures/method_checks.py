@@ -156,7 +156,7 @@ def counts_drafts(config: RunConfig) -> bool:
 def joint_deviations(number: int, level: float = 0.99) -> float:
     """Return k such that ``number`` z-scores jointly lie within ± k.
 
-    They do with probability ``level`` or more (Bonferroni).
+    The z-scores do so with probability ``level`` or more (Bonferroni).
     """
     return NormalDist().inv_cdf(1.0 - (1.0 - level) / (2 * number))
 

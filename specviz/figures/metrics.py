@@ -1,7 +1,7 @@
 """Compute the figures of a trace; ``catalogue`` defines them.
 
-Counts, alpha and acceptance by position use every round. Tau, tokens, times and all that
-follows from them leave out the cut rounds. A figure that cannot be computed is None; nothing is
+Counts, alpha and acceptance by position use every round. Tau, tokens, times and the figures
+computed from these leave out the cut rounds. A figure that cannot be computed is None; nothing is
 estimated in its place.
 """
 
@@ -78,7 +78,7 @@ class Metrics:
     draft_acceptance_rate = _Computed(lambda m: known_ratio(m.num_accepted, m.num_drafted))
     tau = _Computed(lambda m: known_ratio(m.num_tokens, m.num_whole_rounds))
 
-    gamma = _Computed(lambda m: m.steps.gamma)  # assumed by c, v and computed speedups
+    gamma = _Computed(lambda m: m.steps.gamma)  # c, v and computed speedups hold for this γ
     c = _Computed(lambda m: m.steps.c)
     v = _Computed(lambda m: m.steps.v)
     # Half the 95 % intervals of c, v and the cost of a round, as shares of the values.
@@ -109,7 +109,7 @@ class Metrics:
 
     body = _Computed(lambda m: m.trace.pair.target.body)
     parameters = _Computed(lambda m: m.body and m.body.parameters)  # of the enlarged target
-    # Share of the measured memory bandwidth: of a target step, a draft step, a verification.
+    # Shares of the measured memory bandwidth that target steps, draft steps, verifications use.
     bandwidth_share = _Computed(lambda m: m.roofline and m.roofline.target.share)
     draft_bandwidth_share = _Computed(
         lambda m: m.roofline and m.roofline.draft and m.roofline.draft.share

@@ -1,9 +1,9 @@
 """Statistics of paired runs: medians with spread, means and ratios with Student's t.
 
 A figure of many runs is a mapping from (prompt, repeat) to its value. With one prompt the interval
-is over its seeds. With several it is over the prompts, each with the mean of its seeds, so that it
-generalizes to other prompts. A single run has the interval of its own timing, which covers that
-text alone.
+is over its seeds. With several prompts the interval is over the prompts, with one mean over the
+seeds for each prompt, so that the interval generalizes to other prompts. A single run has the
+interval of its own timing, which covers that text alone.
 
 If the runs were made on several kinds of machine, the kinds are blocks: the key also has the kind,
 only values of one kind are paired, and the effect of a kind on all its values is removed from the
@@ -54,7 +54,7 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval of a ratio excludes 1."""
+        """Return whether the interval of a ratio excludes 1."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
 
@@ -66,7 +66,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean ratio first / second of the runs in both; values are logarithms."""
+    """Return the mean ratio first / second over runs in both mappings; values are logarithms."""
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 

@@ -52,7 +52,7 @@ class FreeGamma:
 
     @property
     def open(self) -> bool:
-        """Whether the table ends at this γ, so that a larger γ may also be free."""
+        """Return whether the table ends at this γ, so that a larger γ may also be free."""
         return self.gamma == self.last
 
 

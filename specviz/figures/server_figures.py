@@ -77,7 +77,7 @@ def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
 
 
 def metrics_of_counters(found: Counters) -> ServerMetrics:
-    """Return the figures of all requests of an engine; τ includes the extra token."""
+    """Return the figures over all requests that an engine has served; τ counts extra tokens."""
     rounds, drafted, accepted = found.drafts, found.drafted, found.accepted
     tau = accepted / rounds + 1 if rounds and accepted is not None else None
     return ServerMetrics(
@@ -113,8 +113,8 @@ def own_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
 def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
     """Return why a round was cut; None for a whole round.
 
-    A round is cut if it gave fewer tokens than its accepted candidates plus one, or if the length
-    limit left no room for γ + 1 tokens, regardless of the number of its tokens.
+    A round is cut if it emitted fewer tokens than its accepted candidates plus one, or if the
+    length limit left no room for γ + 1 tokens, regardless of the number of its tokens.
     """
     if entry.accepted is None:
         return None
@@ -143,7 +143,7 @@ def _is_reported_whole(trace: ServerTrace, entry: ServerRound) -> bool:
 
 
 def _fits_limit(trace: ServerTrace, entry: ServerRound) -> bool:
-    """Return whether the length limit left room for γ + 1 tokens, as in a run."""
+    """Return whether the length limit left room for γ + 1 tokens, as in our own runs."""
     gamma = max(drafts_of(trace.rounds), default=trace.info.gamma or 0)
     before = sum(each.num_tokens for each in trace.rounds[: entry.index])
     return before + gamma + 1 <= trace.settings.max_new_tokens

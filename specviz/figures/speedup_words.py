@@ -1,9 +1,9 @@
 """Sentences that report whether speculation was faster, and why, from a run's figures.
 
 If the interval is narrow, a sentence gives the speedup and the interval; if it is wide, only the
-interval. If it includes 1, the speedup is too close to call, and a second sentence reports what
-disturbed the machine, if known. If it is too wide, no numbers are shown: the timing goes on, or it
-was too noisy.
+interval. If the interval includes 1, the speedup is too close to call, and a second sentence
+reports what disturbed the machine, if known. If the interval is too wide, no numbers are shown: the
+timing goes on, or the timing was too noisy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.record.trace import Conditions, Trace
 WIDE = 1.35  # high over low: from here on the interval is shown without the value
 TOO_WIDE = 4.0  # high over low: beyond this the interval is not shown
 TOO_NOISY = "timing too noisy"
-_APART = 1.1  # ratio of the nearer ends; step costs explain a speedup to about 8 %
+_APART = 1.1  # ratio of the intervals' nearer ends; step costs explain a speedup to about 8 %
 _EVEN = 1.05  # an interval within this of 1 counts as no difference
 _BUSY = 0.15  # share of the processors' time of other processes, reported from here on
 _SLOW_CLOCK = 0.75

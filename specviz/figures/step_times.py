@@ -81,7 +81,7 @@ def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:
     """Return the step times of a round with this shape.
 
     If the table lacks the shape, only the target step is known. Gamma is the depth of the shape. A
-    draft step drafts one depth of it.
+    draft step drafts one depth of the shape.
     """
     shape = costs.shape
     if shape is None or shape.shape != wanted:

@@ -1,9 +1,9 @@
 """Compare stopping criteria with the oracle, on rounds of runs that never stopped early.
 
-The oracle drafts only the accepted candidates of a round: its round costs a c + v(a + 1) for a + 1
-tokens. A criterion that stops after k candidates emits min(a, k) + 1 tokens for k c + v(k + 1). All
-criteria see the same rounds, although rounds would begin elsewhere in a run with the criterion. So
-this compares criteria and does not predict speed.
+In a round that accepts a candidates, the oracle drafts only these: the round costs a c + v(a + 1)
+and emits a + 1 tokens. A criterion that stops after k candidates emits min(a, k) + 1 tokens at the
+cost k c + v(k + 1). All criteria see the same rounds, although rounds would begin elsewhere in a
+run with the criterion. Therefore the result compares criteria and does not predict speed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def after_count(count: int) -> Stop:
 def below_confidence(threshold: float) -> Stop:
     """Return a criterion that stops after a candidate with draft probability below the threshold.
 
-    In runs at temperature 0, the draft probability is that at temperature 1.
+    In runs at temperature 0, the draft probability at temperature 1 is used.
     """
 
     def stop(candidates: Sequence[Candidate]) -> int:

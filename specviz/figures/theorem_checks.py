@@ -26,7 +26,7 @@ from specviz.record.trace import Candidate, Extra, Round, Trace
 
 Numbers = NDArray[np.float64]
 
-_ROUNDING = 1e-5  # a bias below it is that of float32 sums, not of a rule
+_ROUNDING = 1e-5  # a smaller bias comes from float32 sums, not from a rule
 _TINY = 1e-30  # the smallest divisor; the probability of an emitted token is above it
 
 
@@ -120,7 +120,7 @@ def rejection_count(traces: Sequence[Trace]) -> RejectionCheck:
 
 
 def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
-    """Check theorem 2 against a rule that accepts only a share of what the lossless rule does.
+    """Check theorem 2 against a rule that accepts with a share of the lossless probability.
 
     Unbiased rules accept with at most min(1, target/draft) (Corollary 1). The lazier rule accepts
     with ``share`` times that, and its residual keeps it unbiased. Its expected rejections follow
@@ -142,7 +142,7 @@ def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
 def pareto(traces: Sequence[Trace]) -> ParetoCheck:
     """Check theorem 5 on over-acceptance runs.
 
-    Only the leftover residual is on the line reject + bias = distance.
+    Only over-acceptance with the leftover residual satisfies reject + bias = distance.
     """
     _expect_lossy(traces)
     tested = _expect_tested(traces)
@@ -191,14 +191,15 @@ def emitted_distribution(
 ) -> Numbers:
     """Return the probability `[...]` that over-acceptance emits each of these tokens.
 
-    Yin et al. 2024, section 4.2: OPT recovers from the leftover, UNO from the target.
+    Yin et al. 2024, section 4.2: the rule OPT recovers from the leftover, the rule UNO from the
+    target.
     """
     accepted = np.minimum(draft, target + epsilon)
     if residual == "target":
         return accepted + reject * target
     if residual == "draft":
         return accepted + reject * draft
-    left = 1.0 - overlap  # the leftover's mass: never below the rejections
+    left = 1.0 - overlap  # the leftover's mass: never below ``reject``
     share = np.where(left > 0.0, np.minimum(1.0, reject / np.maximum(left, _TINY)), 0.0)
     return accepted + share * np.maximum(0.0, target - draft)
 

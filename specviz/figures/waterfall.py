@@ -2,7 +2,7 @@
 
 Each level replaces one more assumption by a measurement, in a fixed order; the contribution of a
 cause depends on that order. Levels are speedups; in milliseconds per token, a level is the time of
-the target alone divided by it. The changes add up to the observed speedup.
+the target alone divided by the speedup. The changes add up to the observed speedup.
 """
 
 from __future__ import annotations
@@ -236,9 +236,9 @@ def _sentences(causes: _Causes) -> list[str]:
 def _textbook_sentence(causes: _Causes) -> str:
     steps = f"{causes.gamma} draft step{'s' * (causes.gamma > 1)}"
     return (
-        f"With α = {PROBABILITY.shown(causes.alpha)} at every position, a round gives "
-        f"{TOKENS.shown(causes.textbook)} tokens for {steps} of {COST.shown(causes.later)} target "
-        "steps each and a verification of one step."
+        f"With α = {PROBABILITY.shown(causes.alpha)} at every position, a round emits "
+        f"{TOKENS.shown(causes.textbook)} tokens. It costs {steps} at {COST.shown(causes.later)} "
+        "target steps each, and one target step for the verification."
     )
 
 

@@ -1,1 +1,1 @@
-"""Kernels compiled on the user's machine: a whole model step, and matrix products of few rows."""
+"""Kernels compiled on the user's machine: a model step, few-row matrix products, statistics."""

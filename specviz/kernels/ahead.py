@@ -1,6 +1,6 @@
-"""Compile the kernels in a child process while this one imports its libraries.
+"""Compile the kernels in a child process while this process imports its libraries.
 
-Imports no compiler.
+This module imports no compiler.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _processes: list[subprocess.Popen[bytes]] = []
 
 @cache
 def compile_ahead() -> None:
-    """Start the compilation, once per process, unless the code is cached or cannot be cached."""
+    """Start compiling, once per process, unless the code is cached or caching is impossible."""
     if not is_missing():
         return
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]

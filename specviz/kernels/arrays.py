@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-# The number 1 as each type is stored; half precision is stored as integers because numpy has no
-# bfloat16.
+# The number 1 in the storage format of each type. Half precision is stored as integers, because
+# numpy has no bfloat16.
 STORED_ONES: dict[str, Any] = {
     "float32": np.float32(1),
     "bfloat16": np.uint16(0x3F80),
     "float16": np.int16(0x3C00),
 }
-_LINE = 16  # values
+_LINE = 16  # float32 values per cache line
 
 
 def scratch(*shape: int) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""The folder of the cached machine code, and a marker file that shows it is complete.
+"""The folder of the cached machine code, and a marker file that shows the code is complete.
 
-Imports no compiler.
+This module imports no compiler.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from specviz.folders import data_folder
 def kernels_folder() -> str:
     """Return the cache folder, named by a digest of all kernel sources; "" if it cannot be created.
 
-    A change in one module invalidates the code of all.
+    A change in one kernel module invalidates the code of all modules.
     """
     digest = hashlib.sha256()
     for path in _sources():
@@ -34,7 +34,7 @@ def kernels_folder() -> str:
 
 
 def is_missing() -> bool:
-    """Return whether the machine code is not cached although it can be."""
+    """Return whether the machine code could be cached but is not."""
     with suppress(OSError, ImportError):
         if folder := _folder():
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def mark_complete() -> None:
 
 
 def _mark() -> Path:
-    """Return the marker file, named by what numba distinguishes caches by, except the processor."""
+    """Return the marker file; its name is a digest of numba's cache keys except the processor."""
     facts = [version("numba"), sys.implementation.cache_tag]
     for path in _sources():
         state = path.stat()

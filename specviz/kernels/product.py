@@ -1,7 +1,8 @@
-"""The product of a matrix and few rows.
+"""Multiply few rows by a weight matrix.
 
-Each weight is read once for up to six rows, directly from the model's memory. Every sum has one
-fixed order, so its bits depend neither on the number of rows nor on the split among threads.
+Each weight is read once for up to six rows, directly from the model's memory. Each sum has one
+fixed order, so the bits of a result depend neither on the number of rows nor on the split among
+threads.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _two_by_three, _two_by_four = make_dots(2, 3), make_dots(2, 4)
 _two_by_five, _two_by_six = make_dots(2, 5), make_dots(2, 6)
 _one_by_one = make_dots(
     1, 1, ahead=4096
-)  # a single row is read in order: a shorter distance is faster
+)  # a single row is read in order: a shorter prefetch distance is faster
 _LONG = 768  # width from which float32 rows are read one at a time: sequential reads are faster
 
 
@@ -37,10 +38,11 @@ def product(
     stride: int,
     rounds: int,
 ) -> None:
-    """Write out[row, begin:end] = x[row] times the matrix's rows from begin to end, plus the bias.
+    """Write out[row, begin:end] = x[row] @ weights[begin:end].T + bias, given addresses.
 
-    Rounds where the library rounds. Rows of x are taken in groups of at most six, for which the
-    processor has registers; each weight is read once per group.
+    ``rounds``: round results to the stored type, as transformers does. Rows of x are processed in
+    groups of at most six, because the processor has registers for six; each weight is read once
+    per group.
     """
     size = size_of(like)
     place = begin
@@ -83,7 +85,7 @@ def product(
 
 @compiled
 def share(total: int, thread: int, threads: int) -> tuple[int, int]:
-    """Return this thread's range of ``total`` items, in multiples of four."""
+    """Return the begin and end of this thread's part of ``total`` items, in multiples of four."""
     fours = (total + 3) // 4
     return min(total, fours * thread // threads * 4), min(
         total, fours * (thread + 1) // threads * 4
@@ -100,7 +102,7 @@ def multiply(
     x: Any,
     out: Any,
 ) -> None:
-    """Write out [row, place] = x [row, width] times a matrix [place, width], plus the bias."""
+    """Write this thread's columns of x [row, width] @ weights [place, width].T + bias."""
     begin, end = share(out.shape[1], thread, threads)
     source = np.int64(x.ctypes.data)
     rows, width = x.shape

@@ -22,7 +22,7 @@ DEFAULT_NUMBER_TYPE = "float32"  # of the pair that ships with specviz
 def ready(number_type: str) -> bool:
     """Compile the kernels for this number type; return False if they do not work.
 
-    Takes seconds the first time on a machine; afterwards the code is read from disk.
+    The first call on a machine takes seconds; later calls read the code from disk.
     """
     wait_for_compilation()
     try:

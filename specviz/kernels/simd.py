@@ -1,7 +1,7 @@
 """Operations that kernels need and numba does not offer, as LLVM intrinsics.
 
 Weights are float32, bfloat16 (stored as uint16) or float16 (stored as int16); all arithmetic is
-float32. ``like`` is any value of the stored type and selects it. An address is an int64.
+float32. ``like`` is any value of the stored type; it selects the type. An address is an int64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.core import cgutils
 intrinsic: Any = numba.extending.intrinsic  # callers leave out ``typing``
 _LANES = 8
 _AHEAD = 16_384  # minimum prefetch distance in bytes
-_SECOND_CACHE = 2  # locality hint of llvm.prefetch
+_SECOND_CACHE = 2  # locality hint of llvm.prefetch: second-level cache
 _FLOAT, _HALF = ir.FloatType(), ir.HalfType()
 _I16, _I32 = ir.IntType(16), ir.IntType(32)
 _FLOATS = ir.VectorType(_FLOAT, _LANES)
@@ -34,7 +34,7 @@ def _size(kind: Any) -> int:
 
 
 def _widened(builder: Any, value: Any, kind: Any, lanes: int = 0) -> Any:
-    """Convert one stored value, or a vector of them, to float32."""
+    """Emit the conversion of a stored value, or a vector of stored values, to float32."""
 
     def wide(element: Any) -> Any:
         return ir.VectorType(element, lanes) if lanes else element
@@ -50,7 +50,7 @@ def _widened(builder: Any, value: Any, kind: Any, lanes: int = 0) -> Any:
 
 
 def _narrowed(builder: Any, value: Any, kind: Any) -> Any:
-    """Round a float32 to the nearest stored value, ties to even."""
+    """Emit the rounding of a float32 to the nearest stored value, ties to even."""
     if kind == types.float32:
         return value
     if kind == types.int16:
@@ -94,7 +94,7 @@ def rounded(typing: Any, like: Any, value: Any) -> Any:
 
 @intrinsic
 def at(typing: Any, like: Any, address: Any, index: Any) -> Any:
-    """Load the stored value at an index from an address, as float32."""
+    """Return the stored value ``address[index]`` as float32."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         first = builder.inttoptr(args[1], ir.PointerType(_stored(like)))
@@ -106,7 +106,7 @@ def at(typing: Any, like: Any, address: Any, index: Any) -> Any:
 
 @intrinsic
 def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
-    """Store a float32 at an index from an address."""
+    """Store a float32 value at ``address[index]``."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         first = builder.inttoptr(args[0], ir.PointerType(_FLOAT))
@@ -118,7 +118,7 @@ def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def size_of(typing: Any, like: Any) -> Any:
-    """Return the bytes of a stored value."""
+    """Return the size of a stored value in bytes."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return ir.IntType(64)(_size(like))
@@ -128,7 +128,7 @@ def size_of(typing: Any, like: Any) -> Any:
 
 @intrinsic
 def power_of_two(typing: Any, exponent: Any) -> Any:
-    """Return 2 to the power of an int32 between -126 and 127."""
+    """Return 2**exponent for an int32 exponent from -126 to 127."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         bits = builder.shl(builder.add(args[0], _I32(127)), _I32(23))
@@ -174,9 +174,9 @@ def barrier(typing: Any, counter: Any, awaited: Any) -> Any:
 def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
     """Return an intrinsic for dot products of adjacent matrix rows with adjacent rows of x.
 
-    Each sum has eight lanes of its own, so its bits do not depend on the number of sums computed
-    together. Later rows are prefetched into the second-level cache meanwhile: the first level
-    allows too few outstanding lines to keep the memory busy.
+    Every dot product has an eight-lane accumulator of its own, so a result's bits do not depend on
+    how many products are computed together. The kernel prefetches later matrix rows into the
+    second-level cache: the first level allows too few outstanding lines to keep the memory busy.
     """
 
     @intrinsic
@@ -190,7 +190,7 @@ def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
         out: Any,
         out_stride: Any,
     ) -> Any:
-        """Write out[row, weight]; strides count float32 values."""
+        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides count float32."""
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             _emit_dots(builder, like, (num_weights, num_rows), ahead, args[1:])
@@ -240,7 +240,7 @@ def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], distance: int, a
                 builder.store(multiply_add(weights_read[w], values, builder.load(total)), total)
     left = {place: cgutils.alloca_once(builder, _FLOAT) for place in cells}
     for place in cells:
-        builder.store(_across(builder, builder.load(sums[place])), left[place])
+        builder.store(_lane_sum(builder, builder.load(sums[place])), left[place])
     multiply_add = _multiply_add(builder, _FLOAT, "f32")
     done = builder.mul(groups, long(_LANES))
     with cgutils.for_range(builder, builder.sub(width, done)) as loop:
@@ -257,7 +257,7 @@ def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], distance: int, a
 
 
 def _multiply_add(builder: Any, kind: Any, suffix: str) -> Any:
-    """Return a multiply-add that is fused where the processor supports it."""
+    """Return a function that emits a multiply-add, fused where the processor supports it."""
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(kind, [kind] * 3), f"llvm.fmuladd.{suffix}"
     )
@@ -276,8 +276,8 @@ def _fetch(builder: Any) -> Any:
     )
 
 
-def _across(builder: Any, vector: Any) -> Any:
-    """Sum all lanes by halves."""
+def _lane_sum(builder: Any, vector: Any) -> Any:
+    """Emit the sum of a vector's lanes; repeatedly add the upper half to the lower half."""
     lanes = _LANES
     while lanes > 1:
         lanes //= 2

@@ -16,7 +16,7 @@ _BLOCK = 1024  # entries summed in single precision
 
 @compiled_in_order
 def exp(x: Any) -> Any:
-    """Return e to the x with a relative error of about 1e-7; branch-free, so it vectorises."""
+    """Return exp(x) with a relative error of about 1e-7; branch-free, so it vectorises."""
     x = min(max(x, np.float32(_MIN_EXPONENT)), np.float32(87.0))
     exponent_int = np.int32(x * np.float32(1.44269504) + np.float32(127.5)) - np.int32(127)
     exponent = np.float32(exponent_int)
@@ -34,7 +34,7 @@ def exp(x: Any) -> Any:
 
 @compiled
 def soften(scores: Any, scale: Any) -> Any:
-    """Replace scores by unnormalised softmax weights; return their sum."""
+    """Replace scores by exp(scale * (score - highest score)), in place; return their sum."""
     highest = scores[0]
     for i in range(scores.shape[0]):
         highest = max(highest, scores[i])
@@ -48,7 +48,7 @@ def soften(scores: Any, scale: Any) -> Any:
 
 @compiled
 def _exp_and_sum(scores: Any, highest: Any, out: Any) -> Any:
-    """Write the exponentials of a few scores; return their sum."""
+    """Write ``exp(scores - highest)`` to ``out``; return the sum of the exponentials."""
     total = np.float32(0.0)
     for i in range(scores.shape[0]):
         weight = exp(scores[i] - highest)

@@ -1,13 +1,13 @@
 """A whole step of a Llama-shaped model, for few tokens at a time.
 
-Weights are read from the model's memory, each once for all rows. Several threads may run one step
-together: each takes its own rows of every matrix, with a barrier after each. Every number is
-summed by one thread in a fixed order, so its bits depend neither on the number of threads nor on
-how many tokens are fed together.
+Weights are read from the model's memory, each once for up to six rows. Several threads may run one
+step together: a thread computes a share of every matrix product, then waits at a barrier. One
+thread computes a sum in a fixed order, so the bits of a result depend neither on the number of
+threads nor on how many tokens are fed together.
 
 The tokens are a chain, or nodes of a tree, stored in the cache after the text in the order they
 were added. While a node attends, its ancestors' values are moved to consecutive rows after the
-text, so that the sum is the same as if its path had been fed.
+text. So the sum is the same as if only the node's path had been fed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MOST_ROWS = 17  # tokens per step: 16 candidates and the pending token
 CHAIN, NO_PATHS = (
     np.arange(MOST_ROWS),
     np.zeros((0, 0), np.int64),
-)  # arguments that describe a chain
+)  # ``depths`` and ``paths`` of a chain
 
-# Columns of a row of ``layers``: addresses (0 if absent), and the window.
+# Columns of ``layers``: addresses (0 if absent), and the attention window.
 LAYER_COLUMNS = (
     "attention_norm",
     "qkv",
@@ -63,7 +63,7 @@ LAYER_COLUMNS = (
 
 @compiled
 def _norm(like: Any, x: Any, weight: int, eps: Any, out: Any) -> None:
-    """Write the root-mean-square norm of one row, rounded where the library rounds."""
+    """Write the RMSNorm of one row to ``out``, rounded where transformers rounds."""
     total = np.float32(0.0)
     for i in range(x.shape[0]):
         total += x[i] * x[i]
@@ -74,7 +74,7 @@ def _norm(like: Any, x: Any, weight: int, eps: Any, out: Any) -> None:
 
 @compiled
 def _rotate(like: Any, head: Any, cos: Any, sin: Any) -> None:
-    """Apply the rotary embedding to one head; the first half of ``sin`` is negated."""
+    """Apply the rotary embedding to one head, in place; the first half of ``sin`` is negated."""
     half = head.shape[0] // 2
     for i in range(half):
         low, high = head[i], head[half + i]
@@ -86,7 +86,7 @@ def _rotate(like: Any, head: Any, cos: Any, sin: Any) -> None:
 
 @compiled
 def _weighted_mean(like: Any, weights: Any, total: Any, values: Any, out: Any) -> None:
-    """Write the weighted mean of the values [position, head_width] to ``out``."""
+    """Write ``sum(weights * values) / total`` to ``out``; ``values``: [position, head_width]."""
     for i in range(out.shape[0]):
         out[i] = np.float32(0.0)
     whole = weights.shape[0] // 4 * 4
@@ -112,10 +112,10 @@ def _swap(values: Any, one: int, other: int) -> None:
 
 @compiled
 def _gather_path(path: Any, scores: Any, values: Any, begin: int, first: int) -> None:
-    """Move a node's path to consecutive rows after the text.
+    """Move the scores and values on a node's path to consecutive rows after the text.
 
-    No swap moves a row that a later swap needs: node indices increase along a path, so each is
-    at its target row or after it.
+    Swapping in place is safe: node indices increase along a path, so ``path[i] >= i``, and no swap
+    moves a row that a later one reads.
     """
     for place in range(path.shape[0]):
         if path[place] != place:
@@ -149,7 +149,10 @@ def _attend(
     scores: Any,
     attended: Any,
 ) -> None:
-    """Compute the heads that share these keys [position, head_width], for all new tokens."""
+    """Write the attention output of the heads that share ``keys``, for all new tokens.
+
+    ``keys``, ``values``: [position, head_width].
+    """
     width = keys.shape[1]
     first = max(0, begin + 1 - window) if window else 0
     address = np.int64(keys.ctypes.data) + first * width * size_of(like)
@@ -198,7 +201,7 @@ def step(
     token_ids: Any,  # int64 [rows]
     begin: int,  # tokens of the text in the cache
     num_nodes: int,  # tree nodes in the cache after the text; 0 for a feed
-    depths: Any,  # int64 [rows]: positions after the text; 0, 1, 2, … for a feed
+    depths: Any,  # int64 [rows]: positions from the text's end; 0, 1, 2, … for a feed
     paths: Any,  # int64 [rows, max_depth + 1]: path to each node; empty for a feed
     layers: Any,  # int64 [layer, LAYER_COLUMNS]
     outer: Any,  # int64: addresses of the embedding, final norm, head and head bias
@@ -220,7 +223,7 @@ def step(
 ) -> None:
     """Feed tokens or append tree nodes.
 
-    Writes their keys and values, and the hidden states and logits of the last ones.
+    Writes the tokens' keys and values, and the hidden states and logits of the last tokens.
     """
     like = keys[0, 0, 0, 0]
     rows, width = token_ids.shape[0], x.shape[1]

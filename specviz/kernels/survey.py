@@ -1,4 +1,4 @@
-"""Statistics of both models' distributions that a trace records, in one pass."""
+"""Compute the statistics of both models' distributions that a trace records, in one pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BLOCK = 64  # entries per block; a block is searched only if its maximum may be
 
 @compiled
 def _insert(values: Any, ids: Any, value: Any, index: int) -> None:
-    """Insert into a descending row and drop its last value; ties keep their order."""
+    """Insert a value and its id into a descending row; drop the last value. Ties keep order."""
     place = values.shape[0] - 1
     while place > 0 and values[place - 1] < value:
         values[place] = values[place - 1]
@@ -25,10 +25,11 @@ def _insert(values: Any, ids: Any, value: Any, index: int) -> None:
 
 @compiled
 def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
-    """Find the largest values of one distribution and their ids from the maximum of each block.
+    """Write the largest values of one distribution and their ids, given each block's maximum.
 
-    The k blocks with the largest maxima contain the k largest values, or equal ones; only those
-    are read.
+    ``probs``: draft, target, and which distribution to read (0: draft, 1: target, 2: residual).
+    The k blocks with the largest maxima contain the k largest values, or equal values; only these
+    blocks are read.
     """
     draft, target, which = probs
     values[:] = np.float32(0.0)
@@ -54,7 +55,7 @@ def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
 def _block_facts(
     draft: Any, target: Any, draft_logits: Any, target_logits: Any, maxima: Any
 ) -> Any:
-    """Return a block's part of both mean logits and of the residual; write its three maxima."""
+    """Return the block's sums of p·logit (draft, target) and of the residual; write ``maxima``."""
     max_draft = max_target = max_residual = np.float32(0.0)
     draft_mean = target_mean = total = np.float32(0.0)
     for i in range(draft.shape[0]):
@@ -77,11 +78,15 @@ def survey(
     draft_logits: Any,  # float32 [row, vocabulary]
     target_logits: Any,
     candidates: Any,  # int64 [row]
-    top_probs: Any,  # float32 [draft, target and residual; row; place]
+    top_probs: Any,  # float32 [3 (draft, target, residual), row, place]
     top_ids: Any,  # int64 of the same shape
-    facts: Any,  # float64 [own, likeliest and mean (draft, target), residual total; row]
+    facts: Any,  # float64 [7, row]
 ) -> None:
-    """Fill ``top_probs``, ``top_ids`` and ``facts``; a slot with probability 0 holds no token."""
+    """Fill ``top_probs``, ``top_ids`` and ``facts``; a slot with probability 0 holds no token.
+
+    The rows of ``facts``, for draft and target: the candidate's probability, the likeliest token's
+    logit, the expected logit Σ p·logit. The last row: the residual's sum, Σ max(0, target - draft).
+    """
     size = draft.shape[1]
     maxima = np.empty((3, (size + _BLOCK - 1) // _BLOCK), np.float32)
     for row in range(candidates.shape[0]):

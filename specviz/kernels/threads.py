@@ -11,7 +11,7 @@ _LOCK = Lock()  # two concurrent calls would deadlock on the shared pool
 
 
 def run_in_parallel(threads: int, task: Callable[[int], None]) -> None:
-    """Call ``task`` with each number below ``threads``, all at the same time."""
+    """Call ``task(0)`` to ``task(threads - 1)``, one call per thread, and wait for all calls."""
     if threads == 1:
         task(0)
         return

@@ -35,7 +35,7 @@ class Job(StoppableWork):
         self._state: JobState = "waiting"
         self._over = Event()
         self._activity: Activity | None = None
-        self._step = ""  # current step of the activity, for a status line
+        self._step = ""  # current part of the activity, for a status line
 
     @property
     def state(self) -> JobState:
@@ -129,7 +129,7 @@ class MakerJob(Job):
         return made
 
     def _make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
-        """Make the runs of the blocks; yield a block's index and its next runs as they finish."""
+        """Make the runs of the blocks; yield a block's index and its newly finished runs."""
         if not isinstance(self._maker, BlockMaker):
             yield from in_turn(self._make, blocks, set())
             return
@@ -137,13 +137,13 @@ class MakerJob(Job):
         began, count = time.monotonic(), 0
         for place, runs in self._maker.make_blocks(blocks):
             count += len(runs)
-            # Wall time per run, as several may run at once.
+            # Wall time divided by finished runs, because several may be made at once.
             self._seconds = [(time.monotonic() - began) / count]
             yield place, runs
 
 
 class RunsJob(MakerJob):
-    """A job that makes runs and then calls ``conclude``, which may raise, with all traces."""
+    """A job that makes runs and then passes all traces to ``conclude``, which may raise."""
 
     def __init__(
         self,

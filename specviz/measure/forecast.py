@@ -128,7 +128,10 @@ def forecast(
     prompt: str,
     num_prompt: int,
 ) -> Forecast | None:
-    """Return the predicted speedup of a run; None without a profile or step costs."""
+    """Return the predicted speedup of a run.
+
+    None without step costs, or if the profile is missing or does not predict the run.
+    """
     walk = _expected_rounds(profile, config, prompt)
     if profile is None or walk is None or costs is None:
         return None
@@ -151,7 +154,7 @@ class _Rounds:
 
 
 def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) -> _Rounds | None:
-    """Return the expected rounds along the profile's texts, except the text of ``prompt``.
+    """Return the expected rounds along the profile's texts whose prompt is not ``prompt``.
 
     None if these texts do not predict the run.
     """
@@ -173,7 +176,7 @@ def _rounds_on(texts: Sequence[Sequence[float]], gamma: int) -> tuple[float, flo
 
 
 def _is_predictable(config: RunConfig) -> bool:
-    """Whether odds along other texts predict runs with these settings."""
+    """Return whether odds along other texts predict runs with these settings."""
     return config.draft_method.needs_draft and config.by_odds and config.fixed_length
 
 
@@ -181,7 +184,7 @@ def _is_predictable(config: RunConfig) -> bool:
 
 
 def can_be_forecast(record: Trace) -> bool:
-    """Whether a profile would be enough to forecast this run."""
+    """Return whether a profile would be enough to forecast this run."""
     config, draft = record.config, record.pair.draft
     known_kind = record.prompt.kind is not None
     return known_kind and draft is not None and _is_predictable(config)

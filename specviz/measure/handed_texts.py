@@ -17,8 +17,8 @@ from specviz.store.text_files import read_text
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
-_MOST_RUNS = 1000  # the newest
-_MOST_BYTES = 4 * 2**20  # of a file
+_MOST_RUNS = 1000  # read from the library, newest runs first
+_MOST_BYTES = 4 * 2**20  # of a text file
 _OPTION = "--suffix-texts"
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class MeasuredRun(Iterator[Round]):
-    """An iterator over a run's rounds; then iterate over ``timed()`` and call ``complete()``.
+    """A run in progress: iterate over its rounds, then over ``timed()``, then call ``complete()``.
 
     ``trace()`` may be called at any time.
     """
@@ -171,7 +171,7 @@ class MeasuredRun(Iterator[Round]):
         return drafting_costs(self._costs, prompt_length + config.max_new_tokens / 2, config.gamma)
 
     def _pieces(self) -> dict[str, str]:
-        """Return the bytes of all used tokens; before the first round, of the whole vocabulary."""
+        """Return the bytes of all used tokens or, before the first round, of the vocabulary."""
         table = self._pair.token_table
         if not self._rounds:
             return table.split(range(len(table.texts)))

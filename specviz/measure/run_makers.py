@@ -96,7 +96,7 @@ class RunMaker(Activity, Protocol):
     """Makes runs one at a time; ``doing`` names work other than a run, such as loading a pair."""
 
     def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
-        """Check that the pair can continue the prompts; the result has its current weights."""
+        """Check that the pair can continue the prompts; return the pair's current weights."""
         ...
 
     def make(self, order: RunOrder) -> MadeRun:

@@ -32,7 +32,7 @@ Lane = Callable[[int, int], tuple[float, ...]]  # (first, last round) -> seconds
 
 
 def timing_seconds() -> float:
-    """Return a run's timing budget: the environment variable ``BUDGET``, or 20 seconds."""
+    """Return the seconds for timing a run: the environment variable ``BUDGET``, or else 20."""
     setting = os.environ.get(BUDGET, "")
     try:
         return TIMING.nearest(float(setting)) if setting and float(setting) >= 0 else TIMING_SECONDS
@@ -41,9 +41,9 @@ def timing_seconds() -> float:
 
 
 def compared_seconds() -> float:
-    """Return the timing budget of each run of a comparison.
+    """Return the seconds for timing each run of a comparison.
 
-    The budget is smaller, because the interval of a comparison covers several runs.
+    They are fewer than for a single run, because a comparison's interval is from several runs.
     """
     return min(COMPARED_TIMING_SECONDS, timing_seconds())
 
@@ -57,7 +57,7 @@ def timed_slices(
     budget: float,
     costs: DraftingCosts | None = None,
 ) -> Iterator[Baseline]:
-    """Yield the timing after every slice, until the number planned from the pilot is reached.
+    """Yield the timing after every slice; the first slices determine how many are needed.
 
     Stops earlier if the next slice would exceed the budget, but not before two slices.
 

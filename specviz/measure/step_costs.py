@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _KIND = "step-costs"
 _CONTEXTS = (32, 256, 1024)
-_TIMING = 5  # version of the method; raise it when a time begins to include something else
+_TIMING = 5  # version of the measurement; raise it when the times begin to include something else
 _MOST_TRIES = 3
 _MARGIN = 32  # tokens that the largest verification adds to the context
 
@@ -103,14 +103,14 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
 
 
 def _stepwise(pair: Pair, config: RunConfig) -> bool:
-    """Whether these settings prevent the pair's fused rounds, so that rounds run step by step."""
+    """Return whether these settings need rounds step by step instead of the pair's fused rounds."""
     return pair.lanes is not None and bool(pair.lanes.unsupported_reason(config))
 
 
 def _shape(config: RunConfig) -> Iterator[str]:
     """Yield the key parts for the shape of the draft.
 
-    A chain of a draft model yields nothing, so that older keys stay valid.
+    Yields nothing for one chain from a draft model: keys of older versions have no such part.
     """
     if not config.is_chain:
         yield f"shape {shape_text(config.shape)}" + ("" if config.replacement else " none twice")
@@ -121,7 +121,7 @@ def _shape(config: RunConfig) -> Iterator[str]:
 def _bodies(models: PairInfo) -> Iterator[str]:
     """Yield the key parts for the models' bodies.
 
-    Models without a body yield nothing, so that older keys stay valid.
+    Yields nothing for models without a body: keys of older versions have no such part.
     """
     for role, model in (("target", models.target), ("draft", models.draft)):
         if model is not None and model.body is not None:
@@ -139,7 +139,7 @@ def _contexts(pair: Pair, config: RunConfig) -> tuple[int, ...]:
 
 
 def _sampling(config: RunConfig) -> str:
-    """Return the names of the active sampling steps; their values hardly change the cost."""
+    """Return the names of active sampling settings, whose values hardly change a step's cost."""
     if config.greedy:
         return "greedy"
     parts = ["temperature"]

@@ -35,7 +35,7 @@ class Shape:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedBody:
     name: str
-    like: str  # the model whose shape it has
+    like: str  # the model whose shape this body has
     shape: Shape
 
 
@@ -58,7 +58,7 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyInfo:
-    """The body of a model in a run; ``own_parameters`` are those of the model without it."""
+    """The body of a model in a run; ``own_parameters`` is the size without the body."""
 
     name: str
     shape: Shape

@@ -1,7 +1,7 @@
 """The expected cost of a body on this machine before it is built, and the default body of a page.
 
 A step of one token reads all weights once, so the step's time follows from the memory bandwidth of
-this machine. Pages show it as an estimate until the step is measured.
+this machine. Pages show the expected time until the step is measured.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specviz.record.pairs import memory_margin
 
 STEP_SHARE = 0.6  # share of the bandwidth that a step of one token reaches
 LONGEST_STEP = 0.06  # seconds, for a default body
-MEMORY_SHARE = 0.25  # of the free memory, for a default body
+MEMORY_SHARE = 0.25  # share of the free memory, for a default body
 _OFFERED_SIZES = ("10M", "30M", "60M", "90M", "200M", "500M")
 _FALLBACK_SIZES = ("90M", "60M", "30M")  # for machines too slow for every named body
 
@@ -38,7 +38,7 @@ class BodyRoom:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyCost:
     parameters: int
-    memory_bytes: int  # of the weights
+    memory_bytes: int  # size of the weights
     step_bytes: int  # weights that a step of one token reads
     step_seconds: float  # expected
 

@@ -1,7 +1,7 @@
-"""The bug zoo: deliberate mistakes in speculative decoding, and what each one affects.
+"""The bug zoo: deliberate mistakes in speculative decoding, and what each mistake affects.
 
-They show that the audit can fail. Some mistakes change the output distribution. Others only lower
-acceptance: the text is right but slower, and no test of the text detects this.
+The mistakes show that the audit can fail. Some mistakes change the output distribution. Others only
+lower acceptance: the text is right but slower, and no test of the text detects this.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The draft methods, one entry each.
 
-Code that depends on the drafter reads its entry, not its name. To add a method, add an entry (the
-first that fits a pair is its default) and a class with its case in ``make_drafter`` of
-``engine/decoding/drafting.py``. A custom class is named ``module:Class``; it comes from the command
-line or a file, never from a link.
+Code that depends on the drafter reads the entry, not the name. To add a method, add an entry (the
+first entry that fits a pair is the default of the pair) and a class with its case in
+``make_drafter`` of ``engine/decoding/drafting.py``. A custom class is named ``module:Class``; it
+comes from the command line or a file, never from a link.
 """
 
 from __future__ import annotations

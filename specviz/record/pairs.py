@@ -40,8 +40,8 @@ class PairSpec:
     An invalid device, dtype, step or thread count raises here, before any library is loaded;
     loading checks whether this machine has the device. Bodies are normalized: ``1200m`` is
     ``1.2B``. With ``shared_vocabulary`` the tokenizers may differ: the draft proposes the tokens
-    that both have. ``suffix_texts``: where texts for suffix lookup come from, ``LIBRARY`` or a text
-    file; empty for none.
+    that both have. ``suffix_texts``: the source of further texts for suffix lookup, ``LIBRARY`` or
+    a text file; empty for none.
     """
 
     name: str | None = None
@@ -92,12 +92,12 @@ class PairSpec:
 
     @property
     def has_draft(self) -> bool:
-        """Whether there is a draft model; without one, prompt lookup drafts."""
+        """Return whether there is a draft model; without a draft model, prompt lookup drafts."""
         return self.embedded or self.draft is not None
 
     @property
     def served(self) -> bool:
-        """Whether one of the models is on a server, so that it is not loaded here."""
+        """Return whether one of the models is on a server, so that it is not loaded here."""
         return any(is_address(each) for each in (self.target, self.draft))
 
     @property
@@ -159,13 +159,13 @@ class Presence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCheck:
-    """Whether a pair can run, from configurations and tokenizers alone."""
+    """What configurations and tokenizers alone show about a pair, for example its size."""
 
     target: ModelCheck
     draft: ModelCheck | None
     vocabulary: int
     shared_tokens: int | None = None  # None if both vocabularies are the same
-    memory_needed: int  # bytes, weights of both in the dtype that would be used
+    memory_needed: int  # bytes for the weights of both models in the chosen dtype
     memory_free: int | None  # None if unknown
     notices: tuple[str, ...] = ()
     present: Presence | None = None  # if requested
@@ -186,7 +186,7 @@ class PairCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownPair:
-    """A well-known pair of the Hub."""
+    """A well-known pair on the Hub."""
 
     family: str
     target: str

@@ -1,6 +1,6 @@
 """The acceptance rules, one entry each.
 
-Code that depends on the rule reads its entry, not its name. To add a rule, add a name, an entry,
+Code that depends on the rule reads the entry, not the name. To add a rule, add a name, an entry,
 and a judge with its case in ``make_judge`` of ``engine/decoding/judges.py``.
 """
 
@@ -32,7 +32,7 @@ class Rule:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether each candidate has a verdict of its own, so that α is defined."""
+        """Return whether each candidate has a verdict of its own, so that α is defined."""
         return self.deciding != "together"
 
 

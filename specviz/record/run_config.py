@@ -84,14 +84,14 @@ class RunConfig:
 
     @property
     def exact(self) -> bool:
-        """Whether the text has the target's distribution."""
+        """Return whether the text has the target's distribution."""
         return self.judging.exact
 
     @property
     def by_odds(self) -> bool:
-        """Whether each candidate of one chain is accepted with min(1, target/draft), exactly.
+        """Return whether a round is one chain of candidates accepted with min(1, target/draft).
 
-        Odds along a text and forecasts assume this.
+        Odds along a text and forecasts assume such rounds.
         """
         return self.rule == "lossless" and self.is_chain
 
@@ -123,23 +123,23 @@ class RunConfig:
 
     @property
     def has_alpha(self) -> bool:
-        """Whether accepted / tested is defined: one candidate per position, with a verdict."""
+        """Return whether accepted / tested is defined: one candidate and verdict per position."""
         return not self.without_alpha
 
     @property
     def fixed_length(self) -> bool:
-        """Whether every round drafts equally many candidates if the length limit allows."""
+        """Return whether every round drafts equally many candidates if the length limit allows."""
         return self.draft_until == "count" and self.draft_method.fills_rounds
 
     @property
     def has_ideal(self) -> bool:
-        """Whether the textbook speedup, from α and c alone, applies."""
+        """Return whether the textbook speedup, computed from α and c alone, applies."""
         by_odds = self.judging.deciding == "odds" and not self.draft_method.own
         return self.is_chain and by_odds and self.draft_until == "count"
 
     @property
     def formulas_hold(self) -> bool:
-        """Whether every round is one chain of γ candidates, each accepted by its own odds."""
+        """Return whether each round is one chain of γ candidates, each accepted by its own odds."""
         return self.is_chain and self.fixed_length and self.judging.deciding == "odds"
 
 

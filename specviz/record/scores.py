@@ -1,8 +1,8 @@
 """Scores of a known text by both models: one value for each token.
 
 The odds of a token x are the probability that x was an accepted candidate, given that the target
-wrote the text: min(1, draft(x) / target(x)) token by token, and different under other rules. The
-odds hold only for the temperature, top-k and top-p that the text was sampled with.
+wrote the text: min(1, draft(x) / target(x)) in token-by-token verification, and different under
+other rules. The odds hold only for the temperature, top-k and top-p that the text was sampled with.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class TextScores:
 
     ``overlaps``: sum min(draft, target), the acceptance probability before the token is drawn.
     ``first_odds``: odds of a token that begins a round, if a round has several drafts.
-    ``sureness``: the draft's probability of the token, at temperature 0 the one at 1; empty if
-    unknown. Entropies are in nats. ``matches``: the token is the draft's likeliest. ``agrees``:
-    both models have the same likeliest token. A token that top-k or top-p excludes has odds 0. If
-    only part of the distributions is known, overlaps lie within ``overlap_bounds``, and
+    ``sureness``: the draft's probability of the token (at temperature 0, the one at temperature 1);
+    empty if unknown. Entropies are in nats. ``matches``: the token is the draft's likeliest.
+    ``agrees``: both models have the same likeliest token. A token that top-k or top-p excludes has
+    odds 0. If only part of the distributions is known, overlaps lie within ``overlap_bounds``, and
     ``overlaps`` and the entropies are empty.
     """
 
@@ -65,7 +65,8 @@ class TextScores:
 
         A pass over the whole text sums in another order than single steps, so in low precision the
         two may choose different tokens at a near tie. A token with target probability 0 gets the
-        smallest probability. Its odds become 1 if it is the draft's likeliest token, else 0.
+        smallest probability. The odds of that token become 1 if it is the draft's likeliest token,
+        else 0.
         """
         if self.impossible_at is None:
             return self
@@ -85,8 +86,8 @@ class TextScores:
 class CopiedRounds:
     """The rounds of prompt or suffix lookup along a known text, one value per round.
 
-    They are certain: a proposed token is accepted exactly if it is the text's next token. Cut
-    rounds are left out.
+    These rounds are certain: a proposed token is accepted exactly if it is the text's next token.
+    Cut rounds are left out.
     """
 
     gamma: int

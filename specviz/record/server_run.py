@@ -101,7 +101,7 @@ class ServerRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTotals:
-    """The engine's totals of one answer."""
+    """The engine's totals for one answer."""
 
     rounds: int | None = None
     drafted: int | None = None
@@ -196,7 +196,7 @@ def dispatch(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """An engine's counters of everything it has served, at one moment."""
+    """An engine's counters at one moment, over all requests that the engine has served."""
 
     at: float  # seconds of a monotonic clock, or the time in a log
     drafts: float | None = None

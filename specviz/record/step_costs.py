@@ -44,8 +44,8 @@ class StepCosts:
     ``draft[n - 1][i]`` is the first draft step of a round, fed n tokens (1 or 2) at
     ``contexts[i]``, while the processor's caches still hold the target's data. ``draft_next[i]`` is
     a later step, fed one token. For early exit, these are steps of the target's first layers;
-    ``draft`` is empty if no model drafts.
-    ``target[n - 1][i]`` feeds n tokens (1 to 17): one is a plain step, more is a verification.
+    ``draft`` is empty if no model drafts. ``target[n - 1][i]`` is a target pass that is fed n
+    tokens (1 to 17): a plain step for one token, a verification for more.
     """
 
     contexts: tuple[int, ...]
@@ -72,7 +72,7 @@ class StepCosts:
 
     @property
     def whole(self) -> bool:
-        """Whether there was time to measure everything."""
+        """Return whether there was time to measure everything."""
         return self.samples is None and not self.interpolated
 
     @property

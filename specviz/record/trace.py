@@ -26,11 +26,11 @@ cut round         a round shortened by the end of the text, a stop string or a l
 
 Under rules that decide by odds, a candidate is accepted exactly if
 ``uniform * draft_prob < target_prob`` (the over-acceptance rule adds epsilon on the right), on the
-recorded values, in double precision.
-Uniforms are multiples of 2**-24, so the product is exact and a verdict can be replayed by hand.
-After rejected siblings, both probabilities come from the remaining distributions. Block
-verification accepts up to the last candidate with ``uniform < coin``. If a token that the target
-samples decides, it is stored as ``rival``: a candidate is accepted if both are the same token.
+recorded values, in double precision. Uniforms are multiples of 2**-24, so the product is exact
+and a verdict can be replayed by hand. After rejected siblings, both probabilities come from the
+remaining distributions. Block verification accepts up to the last candidate with
+``uniform < coin``. If a token that the target samples decides the verdict, that token is stored as
+``rival``: the candidate is accepted if it is the same token.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Alternatives:
 class Insight:
     """The distributions of both models at one position.
 
-    At temperature 0 the run uses one-hot distributions, which show no alternatives. Then these are
-    the distributions at temperature 1, before top-k and top-p.
+    At temperature 0 the run uses one-hot distributions, which show no alternatives. In that case
+    the insight holds the distributions at temperature 1, before top-k and top-p.
     """
 
     draft_prob: float  # of the candidate
@@ -88,7 +88,7 @@ class Rival:
     text: str
     target_prob: float
     noise: float | None = None  # exponential noise of the token, if both models share the noise
-    margin: float | None = None  # arrival time of the runner-up / that of this token - 1
+    margin: float | None = None  # runner-up's arrival time / this token's arrival time - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +285,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The state of the machine during timing. Values that it does not report are None."""
+    """The state of the machine during timing. Values that the machine does not report are None."""
 
     others: float | None = None  # share of all processors' time used by other processes
     clock: float | None = None  # mean clock / maximum clock

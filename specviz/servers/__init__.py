@@ -1,8 +1,8 @@
 """Serving engines at an address, and what they report about speculation, in one format.
 
 ``find_server`` recognises an engine, ``ask`` sends it a prompt, and ``read_counters`` reads its
-counters over all requests. No data of an engine are trusted: ``foreign_json`` decodes them and
-removes the key, and ``account`` checks the counts.
+counters over all requests. Data from an engine are not trusted: ``foreign_json`` decodes the data
+and removes the bearer key, and ``account`` checks the counts.
 """
 
 from specviz.servers.address import BASELINE_KEY, SERVER_KEY, is_local

@@ -64,26 +64,29 @@ class Account:
         self._check_requested(self.tokens)
         most = self.settings.max_new_tokens
         if self.rounds > most:
-            raise self._wrong(f"reports {self.rounds:,} rounds for {most:,} tokens")
+            raise self._wrong(f"reports {self.rounds:,} rounds; {most:,} tokens were requested")
         if self.drafted > MAX_DRAFTED * most:
-            raise self._wrong(f"reports {self.drafted:,} candidates for {most:,} tokens")
+            raise self._wrong(
+                f"reports {self.drafted:,} candidates; {most:,} tokens were requested"
+            )
 
     def check_accepted(self) -> None:
         """Raise if accepted exceeds drafted; call this once both totals are updated."""
         if self.accepted > self.drafted:
             raise self._wrong(
-                f"reports {self.accepted:,} accepted of {self.drafted:,} drafted candidates"
+                f"reports {self.accepted:,} accepted candidates, but only {self.drafted:,} drafted"
             )
 
     def check_round(self, drafted: int, accepted: int) -> None:
         if not 0 <= accepted <= drafted <= MAX_DRAFTED:
             raise self._wrong(
-                f"reports a round with {accepted:,} accepted of {drafted:,} drafted candidates"
+                f"reports a round with {drafted:,} drafted and {accepted:,} accepted candidates"
             )
 
     def check_sum(self, what: str, total: int | None, counts: Sequence[int]) -> None:
         if total is not None and total != sum(counts):
-            raise self._wrong(f"reports {total:,} {what} candidates, and {sum(counts):,} by step")
+            found = sum(counts)
+            raise self._wrong(f"reports {total:,} {what} candidates, but {found:,} in its steps")
 
     def check_same(self, what: str, before: Sequence[object], now: Sequence[object]) -> None:
         """Raise if ``now`` does not begin with ``before``, which the engine has sent already."""
@@ -102,7 +105,7 @@ class Account:
 
     def _grown(self, what: str, before: int, now: int | None) -> int:
         if now is not None and now < before:
-            raise self._wrong(f"reports {now:,} {what} after {before:,}")
+            raise self._wrong(f"reports {now:,} {what}, but reported {before:,} before")
         return before if now is None else now
 
     def _check_requested(self, tokens: int) -> None:

@@ -24,7 +24,7 @@ _HOST = re.compile(r"(?:\*\.)?[\w.-]+|[\da-f:.]+(%\w+)?", re.ASCII)
 
 
 def is_local(address: str) -> bool:
-    """Whether the address is a loopback address of this machine."""
+    """Return whether the address is a loopback address of this machine."""
     host = _parts(address).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -92,7 +92,7 @@ def _check_entry(name: KeyName, place: int, entry: str) -> None:
 
 
 def _matches(pattern: str, address: str) -> bool:
-    """Whether the address matches one entry of ``…_KEY_FOR``.
+    """Return whether the address matches one entry of ``…_KEY_FOR``.
 
     An entry is an address with a scheme, or HOST, HOST:PORT or ``*.DOMAIN``. For an address with a
     scheme, scheme, host and port must be equal, and the path must begin with the path of the entry.
@@ -154,7 +154,7 @@ def _usable(text: str, parts: SplitResult) -> bool:
 
 
 def _climbs(path: str) -> bool:
-    """Whether the path has dot segments, which could lead outside the path that a key is for."""
+    """Return whether the path has dot segments, which could lead outside the key's path."""
     plain = unquote(unquote(path)).replace("\\", "/")
     return any(each in (".", "..") for each in plain.split("/"))
 

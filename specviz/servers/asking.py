@@ -30,7 +30,7 @@ from specviz.servers.failures import other_engine, unreadable
 from specviz.servers.pieces import Outcome, Prompt, Reading, Request
 
 _BROKE_OFF = "The engine ended the stream before the answer was complete."
-_SECONDS_A_TOKEN = 2.0  # allowed for each token, in addition to the usual limit
+_SECONDS_A_TOKEN = 2.0  # allowed for each token, in addition to the time limit of a request
 
 
 def ask(

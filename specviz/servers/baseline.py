@@ -1,8 +1,8 @@
 """Time an engine with speculation against the target alone: the same prompt in the order A B B A.
 
-A is the target alone and B speculates, so a slow drift of the machine affects both. Only decoding
-is timed, from the first chunk of an answer to the last. One untimed answer of A and one of B warm
-up the engine's caches.
+A is the target alone; B speculates. In this order, a slow drift of the machine affects both alike.
+Only decoding is timed, from the first chunk of an answer to the last. One untimed answer of A and
+one of B warm up the engine's caches.
 """
 
 from __future__ import annotations

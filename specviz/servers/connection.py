@@ -36,7 +36,7 @@ class Limits:
     """Time limits of one request, in seconds."""
 
     connect: float = 5.0
-    between: float = 180.0  # chunks, and before the first: a long prompt takes minutes
+    between: float = 180.0  # before the first chunk and between chunks; a long prompt takes minutes
     total: float = 900.0
 
 
@@ -74,7 +74,7 @@ class Connection:
         self.remover = KeyRemover(self._key)
         self._limits = limits
         self._until = time.monotonic() + seconds
-        self.lacks_page = False  # whether a requested page does not exist
+        self.lacks_page = False  # whether the last error was for a page that does not exist
         self._stopped, self._late = Event(), Event()
         self._socket: socket.socket | None = None
 
@@ -204,7 +204,7 @@ class Connection:
             raise answered(self.address, response, body, self.remover, self._key_problem())
 
     def _key_problem(self) -> tuple[str, str]:
-        """Return the problem with the key, for an engine that refuses a request, and the remedy."""
+        """Return what is wrong with the key, and the remedy, if an engine refuses a request."""
         name = self._key_name
         if self._key is not None:
             return f"refuses the key in {name}", f"Set {name} to a key that the engine accepts."

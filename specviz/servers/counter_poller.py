@@ -18,8 +18,8 @@ from specviz.record.server_run import Counters
 from specviz.servers.counters import Rates, rates, went_back
 
 POLL_SECONDS = 1.0  # between two readings
-AVERAGE_SECONDS = 10.0  # over which a point is averaged
-RECENT_SECONDS = 60.0  # over which the current figures are computed
+AVERAGE_SECONDS = 10.0  # the rates of a point are averages over this time
+RECENT_SECONDS = 60.0  # the current rates are averages over this time
 MAX_POINTS = 300
 _UNSEEN = 5.0  # polling ends this many seconds after the last ``look``
 _AFTER_FAILURE = 3.0
@@ -45,7 +45,7 @@ class CounterHistory:
     points: tuple[Point, ...] = ()
     last: Counters | None = None
     recent: Rates | None = None
-    restarts: int = 0  # of the engine, since polling began
+    restarts: int = 0  # restarts of the engine since polling began
     error: SpecvizError | None = None
 
     @property

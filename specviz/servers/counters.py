@@ -1,7 +1,7 @@
 """The counters of engines over all requests, and the rates between two readings.
 
-Samples of several replicas are summed. Impossible values are left out, with a notice. SGLang counts
-verifications and tokens; for drafts it has only averages, which are not counters.
+Samples of several replicas are summed. Impossible values are left out, with a notice. For SGLang,
+only verifications and tokens are read: SGLang reports averages of drafts, not counters.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LARGEST = 2.0**53  # above it, a float cannot count by one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Rates between two readings; None if the engine does not count this, or counted nothing."""
+    """Rates between two readings; a rate is None if a counter is missing or the divisor is 0."""
 
     seconds: float
     alpha_by_position: tuple[float | None, ...] = ()
@@ -109,7 +109,7 @@ def rates(before: Counters, after: Counters) -> Rates | None:
 
 
 def went_back(before: Counters, after: Counters) -> bool:
-    """Whether a counter is smaller than before or missing, as after a restart of the engine."""
+    """Return whether a counter is smaller than before or missing, as after a restart."""
     for each in fields(Counters):
         if each.name in ("at", _AT, "notices"):
             continue

@@ -1,8 +1,8 @@
 """Score texts with a target behind an address and any draft.
 
-A surface needs the target's text and two log-probabilities per token. Engines return both over
-HTTP, so a draft can be scored that the server does not run. Step times are not available over HTTP:
-if they are not given, the surface has only accepted lengths.
+A surface needs the target's text and, for each token, a log-probability from each model. Engines
+return them over HTTP, so a draft can be scored although the target's server does not run it.
+Engines do not report step times: if none are given, the surface has only accepted lengths.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from specviz.theory.listed_distributions import (
 )
 from specviz.tune.text_study import PairFound, TextStudy
 
-_CERTAIN = 1000.0  # evidence that the true distribution reaches once in a thousand texts
-_NEAR_TIES = 0.05  # share of tokens that summing in another order may change
+_CERTAIN = 1000.0  # evidence that a correct server exceeds in at most one of a thousand texts
+_NEAR_TIES = 0.05  # share of tokens that may change if logits are summed in another order
 _LISTED = 20  # at least, for bounds of the expected acceptance; vLLM's default
 
 
@@ -260,8 +260,8 @@ def _doubt(rows: Sequence[ListedScore]) -> str:
             f"{impossible} of {len(rows)} tokens are impossible with these sampling settings."
         )
     return (
-        "The server's text does not follow its target's distribution: "
-        f"{found} of {len(rows)} tokens are among the likeliest, {expected:.0f} are expected. The "
-        "server's speculation is wrong at this temperature, so acceptance along this text is not "
+        f"The server's text does not follow its target's distribution: among {len(rows)} tokens, "
+        f"{found} are among the target's likeliest, but {expected:.0f} are expected. The server's "
+        "speculation is wrong at this temperature, so acceptance along this text is not "
         "reliable."
     )

@@ -77,7 +77,7 @@ class KeyRemover:
         ends = list(accumulate(map(len, texts)))
         ready = len(joined) if over else _unfinished(joined, self.key, spans)
         count = sum(end <= ready for end in ends)
-        # A key that is split over rounds is removed from all of them at once, or not yet.
+        # If a key is split over rounds, none of these rounds is returned before the last.
         while any(low < _end(ends, count) < high for low, high in spans):
             count -= 1
         parts = _without_spans(texts[:count], spans)
@@ -186,14 +186,14 @@ def _end(ends: Sequence[int], count: int) -> int:
 
 
 def _unfinished(text: str, key: str, spans: Sequence[tuple[int, int]]) -> int:
-    """Return the index from which the text may be a beginning of the key, else its length."""
+    """Return the index from which the text may begin the key; else the length of the text."""
     earliest = max(spans[-1][1] if spans else 0, len(text) - _LONGEST_ESCAPE * len(key))
     starts = (place for place in range(earliest, len(text)) if _may_become(key, text, place))
     return next(starts, len(text))
 
 
 def _may_become(key: str, text: str, place: int) -> bool:
-    """Whether the text from index ``place`` to its end is a beginning of the key."""
+    """Return whether the text from index ``place`` on is a prefix of the key, escaped or not."""
     for each in key:
         if place == len(text):
             return True
@@ -204,7 +204,7 @@ def _may_become(key: str, text: str, place: int) -> bool:
 
 
 def _without_spans(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
-    """Return each text without its part of the spans; None for a text that does not change.
+    """Return each text without the spans in it; None for a text that contains no span.
 
     ``spans`` are index ranges of the joined texts.
     """

@@ -44,7 +44,7 @@ class Reading(Protocol):
     """Reads the events of one answer. One thread at a time may call it."""
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
-        """Read an event; return the rounds that it completes, as far as they are known by then."""
+        """Read an event; return the rounds that are known to be complete after this event."""
         ...
 
     def close(self) -> Sequence[ServerRound]:
@@ -66,7 +66,7 @@ class Piece:
     logprobs: tuple[float, ...] = ()
 
     def cut(self, sizes: Sequence[int]) -> list[Piece]:
-        """Split into parts of these numbers of tokens; text without tokens goes to the first."""
+        """Split the chunk into parts with these numbers of tokens; other text goes to the first."""
         parts, start = list[Piece](), 0
         for size in sizes:
             end = start + size

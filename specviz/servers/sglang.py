@@ -1,4 +1,4 @@
-"""The adapter of SGLang: at stream interval 1 a chunk is a step, which the final totals verify.
+"""The adapter of SGLang: at stream interval 1, a chunk is a step; the final totals verify this.
 
 It is written from SGLang's sources (0.5.23) and was never run here. Names of fields differ between
 versions, so all known names are tried.
@@ -134,8 +134,8 @@ class GenerateReading:
     def _new_text(self, text: str, so_far: bool, has_ids: bool) -> str:
         """Return the text that an event adds.
 
-        Events of older versions have no ids. There, only the text shows whether an event has all
-        text so far.
+        Events of older versions have no ids. For these, only the text shows whether an event has
+        all text so far.
         """
         if so_far and text.startswith(self.text):
             return text[len(self.text) :]

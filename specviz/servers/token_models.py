@@ -23,7 +23,7 @@ from specviz.theory.listed_distributions import ListedDistribution, is_raw
 
 _WINDOW_ENTRIES = 2**16  # of whole distributions in one answer
 _MOST_WINDOW = 16  # positions
-_LOWEST = -1e6  # of log-probabilities; its exponential is 0
+_LOWEST = -1e6  # lowest log-probability; exp(-1e6) is 0
 _LONGEST_ID = 9  # digits
 _TOKENS, _TOKENS_A_BYTE = 16, 4  # most tokens of a text: in all, and per byte
 

@@ -1,9 +1,9 @@
 """Read counters from vLLM's log lines about speculation.
 
-A line counts since the line before. It gives accepted and drafted tokens as whole numbers, tokens
-per round with two digits, and the share accepted at each position with three digits. The number of
-drafts is computed from these and is whole; the count accepted at a position is as exact as the
-three digits allow. Lines with impossible values are skipped.
+A line counts the tokens since the previous line. It gives accepted and drafted tokens as whole
+numbers, tokens per round with two digits, and the share accepted at each position with three
+digits. The number of drafts is computed from these values and is whole; the count accepted at a
+position is as exact as the three digits allow. Lines with impossible values are skipped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST = 5000  # characters of a line
 
 
 def counters_of_log(text: str) -> tuple[Counters, ...]:
-    """Return the running sums of the log lines; the first entry is the start of the first line.
+    """Return the running sums before the first log line and after each line.
 
     Times are from the log, which has no year, in seconds. Without times in the log, they are
     computed from the drafted tokens and the drafted tokens per second.
@@ -50,7 +50,7 @@ def counters_of_log(text: str) -> tuple[Counters, ...]:
 
 
 def _lines(text: str) -> Iterator[tuple[Counters, float | None]]:
-    """Yield the counts of each line, with its duration as ``at``, and the time in the log."""
+    """Yield the counts of each line, with the seconds it covers as ``at``, and the logged time."""
     for line in text.splitlines():
         head, mark, tail = line[:_LONGEST].partition(_MARK)
         match = _LINE.match(tail) if mark else None
@@ -76,8 +76,8 @@ def _counted(match: re.Match[str]) -> Counters:
 def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
     """Return the number of drafts that fits the mean length, 1 + accepted / drafts.
 
-    The length has only two digits, so several numbers may fit. The number nearest to that of
-    full-length drafts is returned.
+    The length has only two digits, so several numbers may fit. Of these, the number nearest to
+    ``drafted / positions`` is returned, which assumes that all drafts have full length.
     """
     full = max(1, math.ceil(drafted / positions))
     if accepted == 0 or not length > 1.005:  # also where it is nan

@@ -1,7 +1,7 @@
 """Build any frozen dataclass from JSON, checked against its type hints.
 
-``msgspec`` ignores unknown fields of a dataclass and cannot check limits on its fields. So a value
-is first converted to a Struct with the same fields, which checks both.
+For a dataclass, ``msgspec`` ignores unknown fields and cannot check limits. So a value is first
+converted to a ``msgspec.Struct`` with the same fields, which checks both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class MisfitError(ValueError):
-    """Raised for a JSON value that does not match its type or its limits."""
+    """Raised for a JSON value that does not match the expected type or limits."""
 
 
 def from_json(text: str, kind: type[T]) -> T:
@@ -53,9 +53,9 @@ def _problem_and_place(message: str) -> str:
 
 
 def _checked_type(kind: Any, limits: Mapping[str, float]) -> Any:
-    """Return ``kind`` with ``limits`` as annotations of msgspec.
+    """Return a type that checks ``kind`` and ``limits`` when msgspec converts a value to it.
 
-    Limits of length apply to a list, all other limits to the numbers in it.
+    Limits of length apply to a list; all other limits apply to the numbers in the list.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind):
@@ -78,7 +78,7 @@ def _checked_type(kind: Any, limits: Mapping[str, float]) -> Any:
 
 @functools.cache
 def _struct_of(kind: type[Any]) -> type[Struct]:
-    """Return a Struct type with the fields of a dataclass and checks of their ranges."""
+    """Return a Struct type that has the fields of a dataclass and checks their values."""
     hints, limits = typing.get_type_hints(kind), LIMITS.get(kind, {})
 
     def check(made: Struct) -> None:

@@ -108,7 +108,7 @@ class Library:
         return row_of(found)
 
     def facets(self) -> Facets:
-        """Return the values that runs can be filtered by, without those of deleted runs."""
+        """Return the values by which runs can be filtered, ignoring deleted runs."""
         with self._reading() as db:
             return facet_values(db)
 
@@ -191,7 +191,7 @@ class Library:
             return gone.rowcount
 
     def complete_older(self, seconds: float) -> int:
-        """Fill in columns that an older schema lacked, newest first; return how many rows remain.
+        """Fill in columns that an older schema lacked, newest rows first; return how many remain.
 
         Reads at least one trace, then more until ``seconds`` have passed. A row is filled in only
         once; if its trace is damaged, its values stay unknown.
@@ -217,7 +217,10 @@ class Library:
             )
 
     def comparison_jobs(self, key: str) -> dict[tuple[int, int, int], str]:
-        """Return the run ids of a comparison by (lane, item, repeat); the last stored run wins."""
+        """Return the run ids of a comparison by (lane, item, repeat).
+
+        If several runs have the same key, the run stored last is returned.
+        """
         with self._reading() as db:
             found = db.execute(
                 "SELECT lane, item, repeat, id FROM runs WHERE comparison = ? "
@@ -344,7 +347,7 @@ def _insert(db: sqlite3.Connection, values: dict[str, Any]) -> int:
 
 
 def _index_words(db: sqlite3.Connection, runs: Sequence[int]) -> None:
-    """Update the searched text, case-folded here because SQLite folds only ASCII."""
+    """Update the text that searches read; it is case-folded here, as SQLite folds only ASCII."""
     for run in runs:
         texts = db.execute(
             "SELECT name, note, prompt_head, text_head FROM runs WHERE run = ?", (run,)

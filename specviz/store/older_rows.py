@@ -1,9 +1,9 @@
-"""Compute the observed α of rows that an older schema wrote, from their traces.
+"""Compute the observed α of rows that an older schema wrote, from the traces of these rows.
 
 Parsing a trace takes far longer than counting its verdicts, and a library may hold thousands of
 traces. So the verdicts are counted in the JSON text, which a checksum proves unchanged since
-``trace_to_json`` wrote it. The text of a token cannot match, because JSON escapes its quotation
-marks.
+``trace_to_json`` wrote it. The text of a token cannot be mistaken for a verdict, because JSON
+escapes quotation marks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OlderAlpha = tuple[int, float | None]
 
 
 def older_alphas(db: sqlite3.Connection, deadline: float) -> list[OlderAlpha]:
-    """Return the α of unread rows, newest first, until ``deadline``; reads at least one row."""
+    """Return α for rows not yet filled in, newest first, until ``deadline``; at least one row."""
     found: list[OlderAlpha] = []
     for (run,) in db.execute(_UNREAD):
         found.append((run, _alpha_of(db, run)))

@@ -15,7 +15,7 @@ from specviz.store.traces import trace_to_json
 def packed(trace: AnyTrace) -> bytes:
     """Return the compressed trace; raises StoreError if it exceeds ``MAX_BYTES``."""
     text = trace_to_json(trace)
-    if len(text) > MAX_BYTES:  # it could be stored, but not opened again
+    if len(text) > MAX_BYTES:  # a larger trace could be stored but not opened again
         raise StoreError(
             f"The run is too long for the library: over {SIZE.shown(MAX_BYTES)}.",
             remedy="Generate fewer tokens, or do not record both models' probabilities.",

@@ -23,7 +23,7 @@ class RunSummary:
     created: str  # ISO 8601, UTC
     pair: str  # for another engine, its model
     device: str  # empty for another engine
-    kind: str | None  # None: a prompt of the user
+    kind: str | None  # None: the user's own prompt
     prompt_head: str
     text_head: str
     gamma: int | None
@@ -40,7 +40,7 @@ class RunSummary:
     # Interval of the observed speedup; None also for runs stored before these columns existed.
     speedup_low: float | None = None
     speedup_high: float | None = None
-    # Computed from the odds along the run's text and the step costs; None without both.
+    # Computed from the odds along the run's text and the step costs; None if either is missing.
     speedup_expected: float | None = None
     fork: str | None = None  # where the run was forked, as text
     bodies: str | None = None  # as text; None for runs stored before bodies existed
@@ -82,7 +82,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facets:
-    """Values of each column that runs can be filtered by."""
+    """For each column by which runs can be filtered, the values that occur."""
 
     pairs: tuple[str, ...] = ()
     kinds: tuple[str | None, ...] = ()

@@ -14,7 +14,7 @@ from specviz.record.trace import Trace
 from specviz.store import Library, NewRun, RunSummary
 
 _HEAD = 400  # searchable characters of the prompt and of the text
-_LABEL = 200  # characters of a name in a list; traces may come from elsewhere
+_LABEL = 200  # characters of a name in a list; a trace from elsewhere may have a longer name
 
 
 def summary_of(trace: AnyTrace, figures: Metrics | None = None) -> RunSummary:

@@ -168,7 +168,7 @@ def _check_file(path: Path) -> None:
 
 
 def _version_in_log(path: Path) -> int:
-    """Read the version on a read-only connection; the log may have a newer one than the file."""
+    """Read the version on a read-only connection, as the write-ahead log may have a newer one."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
     try:
@@ -232,7 +232,8 @@ def _migrate(connection: sqlite3.Connection) -> None:
 def store_error(error: sqlite3.Error | OSError, path: Path) -> StoreError:
     """Return a StoreError with a remedy for an error of SQLite or of the system."""
     if isinstance(error, sqlite3.Error):
-        # Errors of the sqlite3 module itself, and of files that are no database, have no name.
+        # Errors of the sqlite3 module itself, and errors from files that are no database, have no
+        # error name.
         culprit, remedy = _message_of(getattr(error, "sqlite_errorname", ""), error)
     else:
         culprit, remedy = _unusable(error.strerror or type(error).__name__)

@@ -144,7 +144,7 @@ def _trace(made: Trace) -> str | None:
 
 
 def _matches(fork: Fork, made: Trace) -> bool:
-    """Whether the fork fits the rounds; a stopped run may end before the fork."""
+    """Return whether the fork fits the rounds; a stopped run may end before the fork."""
     if fork.round >= len(made.rounds):
         return True
     candidates = made.rounds[fork.round].candidates

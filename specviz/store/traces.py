@@ -57,7 +57,7 @@ _ADDED: dict[type, dict[str, int]] = {
     },
     Extra: {"noise": _METHODS},
 }
-_OPTIONAL = ("pieces", "odds", "place", "shape", "texts_sha256")  # never written at their default
+_OPTIONAL = ("pieces", "odds", "place", "shape", "texts_sha256")  # left out at their default
 _OLDER_RULES = ("lossless", "over-accept")
 _OLDER_STEPS = ("library", "lean")
 _OLDER_DRAFTERS = ("model", "prompt-lookup")

@@ -16,8 +16,8 @@ class AliasTable:
     """Distributions as ``size`` bins of equal width; a bin holds at most two tokens."""
 
     size: int
-    share: Uniforms  # [num_distributions * size], the part of a bin that its own token fills
-    other: Indices  # [num_distributions * size], the token that fills the rest
+    share: Uniforms  # [num_distributions * size], the part of bin i that token i fills
+    other: Indices  # [num_distributions * size], the token that fills the rest of the bin
 
     def draw(self, rows: Indices, rng: np.random.Generator) -> Indices:
         """Draw one token from each of the distributions at the indices ``rows``."""
@@ -33,7 +33,7 @@ class AliasTable:
 def alias_table(probs: NDArray[np.float64]) -> AliasTable:
     """Return the alias table of ``probs`` ``[num_distributions, size]``.
 
-    In every step the fullest bin fills up the emptiest open bin.
+    Each step of the construction fills the emptiest open bin up from the fullest bin.
     """
     size = probs.shape[-1]
     level = probs * size

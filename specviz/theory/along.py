@@ -39,9 +39,9 @@ def rounds_along(odds: ArrayLike, gamma: int, *, ends: bool = False) -> Walk:
 def walks_along(odds: ArrayLike, gammas: Sequence[int], *, ends: bool = False) -> tuple[Walk, ...]:
     """Return the expected whole rounds along a text, for each gamma.
 
-    Rounds cut short by the end of the text are left out, as in a run. If a limit ended the text,
-    every round that begins with fewer than gamma + 1 tokens left is cut. If the text ``ends`` by
-    itself, a round is cut only if its candidates extend past the end.
+    Rounds cut short by the end of the text are left out, as in the figures of a run. If a limit
+    ended the text, every round that begins with fewer than gamma + 1 tokens left is cut. If the
+    text ``ends`` by itself, a round is cut only if its candidates extend past the end.
     """
     chances, most = _checked(odds, gammas)
     starts = _starts(chances, gammas, most)
@@ -83,7 +83,7 @@ def _starts(chances: Floats, gammas: Sequence[int], most: int) -> Floats:
 def _reached(chances: Floats, most: int) -> Floats:
     """Return P(the next n tokens are accepted candidates), n = 0 .. most: [num_tokens, most + 1].
 
-    A row is for a round that begins at that token.
+    Row i is for a round that begins at token i.
     """
     first, later = chances.T
     ahead = np.concatenate((later, np.zeros(max(1, most))))

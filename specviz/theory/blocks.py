@@ -46,9 +46,10 @@ class Curves:
 
 
 def token_accepted(draft: Chances, target: Chances, gamma: int) -> float:
-    """Return the candidates that token verification accepts: alpha + ... + alpha**gamma.
+    """Return the mean number of candidates that token verification accepts.
 
-    alpha is sum min(draft, target). Leviathan et al. 2023, eq. 1, minus 1.
+    The mean is alpha + ... + alpha**gamma with alpha = sum min(draft, target): eq. 1 of Leviathan
+    et al. 2023, minus 1.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     return (
@@ -57,16 +58,17 @@ def token_accepted(draft: Chances, target: Chances, gamma: int) -> float:
 
 
 def expected_accepted(draft: Chances, target: Chances, gamma: int) -> float:
-    """Return the candidates that block verification accepts if positions are independent.
+    """Return the mean number of candidates that block verification accepts.
 
-    The exact mean is the sum of E[p_i], since P(at least i accepted | block) = p_i (Sun et al.
-    2024). The distribution of p_i is computed position by position; equal values are merged.
+    All positions have the same two distributions and are independent. The exact mean is the
+    sum of E[p_i], since P(at least i accepted | block) = p_i (Sun et al. 2024). The distribution of
+    p_i is computed position by position; equal values are merged.
     """
     return sum(_terms(draft, target, gamma, clip=True))
 
 
 def accepted_curves(draft: Chances, target: Chances, most: int) -> Curves:
-    """Return the accepted candidates of both verifiers and the bound for gamma = 1 .. ``most``."""
+    """Return both verifiers' mean accepted candidates, and the bound, at gamma = 1 .. ``most``."""
     return Curves(
         token=tuple(token_accepted(draft, target, gamma) for gamma in range(1, most + 1)),
         block=tuple(itertools.accumulate(_terms(draft, target, most, clip=True))),

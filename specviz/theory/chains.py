@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chains:
-    """A draft chain and a target chain; token n is drawn from ``kernels[n, token n - 1]``.
+    """A draft and a target as Markov chains; token n is drawn from ``kernels[n, token n - 1]``.
 
     The prompt's last token precedes token 0 and is drawn from ``start``.
     """
@@ -39,13 +39,13 @@ class Chains:
 
 
 def random_chains(seed: int, size: int, horizon: int, stickiness: float = 0.0) -> Chains:
-    """Return chains with random rows, drawn again at every step, and a uniform prompt.
+    """Return Markov chains with a uniform ``start`` and random rows, new at every position.
 
-    Yin et al. 2024, figure 2, use such chains (7 tokens, horizon 50). Their generator is not
-    published, so seed 10 gives a typical chain, not theirs.
+    Yin et al. 2024, figure 2, use such Markov chains (7 tokens, horizon 50). The paper does not
+    publish its generator, so seed 10 gives typical Markov chains, not the paper's.
 
     ``stickiness`` s makes acceptance cluster. The tokens are split into an easy half and a hard
-    half. Both models mix their rows with a share s of rows that stay within the half of the
+    half. Every row becomes a mixture: with probability s, the next token stays in the half of the
     previous token. After easy tokens the draft also moves by s towards the target.
     """
     _check_range("The seed", seed, 0, 2**32 - 1)

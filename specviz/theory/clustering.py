@@ -1,9 +1,9 @@
 """Tokens per round where acceptance clusters into easy and hard stretches of a text.
 
-The state of the text, easy or hard, is a Markov chain over its tokens; a candidate is accepted
-with the probability of its state. At equal mean acceptance, the clustering changes the tokens per
-round at any finite gamma, but not at an infinite one: the expected rejections of Yin et al. 2024,
-theorem 1, depend only on the mean.
+The state of the text, easy or hard, is a Markov chain over its tokens; the state at a candidate's
+token determines the acceptance probability. At equal mean acceptance, the clustering changes the
+tokens per round at any finite gamma, but not at infinite gamma: the expected rejections of Yin et
+al. 2024, theorem 1, depend only on the mean.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def unmixed_tokens(text: StickyText, gamma: float) -> float:
 def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
     """Return tokens per round if every round were all easy or all hard.
 
-    By Jensen's inequality it is at least `expected_tokens` at the mean alpha.
+    By Jensen's inequality the result is at least `expected_tokens` at the mean alpha.
     """
     return text.easy_share * expected_tokens(text.easy, gamma) + (
         1.0 - text.easy_share

@@ -27,8 +27,8 @@ def alpha_from_tested(accepted: int, tested: int) -> float:
 def drafted_share(alpha: float, gamma: int) -> float:
     """Return the long-run accepted / drafted, (tau - 1) / gamma.
 
-    It is below alpha if gamma is above 1. tau is eq. 1 of Leviathan et al. 2023; the rest is
-    derived here.
+    The share is below alpha if gamma is above 1. tau is eq. 1 of Leviathan et al. 2023; the formula
+    for the share is derived here.
     """
     assert gamma >= 1, gamma
     return expected_accepted(alpha, gamma) / gamma
@@ -37,7 +37,7 @@ def drafted_share(alpha: float, gamma: int) -> float:
 def alpha_from_drafted(share: float, gamma: int) -> float:
     """Return the alpha at which accepted / drafted is ``share``: the inverse of `drafted_share`.
 
-    By bisection, since `drafted_share` increases with alpha (derived here).
+    The inverse is found by bisection, because `drafted_share` increases with alpha (derived here).
     """
     if not 0.0 <= share <= 1.0:
         raise ConfigError(
@@ -58,7 +58,7 @@ def wilson_interval(accepted: int, tested: int, z: float = _NORMAL_95) -> tuple[
 
 
 def hoeffding_half_width(tested: int, confidence: float = 0.95) -> float:
-    """Return half of Hoeffding's interval: valid for any independent trials (Hoeffding 1963)."""
+    """Return half the width of Hoeffding's interval for independent trials (Hoeffding 1963)."""
     assert tested >= 1, tested
     assert 0.0 < confidence < 1.0, confidence
     return math.sqrt(math.log(2 / (1 - confidence)) / (2 * tested))

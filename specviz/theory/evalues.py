@@ -12,9 +12,9 @@ Ville's inequality E ever reaches 1/level with probability at most the level, ho
 looks and whenever one stops; min(1, 1 / max E) is a p-value at any time.
 
 The bets are all combinations of a set, a kind of place and a stake, for and against the set. One
-more bet is on tokens with target probability 0: it never loses, and at the first such token its
-wealth becomes infinite. At temperature 0 it is the only active bet, because all others abstain
-where one token has all of the target's probability.
+more bet is on tokens with target probability 0: this bet never loses, and at the first such token
+the wealth of the bet becomes infinite. At temperature 0 it is the only active bet, because all
+other bets abstain where one token has all of the target's probability.
 
 A place may depend on earlier verdicts, if the rule verifies one token at a time. Given the verdict
 on a token, that token no longer has the target's distribution, so no bet on the token uses the

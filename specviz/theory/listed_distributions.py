@@ -1,9 +1,9 @@
 """Odds and overlaps from servers that list only the likeliest tokens of a distribution.
 
-The listed log-probabilities are at temperature 1 without filters. There the odds of a text's token
-are exact, because both log-probabilities of the token are known. With other sampling parameters,
-odds are exact if all tokens are listed or the filters keep only listed tokens; otherwise `score`
-raises. If tokens are unlisted, the overlap sum min(draft, target) has bounds.
+The listed log-probabilities are at temperature 1 without filters. Under these settings the odds of
+a text's token are exact, because both log-probabilities of the token are known. With other sampling
+parameters, odds are exact if all tokens are listed or the filters keep only listed tokens;
+otherwise `score` raises. If tokens are unlisted, the overlap sum min(draft, target) has bounds.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def filtered(listed: ListedDistribution, filters: Filters) -> tuple[list[int], l
     count = filters.top_k or len(listed.logprobs)
     if not listed.whole and (not filters.top_k or filters.top_k > len(listed.logprobs)):
         raise TheoryError(
-            f"{len(listed.logprobs)} tokens are listed, and these settings need "
-            f"{filters.top_k or 'all'} of them.",
+            f"Only {len(listed.logprobs)} tokens are listed; these settings need "
+            f"{filters.top_k or 'all tokens'}.",
             remedy="Use temperature 1 without filters, temperature 0 or a smaller top-k, "
             "or let the server list all tokens.",
         )

@@ -1,7 +1,7 @@
 """Several drafts for one position: the probability that one of k candidates is accepted.
 
-Every rule here except the naive one is lossless. Candidates are independent draws from the draft,
-unless a docstring says otherwise.
+Every rule here except `naive` is lossless. Candidates are independent draws from the draft, unless
+a docstring says otherwise.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ def batch_improvement(draft: Chances, target: Chances, num_drafts: float) -> flo
 def bernoulli_improvement(draft_chance: float, target_chance: float, num_drafts: float) -> float:
     """Return `batch_improvement` for two-token distributions: Yin et al. 2024, section 3.2.
 
-    The paper has |u - v| (1 - u**(M - 1)) for u >= v; below, 1 - u replaces u.
+    u is the draft's and v the target's probability of the first token. The paper gives
+    |u - v| (1 - u**(M - 1)) for u >= v; for u < v, 1 - u replaces u.
     """
     for chance in (draft_chance, target_chance):
         if not 0.0 <= chance <= 1.0:
@@ -86,7 +87,7 @@ def bernoulli_improvement(draft_chance: float, target_chance: float, num_drafts:
 def uniform_improvement(ratio: float, num_drafts: float) -> float:
     """Return `batch_improvement` for two uniform distributions: Yin et al. 2024, section 3.2.
 
-    The draft has ``ratio`` times as many tokens as the target, and they include the target's.
+    The draft has ``ratio`` times as many tokens as the target, including all tokens of the target.
     """
     if not (math.isfinite(ratio) and ratio >= 1.0):
         raise TheoryError(

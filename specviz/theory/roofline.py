@@ -133,7 +133,7 @@ def bytes_read(model: Model, batch: int, context: int) -> float:
 def largest_batch(gpu: Gpu, target: Model, draft: Model, context: int) -> int:
     """Return the largest batch whose caches fit in memory beside the weights of both models.
 
-    It is 0 if the weights alone do not fit.
+    The result is 0 if the weights alone do not fit.
     """
     assert context >= 1, context
     left = gpu.memory - target.weight_bytes - draft.weight_bytes

@@ -89,7 +89,7 @@ def round_distribution(
 ) -> Emitted:
     """Return the distribution of a round whose i-th position is verified by ``rules[i]``.
 
-    ``stops`` sees only the candidates before the next draw, so it never biases the text.
+    ``stops`` sees only the candidates before the next draw, so stopping never biases the text.
     """
     emitted: Emitted = {}
     open_: Emitted = {(): 1.0}
@@ -120,7 +120,7 @@ def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
 def round_bias(emitted: Emitted, target: Kernel) -> float:
     """Return the total variation between the target and a round that the target continues.
 
-    It is 0 up to rounding for exact rules.
+    For exact rules the result is 0 up to rounding.
     """
     length = max(map(len, emitted))
     return sum(abs(chance - own) for _, chance, own in _texts(emitted, target, length)) / 2.0

@@ -1,4 +1,4 @@
-"""The exact distribution of a text's number of rounds: mean and tail of its run time.
+"""The exact distribution of the number of rounds that a text needs, and so of the decoding time.
 
 Every candidate is accepted with probability ``alpha``, independently. Times are in target steps: a
 round costs gamma * c + v, whatever it emits.
@@ -43,7 +43,7 @@ class RoundsDistribution:
 
 
 def accepted_distribution(alpha: float, gamma: int) -> NDArray[np.float64]:  # [gamma + 1]
-    """Return P(0, 1, ..., gamma accepted candidates): geometric, capped at gamma.
+    """Return the probabilities of 0, 1, ..., gamma accepted candidates: geometric, capped.
 
     Leviathan et al. 2023, section 3.1. A round also emits one extra token.
     """

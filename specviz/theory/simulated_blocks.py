@@ -1,7 +1,8 @@
 """Block verification (Sun et al. 2024, algorithm 2) simulated on a pair of Markov chains.
 
 Many texts are simulated in parallel, one candidate at a time. Unlike in token verification, a
-verdict depends on later candidates, so all of them are drawn. Counts as in ``simulation``.
+verdict depends on later candidates, so all of them are drawn. Counts are defined as in
+``simulation``.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ class BlockSimulator:
         return (edges > (rng.random(len(row)) * edges[:, -1])[:, None]).argmax(axis=1)
 
     def _row(self, step: Indices, before: Indices) -> Indices:
-        """Return the row of step and previous token; past the end it is arbitrary and unused."""
+        """Return the row of step and previous token; past the end it is unused."""
         return np.minimum(step, self._horizon - 1) * self._size + before
 
     def _transitions(self, tokens: Indices) -> NDArray[np.int64]:

@@ -60,7 +60,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulated:
-    """Results of simulated texts. Results on the same chains can be added."""
+    """Results of simulated texts. Results on the same Markov chains can be added."""
 
     rejections: Estimate  # per text
     rounds: Estimate  # per text; includes a last round cut by the end of the text
@@ -103,7 +103,7 @@ class ChainRule:
     """The verification rule at every step and every previous token.
 
     At the root of a round there are as many candidates as ``accept`` has layers, tried in turn;
-    later positions have one, verified by the first layer.
+    later positions have one candidate, verified by the first layer.
     """
 
     accept: Floats  # [num_drafts, horizon, size, size]; last axis: candidate
@@ -156,7 +156,7 @@ def in_batches(texts: int, simulate: Callable[[int], Simulated]) -> Simulated:
 
 
 class Simulator:
-    """Simulates one rule on a pair of chains; sampling tables are built once.
+    """Simulates one rule on a pair of Markov chains; sampling tables are built once.
 
     ``gamma`` None drafts to the end of the text, the setting of Yin et al. 2024.
     """
@@ -208,7 +208,10 @@ class Simulator:
     def _step(
         self, step: int, before: Indices, accepted: NDArray[np.int32], rng: np.random.Generator
     ) -> tuple[Indices, Indices, Indices]:
-        """Return every text's next token, and the texts where it is recovered or a bonus token."""
+        """Return every text's next token, and the texts where it is recovered or a bonus.
+
+        The second array lists the texts with a recovered token, the third those with a bonus token.
+        """
         token = self._draft.draw(before + step * self._size, rng)
         failed = self._failed(step, 0, before, token, rng)
         bonus = np.zeros(0, np.intp)
@@ -231,7 +234,10 @@ class Simulator:
     def _try_others(
         self, step: int, root: Indices, before: Indices, token: Indices, rng: np.random.Generator
     ) -> Indices:
-        """Test the other drafts of these texts; write them to ``token``; return where all fail."""
+        """Test the other drafts of these texts and write them to ``token``.
+
+        Returns the texts in which all drafts fail.
+        """
         for layer in range(1, self._accept.shape[1]):
             if not len(root):
                 break

@@ -33,7 +33,7 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 
 
 def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
-    """Return E_0 to E_gamma: E_k further candidates are accepted on average after k.
+    """Return E_0 to E_gamma: E_k is the mean number of further acceptances after k acceptances.
 
     E_k = alpha (1 + E_(k+1)) and E_gamma = 0: the recursion of v2rockets/sd_optimization.
     """
@@ -46,9 +46,10 @@ def accepted_from(alpha: float, gamma: int) -> NDArray[np.float64]:
 
 
 def expected_accepted(alpha: float, gamma: int) -> float:
-    """Return the candidates accepted per round, alpha (1 - alpha**gamma) / (1 - alpha).
+    """Return the mean number of accepted candidates per round.
 
-    This is one less than the tokens per round; at alpha 1 it is gamma.
+    The mean is alpha (1 - alpha**gamma) / (1 - alpha), one less than the tokens per round. At alpha
+    1 the mean is gamma.
     """
     _check_chance(alpha)
     _check_gamma(gamma)
@@ -73,8 +74,8 @@ def generation_speed(alpha: float, gamma: int, draft_time: float, verify_time: f
 def operations_factor(alpha: float, gamma: int, draft_operations: float) -> float:
     """Return the arithmetic per token, in target steps: Leviathan et al. 2023, theorem 3.11.
 
-    ``draft_operations`` is one draft step's arithmetic over one target step's. Speculation buys
-    time with arithmetic: the factor is at least 1 at any alpha below 1.
+    ``draft_operations`` is the arithmetic of a draft step / that of a target step. Speculation
+    saves time but costs arithmetic: the factor is at least 1 at any alpha below 1.
     """
     _check_costs(draft_operations)
     return (gamma * draft_operations + gamma + 1) / expected_tokens(alpha, gamma)
@@ -150,7 +151,7 @@ def best_gammas(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return `best_gamma` for every pair of an alpha and a cost: the gammas and their speedups.
 
-    Leviathan et al. 2023, section 3.5, by trying all.
+    Every gamma is tried, as in section 3.5 of Leviathan et al. 2023.
     """
     made = speedups(alphas, draft_costs, verify_cost, max_gamma)
     best = (made >= made.max(axis=0) / (1.0 + _TIE)).argmax(axis=0)
@@ -160,7 +161,7 @@ def best_gammas(
 def least_reaching(rising: Callable[[float], float], goal: float) -> float | None:
     """Return the least number in [0, 1] at which an increasing function reaches the goal.
 
-    By bisection; None if the function is below the goal even at 1.
+    The number is found by bisection; None if the function is below the goal even at 1.
     """
     if rising(1.0) < goal:
         return None
@@ -198,8 +199,8 @@ def break_even_alpha(
 ) -> float | None:
     """Return the alpha above which speculation is faster than the target alone.
 
-    With verify_cost 1 it is c, at gamma 1: Leviathan et al. 2023, corollary 3.9, and the line
-    alpha = c of v2rockets/sd_optimization.
+    With verify_cost 1 this alpha is c, at gamma 1: Leviathan et al. 2023, corollary 3.9, and the
+    line alpha = c of v2rockets/sd_optimization.
     """
     return alpha_for_speedup(1.0, draft_cost, verify_cost, gamma=gamma, max_gamma=max_gamma)
 
@@ -207,9 +208,9 @@ def break_even_alpha(
 def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> float:
     """Return the speedup if every round drafted only candidates that will be accepted.
 
-    With verify_cost 1 it is 1 / (1 - alpha + c alpha); infinite at alpha 1 and c 0. A round emits
-    1 / (1 - alpha) tokens (Leviathan et al. 2023, section 3.5) and takes alpha / (1 - alpha) draft
-    steps and one verification (derived here).
+    With verify_cost 1 the speedup is 1 / (1 - alpha + c alpha), infinite at alpha 1 and c 0. A
+    round emits 1 / (1 - alpha) tokens (Leviathan et al. 2023, section 3.5) and takes alpha / (1 -
+    alpha) draft steps and one verification (derived here).
     """
     _check_chance(alpha)
     _check_costs(draft_cost, verify_cost)

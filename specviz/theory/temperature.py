@@ -1,8 +1,8 @@
 """Acceptance as a function of temperature: the overlap of both tempered distributions.
 
-Alpha at a position is the overlap of draft and target (Leviathan et al. 2023, corollary 3.6). It
-tends to 1 as both temperatures grow. At temperature 0 it is 1 if the likeliest tokens agree and 0
-if not. In between, alpha may rise and fall, and the draft's best temperature may differ from the
+Alpha at a position is the overlap of draft and target (Leviathan et al. 2023, corollary 3.6). Alpha
+tends to 1 as both temperatures grow. At temperature 0 alpha is 1 if the likeliest tokens agree and
+0 if not. In between, alpha may rise and fall, and the draft's best temperature may differ from the
 target's (derived here).
 """
 
@@ -26,7 +26,7 @@ DRAFT_TEMPERATURES = tuple(
 
 
 def softened(logits: Logits, temperature: float) -> NDArray[np.float64]:
-    """Return softmax(logits / temperature); at 0 its limit, uniform over the likeliest tokens."""
+    """Return softmax(logits / temperature); at temperature 0, uniform over the likeliest tokens."""
     assert temperature >= 0.0, temperature
     values = np.asarray(logits, dtype=np.float64)
     if not values.size or not np.isfinite(values.max()):

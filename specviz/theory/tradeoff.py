@@ -91,7 +91,7 @@ def as_distribution(chances: Chances, name: str) -> Distribution:
 
 
 def distribution_pair(draft: Chances, target: Chances) -> tuple[Distribution, Distribution]:
-    """Return both as distributions over the same tokens, p and q of Yin et al. 2024."""
+    """Return draft and target as distributions over the same tokens (p and q of Yin et al.)."""
     made = as_distribution(draft, "draft"), as_distribution(target, "target")
     if made[0].size != made[1].size:
         raise TheoryError(
@@ -104,7 +104,7 @@ def distribution_pair(draft: Chances, target: Chances) -> tuple[Distribution, Di
 def total_variation(one: Chances, other: Chances) -> float:
     """Return the total variation of two distributions.
 
-    Of draft and target, it is P(reject) of Yin et al. 2024 and D_LK of Leviathan et al. 2023,
+    For draft and target, it is P(reject) of Yin et al. 2024 and D_LK of Leviathan et al. 2023,
     definition 3.2.
     """
     first, second = distribution_pair(one, other)
@@ -230,7 +230,7 @@ def simulate(
 
 
 def estimate(tally: Tally, target: Chances, exact: Chances) -> tuple[float, float, float, float]:
-    """Return P(reject), half its 95 % interval, the bias, and half its 95 % interval.
+    """Return estimates of P(reject) and of the bias, each followed by half its 95 % interval.
 
     The bias is the excess over the target on the set of tokens emitted too often. That set comes
     from the exact output distribution, because the simulated one would bias the estimate upwards.

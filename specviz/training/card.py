@@ -47,8 +47,8 @@ def draft_card(recipe: Recipe, report: Report) -> str:
         _training(recipe),
         "## Acceptance along held-out text\n\n" + _agreement(report),
         "## Acceptance by kind of prompt\n\n"
-        "Observed, γ 5, 96 tokens for each preset of the kind. α depends on the text.\n\n"
-        + _kinds(report),
+        "The values are observed at γ 5 in 96 tokens for each preset of a kind. α depends on the "
+        "text.\n\n" + _kinds(report),
         "## Data\n\n" + _DATA,
         "## What it cannot do\n\n" + _LIMITS,
     )

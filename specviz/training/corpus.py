@@ -19,7 +19,7 @@ from specviz.training.recipe import Stage
 
 END_OF_TEXT = "<|endoftext|>"
 HELD_OUT_SHARE = 0.02
-_DOCUMENT_START_SHARE = 0.5  # of the sequences start where a document does, like prompts
+_DOCUMENT_START_SHARE = 0.5  # share of sequences that start where a document starts, as prompts do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

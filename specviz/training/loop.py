@@ -26,7 +26,7 @@ _EVALUATE_EVERY = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSetup:
-    """The device and seed of a training, and the folder of its checkpoint and log."""
+    """The device, seed and output folder of a training run."""
 
     device: torch.device
     seed: int

@@ -1,4 +1,7 @@
-"""The training pipeline: tokenizer, target, own text, draft; finished stages are reused."""
+"""The training pipeline: tokenizer, target, text written by the target, draft.
+
+Stages that an earlier call finished are not repeated.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class ShapeCost:
 
 
 def measure_shapes() -> tuple[list[ShapeCost], list[ShapeCost]]:
-    """Return the costs of ``TARGETS`` and of ``DRAFTS``."""
+    """Return the step costs of the shapes in ``TARGETS``, and of those in ``DRAFTS``."""
     costs = _measure((*TARGETS, *DRAFTS))
     return costs[: len(TARGETS)], costs[len(TARGETS) :]
 

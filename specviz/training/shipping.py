@@ -46,5 +46,5 @@ def ship(trained: Path, sources: dict[str, Source], recipe: Recipe, corpus: Path
 
 
 def ship_acceptance(pair: Pair) -> None:
-    """Write the pair's acceptance on the presets, which forecasts use."""
+    """Measure the pair's acceptance on the presets and save it; forecasts use it."""
     ACCEPTANCE.write_text(to_json(asdict(measure_for_shipping(pair))) + "\n", encoding="utf-8")

@@ -45,7 +45,7 @@ def speedup_text(cell: Cell) -> str:
 
 
 def basis_text(candidate: Candidate, cell: Cell) -> str:
-    """Return whether a cell's values are expected, a bound or measured, and from what data."""
+    """Return a text: whether values are expected, bounds or measured, and from what data."""
     texts = _counted(cell.num_texts, "text")
     own = candidate.config.rule == "lossless"
     costs = "" if own else ", with the step costs of the token-by-token rule"
@@ -63,7 +63,7 @@ def basis_text(candidate: Candidate, cell: Cell) -> str:
 
 
 def unranked_text(answer: Answer) -> str:
-    """Return which candidates have no speed and why, or "" if there are none."""
+    """Return sentences about the candidates without a speed, or "" if there are none."""
     names = [each.label for each in answer.without_speed]
     if not names or not answer.complete:
         return ""
@@ -154,7 +154,7 @@ def _gains(candidate: Candidate, temperature: float) -> str:
         return ""
     text = f"A draft twice as fast would change the speedup by {faster:+.2f}"
     if accepted is not None:
-        text += f", an acceptance probability 0.1 higher by {accepted:+.2f}"
+        text += f"; a mean acceptance probability higher by 0.1 would change it by {accepted:+.2f}"
     return f"{text}."
 
 

@@ -57,7 +57,7 @@ class Candidate:
         return with_runs(found, self.runs, known_tau=self.form == "exact")
 
     def chances(self, text: ScoredText) -> Floats:
-        """Return the acceptance probabilities along a text, as ``theory.along`` reads them."""
+        """Return the acceptance probabilities along a text, as ``theory.along`` needs them."""
         return chances_of(self.config, text)
 
     def _known_costs(self, temperature: float) -> StepCosts | None:
@@ -162,7 +162,7 @@ class Answer:
 
     @property
     def impossible(self) -> tuple[ScoredText, ...]:
-        """Return the texts that the target cannot write with the texts' sampling settings."""
+        """Return the texts that contain a token with target probability 0."""
         texts = (text for each in self.candidates for text in each.texts)
         return tuple(
             each for each in texts if each.scores and each.scores.impossible_at is not None

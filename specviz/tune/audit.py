@@ -46,7 +46,7 @@ _MOST_SEEDS = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """The result of an audit so far. An alarm is never withdrawn; ``greedy`` is set at the end."""
+    """An audit's result so far. An alarm is never withdrawn; ``greedy`` is None until the end."""
 
     runs: int
     planned: int
@@ -110,7 +110,7 @@ class Audit:
         return f"auditing with bug {self.broken}" if self.broken else "auditing"
 
     def find(self, pair: Pair) -> Iterator[AuditReport]:
-        """Yield reports on more and more runs; the last includes the check at temperature 0."""
+        """Make the runs and yield reports; the last includes the check at temperature 0."""
         report: AuditReport | None = None
         for report in self.tested(pair):
             yield report
@@ -190,7 +190,7 @@ class _Findings:
 
 
 class _FreshDistributions:
-    """Computes the distributions before each token of a run again, without the run's cache."""
+    """Computes both models' distributions at each token again, without the run's caches."""
 
     def __init__(self, pair: Pair, settings: RunConfig) -> None:
         from specviz.engine.decoding.sampling import Sampler
@@ -216,9 +216,9 @@ class _FreshDistributions:
     def _draft(
         self, context: Sequence[int], tokens: Sequence[int], target: torch.Tensor
     ) -> torch.Tensor:
-        """Return the draft's distributions, uniform without a draft.
+        """Return the draft's distributions; uniform distributions without a draft.
 
-        They decide only which alternatives the test bets on.
+        The test only uses them to choose on which alternatives to bet.
         """
         if self._pair.draft is None:
             return target.new_full(target.shape, 1.0 / target.shape[-1])
@@ -226,7 +226,7 @@ class _FreshDistributions:
         return self._sampler.probs(logits)
 
     def _possible_tokens(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return which tokens can have a positive probability, however the logits are rounded."""
+        """Return a mask of the tokens that other rounding could give a positive probability."""
         kept = target > 0.0
         lowest = logits.masked_fill(~kept, float("inf")).amin(-1, keepdim=True)
         if self._slips_by_one:  # top-p may be reached one token later
@@ -320,7 +320,8 @@ def _divergence_words(found: GreedyDivergence) -> str:
         cause = "a near tie, decided by rounding"
     return (
         f"At temperature 0 token {found.place + 1} is {found.token!r}; the target alone writes "
-        f"{found.expected!r}. Its two best logits differ by {found.margin:.2g} there: {cause}."
+        f"{found.expected!r}. The target's two best logits differ by {found.margin:.2g} there: "
+        f"{cause}."
     )
 
 

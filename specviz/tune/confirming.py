@@ -75,9 +75,9 @@ class RaceJob(MakerJob):
 
     @property
     def cells(self) -> tuple[MeasuredCell, ...]:
-        """Return the measured cells: first those in the race, then the latest dropped.
+        """Return the measured cells: those still in the race, then dropped ones, latest first.
 
-        At the end the fastest is first.
+        After the race, the fastest cell is first.
         """
         with self._lock:
             known = [(place, self._cell(place)) for place, runs in self._runs.items() if runs]
@@ -103,7 +103,7 @@ class RaceJob(MakerJob):
             self._take(run)
 
     def _plan(self, stage: Stage, begun: int) -> Plan:
-        """Return the plan of a stage: unused prompts or, if too few are left, other seeds."""
+        """Return a stage's plan, with unused prompts or, if too few are left, with new seeds."""
         number = stage.measurements
         choices = [self.choices[each] for each in self._left]
         if begun + number <= len(self._items):

@@ -195,7 +195,7 @@ def _gguf(model: str, file: str) -> Snippet | None:
 
 
 def _llamacpp_sampling(finding: Finding) -> list[str]:
-    """Return options for specviz's sampler order, temperature first; the default differs."""
+    """Return options for specviz's sampler order, which is not llama.cpp's default order."""
     return [
         "--temp",
         str(finding.temperature),
@@ -348,7 +348,7 @@ def _own_rule(engine: ServingEngine, finding: Finding) -> str:
         return f"{rule}; at temperature 0 this equals specviz's rule."
     here, there = finding.tau, finding.tau_by("match")
     if here is None or there is None:
-        return f"{rule}; its tokens per round may differ."
+        return f"{rule}; the tokens per round may differ from specviz's."
     return (
         f"{rule}: expect {TOKENS.shown(there)} tokens per round; specviz has {TOKENS.shown(here)}."
     )

@@ -55,7 +55,7 @@ class Finding:
             )
 
     def tau_by(self, rule: AcceptanceRule) -> float | None:
-        """Return the tokens per round under a rule; without a draft model both rules are equal."""
+        """Return τ under a rule; without a draft model, τ is the same under both rules."""
         rates = self._rates(rule)
         return None if rates is None else 1 + sum(rates)
 
@@ -75,7 +75,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """A text to paste, with the acceptance rule and the expected tokens per round of its run.
+    """A text to paste, with the engine's acceptance rule and expected tokens per round.
 
     ``rule`` and ``tau`` are None if acceptance is imposed or not known.
     """

@@ -37,7 +37,7 @@ class GreedyDivergence:
     token: str
     expected_id: int
     expected: str
-    margin: float  # between the two best logits of the target there
+    margin: float  # difference between the target's two best logits there
     shortfall: float  # best logit minus the lower logit of the two tokens
     limit: float  # largest shortfall of a near tie; depends on the dtype
 

@@ -13,7 +13,7 @@ _FAIR = 0.05  # a smaller bias is not worth a warning
 
 
 def ledger_sentence(pairs: Sequence[tuple[float, float]]) -> str:
-    """Return how far observed speedups are from the expected ones.
+    """Return sentences on how far observed speedups are from the expected ones.
 
     Args:
         pairs: Expected and observed speedup of each run; at least one.

@@ -1,10 +1,11 @@
 """Which methods Tune supports, and how it finds the speed of each.
 
 For most methods, every token of a text that the target wrote has an acceptance probability, so the
-text has expected rounds (``theory.along``). With prompt lookup, the rounds are certain. Block
-verification and trees have only a lower bound: on average, they accept at least as many candidates
-as one chain with token-by-token verification. ``draft_until="cost"`` has no expectation along a
-text. If step costs do not cover a method's rounds, short runs measure the speed (``method_runs``).
+text has expected rounds (``theory.along``). With prompt lookup, the text determines the rounds.
+Block verification and trees have only a lower bound: on average, they accept at least as many
+candidates as one chain with token-by-token verification. ``draft_until="cost"`` has no expectation
+along a text. If step costs do not cover a method's rounds, short runs measure the speed
+(``method_runs``).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def is_plain(config: RunConfig) -> bool:
 
 
 def gammas_of(config: RunConfig, gammas: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the values of γ on a surface; a tree has only its depth."""
+    """Return the values of γ to compute for a method; for a tree, only its depth."""
     return (config.depth,) if config.branching else gammas
 
 

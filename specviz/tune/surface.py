@@ -29,10 +29,10 @@ from specviz.theory.student import t_quantile
 from specviz.tune.methods import Basis, ShortRun
 
 CONFIDENCE = 0.95
-_ENOUGH_TEXTS = 5  # for an interval over texts; for fewer texts, it is over segments
-_SEGMENT = 32  # tokens; with 16, intervals of single texts miss the coverage by a tenth
+_ENOUGH_TEXTS = 5  # for an interval over texts; with fewer texts, the interval is over segments
+_SEGMENT = 32  # tokens; with 16, the coverage of intervals from one text is off by a tenth
 _FEWEST, _SHORTEST = 4, 16  # segments of a short text, and tokens of the shortest segment
-CostsAt = Callable[[float], StepCosts | None]  # by temperature
+CostsAt = Callable[[float], StepCosts | None]  # temperature -> step costs
 OddsOf = Callable[[ScoredText], ArrayLike]
 
 
@@ -177,7 +177,7 @@ def _cell(
 def _speedup(
     gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts
 ) -> tuple[float, float | None]:
-    """Return the speedup, and half the width of the 95 % interval of its logarithm."""
+    """Return the speedup, and half the width of the 95 % interval of log(speedup)."""
     alone = [each.seconds_alone(costs) for each in texts]
     drafted = [each.seconds(costs) for each in texts]
     ratio = math.fsum(alone) / math.fsum(drafted)
@@ -193,7 +193,10 @@ def _speedup(
 
 
 def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[float, float]]:
-    """Return (target-alone, speculative) seconds of each segment, by rounds that begin there."""
+    """Return (target-alone, speculative) seconds of each segment.
+
+    The speculative seconds are divided in proportion to the rounds that begin in a segment.
+    """
     length = len(text.begins)
     count = max(1, round(length / _SEGMENT), min(_FEWEST, length // _SHORTEST))
     parts = np.array_split(text.begins, count)
@@ -205,7 +208,7 @@ def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[
 
 
 def _error_over(units: Sequence[tuple[float, float]]) -> float | None:
-    """Return half the 95 % interval of log(Σ first / Σ second), by linearisation."""
+    """Return half the width of the 95 % interval of log(Σ first / Σ second), linearised."""
     count = len(units)
     if count < 2:
         return None

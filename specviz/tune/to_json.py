@@ -21,7 +21,7 @@ SCHEMA = 1
 
 
 def answer_to_json(answer: Answer, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
-    """Convert an answer; ``surface`` is that of the best candidate, or else of the first."""
+    """Convert an answer; ``surface`` has the cells of the best or, without one, first candidate."""
     first = answer.best[0] if answer.best else None
     shown = first or next(iter(answer.candidates), None)
     return {

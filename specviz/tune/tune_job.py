@@ -45,8 +45,8 @@ class _CandidateState:
 class TuneJob(MakerJob):
     """Scores the candidates in turn, then makes short runs for methods without step costs.
 
-    ``given``: step costs of another machine, used instead of measuring this one's. ``count`` grows
-    with every result.
+    ``given``: step costs of another machine, used instead of measuring this machine's. ``count``
+    grows with every result.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class TuneJob(MakerJob):
             self._take(candidate, value)
 
     def _wants_runs(self, candidate: _CandidateState) -> bool:
-        """Return whether only short runs can measure the speed, and they can be made."""
+        """Return whether short runs are needed to measure the speed, and are possible."""
         costs = candidate.costs.get(self.question.temperature)
         return (
             self._wants_costs

@@ -26,9 +26,12 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """Run a prompt. ``kind``: the caller's kind of the prompt; with one, no outlook is made.
+    """Run a prompt.
 
-    ``budget``: seconds for timing the target alone; None for the default.
+    Args:
+        baseline: Whether to time the target alone.
+        budget: Seconds for timing the target alone; None for the default.
+        kind: The kind of prompt, if the caller knows the kind; the worker then makes no outlook.
     """
 
     id: str
@@ -42,7 +45,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareRequest:
-    """Load a pair; then, while idle, measure what its first run will need.
+    """Load a pair; then, while idle, measure the step costs and acceptance for its first run.
 
     ``fresh``: measure step costs again even if some are stored.
     """
@@ -64,7 +67,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomRequest:
-    """Ask how much memory this machine has for bodies of a pair; takes about a second."""
+    """Ask how much memory is available for simulated sizes of a pair; takes about a second."""
 
     id: str = field(default_factory=_new_id)
     spec: PairSpec
@@ -72,7 +75,7 @@ class RoomRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRequest:
-    """Run a study on a pair; its values are sent one by one."""
+    """Run a study on a pair; the worker sends the values one by one."""
 
     id: str = field(default_factory=_new_id)
     spec: PairSpec
@@ -86,7 +89,7 @@ class UnloadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndCalibrationRequest:
-    """Stop measuring step costs again; the stored ones stay valid."""
+    """Stop the repeated measurement of step costs; stored step costs stay valid."""
 
     id: str = field(default_factory=_new_id)
 
@@ -107,14 +110,14 @@ Request = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopSignal:
-    """End a run after its current round, or its measurements, or a study."""
+    """Stop a run (after its current round), a run's measurements, or a study."""
 
     request_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelSignal:
-    """Cancel the loading for a request, at its next progress report."""
+    """Cancel the loading for a request, at the next progress report."""
 
     request_id: str
 
@@ -148,7 +151,7 @@ class PairGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doing:
-    """The current activity; None for nothing worth showing."""
+    """The current activity; None if there is nothing to show."""
 
     progress: Progress | None
 
@@ -162,7 +165,7 @@ class Calibrating:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryUsed:
-    """Bytes in use: of the GPU if the pair is on one, else of the process."""
+    """Bytes of GPU memory in use if the pair is on a GPU, else bytes used by the process."""
 
     memory_bytes: int
 
@@ -182,13 +185,13 @@ class RunRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimed:
-    """The timing of the target alone so far; the run itself has ended."""
+    """The timing of the target alone so far; all rounds have been sent."""
 
     run_id: str
     baseline: Baseline
     text: str
     finish: Finish
-    over: bool  # there are no more slices
+    over: bool  # no more slices follow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +205,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlookMade:
-    """An outlook that could not be made before its run began."""
+    """The outlook of a run, made after the run began."""
 
     run_id: str
     outlook: Outlook
@@ -220,7 +223,7 @@ class StudyFound:
 class RequestEnded:
     request_id: str
     error: SpecvizError | None = None
-    broken_off: bool = False  # by a signal
+    broken_off: bool = False  # a signal ended the request early
     check: PairCheck | None = None
     room: BodyRoom | None = None
 

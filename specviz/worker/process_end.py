@@ -8,7 +8,7 @@ from specviz.errors import SpecvizError
 
 DEVICE_FAULT = 87  # the exit code after a device fault
 _FAULTS = ("CUDA error", "HIP error", "CUBLAS_STATUS", "CUDNN_STATUS", "cuDNN error")
-_REMEDY = "Its finished rounds are kept. Run again, or choose a smaller pair."
+_REMEDY = "The finished rounds are kept. Run again, or choose a smaller pair."
 
 
 def unexpected_end(code: int | None) -> SpecvizError:
@@ -20,7 +20,7 @@ def failed_start(code: int | None) -> SpecvizError:
     """Return the error for a process that never sent ``Hello``."""
     return SpecvizError(
         f"The worker process could not start: it {_ended(code)}.",
-        remedy="Check the terminal for the reason, fix it, and run again.",
+        remedy="Read the error in the terminal, fix its cause, and run again.",
     )
 
 

@@ -116,7 +116,7 @@ def test_a_comparison_continues_without_its_page_and_stops_from_another(
     other.goto(f"{server.url}/runs")
     other.locator(".st-key-work_line").get_by_role("button", name="Stop").click()
     other.locator(".st-key-work_line").wait_for(state="detached")
-    page.get_by_text(re.compile("^Ended (after|before)")).wait_for()
+    page.get_by_text(re.compile("^The comparison ended (after|before)")).wait_for()
 
 
 def test_prompt_lookup_as_a_lane_on_a_narrow_page(

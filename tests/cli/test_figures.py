@@ -15,7 +15,7 @@ from specviz.figures.speedup_words import speedup_sentence
 from specviz.record.trace import Forecast, RunConfig, Trace
 from tests.traces import Passes, make_costs, make_prompt, make_trace, timed
 
-SPELT = ["aaa", "aar", "rdd", "aaa"]  # 8 accepted of 10 tested of 12 drafted; 12 emitted
+SPELT = ["aaa", "aar", "rdd", "aaa"]  # 12 drafted, 10 tested, 8 accepted; 12 emitted
 
 
 def measured_trace() -> Trace:
@@ -68,7 +68,7 @@ def test_the_verdict_comes_first_and_bold() -> None:
         "tokens/s, target alone 100.0",
         "τ, tokens per round 3.00 of 4 possible",
         "α observed 0.800 too few rounds for an interval",
-        "draft acceptance rate 0.667 8 accepted of 12 drafted",
+        "draft acceptance rate 0.667 8 of 12 drafted were accepted",
         "c, a draft step 0.100 in target steps",
         "v, a verification 1.30 of 4 tokens, in target steps",
         "speedup, accounted 1.88 × explained by step costs",
@@ -135,7 +135,7 @@ def test_gives_the_reason_for_a_missing_forecast(
 def test_a_forecast_names_its_source() -> None:
     made = Forecast(speedup=1.234, tau=2.0, kind="story", num_texts=4)
     trace = make_trace(SPELT, forecast=made)
-    expected = "speedup, forecast 1.23 × before the run, from 4 texts of story"
+    expected = "speedup, forecast 1.23 × before the run, from 4 texts of the kind story"
     assert row(drawn(trace), "speedup, forecast") == expected
 
 

@@ -47,5 +47,5 @@ def test_an_unwritable_library_costs_one_line(
     assert '"metrics"' in message.out
     (line,) = [each for each in message.err.splitlines() if "not saved" in each]
     assert line.startswith("not saved in the run library: ")
-    assert "Move it away" in line
+    assert "Move the file away" in line
     assert (home / "runs.db").read_bytes() == b"something else altogether"

@@ -99,7 +99,7 @@ def stages_without_numbers(
 )
 def test_no_stage_synchronises(settings: dict[str, Any], dtype: torch.dtype) -> None:
     chain, single = stages_without_numbers(settings, dtype)
-    for play in (chain.draft(32), chain.verify(32), chain.record(), single.play(32)):
+    for play in (chain.draft(32), chain.verify(32), chain.record(), single.stage(32)):
         play()
     places = (chain.verdicts, chain.insights, single.drawn)
     assert [each.device.type for each in places] == ["meta"] * 3

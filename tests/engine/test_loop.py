@@ -331,10 +331,12 @@ def test_a_custom_drafter_receives_the_targets_hidden_states(
     assert len(drafter.hidden) == len(rounds)
     head = pair.target.get_output_embeddings()
     assert head is not None
-    for hidden, feed in zip(drafter.hidden[1:], notes.targets[0].feeds[1:], strict=False):
+    feeds = notes.targets[0].feeds[1:]
+    for hidden, feed, entry in zip(drafter.hidden[1:], feeds, rounds, strict=False):
         assert hidden is not None
+        kept = feed.logits[: entry.num_accepted + 1]
         with torch.inference_mode():
-            torch.testing.assert_close(head(hidden), feed.logits, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(head(hidden), kept, rtol=1e-4, atol=1e-4)
 
 
 def test_a_random_drafter_does_not_change_the_text(pair: Pair) -> None:

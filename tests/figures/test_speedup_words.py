@@ -70,7 +70,7 @@ def test_so_far_and_when_time_ran_out(figures: Metrics) -> None:
     live = speedup_sentence(short, paper_trace(), so_far=True)
     assert live == f"1.43 times as fast as the target alone (1.36 to 1.50, {HERE}, so far)."
     too_few = "too few for ± 5.0 %."
-    assert "only 9 slices" in said(short)
+    assert "only 9 timed slices" in said(short)
     assert said(short).endswith(too_few)
     assert said(with_timing(figures, 1.43, 1.36, 1.5, pairs=9, needed=None)).endswith(too_few)
     assert too_few not in said(known)

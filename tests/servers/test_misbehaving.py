@@ -218,7 +218,7 @@ def test_no_list_of_models() -> None:
 def test_model_that_is_not_served() -> None:
     page = Page(body=b'{"data": [{"id": "one"}, {"id": "two"}]}')
     with served({"/v1/models": page}) as server:
-        with pytest.raises(ServerError, match="It serves one, two"):
+        with pytest.raises(ServerError, match="it serves: one, two"):
             find_server(server.address, model="three", limits=SHORT)
         assert find_server(server.address, model="two", limits=SHORT).model == "two"
 

@@ -42,16 +42,16 @@ pytestmark = pytest.mark.usefixtures("bounded")
 @pytest.mark.parametrize(
     ("events", "words"),
     [
-        ([counted(1, 4, 2**53 - 1), counted(2, 8, 0)], "accepted of 4 drafted"),
-        ([counted(1, 4, 3), counted(2, 8, 0)], "0 accepted candidates after 3"),
-        ([counted(1, 4, 1), counted(2, 2, 1)], "2 drafted candidates after 4"),
-        ([counted(2, 4, 1), counted(1, 4, 1)], "1 tokens after 2"),
-        ([counted(1, 4, 5)], "5 accepted of 4 drafted"),
-        ([counted(1, 4, 0), counted(2, 8, 5)], "a round with 5 accepted of 4"),
+        ([counted(1, 4, 2**53 - 1), counted(2, 8, 0)], "but only 4 drafted"),
+        ([counted(1, 4, 3), counted(2, 8, 0)], "0 accepted candidates, but reported 3 before"),
+        ([counted(1, 4, 1), counted(2, 2, 1)], "2 drafted candidates, but reported 4 before"),
+        ([counted(2, 4, 1), counted(1, 4, 1)], "1 tokens, but reported 2 before"),
+        ([counted(1, 4, 5)], "5 accepted candidates, but only 4 drafted"),
+        ([counted(1, 4, 0), counted(2, 8, 5)], "a round with 4 drafted and 5 accepted"),
         ([counted(10**9, 7, 7)], "8 were requested"),
         ([counted(9, 0, 0)], "8 were requested"),
-        ([counted(1, 2**53 - 1, 0)], "candidates for 8 tokens"),
-        ([counted(1, 2000, 2000)], "a round with 2,000 accepted"),
+        ([counted(1, 2**53 - 1, 0)], "candidates; 8 tokens were requested"),
+        ([counted(1, 2000, 2000)], "a round with 2,000 drafted"),
     ],
 )
 def test_impossible_llamacpp_totals_end_the_answer(
@@ -67,37 +67,39 @@ def test_impossible_llamacpp_totals_end_the_answer(
 @pytest.mark.parametrize(
     ("engine", "events", "words"),
     [
-        ("vllm", [vllm_report(num_draft_tokens=4, num_accepted_draft_tokens=8)], "8 accepted of 4"),
-        ("vllm", [vllm_report(num_draft_tokens=4, num_accepted_draft_tokens=5)], "5 accepted of 4"),
+        ("vllm", [vllm_report(num_draft_tokens=4, num_accepted_draft_tokens=8)],
+         "8 accepted candidates, but only 4 drafted"),
+        ("vllm", [vllm_report(num_draft_tokens=4, num_accepted_draft_tokens=5)],
+         "5 accepted candidates, but only 4 drafted"),
         (
             "vllm",
             [vllm_report(per_step_accepted=[5], per_step_drafted=[4], num_spec_steps=1)],
-            "a round with 5 accepted of 4",
+            "a round with 4 drafted and 5 accepted",
         ),
         (
             "vllm",
             [vllm_report(num_spec_steps=3), vllm_report(num_spec_steps=2)],
-            "2 rounds after 3",
+            "2 rounds, but reported 3 before",
         ),
         ("vllm", [piece("abc", token_ids=list(range(9)))], "9 tokens; 8 were requested"),
         ("vllm", [{"usage": {"completion_tokens": 9}}], "9 tokens; 8 were requested"),
         ("openai", [{"usage": {"completion_tokens": 5}}, {"usage": {"completion_tokens": 4}}],
-         "4 tokens after 5"),
+         "4 tokens, but reported 5 before"),
         (
             "lmstudio",
             [{"stats": {"total_draft_tokens_count": 4, "accepted_draft_tokens_count": 8}}],
-            "8 accepted of 4",
+            "8 accepted candidates, but only 4 drafted",
         ),
         (
             "sglang",
             [{"meta_info": {"completion_tokens": 1, "spec_num_correct_drafts": 8,
                             "spec_num_proposed_drafts": 4}}],
-            "8 accepted of 4",
+            "8 accepted candidates, but only 4 drafted",
         ),
         ("sglang", [{"meta_info": {"completion_tokens": each}} for each in (3, 2)],
-         "2 tokens after 3"),
+         "2 tokens, but reported 3 before"),
         ("sglang", [{"output_ids": list(range(9)), "text": "x", "meta_info": {}}], "9 tokens"),
-        ("sglang", [{"meta_info": {"spec_verify_ct": 500}}], "500 rounds for 8 tokens"),
+        ("sglang", [{"meta_info": {"spec_verify_ct": 500}}], "500 rounds; 8 tokens were requested"),
     ],
 )  # fmt: skip
 def test_impossible_totals_end_the_answer(
@@ -309,7 +311,7 @@ def test_totals_and_steps_of_vllm_must_agree() -> None:
         per_step_accepted=[4, 4], per_step_drafted=[4, 4], num_spec_steps=2, num_draft_tokens=1
     )
     trace, failure = answered("vllm", events_page([event]))
-    assert "1 drafted candidates, and 8 by step" in failure
+    assert "1 drafted candidates, but 8 in its steps" in failure
     figures_are_possible(trace)
 
 

@@ -152,7 +152,7 @@ def test_dropping_biases_above_the_drafts_lowest_probability() -> None:
 
     assert off(0.1) < 1e-12
     assert off(0.1 + LAST) == off(0.3) == pytest.approx(values("unsure-tokens")[1], abs=1e-12)
-    assert f"an error of {off(0.3 + LAST):.2f}" in CLAIMS["unsure-tokens"].flip
+    assert f" {off(0.3 + LAST):.2f}." in CLAIMS["unsure-tokens"].flip
 
 
 def test_chart_links_carry_the_computed_settings() -> None:

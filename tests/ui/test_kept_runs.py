@@ -121,7 +121,7 @@ def test_reports_and_keeps_a_run_that_cannot_be_saved(home: Path, library: Libra
     the_run_saver().save(finished_run(full_trace()))
     sound(app.run())
     assert "not saved" in app.warning[0].value
-    assert "Move it away" in app.warning[0].value
+    assert "Move the file away" in app.warning[0].value
     assert sent(app)["rounds"]["total"]
     assert "not saved" in sound(app.switch_page("pages/runs.py").run()).warning[0].value
     (home / "runs.db").unlink()

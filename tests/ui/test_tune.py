@@ -129,7 +129,7 @@ def test_refuses_an_invalid_suite_file(
 ) -> None:
     use(ScoringMaker())
     app = tune_page(tune_source="A file of mine")
-    refused(app, "There are no texts.")
+    refused(app, "No texts are chosen.")
     app.file_uploader(key="tune_suite").set_value(("m_*x*.jsonl", content, "text/plain"))
     sound(app.run())
     refused(app, words)

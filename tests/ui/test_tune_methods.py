@@ -149,11 +149,11 @@ def test_every_candidate_has_its_map(maker: ScoringMaker) -> None:
     """The map shows short runs at one temperature, or only tokens without runs."""
     app, _ = asked([*METHODS, "branching=2x1"], tab="Every γ")
     for name, words in {
-        "2 drafts": "Speedup in short runs",
-        "until cost": "Speedup in short runs",
-        "tree 2x1": "Speedup in short runs",
-        "suffix lookup": "Expected speedup.",
-        "block": "Lower bound of the speedup",
+        "2 drafts": "The map shows the speedup in short runs",
+        "until cost": "The map shows the speedup in short runs",
+        "tree 2x1": "The map shows the speedup in short runs",
+        "suffix lookup": "The map shows the expected speedup.",
+        "block": "The map shows a lower bound of the speedup",
     }.items():
         sound(app.segmented_control(key="tune_candidate").set_value(name).run())
         assert "tune_map" in charts(app)

@@ -54,7 +54,7 @@ def test_falls_back_to_another_engine_without_figures() -> None:
     assert app.segmented_control(key="tune_figures_of").value != "SGLang"
     assert len(app.table[0].value) > 3
     assert "rounds vary in length" in page_text(app)
-    assert "Not scored, because the run used no draft model" in page_text(app)
+    assert "The text is not scored, because the run used no draft model" in page_text(app)
 
 
 def test_does_not_offer_a_lossy_run() -> None:
@@ -73,7 +73,7 @@ def test_run_without_odds_shows_its_rounds() -> None:
     trace = replace(full_trace(), odds=())
     keep(trace)
     app = tune_page(tune_tab="A run")
-    assert "Not scored when this run was kept" in page_text(app)
+    assert "The text was not scored when this run was kept" in page_text(app)
     sent = odds_text(app)
     assert set(sent["odds"]) == {None}
     assert sent["ends"] == {"2": "recovered", "6": "bonus"}  # aar, aaa, and a round that is cut
@@ -84,7 +84,7 @@ def test_run_with_odds_shows_them() -> None:
     odds = tuple(0.25 for _ in trace.token_ids)
     keep(replace(trace, odds=odds))
     app = tune_page(tune_tab="A run")
-    assert "Not scored" not in page_text(app)
+    assert "not scored" not in page_text(app)
     assert set(odds_text(app)["odds"]) == {0.25}
 
 

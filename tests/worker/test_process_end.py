@@ -53,7 +53,7 @@ def test_killed_during_a_run(worker: Worker, spec: PairSpec, tmp_path: Path) -> 
     assert run.error.culprit == (
         "The worker process was killed (signal 9), possibly because memory ran out."
     )
-    assert run.error.remedy.startswith("Its finished rounds are kept.")
+    assert run.error.remedy.startswith("The finished rounds are kept.")
     trace = run.trace
     assert trace is not None
     assert len(run.rounds) >= 5

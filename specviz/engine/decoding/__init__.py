@@ -1,1 +1,1 @@
-"""The loop: drafting, verification, the record, the target alone, and what each step costs."""
+"""Decoding: the draft-and-verify loop, plain decoding, the record of rounds, and step costs."""

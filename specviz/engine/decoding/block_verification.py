@@ -1,10 +1,11 @@
-"""Block verification: one decision on all candidates of a chain (Sun et al. 2024).
+"""Block verification: all candidates of a chain are judged jointly (Sun et al. 2024).
 
-The weight of candidate i is p_i = min(1, p_(i-1) target/draft). Its coin, the probability that
-its own test succeeds, is Z_i / (Z_i + 1 - p_i) with Z_i = sum max(0, p_i target - draft) at the
-next position; for the last candidate it is p_i. The last candidate whose test succeeds is accepted
-with all before it, whatever their tests gave. The extra token is drawn from
-max(0, p target - draft).
+The joint weight of candidate i is p_i = min(1, p_(i-1) target/draft), with p_0 = 1. The test of
+candidate i succeeds with a probability called its coin: Z_i / (Z_i + 1 - p_i), where
+Z_i = sum max(0, p_i target - draft) at the next position. The last candidate's coin is p_i. The
+round accepts all candidates up to the last one whose test succeeds, even if earlier tests failed.
+With n accepted candidates, the extra token is drawn from max(0, p_n target - draft), or from the
+target if all are accepted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from specviz.engine.decoding.sampling import EXTRA_SLOT, Draws, Sampler, on_one_
 
 
 class BlockJudge:
-    """Judges a chain by block verification; see ``judging.Judge``."""
+    """Implements ``judging.Judge`` for a chain by block verification."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -52,7 +53,7 @@ class BlockJudge:
 
 
 def joint_weights(ratios: list[float]) -> list[float]:
-    """Return p_0 = 1, p_1, … for the ratios target/draft of the candidates."""
+    """Return p_0 = 1, p_1, …; ``ratios`` are target/draft at the candidates."""
     weights = [1.0]
     for ratio in ratios:
         weights.append(min(1.0, weights[-1] * ratio))
@@ -60,7 +61,7 @@ def joint_weights(ratios: list[float]) -> list[float]:
 
 
 def residuals(weights: list[float], draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Return max(0, p_i target - draft) `[count + 1, vocabulary]`; the last row is the target's."""
+    """Return max(0, p_i target - draft) `[count + 1, vocabulary]`; the last row is ``target``."""
     scale = torch.tensor(weights, dtype=target.dtype, device=target.device)[:, None]
     residual = scale * target
     residual[:-1] -= draft
@@ -70,7 +71,7 @@ def residuals(weights: list[float], draft: torch.Tensor, target: torch.Tensor) -
 
 
 def acceptance_coins(weights: list[float], totals: list[float]) -> list[float]:
-    """Return each candidate's coin; ``totals[i]`` is Z_i, the sum behind candidate i."""
+    """Return the candidates' coins; ``totals[i]`` is Z_i."""
     coins: list[float] = []
     last = len(weights) - 1
     for index in range(1, last):

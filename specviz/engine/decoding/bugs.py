@@ -1,4 +1,4 @@
-"""The bugs described in ``record/breaks.py``, run through the real decoding loop.
+"""Speculative runs with the deliberate bugs that ``record/breaks.py`` describes.
 
 A bug replaces a rule, a drafter, a source of uniforms or a step; the loop itself is unchanged.
 """
@@ -33,11 +33,11 @@ from specviz.record.breaks import break_named
 from specviz.record.trace import RunConfig
 
 Prompt: TypeAlias = str | Sequence[int]
-_MOST_KEPT = 256  # extra tokens that an untrimmed cache keeps; beyond them it forgets correctly
+_MOST_KEPT = 256  # most tokens that an untrimmed cache wrongly keeps; later ones are removed
 
 
 def broken(pair: Pair, prompt: Prompt, config: RunConfig, name: str) -> Speculation:
-    """Return a speculative run of a prompt with the named bug in it."""
+    """Return a speculative run of the prompt that contains the named bug."""
     break_named(name)
     if pair.draft is None:
         raise PairError("This pair has no draft model.", remedy="Load it with a draft.")
@@ -115,12 +115,12 @@ def _with_steps(
 
 
 class _Untrimmed(WrappedStep):
-    """A step whose cache keeps up to ``spare`` tokens it was asked to forget."""
+    """A step whose ``forget`` leaves up to ``spare`` tokens in the cache."""
 
     def __init__(self, step: Step, spare: int) -> None:
         super().__init__(step)
         self._spare = spare
-        self._kept = 0  # tokens that should be gone
+        self._kept = 0  # tokens in the cache that ``forget`` should have removed
 
     @property
     def length(self) -> int:
@@ -139,7 +139,7 @@ def _untrimmed(make: _MakeStep, pair: Pair, capacity: int) -> Step:
 
 
 class _BonusFromDraft(WrappedStep):
-    """The target's step, with the last row after candidates taken from the draft."""
+    """The target's step, but the bonus token's logits come from the draft."""
 
     def __init__(self, target: Step, draft: Step) -> None:
         super().__init__(target)
@@ -157,7 +157,7 @@ class _BonusFromDraft(WrappedStep):
         self._draft.forget(count)
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Feed a tree, and replace the rows of its leaves, from which a bonus is drawn."""
+        """Feed a tree; return logits with the draft's rows at leaves, where a bonus is drawn."""
         rows = self.step.branch(token_ids, parents)
         other = self._draft.branch(token_ids.to(self._draft.device), parents).to(rows)
         leaves = [node for node in range(len(parents)) if node not in parents]
@@ -176,7 +176,7 @@ def _drafting_with(sampler: Sampler, pair: Pair, prompt: Prompt, config: RunConf
 
 
 class _ColderSampler(Sampler):
-    """Draws at half the temperature, but returns the distribution at the full one."""
+    """Draws tokens at half the temperature, but returns the full temperature's distribution."""
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
@@ -190,7 +190,7 @@ class _ColderSampler(Sampler):
 
 
 class _LikeliestSampler(Sampler):
-    """Takes the likeliest token, with a one-hot distribution."""
+    """Chooses the likeliest token and returns a one-hot distribution."""
 
     def choose(
         self, logits: torch.Tensor, uniforms: torch.Tensor
@@ -201,6 +201,8 @@ class _LikeliestSampler(Sampler):
 
 
 class _ReusedUniforms(Uniforms):
+    """Uniforms that draw a candidate and also decide its verdict."""
+
     def of_round(self, index: int, num_candidates: int) -> np.ndarray:
         drawn = super().of_round(index, num_candidates)
         drawn[verdict_slot(0) :: 2] = drawn[draft_slot(0) :: 2]

@@ -1,7 +1,7 @@
-"""Phase times inside a round, without extra host synchronisations.
+"""Clocks that time the phases of a round without extra host synchronisations.
 
-On a CPU, marks read the wall clock. On a GPU, the wall time between two synchronisations of a
-round is the total, and CUDA events divide it among the phases.
+On a CPU, marks read the wall clock. On a GPU, the total is the wall time between the round's two
+synchronisations, and CUDA events divide this total among the phases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class PhaseClock(Protocol):
         ...
 
     def seconds(self) -> list[float]:
-        """Return the length of each phase up to the last mark; call it when the device is idle."""
+        """Return the seconds of the phases up to the last mark; call it when the device is idle."""
         ...
 
 
@@ -45,8 +45,8 @@ class WallClock:
 class EventClock:
     """Divides the wall time between two synchronisations in proportion to CUDA event times.
 
-    ``share`` is the fraction of the wall time that the events covered at the last reading; far
-    below 1, the phase times are unreliable.
+    ``share`` is the fraction of the wall time that the events covered at the last reading. If
+    it is far below 1, the phase times are unreliable.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -12,7 +12,7 @@ from specviz.engine.decoding.sampling import Draws, on_one_thread
 
 
 class CopyingDrafter(ABC):
-    """Proposes copied tokens with one-hot distributions; nothing if there is nothing to copy."""
+    """Base class: proposes copied tokens with one-hot distributions, or none without a match."""
 
     wants_hidden = False
 
@@ -37,7 +37,7 @@ class CopyingDrafter(ABC):
 
     @abstractmethod
     def _read(self, history: Sequence[int]) -> None:
-        """Read the tokens that are new."""
+        """Read the history's tokens that were not read before."""
 
     @abstractmethod
     def _continuation(self, history: Sequence[int], count: int) -> list[int]:

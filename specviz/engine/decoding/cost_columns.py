@@ -1,10 +1,10 @@
-"""One column of the step-cost table: both models at one context length.
+"""One column of the step-cost table: step times of both models at one context length.
 
-Steps are timed as a run makes them (``step_timer.py``): draft phases of one kind alternate with
-verifications of one length, so that each starts from the processor caches that the other left.
-Plain target steps follow each row, and a row is expressed in units of the plain steps around it:
-c and v are quotients, and a machine that slows down for a second slows both parts. Rounds of a
-tree are timed in rows of their own. ``costs.py`` fills the table.
+A *row* alternates draft phases of one kind with verifications of one length. So the processor
+caches are in the same state as in a run. Plain target steps follow, and the row's times are divided
+by the median of the plain steps around the row: if the machine slows down for a second, both parts
+of the quotients c and v slow down. Rounds of a tree have rows of their own. ``step_timer.py`` times
+single steps; ``costs.py`` fills the table.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from specviz.record.step_costs import ENOUGH_SAMPLES
 MAX_TOKENS = 17
 LATER_STEPS = 3  # draft steps after the first, in the phases that measure a later step
 PLAIN_ROW = 2  # plain steps counted after a row
-_PHASES = ((1, 1), (2, 1), (1, 1 + LATER_STEPS))  # tokens fed first, candidates drafted
-_USUAL = 9  # tokens; verifying more evicts more of what drafting needs from the caches
+_PHASES = ((1, 1), (2, 1), (1, 1 + LATER_STEPS))  # tokens of the first step, candidates drafted
+_USUAL = 9  # tokens; verifying more evicts the draft's data from the processor caches
 _WARM_UP = 0.01  # seconds of uncounted plain steps before the counted ones; at least one step
 _FIRST_CHUNK = 32  # tokens of the context read at once; doubled after a quick chunk
-_QUICK = 0.1
+_QUICK = 0.1  # seconds; a chunk read in less time is quick
 
 
 class OutOfTimeError(Exception):
@@ -38,7 +38,7 @@ class OutOfTimeError(Exception):
 
 
 class TimeBudget:
-    """Reports progress before every step; raises OutOfTimeError when the time is over."""
+    """Time limit of a measurement; reports progress and raises OutOfTimeError at the limit."""
 
     def __init__(self, seconds: float, steps: int, on_progress: ProgressCallback | None) -> None:
         self.out_of_time = False
@@ -73,8 +73,8 @@ class TimeBudget:
 class Cell:
     """Times of one kind of step.
 
-    ``counted`` times are in seconds for plain steps, and in units of neighbouring plain steps for
-    all others. ``fallback``, in seconds, is used until a time is counted.
+    ``counted`` times are in seconds for plain steps. For other steps they are multiples of the
+    neighbouring plain steps' median. ``fallback``, in seconds, is used until a time is counted.
     """
 
     counted: list[float] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Cell:
         return bool(self.counted) or self.fallback is not None
 
     def seconds(self, unit: float = 1.0) -> float:
-        """Return the median time; ``unit`` is the length in seconds of the counted times' unit."""
+        """Return the median time in seconds; ``unit``: the unit of ``counted``, in seconds."""
         if self.counted:
             return median(self.counted) * unit
         assert self.fallback is not None
@@ -114,7 +114,7 @@ class _Tree:
 
 
 class Column:
-    """Both models with caches of a fixed length; each step is undone after it was timed."""
+    """Times both models at one context length; rolls the caches back after every timed step."""
 
     def __init__(
         self, pair: Pair, config: RunConfig, context: int, budget: TimeBudget, *, stepwise: bool
@@ -146,12 +146,12 @@ class Column:
             self._tree.phase.fallback, self._tree.verification.fallback = self._tree_round()
 
     def row(self, tokens: int, turns: int) -> None:
-        """Time draft phases of one kind and verifications alternately, then plain steps.
+        """Time ``turns`` turns of a draft phase and a verification, then plain steps.
 
-        A run drafts and verifies the same lengths repeatedly, and so does a row. Its first turn
-        does not count: the processor caches still hold what another row left there. For the same
-        reason plain steps count only after a warm-up: weights that fit in the caches return to
-        them within about ten steps, which is the state in which the target alone runs.
+        As in a run, the same lengths are repeated. The first turn does not count, because the
+        processor caches still hold data of the previous row. For the same reason plain steps count
+        only after a warm-up. Weights that fit in the caches return to them within about ten steps;
+        the target alone runs in this state.
         """
         kind = self._rows % len(_PHASES)
         self._rows += 1
@@ -191,7 +191,7 @@ class Column:
 
     @property
     def usable(self) -> bool:
-        """Whether every unknown cost can be interpolated between two known ones."""
+        """Whether every unknown cost can be interpolated between two known costs."""
         ends = (self.verifications[2], self.verifications[MAX_TOKENS])
         phases = self.phases if self._steps.drafts else []
         return all(cell.known for cell in (self.plain, *phases, *ends))
@@ -202,15 +202,15 @@ class Column:
 
     @property
     def tree(self) -> tuple[Cell, Cell] | None:
-        """Draft phases and verifications of the run's tree; None if unknown."""
+        """Times of drafting and of verifying the run's tree; None if not measured."""
         cells = (self._tree.phase, self._tree.verification) if self._tree else ()
         return (cells[0], cells[1]) if cells and all(cell.known for cell in cells) else None
 
     @property
     def draft_costs(self) -> list[float]:
-        """Costs of a first step of one and of two tokens, and of a later step.
+        """Seconds of a first draft step with one token, a first step with two, and a later step.
 
-        Empty without a draft model.
+        Empty if the drafter has no steps.
         """
         if not self._steps.drafts:
             return []
@@ -219,23 +219,26 @@ class Column:
 
     @property
     def draft_errors(self) -> list[float]:
-        """Errors of ``draft_costs``; a later step has that of the phases with three such steps."""
+        """Relative errors of ``draft_costs``; the third is the error of the longest phases."""
         return [] if not self._steps.drafts else [cell.error for cell in self.phases]
 
     @property
     def target_errors(self) -> list[float]:
-        """Errors of ``target_costs``; an interpolated cost has that of the worse neighbour."""
+        """Relative errors of ``target_costs``.
+
+        An interpolated cost has the error of its worse neighbour.
+        """
         found = {n: cell.error for n, cell in self.verifications.items() if cell.known}
-        return [self.plain.error, *(_worse_neighbour(found, n) for n in self.verifications)]
+        return [self.plain.error, *(_known_or_worse_error(found, n) for n in self.verifications)]
 
     @property
     def target_costs(self) -> list[float]:
         plain = self.plain.seconds()
         known = {n: cell.seconds(plain) for n, cell in self.verifications.items() if cell.known}
-        return [plain, *(_between(known, tokens) for tokens in self.verifications)]
+        return [plain, *(_interpolated_cost(known, tokens) for tokens in self.verifications)]
 
     def _read(self, feed: Callable[[Sequence[int]], None]) -> None:
-        """Read the context in chunks, checking the time limit before each."""
+        """Read the context in chunks; check the time limit before every chunk."""
         at, size = 0, _FIRST_CHUNK
         while at < self.context:
             self._budget.check()
@@ -252,7 +255,7 @@ class Column:
         return drafting, self._steps.verification(tokens)
 
     def _plain_row(self) -> list[float]:
-        """Return the seconds of plain steps, after a warm-up that fills the caches."""
+        """Return the seconds of plain steps, after a warm-up that fills the processor caches."""
         self._budget.step()
         warming = self._steps.plain_step()
         while warming < _WARM_UP:
@@ -271,7 +274,7 @@ class Column:
         return self._steps.tree_round()
 
 
-def _worse_neighbour(known: dict[int, float], tokens: int) -> float:
+def _known_or_worse_error(known: dict[int, float], tokens: int) -> float:
     if tokens in known:
         return known[tokens]
     left = max(each for each in known if each < tokens)
@@ -279,8 +282,8 @@ def _worse_neighbour(known: dict[int, float], tokens: int) -> float:
     return max(known[left], known[right])
 
 
-def _between(known: dict[int, float], tokens: int) -> float:
-    """Return the cost of verifying so many tokens, interpolated if it is unknown."""
+def _interpolated_cost(known: dict[int, float], tokens: int) -> float:
+    """Return the cost of verifying ``tokens`` tokens, interpolated if it was not measured."""
     if tokens in known:
         return known[tokens]
     left = max(each for each in known if each < tokens)

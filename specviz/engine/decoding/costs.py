@@ -1,10 +1,10 @@
-"""Measurement of the step-cost table: how long each kind of step takes at each context length.
+"""Measure the step-cost table: how long each kind of step takes at each context length.
 
-The time is limited, and the limit is checked before every step and while contexts are read. So the
-table is filled breadth first, every kind of step once and then row by row at every context, which
-gives all costs about the same number of samples. A table that was cut short records that number
-and which verifications are interpolated. A context without a draft phase or an end of its column
-is left out.
+The time is limited; the limit is checked before every step and while contexts are read. The table
+is filled breadth first: every kind of step once, then row by row at every context. So all costs
+have about the same number of samples when time runs out. A table that was cut short records the
+smallest number of samples and which verifications are interpolated. A context is left out if its
+plain step, a draft phase, or its shortest or longest verification was not measured.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import ShapeCosts, StepCosts
 
 SECONDS = 10.0  # for a whole table
-_PARTS = 4  # of the plain steps, compared to measure the machine's drift
+_PARTS = 4  # groups of plain steps, compared to measure the machine's drift
 _ROWS = (1, 3, 4)  # counted turns in the first, second and later rows of a length
 
 
@@ -41,7 +41,7 @@ def measure_step_costs(
     on_progress: ProgressCallback | None = None,
     stepwise: bool = False,
 ) -> StepCosts | None:
-    """Measure the table of this pair and sampling at the given context lengths.
+    """Measure the step costs of this pair and configuration at the given context lengths.
 
     Args:
         stepwise: time rounds played step by step, even if the pair can play them on the device.
@@ -50,8 +50,8 @@ def measure_step_costs(
     Returns:
         The table; None if the time was too short for a single context.
     """
-    order, rows = _order(config.gamma + 1), tuple(_rows(repeats))
-    steps = _steps(len(order), rows) + (0 if config.is_chain else _steps_of_trees(rows))
+    order, rows = _verification_order(config.gamma + 1), tuple(_rows(repeats))
+    steps = _column_steps(len(order), rows) + (0 if config.is_chain else _length_steps(rows))
     budget = TimeBudget(seconds, len(contexts) * steps, on_progress)
     columns: list[Column] = []
     with memory_errors(pair.device), suppress(OutOfTimeError):
@@ -67,8 +67,8 @@ def measure_step_costs(
     return _table(config, [each for each in columns if each.usable], cut_short=budget.out_of_time)
 
 
-def _order(wanted: int) -> tuple[int, ...]:
-    """Return the lengths to verify: both ends, the wanted one, then those that halve the gaps."""
+def _verification_order(wanted: int) -> tuple[int, ...]:
+    """Return the verification lengths in order: the longest, 2, ``wanted``, midpoints of gaps."""
     halving = (n for stride in (8, 4, 2, 1) for n in range(1 + stride, MAX_TOKENS + 1, stride))
     order = dict.fromkeys((MAX_TOKENS, 2, wanted, *halving))
     return tuple(tokens for tokens in order if tokens <= MAX_TOKENS)
@@ -82,13 +82,13 @@ def _rows(repeats: int) -> Iterator[int]:
         left, index = left - turns, index + 1
 
 
-def _steps(numbers: int, rows: Sequence[int]) -> int:
-    """Return the number of steps in a whole column, for the progress."""
-    return 1 + numbers * _steps_of_trees(rows)
+def _column_steps(numbers: int, rows: Sequence[int]) -> int:
+    """Return the number of steps in a column, to report progress."""
+    return 1 + numbers * _length_steps(rows)
 
 
-def _steps_of_trees(rows: Sequence[int]) -> int:
-    """Return the number of steps for one length, or for a tree: once, and then in rows."""
+def _length_steps(rows: Sequence[int]) -> int:
+    """Return the number of steps for one length or tree: one uncounted turn, then all rows."""
     return 2 + sum(2 * (turns + 1) + PLAIN_ROW + 1 for turns in rows)
 
 
@@ -112,7 +112,7 @@ def _table(config: RunConfig, columns: Sequence[Column], *, cut_short: bool) -> 
 
 
 def _shape_costs(config: RunConfig, columns: Sequence[Column]) -> ShapeCosts | None:
-    """Return the costs of the tree; None for a chain, or if the time was too short for one."""
+    """Return the costs of the run's tree; None for a chain, or if the tree was not measured."""
     known = [(each.tree, each.plain.seconds()) for each in columns if each.tree is not None]
     trees = [(phase, verification, unit) for (phase, verification), unit in known]
     if not trees or len(trees) < len(columns):
@@ -131,7 +131,7 @@ def _worst(columns: Iterable[Sequence[float]]) -> tuple[float, ...]:
 
 
 def _drift(seconds: Sequence[float]) -> float:
-    """Return the slowest part's median over the fastest part's, minus 1."""
+    """Return the slowest group's median step time over the fastest group's, minus 1."""
     size = max(1, len(seconds) // _PARTS)
     parts = [median(seconds[i : i + size]) for i in range(0, len(seconds), size)][:_PARTS]
     return max(parts) / min(parts) - 1.0 if parts else 0.0

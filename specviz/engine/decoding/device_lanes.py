@@ -1,6 +1,6 @@
-"""Interfaces of lanes that play whole rounds on the device; implemented in ``engine/graphed/``.
+"""Interfaces of lanes, objects that decode on the device. ``engine/graphed/`` implements them.
 
-The decoding loop, the target alone and the step costs use only these names.
+The decoding loop, plain decoding and the step-cost measurement use only these interfaces.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from specviz.record.trace import Prefill, RoundTimes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedRound:
-    """A round played on the device, as host values; the end of the text is not considered."""
+    """A round played on the device, as host values, not yet cut at the end of the text."""
 
-    uniforms: np.ndarray  # of the round
-    overruled: dict[int, float]  # the seed's draws that forks replaced, by position
+    uniforms: np.ndarray  # [2 γ + 1], by slot
+    overruled: dict[int, float]  # by candidate position: the seed's draws that forks replaced
     verdicts: Verdicts
-    records: list[CandidateRecord]  # empty with the record off
+    records: list[CandidateRecord]  # empty if the record is off
     times: RoundTimes
     catch_up: int
 
 
 class RoundLane(Protocol):
-    """The rounds of one run. The device may be one round ahead of the host."""
+    """Plays the rounds of one run. The device may be one round ahead of the host."""
 
     prefill: Prefill
 
     def collect(self, room: int) -> PlayedRound:
         """Return the oldest uncollected round, and start the next one.
 
-        ``room``: tokens that still fit in the text. Candidates beyond it are left out.
+        ``room``: tokens that still fit in the text; further candidates are left out.
         """
         ...
 
     def set_position(self, length: int, index: int) -> None:
-        """Return to the state before this round, with so many tokens in the text."""
+        """Return to the state before round ``index``, when the text had ``length`` tokens."""
         ...
 
 
 class TargetLane(Protocol):
-    """The target alone, with its cache."""
+    """Plain decoding by the target, with a cache."""
 
     prefill: float  # seconds of reading the prompt
 
@@ -57,13 +57,17 @@ class TargetLane(Protocol):
         ...
 
     def read(self, token_ids: Sequence[int]) -> None:
-        """Append to the context without a draw."""
+        """Append tokens to the context without drawing a token."""
         ...
 
     def next_token(self, last: int, index: int) -> int:
-        """Return the token after the text, whose ``last`` token is not in the cache yet.
+        """Return the next token of the text.
 
         Call it for consecutive positions; the device may run ahead of the caller.
+
+        Args:
+            last: the text's last token, which is not in the cache yet.
+            index: position of the next token after the prompt.
         """
         ...
 
@@ -71,7 +75,7 @@ class TargetLane(Protocol):
         """Feed these tokens in turn as if the target had emitted them.
 
         Returns:
-            The seconds of each step, its draw included.
+            The seconds of each step, including its draw.
         """
         ...
 
@@ -79,7 +83,7 @@ class TargetLane(Protocol):
 
 
 class StepTimer(Protocol):
-    """Times the steps of both models at one context length, as a run makes them."""
+    """Times the steps of both models at one context length, as they occur in a run."""
 
     @property
     def drafts(self) -> bool:
@@ -91,13 +95,13 @@ class StepTimer(Protocol):
 
     @property
     def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
-        """Functions that append tokens to a model's context; feed all of them the same tokens."""
+        """One function per cache, which appends tokens; call all with the same tokens."""
         ...
 
     def plain_step(self) -> float: ...
 
     def draft_phase(self, tokens: int, count: int) -> float:
-        """Return the seconds of feeding ``tokens`` and drafting ``count``."""
+        """Return the seconds of feeding ``tokens`` tokens and drafting ``count`` candidates."""
         ...
 
     def verification(self, tokens: int) -> float: ...
@@ -108,10 +112,10 @@ class StepTimer(Protocol):
 
 
 class DeviceLanes(Protocol):
-    """The lanes of a loaded pair; their memory and graphs are reused from run to run."""
+    """Creates the lanes of a loaded pair; runs reuse the memory and graphs of earlier runs."""
 
     def unsupported_reason(self, config: RunConfig) -> str:
-        """Return why rounds of these settings cannot be played here; empty if they can."""
+        """Return why lanes do not support this configuration; empty if they do."""
         ...
 
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> RoundLane:
@@ -123,5 +127,5 @@ class DeviceLanes(Protocol):
     ) -> TargetLane: ...
 
     def step_timer(self, token_ids: Sequence[int], config: RunConfig, context: int) -> StepTimer:
-        """Return a timer at that context length; the tokens after it are the ones fed."""
+        """Return a timer at this context length; it feeds the tokens after the context."""
         ...

@@ -1,10 +1,10 @@
 """Drafters: objects that propose candidates and roll their own caches back.
 
-The draft model drafts a chain (``model_drafting.py``) or a tree (``tree_drafting.py``); others
-copy what followed the same tokens earlier (``lookup.py``, ``suffix.py``) or exit the target after
-its first layers. A drafter may read the target's final hidden states of the tokens that the last
-pass added to the text. A Medusa head needs no more; EAGLE also needs those of the prompt and of
-inner layers, which are not kept.
+The draft model drafts a chain (``model_drafting.py``) or a tree (``tree_drafting.py``). Lookup
+drafters copy what followed the same tokens earlier (``lookup.py``, ``suffix.py``). An early exit
+drafts with the target's first layers. A drafter may read the target's final hidden states at the
+tokens that the last target pass added to the text. A Medusa head needs no other states. EAGLE also
+needs states at the prompt and of inner layers, which are not kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from specviz.record.run_config import RunConfig
 class Drafter(Protocol):
     @property
     def wants_hidden(self) -> HiddenStates | bool:
-        """The hidden states of the target that ``propose`` reads; False for none."""
+        """The kind of the target's hidden states that ``propose`` reads; False for none."""
         ...
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
@@ -43,20 +43,20 @@ class Drafter(Protocol):
     def propose(
         self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
-        """Propose candidates to follow the history, at most ``count`` in a row.
+        """Return candidates to follow the history, at most ``count`` on any path.
 
         Args:
-            hidden: The hidden states that ``wants_hidden`` names, `[num_tokens, width]`, of the
-                tokens that the last target pass added to the text, newest last. The history has
-                one token more, which the target has not read. After the prompt: only its last
-                token but one. None if there are none.
+            hidden: The hidden states `[num_tokens, width]` that ``wants_hidden`` names, at the
+                tokens that the last target pass added to the text, newest last. The target has
+                not read the history's last token yet, so its state is missing. In the first
+                round: the state at the prompt's last token but one. None if there is no state.
         """
         ...
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Forget what was fed beyond the first ``valid`` tokens of the text.
+        """Remove everything beyond the first ``valid`` tokens of the text from the cache.
 
-        ``kept``: the nodes of a tree that are part of the text.
+        ``kept``: the tree nodes that are now part of the text.
         """
         ...
 
@@ -69,9 +69,9 @@ def make_drafter(
     stopper: Stopper | None,
     target: Step,
 ) -> Drafter:
-    """Return the drafter that the settings name, with a cache of its own.
+    """Return the drafter that the configuration names, with its own cache.
 
-    An early exit shares the cache of the ``target``'s step. ``stopper`` may end drafting early.
+    An early exit shares the ``target`` step's cache. ``stopper`` may end drafting early.
     """
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:

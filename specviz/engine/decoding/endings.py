@@ -9,12 +9,12 @@ from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 from specviz.record.trace import CutReason, Finish, RunConfig
 
-_STOP_MARGIN = 4  # tokens looked back per character of a stop string: a token may be one byte
+_STOP_MARGIN = 4  # tokens searched per character of a stop string; a token may be one byte
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundOutput:
-    """What a round emits, up to the first ending in it."""
+    """Tokens that a round emits, up to the first ending."""
 
     emitted: tuple[int, ...]
     num_accepted: int  # candidates that stay in the text
@@ -42,7 +42,7 @@ class Endings:
         extra_id: int,
         room: int,
     ) -> RoundOutput:
-        """Return the accepted candidates and the extra token, up to the first ending."""
+        """Return accepted candidates and extra token, up to an ending or ``room`` tokens."""
         full = (*accepted, extra_id)
         kept = full[:room]
         length, reason = self._first_ending(history, kept)
@@ -100,5 +100,5 @@ def check_room(context: int | None, length: int) -> None:
     if context is not None and length >= context:
         raise PromptError(
             f"The prompt has {length} tokens; the pair's context holds {context}.",
-            remedy=f"Shorten it to {context - 1} tokens or fewer, or use a pair with a longer one.",
+            remedy=f"Shorten it to {context - 1} tokens or fewer, or use a pair with more context.",
         )

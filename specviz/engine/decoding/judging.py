@@ -1,8 +1,8 @@
 """Judging: turn a proposal, the target's distributions and random numbers into verdicts.
 
-Judges: candidate by candidate (here), ``block_verification.py``, ``token_matching.py`` and
-``tree_verification.py``; ``judges.py`` selects one. Where the device can decide alone, the values
-reach the host in one transfer.
+``ChainJudge`` judges candidate by candidate. It decides on the device and transfers all values to
+the host at once. Other judges are in ``block_verification.py``, ``token_matching.py`` and
+``tree_verification.py``; ``judges.py`` selects one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specviz.engine.decoding.verify import Rule, verify
 class TargetToken:
     """The token that the target sampled at a candidate's position.
 
-    ``margin``: arrival time of the runner-up over that of the winner, minus 1 (see ``race``).
+    ``margin``: the runner-up's arrival time divided by the winner's, minus 1 (see ``race``).
     """
 
     token_id: int
@@ -32,10 +32,11 @@ class TargetToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
-    """The verdicts of a round as host values; probabilities are the recorded ones.
+    """The verdicts of a round and the probabilities that the trace records, as host values.
 
-    ``path``: the accepted candidates, in order. ``rejected``: those tested and not accepted.
-    ``judged_jointly``: the others were judged too, and are cut rather than discarded.
+    ``path``: indices of the accepted candidates, in order. ``rejected``: indices of the candidates
+    that were tested and not accepted. ``judged_jointly``: all other candidates were judged too, so
+    the trace calls them cut, not discarded.
     """
 
     token_ids: list[int]
@@ -65,8 +66,11 @@ class Verdicts:
 
 class Judge(Protocol):
     def judge(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Verdicts:
-        """Judge the candidates; ``probs`` `[num_candidates + 1, vocabulary]` are the target's
-        distributions after the text and after each candidate."""
+        """Return the verdicts on the candidates.
+
+        ``probs`` `[num_candidates + 1, vocabulary]`: the target's distributions after the text and
+        after each candidate.
+        """
         ...
 
 
@@ -83,7 +87,7 @@ class ChainJudge:
 
     @on_one_thread
     def decide(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Decision:
-        """Judge on the device without a synchronisation."""
+        """Return the decision on the device, without a synchronisation."""
         count = proposal.token_ids.shape[0]
         found = verify(
             self._rule,
@@ -111,7 +115,7 @@ class ChainJudge:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The decision on a chain, on the device."""
+    """The verdicts on a chain as device tensors."""
 
     num_accepted: torch.Tensor  # []
     extra: torch.Tensor  # []
@@ -119,9 +123,9 @@ class Decision:
 
 
 def verdicts_of(values: list[float], count: int, tested: int | None = None) -> Verdicts:
-    """Convert the host values of a ``Decision`` on ``count`` candidates.
+    """Return the verdicts for a ``Decision`` on ``count`` candidates, given its host values.
 
-    ``tested``: use only the first so many, since no more fit into the text.
+    ``tested``: the number of candidates to use, because no more fit into the text.
     """
     count_tested = count if tested is None else min(count, tested)
     rows = [values[row * count : row * count + count_tested] for row in range(4)]

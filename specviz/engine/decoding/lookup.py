@@ -11,11 +11,11 @@ from specviz.engine.decoding.copying import CopyingDrafter
 
 
 class PromptLookupDrafter(CopyingDrafter):
-    """Copies what followed the latest earlier occurrence of the last tokens.
+    """Copies the tokens after the latest earlier occurrence of the text's last n-gram.
 
-    Its distributions are one-hots, so the lossless rule accepts with the target's probability. If
-    it finds nothing, it proposes nothing. A run may go back and repeat the same tokens; occurrences
-    after the current position are ignored.
+    The draft distributions are one-hots, so the lossless rule accepts a candidate with its target
+    probability. Without an earlier occurrence the proposal is empty. A run may go back and repeat
+    the same tokens; occurrences after the current position are ignored.
     """
 
     longest = 3

@@ -1,4 +1,4 @@
-"""Drafting by a model, token by token: the pair's draft, or the target's first layers."""
+"""Draft token by token with a model: the pair's draft, or the target's first layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.engine.model.steps import Step
 
 
 class ModelReader:
-    """A model with a cache that reads the prompt up to its last token."""
+    """Base class of drafters with a model; reads the prompt up to its last token."""
 
     wants_hidden = False
 
@@ -28,8 +28,8 @@ class ModelReader:
 class ModelDrafter(ModelReader):
     """Drafts a chain token by token.
 
-    The last candidate of a round is never fed. If all were accepted, the first step of the next
-    round is fed two tokens to catch up.
+    The last candidate of a round is never fed. If all candidates were accepted, the first
+    step of the next round feeds two tokens to catch up.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ExitDrafter(ModelDrafter):
         """Do nothing: the target has read the prompt."""
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Do nothing: rolling the target back rolls this step back."""
+        """Do nothing: rolling back the target rolls back the shared cache."""
 
 
 @on_one_thread

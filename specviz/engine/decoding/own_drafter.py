@@ -1,8 +1,8 @@
 """Load a user-defined drafter class by its name ``module:Class``.
 
-It is constructed with the pair, the settings and the cache capacity, and has the methods of
-``drafting.Drafter``; its ``wants_hidden`` may be True for ``HiddenStates.FINAL``. Importing it runs
-its code, so only a command line or a file that the user wrote may name one.
+The class is constructed with the pair, the settings and the cache capacity, and has the methods of
+``drafting.Drafter``. Its ``wants_hidden`` may be True for ``HiddenStates.FINAL``. Importing a class
+runs the code of its module, so only a command line or a file that the user wrote may name one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A run whose rounds are played on the device; the host reads one while the next one runs.
+"""A run whose rounds are played on the device; the host reads a round while the next one runs.
 
-The device does not know where a text ends, so rounds beyond the end are dropped. That changes
-nothing, since the seed decides the rounds.
+The device does not know where a text ends, so rounds beyond the end are dropped. Dropping them
+does not change the text, because the seed decides every round.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.record.trace import Round, RunConfig
 
 
 class PipelinedRun(SpeculativeRun):
-    """A run on ``lanes`` that support these settings (``unsupported_reason`` is empty)."""
+    """A run whose rounds are played by ``lanes``, which must support the configuration."""
 
     def __init__(
         self, pair: Pair, prompt: str | Sequence[int], config: RunConfig, lanes: DeviceLanes

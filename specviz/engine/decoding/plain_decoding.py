@@ -49,21 +49,21 @@ class PlainRun(Iterator[int]):
 
 
 def decode_plainly(pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> PlainRun:
-    """Decode a prompt by the target alone; returns an iterator of token ids."""
+    """Return an iterator over the token ids that the target alone decodes."""
     return PlainRun(pair, prompt, config)
 
 
 def target_lane(
     pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int
 ) -> TargetLane:
-    """Return the target's lane, which has read the prompt up to its last token."""
+    """Return a lane for plain decoding that has read the prompt up to its last token."""
     if pair.lanes is not None:
         return pair.lanes.target_lane(prompt_ids, config, capacity)
     return PlainLane(pair, prompt_ids, config, capacity)
 
 
 class PlainLane:
-    """The target driven step by step from the host; see ``device_lanes.TargetLane``."""
+    """Implements ``device_lanes.TargetLane`` with steps driven from the host."""
 
     def __init__(
         self, pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int
@@ -83,7 +83,7 @@ class PlainLane:
         return self._target.length
 
     def read(self, token_ids: Sequence[int]) -> None:
-        """Append to the context without a draw."""
+        """Append tokens to the context without drawing a token."""
         if not token_ids:
             return
         self._target.feed(torch.tensor(token_ids, device=self._target.device), 0)

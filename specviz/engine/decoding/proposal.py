@@ -20,7 +20,7 @@ class Tree:
 
     @property
     def in_tree(self) -> tuple[int, ...]:
-        """The parents, for a chain too."""
+        """The parent of every candidate, also for a chain."""
         return chain(self.size) if self.parents is None else self.parents
 
 
@@ -28,8 +28,8 @@ class Tree:
 class Proposal:
     """Candidates and the distributions they were drawn from.
 
-    ``parents``: for each candidate the index of the one before it, -1 for the text; None for a
-    chain. Siblings are in the order in which they were drawn.
+    ``parents``: the index of each candidate's predecessor, -1 for the text; None for a chain.
+    Siblings are in the order in which they were drawn.
     """
 
     token_ids: torch.Tensor  # [num_candidates]
@@ -45,7 +45,7 @@ class Proposal:
 
     @property
     def children(self) -> dict[int, list[int]]:
-        """The children of each node, -1 being the text."""
+        """The indices of each node's children; key -1 is the text."""
         found: dict[int, list[int]] = {}
         for number, parent in enumerate(self.in_tree):
             found.setdefault(parent, []).append(number)
@@ -62,7 +62,7 @@ class Proposal:
 
 
 def certain(token_ids: Sequence[int], vocabulary: int, device: torch.device) -> Proposal:
-    """Return a chain of tokens, each with a one-hot distribution."""
+    """Return a chain of these tokens with one-hot distributions."""
     ids = torch.tensor(token_ids, dtype=torch.int64, device=device)
     return Proposal(ids, one_hot(ids[:, None], vocabulary), None, 0)
 

@@ -1,8 +1,8 @@
-"""The record of a round: both models' distributions at every candidate's position, summarised.
+"""Record a round: summarise both models' distributions at every candidate's position.
 
-A record is begun in its round and ended while the next one is played. On a CPU, kernels do all the
-work at the end and read every distribution once; elsewhere the device processes all positions at
-once, and the end transfers a few tensors to the host.
+A record begins in its round and ends while the next round is played. On a CPU, kernels do all the
+work at the end and read every distribution once. On other devices, the beginning queues the
+computation for all positions, and the end transfers the result to the host.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COLUMNS_FROM = 512  # with fewer columns, sorting a whole row is as fast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRecord:
-    """What the record adds to one candidate; empty with the record off."""
+    """Values that the record adds to one candidate; all None if the record is off."""
 
     insight: Insight | None = None
     overlap: float | None = None
@@ -45,10 +45,10 @@ class CandidateRecord:
 
 
 class Deferred(Generic[Done]):
-    """A deferred computation. Calling it returns the result, computing what is still missing.
+    """A deferred computation. Calling it computes whatever is missing and returns the result.
 
-    On a CPU, ``begin`` starts it in a single background thread. On another device the device's
-    part already runs, and the caller does the rest.
+    On a CPU, ``begin`` starts the computation in a single background thread. On other devices the
+    device already computes its part, and the call computes the rest.
     """
 
     def __init__(self, device: torch.device, compute: Callable[[], Done]) -> None:
@@ -56,7 +56,7 @@ class Deferred(Generic[Done]):
         self._result = compute
 
     def begin(self) -> None:
-        """Start in the background; call it at most once, before the result is requested."""
+        """Start on the background thread, if any; call at most once, before using the result."""
         if self._threaded:
             self._result = _executor().submit(self._result).result
 
@@ -70,10 +70,10 @@ def _executor() -> ThreadPoolExecutor:
 
 
 class Recorder:
-    """Creates the insights of a run's rounds in one workspace that all rounds share.
+    """Creates the records of a run's rounds in one workspace that all rounds share.
 
-    The workspace holds the draft's rows, then the target's, if they differ from the run's own.
-    Therefore records must be ended in the order in which they were begun.
+    Therefore records must end in the order in which they began. In a run at temperature 0, the
+    workspace holds the distributions at temperature 1: the draft's rows, then the target's rows.
     """
 
     def __init__(self, table: TokenTable, temperature: float) -> None:
@@ -90,17 +90,17 @@ class Recorder:
         target_logits: torch.Tensor,
         target_probs: torch.Tensor,
     ) -> Callable[[], list[CandidateRecord]]:
-        """Begin a record; the returned function ends it and returns one record per candidate.
+        """Begin a record; return a function that ends it and returns one record per candidate.
 
-        Overlap, bias and insights describe the run's own distributions, except that at
-        temperature 0 insights describe those at temperature 1.
+        Overlap and bias describe the distributions that the run uses. Insights describe the same
+        distributions, but at temperature 0 the distributions at temperature 1.
         """
         count = proposal.token_ids.shape[0]
         both = ModelOutputs.of(proposal, target_logits[:count], target_probs[:count])
         if target_probs.device.type != "cpu" or not survey_ready():
             found = self.on_device(rule, both)
             return lambda: self.read(found.tolist(), count)
-        losses = _losses(rule, *both.probs)
+        losses = _overlap_and_bias(rule, *both.probs)
 
         def end() -> list[CandidateRecord]:
             found = _statistics(self._shown_probs(both, _softmax), both)
@@ -110,12 +110,12 @@ class Recorder:
 
     @torch.inference_mode()
     def on_device(self, rule: Rule, both: ModelOutputs) -> torch.Tensor:
-        """Return all values that ``read`` needs in one row, without a synchronisation."""
+        """Return all values that ``read`` needs as one tensor, without a synchronisation."""
         shown = self._shown_probs(both, _softmax_in_torch)
         rows = torch.cat((*shown, (shown[1] - shown[0]).clamp_(min=0.0)))
         top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
         parts = [top_ids, top_probs, _logit_statistics(rows, both, top_ids[:, :1])]
-        losses = _losses(rule, *both.probs)
+        losses = _overlap_and_bias(rule, *both.probs)
         parts += [] if losses is None else [losses]
         # Token ids are exact in either precision.
         return torch.cat([part.flatten().to(widest_float(rows)) for part in parts])
@@ -186,7 +186,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Statistics:
-    """Statistics of the draft's rows, then the target's; ``top_*`` also of the residual's."""
+    """Statistics of the draft's, then the target's rows; ``top_*`` also has the residuals' rows."""
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]
     top_probs: Sequence[Sequence[float]]
@@ -197,7 +197,7 @@ class _Statistics:
 
 
 _Rows: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # draft and target, [count, vocabulary]
-_Softmax: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # fills the second
+_Softmax: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # (logits, out) -> out
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -207,7 +207,7 @@ class ModelOutputs:
     candidates: torch.Tensor  # [count]
     probs: _Rows
     logits: _Rows
-    certain: bool  # a drafter without logits; ``logits`` then has its one-hots (see ``_entropy``)
+    certain: bool  # no draft logits: ``logits[0]`` has the one-hots, whose ``_entropy`` is 0
 
     @staticmethod
     def of(
@@ -266,8 +266,8 @@ def _unpacked(
     )
 
 
-def _losses(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor | None:
-    """Return overlap and bias `[2, count]` of a lossy rule; None for a lossless one."""
+def _overlap_and_bias(rule: Rule, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor | None:
+    """Return overlap and bias `[2, count]` for a lossy rule; None for a lossless rule."""
     bias = rule.bias(draft, target)
     if bias is None:
         return None
@@ -295,8 +295,14 @@ def _logit_statistics(
 def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float) -> float:
     """Return the entropy in nats without taking the logarithm of every entry.
 
-    Where p > 0, log p = z / T - k with one constant k, also after top-k and top-p; the
-    likeliest token gives k, and the entropy is k - sum p z / T. For a one-hot it is 0.
+    With logits z, log p = z / T - k wherever p > 0, also after top-k and top-p. So the entropy is
+    k - mean / T. The entropy of a one-hot is 0.
+
+    Args:
+        likeliest: logit of the likeliest token, which with ``top_prob`` gives k.
+        mean: Σ p z.
+        temperature: T.
+        top_prob: probability of the likeliest token.
     """
     return max(0.0, (likeliest - mean) / temperature - math.log(top_prob))
 
@@ -304,8 +310,8 @@ def _entropy(likeliest: float, mean: float, temperature: float, top_prob: float)
 def top_of(rows: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the largest values `[num_rows, count]` of each row and their indices.
 
-    A row is read once, as a grid. Its ``count`` largest values lie in the ``count`` columns with
-    the largest maxima, so few values are sorted.
+    A row is read once, as a grid. The row's ``count`` largest values lie in the ``count`` columns
+    with the largest maxima, so few values are sorted.
     """
     size = rows.shape[-1]
     columns = size // _COLUMN

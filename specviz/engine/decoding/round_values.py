@@ -22,7 +22,10 @@ def candidates_of(
     overruled: Mapping[int, float],
     table: TokenTable,
 ) -> tuple[Candidate, ...]:
-    """Return the round's candidates; ``overruled``: the seed's draws that forks replaced."""
+    """Return the round's candidates.
+
+    ``overruled``: by candidate position, the seed's draws that forks replaced.
+    """
     draws = uniforms[verdict_slot(0) :: 2].tolist()
     outcomes = _outcomes(tree, verdicts, output)
     return tuple(

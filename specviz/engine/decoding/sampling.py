@@ -1,8 +1,8 @@
 """Sampling: logits to a distribution, and a distribution and a uniform to a token.
 
 Draft and target share one sampler, hence the same temperature, top-k and top-p. Greedy decoding
-is a one-hot through the same functions. Randomness is keyed by (seed, round, slot), so a slot's
-uniform does not depend on how many others are drawn.
+uses a one-hot distribution in the same functions. Randomness is keyed by (seed, round, slot), so
+a slot's uniform does not depend on how many other uniforms are drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 
 EXTRA_SLOT = 0
 _COLDEST = 1e-30  # below this, logit / temperature overflows float32
-_UNIFORM_BITS = 24  # the product of such a number and a float32 is exact in double precision
+_UNIFORM_BITS = 24  # the product of a uniform and a float32 is exact in double precision
 
 
 def draft_slot(position: int) -> int:
@@ -36,7 +36,7 @@ def verdict_slot(position: int) -> int:
 
 
 class Uniforms:
-    """The uniforms of a seed. Reuses one generator, since creating one takes longer."""
+    """Draws the uniforms of a seed. All rounds reuse one generator, which saves time."""
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Philox(key=seed)
@@ -53,8 +53,8 @@ class Uniforms:
 class Noise:
     """Exponential noise for every position and token, keyed by seed and position.
 
-    The token with the smallest noise / probability is a draw from that distribution (the
-    Gumbel-max trick); two distributions that share the noise often draw the same token.
+    The token with the smallest noise / probability is a draw from the distribution (the Gumbel-max
+    trick). Two similar distributions that share the noise often draw the same token.
     """
 
     def __init__(self, seed: int, vocabulary: int, device: torch.device) -> None:
@@ -65,7 +65,7 @@ class Noise:
         self._rows: dict[int, torch.Tensor] = {}
 
     def rows(self, place: int, count: int) -> torch.Tensor:
-        """Return the noise `[count, vocabulary]` from this position after the prompt on."""
+        """Return the noise `[count, vocabulary]`, starting ``place`` tokens after the prompt."""
         wanted = range(place, place + count)
         self._rows = {each: self._row(each) for each in wanted}
         return torch.stack(list(self._rows.values()))
@@ -73,7 +73,7 @@ class Noise:
     def _row(self, place: int) -> torch.Tensor:
         if place in self._rows:
             return self._rows[place]
-        self._state["state"]["counter"][1:3] = place, 1  # ``Uniforms`` has a 0 there
+        self._state["state"]["counter"][1:3] = place, 1  # 1: not a counter that ``Uniforms`` uses
         self._generator.state = self._state
         raw = self._generator.random_raw(self._vocabulary) >> np.uint64(11)
         row = -np.log((raw + 0.5) * 2.0**-53)
@@ -103,10 +103,10 @@ def keyed_uniforms(seed: int, round_index: int, num_candidates: int) -> np.ndarr
 
 
 def on_one_thread(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """Run a function's tensor operations on the calling thread only.
+    """Decorate a function so that its tensor operations run on the calling thread only.
 
-    Torch's other threads would keep their cores busy for milliseconds afterwards, and the model
-    step's threads would have to wait for them.
+    Torch's other threads would keep their cores busy for milliseconds after the call, and the
+    threads of the next model step would have to wait for these cores.
     """
 
     @wraps(function)
@@ -175,10 +175,10 @@ def one_hot(index: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def inverse_cdf(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-    """Return the first token whose cumulative probability exceeds the uniform's share.
+    """Return the first token whose cumulative probability exceeds the uniform times the total.
 
     In double precision a uniform below 1 stays below the total, so a token of probability 0 is
-    never drawn. Devices without double precision do this on the host.
+    never drawn. For devices without double precision, the host computes the draw.
     """
     if widest_float(probs) != torch.float64:
         return inverse_cdf(probs.cpu(), uniforms.cpu()).to(probs.device)
@@ -198,7 +198,7 @@ def widest_float_on(device: torch.device) -> torch.dtype:
 
 
 class Chooser(Protocol):
-    """How a drafter chooses a candidate from logits."""
+    """A function with which a drafter chooses a candidate from logits."""
 
     def __call__(
         self, logits: torch.Tensor, draws: Draws, number: int
@@ -208,7 +208,7 @@ class Chooser(Protocol):
 
 
 class SampledChooser:
-    """Draws with the candidate's own uniform."""
+    """Draws a candidate with its own uniform."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -220,7 +220,7 @@ class SampledChooser:
 
 
 class ArgmaxChooser:
-    """Takes the likeliest token, with a one-hot distribution."""
+    """Chooses the likeliest token and returns a one-hot distribution."""
 
     def __call__(
         self, logits: torch.Tensor, draws: Draws, number: int
@@ -231,7 +231,7 @@ class ArgmaxChooser:
 
 
 class SharedNoiseChooser:
-    """Draws with the noise that the target uses at the same position."""
+    """Draws a candidate with the noise that the target uses at the same position."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -252,7 +252,7 @@ def make_chooser(config: RunConfig, sampler: Sampler) -> Chooser:
 
 
 def race(probs: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Return arrival times `[..., vocabulary]`; the earliest token is a draw from ``probs``."""
+    """Return arrival times noise / probs; the token that arrives first is a draw from ``probs``."""
     return noise / probs.to(noise)
 
 
@@ -263,9 +263,9 @@ def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
-    """Keep the smallest set of likeliest tokens whose mass reaches the share, at least one.
+    """Keep the smallest set of likeliest tokens whose total probability reaches ``share``.
 
-    A share too small for float32 counts as 0; ``before > 0`` then keeps the likeliest token.
+    A share too small for float32 counts as 0; ``before > 0`` still keeps the likeliest token.
     """
     ordered, order = probs.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered

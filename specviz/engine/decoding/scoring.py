@@ -1,7 +1,7 @@
-"""Acceptance along a given text, without generating it.
+"""Compute the acceptance along a given text, without generating it.
 
-One pass of each model over prompt and text, in chunks, serves every configuration. A chunk has few
-enough rows that the distributions of a large vocabulary fit into memory.
+Each model reads prompt and text once, in chunks, for all configurations. A chunk has so few rows
+that distributions over a large vocabulary fit into memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from specviz.record.scores import CopiedRounds, TextScores
 from specviz.record.trace import RunConfig
 
 _MOST_ROWS = 256
-_MOST_ENTRIES = 2**24  # of a chunk's logits; sorting for top-p needs about ten times as many
+_MOST_ENTRIES = 2**24  # most logits of a chunk; sorting for top-p needs ten times their memory
 _TINY = 1e-15
 Values = list[torch.Tensor]
 
@@ -32,12 +32,12 @@ Values = list[torch.Tensor]
 def score_text(
     pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int], configs: Sequence[RunConfig]
 ) -> tuple[TextScores, ...]:
-    """Return the scores of the text after the prompt under each configuration.
+    """Return the scores of the text after the prompt, one per configuration.
 
-    All use the drafter of the first configuration, which must be a model.
+    All scores use the drafter of the first configuration, which must be a model.
     """
     if not text_ids:
-        raise PromptError("There is no text to score.", remedy="Give at least one token of it.")
+        raise PromptError("There is no text to score.", remedy="Give a text of at least one token.")
     draft_step = _draft_step(pair, configs[0])
     check_room(pair.max_context, len(prompt_ids) + len(text_ids) - 1)
     samplers = [Sampler(config) for config in configs]
@@ -58,9 +58,9 @@ def score_text(
 def distributions_along(
     pair: Pair, prompt_ids: Sequence[int], text_ids: Sequence[int]
 ) -> Iterator[torch.Tensor]:
-    """Yield the target's log-probabilities `[rows, vocabulary]` at every token of the text.
+    """Yield the target's log-probabilities `[rows, vocabulary]` along the text, chunk by chunk.
 
-    They come in windows, at temperature 1 without top-k and top-p.
+    Temperature is 1, without top-k and top-p.
     """
     ids = (*prompt_ids, *text_ids)
     check_room(pair.max_context, len(ids) - 1)
@@ -78,10 +78,10 @@ def copied_rounds(
     ends: bool,
     drafter: str = "prompt-lookup",
 ) -> tuple[CopiedRounds, ...]:
-    """Return the rounds of a copying drafter along the text, for each gamma.
+    """Return the rounds of a lookup drafter along the text, one result per gamma.
 
     Given the text, a copied token is accepted if and only if it is the text's next token. A smaller
-    gamma copies a prefix of the same tokens.
+    gamma copies a prefix of the same tokens. ``ends``: the text ends with an end-of-text token.
     """
     copier = _copier(pair, drafter)
     history, matched = list(prompt_ids), list[tuple[int, int]]()
@@ -89,7 +89,7 @@ def copied_rounds(
         proposed = copier.propose(history, max(gammas), None, None).token_ids.tolist()
         matched.append((len(proposed), _common_prefix(proposed, text_ids[place:])))
         history.append(token)
-    return tuple(_copied(matched, gamma, ends=ends) for gamma in gammas)
+    return tuple(_rounds_at_gamma(matched, gamma, ends=ends) for gamma in gammas)
 
 
 def _copier(pair: Pair, drafter: str) -> PromptLookupDrafter | SuffixDrafter:
@@ -104,10 +104,10 @@ def _common_prefix(proposed: Sequence[int], text: Sequence[int]) -> int:
     return next((at for at, (own, other) in pairs if own != other), min(len(proposed), len(text)))
 
 
-def _copied(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> CopiedRounds:
+def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> CopiedRounds:
     """Return the rounds at one gamma.
 
-    ``matched``: for each token of the text, how many tokens are proposed and how many match.
+    ``matched``: the numbers of proposed and of matching tokens at each position of the text.
     """
     place, rounds = 0, list[tuple[int, int, int]]()
     while (left := len(matched) - place) > 0:
@@ -123,7 +123,7 @@ def _copied(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> Co
 def _windows(
     makers: Sequence[Callable[[int], Step]], pair: Pair, ids: Sequence[int], num_prompt: int
 ) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
-    """Yield the logits `[rows, vocabulary]` of each model and the next tokens `[rows]`."""
+    """Yield the chunks: each model's logits `[rows, vocabulary]` and the next tokens `[rows]`."""
     text = torch.tensor(ids)
     steps = [make(len(text) + 1) for make in makers]
     first = num_prompt - 1
@@ -166,7 +166,7 @@ def _score_chunk(
     likeliest = draft_logits.argmax(-1), target_logits.argmax(-1)
     sure = shown.gather(-1, at)[:, 0]
     if config.rule == "match" and not config.greedy:
-        sure = torch.ones_like(sure)  # it proposes only its likeliest token
+        sure = torch.ones_like(sure)  # the draft proposes only its likeliest token
     return [
         odds,
         _several_odds(draft, target, at, config.num_drafts) if config.num_drafts > 1 else odds,
@@ -182,9 +182,13 @@ def _score_chunk(
 def _odds(
     config: RunConfig, draft: torch.Tensor, target: torch.Tensor, at: torch.Tensor
 ) -> torch.Tensor:
-    """Return the odds `[rows]` that one candidate yields the text's token, given that token.
+    """Return the probability `[rows]` that the emitted token x was an accepted candidate.
 
-    ``at`` `[rows, 1]` holds the text's tokens.
+    Lossless: min(1, draft(x)/target(x)). *match*: 1 if x is the draft's likeliest token, else 0.
+    *coupled*: 1 / Σ_w max(draft(w) target(x)/draft(x), target(w)).
+
+    Args:
+        at: the tokens x, `[rows, 1]`.
     """
     of_draft, of_target = draft.gather(-1, at)[:, 0], target.gather(-1, at)[:, 0]
     if config.rule == "match":
@@ -201,7 +205,7 @@ def _odds(
 def _several_odds(
     draft: torch.Tensor, target: torch.Tensor, at: torch.Tensor, count: int
 ) -> torch.Tensor:
-    """Return the odds that one of ``count`` candidates, drawn with replacement, is the text's."""
+    """Return ``_odds`` if a position has ``count`` candidates, drawn with replacement."""
     p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
     rest = q  # the target's remaining mass, unnormalised
     for _ in range(count):

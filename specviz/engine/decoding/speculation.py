@@ -1,11 +1,11 @@
-"""The decoding loop: draft, one target pass, verdicts, rollback; yields one ``Round`` each time.
+"""The decoding loop: draft, target pass, verdicts, rollback. An iteration yields one ``Round``.
 
 Asserted invariants: before a round the target's cache holds every token but the last, and every
-round is one target pass. The host waits for the device once per round. A run owns its caches, so a
-run that fails in mid-round is over and leaves no state behind.
+round makes one target pass. The host waits for the device once per round. A run owns its caches, so
+a run that fails in mid-round is over and leaves no state behind.
 
-With the record on, a round is returned only after the next one has been played: its record is
-written during that round's target pass, which does not need Python. When a run is stopped or
+With the record on, a round is returned only after the next round has been played: the record is
+written during the next round's target pass, which does not need Python. When a run is stopped or
 fails, the pending round is returned first.
 """
 
@@ -79,7 +79,7 @@ class Speculation(SpeculativeRun):
         super().__init__(pair, prompt, config)
         prompt_ids = self.prompt.token_ids
         self._capacity, self._limit = room_for(pair, prompt_ids, config)
-        self._capacity += config.most_candidates - config.depth  # nodes beside the path
+        self._capacity += config.most_candidates - config.depth  # tree nodes beside the path
         self._shape, self._measured = config.shape, config.until.stopping.measured
         self._sampler = Sampler(config)
         self._uniforms = uniforms or Uniforms(config.seed)
@@ -89,9 +89,9 @@ class Speculation(SpeculativeRun):
         self._stopper = make_stopper(config, costs)
         self._recorder = Recorder(pair.token_table, config.temperature)
         self._clock = make_clock(pair.device)
-        self._played: deque[Deferred[Round]] = deque()  # not returned yet
-        self._failure: BaseException | None = None  # raised after those rounds
-        self._hidden = dict[int, torch.Tensor]()  # for the drafter, by round
+        self._played: deque[Deferred[Round]] = deque()  # rounds not returned yet
+        self._failure: BaseException | None = None  # raised once all played rounds are returned
+        self._hidden = dict[int, torch.Tensor]()  # the drafter's hidden states, by round index
         with memory_errors(pair.device):
             self._target = pair.target_step(self._capacity)
             self._drafter = drafter or make_drafter(
@@ -112,7 +112,10 @@ class Speculation(SpeculativeRun):
         del self._target, self._drafter, self._pass
 
     def go_back(self, entry: Round) -> None:
-        """See ``SpeculativeRun``. Needs the record off, so that no round was played ahead."""
+        """Return to the state before a returned round.
+
+        The record must be off, because a run with a record plays one round ahead.
+        """
         assert not self._played
         self._go_back(entry)
         self._target.forget(self._target.length - entry.context_length + 1)
@@ -159,7 +162,7 @@ class Speculation(SpeculativeRun):
         self._clock.start()
         room = self._limit - before
         depth = min(len(self._shape), room)
-        # Drawn while the clock runs, as in a plain step; otherwise every speedup is too high.
+        # Drawn while the clock runs, as in a plain step; otherwise speedups would be too high.
         uniforms = self._uniforms.of_round(self._index, num_nodes(self._shape[:depth]))
         forks = [each for each in self.config.forks if each.round == self._index]
         overruled = overrule(uniforms, forks)
@@ -195,7 +198,7 @@ class Speculation(SpeculativeRun):
     def _draft_and_verify(
         self, depth: int, uniforms: np.ndarray, forks: Sequence[Fork]
     ) -> tuple[Tree, Verdicts, _Ending | None]:
-        """Draft, verify, and begin the record.
+        """Draft, verify, and begin the record; return the function that ends the record, if any.
 
         Tensors are freed on return, while the clock still runs, as in a plain step.
         """
@@ -220,7 +223,10 @@ class Speculation(SpeculativeRun):
         return Draws(drawn, self._noise.rows(place, depth + 1))
 
     def _records(self, proposal: Proposal, result: TargetPassResult) -> _Ending | None:
-        """Begin the record of the round; None with the record off or without candidates."""
+        """Begin the round's record; return the function that ends the record.
+
+        None if the record is off or there are no candidates.
+        """
         if not self.config.record or not proposal.token_ids.shape[0]:
             return None
         remaining, tested = result.verdicts.remaining, list(result.verdicts.tested)
@@ -234,7 +240,7 @@ class Speculation(SpeculativeRun):
     def _defer_record(
         self, entry: Round, end: _Ending | None, numbers: Sequence[int]
     ) -> Deferred[Round]:
-        """Return the round with its record deferred; ``numbers``: the recorded candidates."""
+        """Return the deferred round; ``end`` returns the records of candidates ``numbers``."""
 
         def write() -> Round:
             if end is None:
@@ -264,14 +270,14 @@ class Speculation(SpeculativeRun):
             self._drafter.settle(valid, kept)
 
     def _keep_hidden(self, index: int, rows: Sequence[int]) -> None:
-        """Keep, for round ``index``, the hidden states of tokens that are part of the text.
+        """Keep hidden states of the text's newest tokens, for the drafter in round ``index``.
 
         Args:
-            rows: their rows in the latest target pass.
+            rows: the rows of these tokens in the latest target pass.
         """
         if not self._drafter.wants_hidden or self._target.hidden is None:
             return
-        if self.config.record:  # such a run never goes back
+        if self.config.record:  # a run with a record never goes back
             self._hidden.clear()
         self._hidden[index] = self._target.hidden[list(rows)]
 
@@ -285,13 +291,13 @@ def speculate(
     rule: Rule | None = None,
     costs: DraftingCosts | None = None,
 ) -> SpeculativeRun:
-    """Decode a prompt speculatively; returns an iterator of rounds.
-
-    Args:
-        drafter, rule: replace those that the configuration names.
-        costs: step costs for ``draft_until=cost``.
+    """Return an iterator over the rounds of a speculative run.
 
     Rounds are played on the device if the pair has lanes that support the configuration.
+
+    Args:
+        drafter, rule: replace the drafter or rule that the configuration names.
+        costs: step costs for ``draft_until=cost``.
     """
     lanes, notices = pair.lanes, ()
     if lanes is not None and drafter is None and rule is None:

@@ -1,4 +1,4 @@
-"""The base of speculative runs: prompt, text, ending and forks, but not how rounds are played."""
+"""Base class of speculative runs: prompt, text, ending and forks. Subclasses play the rounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from specviz.record.trace import CutReason, Finish, Prefill, Prompt, Round, RunC
 
 
 class SpeculativeRun(ABC, Iterator[Round]):
-    """An iterator of rounds; ``stop`` ends it after the current one."""
+    """An iterator of rounds; ``stop`` ends it after the current round."""
 
     prefill: Prefill
 
@@ -31,7 +31,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
         _check_vocabulary(config.forks, pair)
         self._finish: Finish = "stopped"
         self._history = list(prompt_ids)
-        self._num_returned = len(prompt_ids)  # tokens of the history in returned rounds
+        self._num_returned = len(prompt_ids)  # length of the history after the returned rounds
         self._endings = Endings(pair, config, len(prompt_ids))
         self._index = 0
         self._done = False
@@ -47,7 +47,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
 
     @property
     def finish(self) -> Finish:
-        """Why the text ended; "stopped" while it has not."""
+        """Why the text ended; "stopped" if it has not ended."""
         return self._finish
 
     @property
@@ -103,7 +103,7 @@ def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
 
 
 def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
-    """Replace draws by those of the forks; return the replaced draws by candidate position."""
+    """Write the forks' draws into ``uniforms``; return the replaced draws by position."""
     overruled: dict[int, float] = {}
     for fork in forks:
         slot = verdict_slot(fork.place)
@@ -127,7 +127,7 @@ def check_forks(forks: Sequence[Fork], verdicts: Verdicts) -> None:
 def why_cut(
     output: RoundOutput, depth: int, room: int, limit_reason: CutReason
 ) -> CutReason | None:
-    """Return why this round could not emit all it might have; None for a whole round."""
+    """Return why the end of the text shortened this round; None for a whole round."""
     if output.cut is not None:
         return output.cut
     return limit_reason if room < depth + 1 else None

@@ -1,4 +1,4 @@
-"""Times the steps of both models at one context length, driven from the host as in a run.
+"""Time the steps of both models at one context length, driven from the host as in a run.
 
 As in the loop, a step includes the processing of logits, the draw and the host's wait; a draft
 phase draws the uniforms of its whole round. ``cost_columns.py`` decides what is timed when.
@@ -34,7 +34,7 @@ def step_timer(
     """Return a step timer that has not read its context yet.
 
     Args:
-        token_ids: the context and the tokens fed after it.
+        token_ids: the context, then the tokens that timed steps feed.
         stepwise: as in ``costs.measure_step_costs``.
     """
     if pair.lanes is not None and not stepwise and not pair.lanes.unsupported_reason(config):
@@ -43,7 +43,7 @@ def step_timer(
 
 
 class LocalStepTimer:
-    """Times steps driven from the host; see ``device_lanes.StepTimer``."""
+    """Implements ``device_lanes.StepTimer`` with steps driven from the host."""
 
     def __init__(
         self, pair: Pair, token_ids: Sequence[int], config: RunConfig, context: int
@@ -126,7 +126,7 @@ class LocalStepTimer:
         return drafting, checking
 
     def _proposal(self, count: int) -> Proposal:
-        """Return a proposal of this size, cached so that building it does not disturb timings."""
+        """Return ``count`` candidates, cached because building a proposal disturbs timings."""
         if count not in self._proposals:
             ids = torch.tensor(self._ids[self._context + 1 :][:count], device=self._device)
             probs = one_hot(ids[:, None], self._vocabulary)

@@ -20,7 +20,7 @@ from specviz.errors import ConfigError
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import DraftingCosts
 
-_EDGES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)  # of the bins of the draft's probability
+_EDGES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)  # edges of bins of the draft's probability
 _MIDDLES = tuple((low + high) / 2 for low, high in zip((0.0, *_EDGES), (*_EDGES, 1.0), strict=True))
 _PRIOR = 5.0  # pseudo-count of tested candidates in each bin, and overall
 _BEFORE = 8.0  # pseudo-count of plain steps in λ
@@ -35,15 +35,15 @@ class Stopper(Protocol):
     def observe(
         self, logits: torch.Tensor, distribution: torch.Tensor, token: torch.Tensor
     ) -> None:
-        """Observe a drafted candidate `[1]` and its distribution `[1, vocabulary]`."""
+        """Observe a candidate `[1]`, its logits and its distribution `[1, vocabulary]`."""
         ...
 
     def learn(self, index: int, accepted: int, emitted: int) -> None:
-        """Observe the result of the round of this index."""
+        """Observe how many tokens round ``index`` accepted and emitted."""
         ...
 
     def go_back(self, index: int) -> None:
-        """Return to the state before the round of this index."""
+        """Return to the state before round ``index``."""
         ...
 
 
@@ -72,7 +72,7 @@ class ConfidenceStopper:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Weighted counts of accepted and tested candidates; older ones weigh less."""
+    """Weighted counts of accepted and tested candidates; older candidates weigh less."""
 
     accepted: float
     tested: float
@@ -92,7 +92,7 @@ class _Share:
 
 
 def _prior_share(chance: float) -> _Share:
-    """Return the prior at a draft probability: half of the remaining mass is accepted, too."""
+    """Return the prior at draft probability ``chance``; its mean is (1 + chance) / 2."""
     return _Share(_PRIOR * (1 + chance) / 2, _PRIOR)
 
 
@@ -102,10 +102,10 @@ _ANY = _prior_share(0.5)
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What earlier rounds showed.
+    """Evidence from earlier rounds.
 
-    ``bins``: acceptance by the draft's probability; ``any``: of all candidates. λ is ``tokens``
-    per target step.
+    ``bins``: acceptance by the draft's probability; ``any``: acceptance of all candidates.
+    ``tokens`` / ``steps``: the rate λ, tokens emitted in the time of one target step.
     """
 
     tokens: float
@@ -115,7 +115,7 @@ class _Known:
 
     @property
     def rate(self) -> float:
-        """λ, tokens per target step; at least 1, as of the target alone."""
+        """λ, tokens per target step; at least 1, the rate of the target alone."""
         return max(1.0, self.tokens / self.steps)
 
     def faded(self) -> _Known:
@@ -131,21 +131,21 @@ class _Known:
 
 
 class CostStopper:
-    """Drafts another candidate iff some number of further candidates is worth its cost.
+    """Drafts another candidate if, for some k, the next k candidates are worth their cost.
 
-    One more row may be expensive to verify where several more are not, so it looks ahead to every
-    length up to γ, and compares the expected tokens of the further candidates with the tokens that
-    the run, at its own rate λ, emits in the time of their draft steps and rows.
-    A drafted candidate's acceptance is estimated by the accepted share among candidates of similar
-    draft probability; that of a candidate not drafted yet, by the share among all. Evidence decays
-    towards a prior, so a run that stopped drafting tries again if the prior would.
+    The next k candidates are worth their cost if they add at least λ times this cost in expected
+    tokens. λ is the run's rate in tokens per target step. The stopper tries every length up to γ,
+    because one more row may be expensive to verify while several more rows cost little extra. A
+    drafted candidate's acceptance is estimated by the accepted share among candidates of similar
+    draft probability. For a candidate not drafted yet, the share among all candidates is used.
+    Evidence decays towards a prior, so a run that stopped drafting may try again.
     """
 
     def __init__(self, costs: DraftingCosts, *, greedy: bool) -> None:
         self._costs = costs
         self._greedy = greedy
         self._places: list[int] = []  # the bins of this round's candidates
-        self._known = [self._initial()]  # before each round
+        self._known = [self._initial()]  # the evidence before each round
 
     def should_continue(self, drafted: int) -> bool:
         if drafted == 0:
@@ -182,10 +182,10 @@ class CostStopper:
         return _Known(tokens=rate * _BEFORE)
 
     def _ahead(self, drafted: int, chance: float, share: float) -> Iterator[tuple[float, float]]:
-        """Yield expected tokens and cost by number of further candidates.
+        """Yield the expected tokens and the cost of one, two, … further candidates.
 
-        ``chance``: probability that all drafted ones are accepted; ``share``: that a further one
-        is.
+        ``chance``: probability that all drafted candidates are accepted; ``share``: acceptance
+        probability of a further candidate.
         """
         costs, tokens, drafting = self._costs, 0.0, 0.0
         step = costs.draft_next if drafted else costs.draft_first
@@ -197,7 +197,7 @@ class CostStopper:
             yield tokens, drafting + rows - costs.verify[drafted]
 
     def _steps(self, drafted: int) -> float:
-        """Return the cost of a round in steps of the target alone."""
+        """Return the cost of a round as a number of target steps."""
         costs = self._costs
         drafting = costs.draft_first + (drafted - 1) * costs.draft_next if drafted else 0.0
         return drafting + costs.verify[drafted]
@@ -216,7 +216,7 @@ def _sureness(
 
 
 def make_stopper(config: RunConfig, costs: DraftingCosts | None) -> Stopper | None:
-    """Return the stopper that the settings name; None if every round drafts γ candidates."""
+    """Return the stopper of a configuration; None if every round drafts γ candidates."""
     until = config.until
     match until.stopping.name:
         case "confidence":
@@ -225,7 +225,7 @@ def make_stopper(config: RunConfig, costs: DraftingCosts | None) -> Stopper | No
             if costs is None or len(costs.verify) <= config.gamma:
                 raise ConfigError(
                     f"draft_until=cost needs the step costs of {config.gamma} candidates.",
-                    remedy="Use the draft model, whose steps can be measured, or count.",
+                    remedy="Use the draft model (its steps can be measured) or draft_until=count.",
                 )
             return CostStopper(costs, greedy=config.greedy)
         case _:

@@ -1,12 +1,12 @@
-"""Suffix lookup (SuffixDecoding, arXiv 2411.04975): copies what most often followed a suffix.
+"""Suffix lookup (SuffixDecoding, arXiv 2411.04975): copy the most frequent continuation.
 
-The suffix is the longest one of the text that occurred before with a continuation, in the text
-itself or in texts given in advance, whose automaton is built once and shared by runs. The most
-frequent continuation is proposed; among equally frequent ones the latest, the run's own text being
-later than all others. Each candidate counts as read when the next is looked up, and its match must
-contain more tokens of the text than candidates. So a match of n tokens gives n candidates, and a
-cyclic text gives as many as requested. Matches are limited to twice the most candidates of a round,
-which bounds the cost of a token repeated over and over.
+The drafter looks up the longest suffix of the text that occurred before with a continuation, in the
+text itself or in texts given in advance. The automaton of these texts is built once and shared by
+runs. The drafter proposes the most frequent next token. A tie goes to the latest occurrence; the
+run's own text is later than all other texts. A proposed candidate extends the match for the next
+lookup, and the match must contain more tokens of the text than candidates. So a match of n tokens
+gives n candidates, and a cyclic text gives as many as requested. A match has at most twice as many
+tokens as a round can have candidates, which bounds the cost when one token repeats over and over.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from specviz.engine.model.suffix_automaton import Match, SuffixAutomaton
 
 
 class SuffixDrafter(CopyingDrafter):
-    """Copies what most often followed the longest suffix of the text.
+    """Copies the most frequent continuation of the text's longest known suffix.
 
-    A run may go back: later tokens are then forgotten and read again.
+    When a run goes back, later tokens are forgotten and read again.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class SuffixDrafter(CopyingDrafter):
         self._texts = texts or SuffixAutomaton()
         self._own = SuffixAutomaton()
         self._own_text: list[int] = []
-        self._in_texts = [Match()]  # before the first token, and after each
+        self._in_texts = [Match()]  # matches before the first token and after each token
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
         """Rebuild the automaton if the run went back, which happens only while no clock runs."""
@@ -49,20 +49,20 @@ class SuffixDrafter(CopyingDrafter):
             self._in_texts.append(self._texts.advanced(self._in_texts[-1], token))
 
     def _continuation(self, history: Sequence[int], count: int) -> list[int]:
-        del history  # all of it is read
+        del history  # ``_read`` has read the whole history
         own, other = self._own.repeat, self._in_texts[-1]
         copied: list[int] = []
         while len(copied) < count:
             own, other = self._own.followed(own), self._texts.followed(other)
             if max(own.length, other.length) <= 2 * len(copied):
-                break  # the match includes the candidates
-            token = self._follows_mostly(own, other)
+                break  # the match has no more tokens of the text than candidates
+            token = self._most_frequent_next(own, other)
             copied.append(token)
             own, other = self._own.advanced(own, token), self._texts.advanced(other, token)
         return copied
 
-    def _follows_mostly(self, own: Match, other: Match) -> int:
-        """Return the favourite after the longer match, or after both if they are equal."""
+    def _most_frequent_next(self, own: Match, other: Match) -> int:
+        """Return the most frequent token after the longer match, or after both if equally long."""
         if own.length != other.length:
             longer = own.length > other.length
             return self._own.favourite(own) if longer else self._texts.favourite(other)

@@ -41,7 +41,7 @@ class TargetPass:
     ) -> TargetPassResult:
         """Feed the pending token and the candidates, and judge the candidates.
 
-        ``forced``: tokens to which the target's distribution is set, by position.
+        ``forced``: tokens by position; the target's probability of these tokens is set to 1.
         """
         logits = self._read(pending, proposal).to(self._device)
         probs = self._sampler.probs(logits)

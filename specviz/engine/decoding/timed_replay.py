@@ -1,10 +1,10 @@
-"""Timed replay of a finished run: both lanes over any range of its rounds.
+"""Timed replay of a finished run: speculative decoding and the target alone, over chosen rounds.
 
-The speculative lane plays the rounds again; since the seed decides them they are the same. The
-target alone is forced along their tokens: each step does what plain decoding does, its draw and
-the wait for it included, but the drawn token is discarded and the known one is fed. Both lanes go
-back and forth without reading the prompt again. Uncounted steps before every pass bring the lane's
-data back into the processor caches.
+The speculative lane plays the rounds again; the seed decides them, so they are identical. The lane
+of the target alone is forced along the emitted tokens: a step draws a token and waits for it, as in
+plain decoding, but discards it and feeds the known token. Both lanes go back and forth without
+reading the prompt again. Uncounted steps before every pass bring the lane's data back into the
+processor caches.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.record.trace import DraftingCosts, Round, RunConfig
 
-_WARM_UP = 0.01  # seconds before every pass; at least a step, or a round
+_WARM_UP = 0.01  # seconds of uncounted steps or rounds before every pass; at least one
 
 
 class TimedReplay:
     """Replays ranges of rounds of a finished run.
 
-    ``prefill`` is the time the target alone took to read the prompt; ``costs`` are those with which
-    the run decided how many candidates to draft.
+    ``prefill``: the seconds in which the target alone read the prompt. ``costs``: the step costs
+    with which the run decided how many candidates to draft.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TimedReplay:
             warming = 0.0
             while warming < _WARM_UP:
                 warming += sum(self._lane.timed(fed[:1], start - self._num_prompt))
-                self._lane.forget(1)  # one at a time: the context may have room for no more
+                self._lane.forget(1)  # one token at a time: the context may have room for only one
             return self._lane.timed(fed, start - self._num_prompt)
 
     def speculative(self, first: int, last: int) -> tuple[float, ...]:
@@ -82,7 +82,7 @@ class TimedReplay:
         return entry.times.decode
 
     def _bring_to(self, start: int) -> None:
-        """Bring the target's cache to every token before ``start`` but the last."""
+        """Make the target's cache hold the first ``start - 1`` tokens of the text."""
         if self._lane.length >= start:
             self._lane.forget(self._lane.length - start + 1)
         else:

@@ -1,9 +1,9 @@
 """Token matching: a candidate is accepted if the target samples the same token.
 
 *match*: the target's token is drawn with the uniform of the candidate's verdict.
-*coupled*: draft and target share one noise (Daliri et al. 2024), keyed by the position in the
-text, so the text depends neither on the draft nor on where rounds begin. In both cases the
-target's token is emitted, so the text has the target's distribution whatever the draft proposes.
+*coupled*: draft and target draw with the same noise (Daliri et al. 2024). The noise is keyed by the
+position in the text, so the text depends neither on the draft nor on where rounds begin. In both
+cases the target's token is emitted, so the text has the target's distribution for any draft.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from specviz.engine.decoding.sampling import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TargetTokens:
-    """The target's token `[count + 1]` at every position, with noise and margins if any."""
+    """The target's tokens `[count + 1]`; ``noise`` and ``margins`` only with shared noise."""
 
     token_ids: torch.Tensor
     noise: torch.Tensor | None = None  # [count + 1, vocabulary]
@@ -40,12 +40,12 @@ class TargetSampler(Protocol):
         ...
 
     def expected(self, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return the probability `[count]` that both draw the same token."""
+        """Return the probability `[count]` that draft and target draw the same token."""
         ...
 
 
 class MatchingJudge:
-    """Judges a chain by token matching; see ``judging.Judge``."""
+    """Implements ``judging.Judge`` for a chain by token matching."""
 
     def __init__(self, sampler: TargetSampler) -> None:
         self._sampler = sampler
@@ -94,7 +94,7 @@ class MatchingJudge:
 
 
 class IndependentDraw:
-    """The target draws independently; the draft proposes its likeliest token."""
+    """Draws the target's token independently of the draft, which proposes its likeliest token."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -109,7 +109,7 @@ class IndependentDraw:
 
 
 class SharedNoise:
-    """Draft and target draw with the same noise."""
+    """Draws the target's token with the noise that the draft also uses."""
 
     def sample(self, probs: torch.Tensor, draws: Draws) -> _TargetTokens:
         assert draws.noise is not None
@@ -119,10 +119,10 @@ class SharedNoise:
         return _TargetTokens(first.indices[:, 0], noise, margins)
 
     def expected(self, draft: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return sum over v of 1 / sum over w of max(draft_w/draft_v, target_w/target_v).
+        """Return Σ_v 1 / Σ_w max(draft_w/draft_v, target_w/target_v).
 
-        With tokens sorted by target/draft, the target's ratio is the larger for w behind v and the
-        draft's for w before v, so two cumulative sums give every denominator.
+        With tokens sorted by target/draft, the maximum is target_w/target_v for w behind v and
+        draft_w/draft_v for w before v. So two cumulative sums give every denominator.
         """
         p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
         ratio = torch.where(p > 0.0, q / p, torch.inf).where(q > 0.0, 0.0)

@@ -1,8 +1,9 @@
-"""Drafting trees, including several drafts side by side.
+"""Draft trees of candidates, including several drafts side by side.
 
-The draft reads a level in one step, each node attending only to its ancestors. Siblings are drawn
-in turn, each from the distribution without the earlier ones (with ``replacement``, each from the
-same distribution). At temperature 0 these are the draft's likeliest tokens in order.
+The draft reads a level in one step; a node attends only to its ancestors. Siblings are drawn in
+turn, without replacement: earlier siblings are removed from the distribution. With ``replacement``
+all siblings are drawn from the same distribution. At temperature 0 and without replacement, the
+siblings are the draft's likeliest tokens in order.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class TreeDrafter(ModelReader):
         self._shape = config.shape
         self._sampler = sampler
         self._repeats = config.replacement and not config.branching
-        self._fed = 0  # nodes of the round in the cache
+        self._fed = 0  # this round's nodes in the draft's cache
 
     def propose(
         self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
@@ -59,7 +60,11 @@ class TreeDrafter(ModelReader):
     def _children(
         self, tree: _Tree, parent: int, logits: torch.Tensor, branches: int, draws: Draws
     ) -> list[int]:
-        """Add a node's children, fewer if no token is left; return their indices."""
+        """Draw a node's children, fewer if no token is left; add them to ``tree``.
+
+        Returns:
+            The indices of the children.
+        """
         left, added = logits, list[int]()
         for _ in range(branches):
             number = len(tree.parents)
@@ -73,7 +78,7 @@ class TreeDrafter(ModelReader):
 
 
 class _Tree:
-    """The nodes drafted so far."""
+    """The nodes of a tree that were drafted so far."""
 
     def __init__(self) -> None:
         self.parents: list[int] = []

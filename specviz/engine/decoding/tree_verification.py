@@ -1,10 +1,11 @@
-"""Verification of a tree: test a node's children in turn and descend into the accepted one.
+"""Verification of a tree: test a node's children in turn and descend to the accepted child.
 
-Children are tested in the order they were drawn, each against the target's remaining
-distribution: q_1 is the target's, and after a rejected child q_(k+1) is max(0, q_k - p_k),
-normalised, with p_k the distribution that child was drawn from (SpecInfer, Miao et al. 2024;
-without replacement Jeon et al. 2024). If all are rejected, the token is drawn from the last
-remaining distribution. The recorded probabilities of a child are its own in p_k and q_k.
+Children are tested in the order they were drawn. Child k is accepted with probability
+min(1, q_k/p_k), where p_k is the distribution it was drawn from and q_k is what remains of the
+target's distribution. q_1 is the target's distribution; after a rejection, q_(k+1) is
+max(0, q_k - p_k), normalised (SpecInfer, Miao et al. 2024; without replacement Jeon et al. 2024).
+If all children are rejected, the extra token is drawn from the last remaining distribution. The
+record stores child k's probabilities under p_k and q_k.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from specviz.engine.decoding.sampling import EXTRA_SLOT, Draws, Sampler, on_one_
 
 
 class TreeJudge:
-    """Judges a tree of candidates; see ``judging.Judge``."""
+    """Implements ``judging.Judge`` for a tree of candidates."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -47,9 +48,9 @@ class TreeJudge:
 
 @dataclass(slots=True, eq=False)
 class _Walk:
-    """A walk down the tree.
+    """The state of a walk down the tree.
 
-    Nodes that are never reached keep the values of the models' plain distributions.
+    Nodes that are never reached keep the probabilities that the two models give them.
     """
 
     proposal: Proposal
@@ -73,7 +74,11 @@ class _Walk:
         self.expected = torch.minimum(self.proposal.probs, rows).sum(-1).tolist()
 
     def down(self) -> tuple[int, torch.Tensor]:
-        """Return the last accepted node (-1: none) and the distribution of the token after it."""
+        """Walk down the tree; set the verdicts, and the probabilities at reached nodes.
+
+        Returns:
+            The last accepted node (-1: none), and the distribution of the extra token.
+        """
         children, node = self.proposal.children, -1
         drawn = self.uniforms.tolist()
         while True:
@@ -95,7 +100,7 @@ class _Walk:
             node = accepted
 
     def _remaining_after(self, child: int, remaining: torch.Tensor) -> torch.Tensor:
-        """Set the child's values, and return the remaining distribution if it is rejected."""
+        """Set the child's probabilities; return the remaining distribution after its rejection."""
         draft = self.proposal.probs[child].to(remaining)
         self.target_probs[child] = float(remaining[self.ids[child]])
         self.expected[child] = float(torch.minimum(draft, remaining).sum())

@@ -2,9 +2,10 @@
 
 The lossless rule accepts with probability min(1, target/draft) and samples the residual
 max(0, target - draft) after a rejection (Leviathan et al. 2023; Chen et al. 2023). Two rules are
-*lossy*: over-acceptance accepts with min(1, (target + epsilon)/draft), trading bias for fewer
-rejections (Yin et al. 2024, section 4); the other is typical acceptance. The same vectorised
-function serves a run (no batch dimension) and statistics of many draws (any batch dimensions).
+*lossy*. Over-acceptance accepts with probability min(1, (target + epsilon)/draft): bias is traded
+for fewer rejections (Yin et al. 2024, section 4). Typical acceptance compares the target's
+probability with a threshold (Cai et al. 2024). ``verify`` also accepts leading batch
+dimensions, for statistics over many draws.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from specviz.record.trace import RunConfig
 
 
 class Rule(Protocol):
-    """When a candidate is accepted, and which distribution the recovered token is drawn from."""
+    """Decides which candidates are accepted and how the recovered token is distributed."""
 
     def accepts(
         self, uniforms: Tensor, draft_probs: Tensor, target_probs: Tensor, distributions: Tensor
@@ -42,7 +43,7 @@ class Rule(Protocol):
         ...
 
     def bias(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor | None:
-        """Return the total variation `[...]` between the emitted token and the target.
+        """Return the total variation `[...]` of the emitted token from the target's distribution.
 
         None if it is always 0.
         """
@@ -51,7 +52,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lossless:
-    """The output has exactly the target's distribution."""
+    """The lossless rule: the output has exactly the target's distribution."""
 
     def accepts(
         self, uniforms: Tensor, draft_probs: Tensor, target_probs: Tensor, distributions: Tensor
@@ -71,10 +72,11 @@ class Lossless:
 
 @dataclass(frozen=True, slots=True)
 class OverAccept:
-    """LOSSY. ``source`` selects the distribution of the recovered token.
+    """LOSSY. Over-acceptance (Yin et al. 2024); ``source``: the recovered token's distribution.
 
-    *leftover*, max(0, target - draft), is optimal at every epsilon (decoding-OPT);
-    *target* is decoding-UNO; *draft* is what the paper's listing does.
+    *leftover*: max(0, target - draft), optimal at every epsilon (decoding-OPT). *target*: the
+    target's distribution (decoding-UNO). *draft*: the draft's distribution, as in the paper's
+    listing.
     """
 
     epsilon: float
@@ -109,7 +111,8 @@ class Typical:
     """LOSSY. Accepts a candidate if its target probability exceeds min(epsilon, delta exp(-H)).
 
     H is the target's entropy at that position and delta the square root of epsilon (Medusa, Cai et
-    al. 2024). No random draw decides. After a rejection the token is drawn from the target.
+    al. 2024). Acceptance needs no random draw. After a rejection the token is drawn
+    from the target.
     """
 
     epsilon: float
@@ -152,7 +155,7 @@ class Verification:
 
 
 def make_rule(config: RunConfig) -> Rule:
-    """Return the per-candidate rule; for rules that judge otherwise, the lossless one."""
+    """Return the rule for ``ChainJudge``; the lossless rule if the run uses another judge."""
     match config.rule:
         case "over-accept":
             return OverAccept(config.epsilon, config.residual)
@@ -193,8 +196,8 @@ def _extra_distribution(
 ) -> Tensor:
     """Return the distribution `[..., vocabulary]` of the token after the accepted candidates.
 
-    If all are accepted it is the target's. If both models agree to the last bit, the residual is
-    empty and the target's is the limit, which avoids 0/0.
+    If all candidates are accepted, it is the target's distribution. If both models agree to the
+    last bit, the residual is 0 everywhere; the target's distribution is then the limit of 0/0.
     """
     count, vocabulary = draft_probs.shape[-2:]
     target_row = _row(target_probs, num_accepted, vocabulary)

@@ -1,8 +1,8 @@
-"""The stages of a round on the device, for one γ and sampling: draft, verify, record.
+"""The stages of a round on the device: draft, verify, record, for one configuration.
 
 A stage uses memory at fixed addresses, reads the text's length on the device and never
-synchronises, so it can be captured. Its random numbers are on a tape with one row per round, the
-same numbers that the step-by-step loop draws from the seed.
+synchronises, so a CUDA graph can capture the stage. The tape holds the uniforms, one row per round:
+the same numbers that step-by-step decoding draws from the seed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from specviz.engine.model.static_step import StaticStep
 from specviz.engine.model.text import TokenTable
 from specviz.record.run_config import RunConfig
 
-FED_FIRST = 2  # tokens a draft phase always feeds first, whether or not the draft knows the first
+FED_FIRST = 2  # tokens fed in a draft phase's first step, even if the first is cached
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairMemory:
-    """Memory of one text: both models with their caches, and the state of the text."""
+    """Device memory for one text: both models with their caches, and the text's state."""
 
     target: StaticStep
     draft: StaticStep
@@ -37,7 +37,7 @@ class PairMemory:
 
 
 class Chain:
-    """The stages of one configuration; with ``forced``, forks can force the target's tokens."""
+    """The stages of a round, for one configuration; ``forced``: forks may set target tokens."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class Chain:
         self._target_probs, self._target_logits = (
             torch.zeros(gamma + 1, size, device=device) for _ in range(2)
         )
-        self.verdicts = torch.zeros(0, device=device)  # of the last round, for ``verdicts_of``
-        self.insights = torch.zeros(0, device=device)  # of the last round, for ``Recorder.read``
+        self.verdicts = torch.zeros(0, device=device)  # last round; see ``verdicts_of``
+        self.insights = torch.zeros(0, device=device)  # last round; see ``Recorder.read``
         self._stages: dict[tuple[str, int], Stage] = {}
 
     @property
@@ -85,18 +85,18 @@ class Chain:
                 self._forced[index, place] = token_id
 
     def draft(self, seen: int) -> Stage:
-        """Return the draft phase; the text ends before row ``seen`` whatever is accepted."""
+        """Return the draft stage; it attends to ``seen`` cache rows, enough for any acceptance."""
         return self._stage("draft", seen, lambda: self._draft(seen))
 
     def verify(self, seen: int) -> Stage:
-        """Return the target pass with the verdicts, which appends the emitted tokens."""
+        """Return the stage that runs the target, verifies, and appends the emitted tokens."""
         return self._stage("verify", seen, lambda: self._verify(seen))
 
     def record(self) -> Stage:
         return self._stage("record", 0, self._record)
 
     def propose(self, token_ids: Sequence[int]) -> None:
-        """Set candidates with one-hot distributions, instead of drafting."""
+        """Set these candidates, with one-hot draft distributions, instead of drafting."""
         self._candidates.copy_(torch.tensor(token_ids))
         self._draft_probs.zero_().scatter_(-1, self._candidates[:, None], 1.0)
 
@@ -160,7 +160,7 @@ def _no_tokens(rows: int, places: int, device: torch.device) -> torch.Tensor:
 
 
 def _stored(buffer: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Copy into a persistent buffer; allocate it on first use."""
+    """Copy ``values`` into the buffer and return the buffer; allocate it on first use."""
     if buffer.shape != values.shape or buffer.dtype != values.dtype:
         buffer = torch.empty_like(values)
     buffer.copy_(values)

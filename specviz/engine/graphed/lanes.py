@@ -1,7 +1,8 @@
-"""The lanes of a loaded pair, whose memory and graphs are reused from run to run.
+"""The device lanes of a loaded pair; runs reuse the memory and graphs of earlier runs.
 
-A run takes idle memory that is long enough, or allocates new memory, and returns it when its lane
-is garbage-collected. The stages of the last few settings stay captured with the memory.
+A run takes idle memory with enough rows, or allocates new memory. The memory is idle again when the
+run's lane is garbage-collected. Memory keeps the captured stages of the last few
+configurations.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from specviz.engine.model.steps import StepWeights
 from specviz.engine.model.text import TokenTable
 from specviz.record.run_config import RunConfig
 
-_RULES = ("lossless", "over-accept", "typical")  # those that judge candidate by candidate
+_RULES = ("lossless", "over-accept", "typical")  # rules that judge candidate by candidate
 _MOST_IDLE = 2  # idle memories of each kind, with or without a draft
-_MOST_KEPT = 4  # settings per memory whose stages stay captured
+_MOST_KEPT = 4  # configurations per memory whose stages stay captured
 _MARGIN = 2
 
 _Stages: TypeAlias = OrderedDict[tuple[object, ...], Any]
@@ -37,7 +38,7 @@ _Stages: TypeAlias = OrderedDict[tuple[object, ...], Any]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Memory:
-    """Caches and a text; ``draft`` is None for the target alone."""
+    """Both models' caches and a text's state; ``draft`` is None for the target alone."""
 
     target: StaticStep
     draft: StaticStep | None
@@ -54,7 +55,7 @@ class _Memory:
         return PairMemory(self.target, self.draft, self.state)
 
     def cached(self, key: tuple[object, ...], make: Callable[[], Any], most: int) -> Any:
-        """Return the stages of these settings; evict the least recently used beyond ``most``."""
+        """Return the value cached for ``key``, or make it; keep the last ``most`` keys used."""
         if key not in self.stages:
             self.stages[key] = make()
             while len(self.stages) > most:
@@ -116,7 +117,7 @@ class GraphedLanes:
             return self._chain(memory, replace(config, gamma=gamma), most=len(token_ids))
 
         timer = GraphedTimer(memory.pair, chain_of, target, playback, token_ids, context)
-        weakref.finalize(timer, memory.stages.clear)  # stages of many lengths that no run needs
+        weakref.finalize(timer, memory.stages.clear)  # runs do not use these stages
         return self._returned_after(timer, memory)
 
     def _chain(self, memory: _Memory, config: RunConfig, most: int = _MOST_KEPT) -> Chain:
@@ -153,7 +154,7 @@ class GraphedLanes:
 
 
 def _return_memory(idle: list[_Memory], memory: _Memory) -> None:
-    """Make memory idle; of each kind keep only the longest few."""
+    """Append memory to ``idle``; keep only the largest few of its kind."""
     idle.append(memory)
     same_kind = [each for each in idle if (each.draft is None) == (memory.draft is None)]
     if len(same_kind) > _MOST_IDLE:

@@ -1,7 +1,7 @@
 """Capture and play stages, functions that a device runs repeatedly; time them and fetch values.
 
-On CUDA a stage is a graph: its inputs and outputs keep their addresses, and playing it is one call.
-Elsewhere the function is called. The host waits only for fetched values, until they arrive.
+On CUDA a stage is a graph: inputs and outputs keep their addresses, and playing the graph is one
+call. On other devices the function is called. The host waits only for the values that it fetches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Mark: TypeAlias = Any  # a point in the device's queue
 
 class Playback(Protocol):
     def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
-        """Return a stage that runs the function; ``state`` is restored after capturing."""
+        """Return a stage that runs the function; restore the ``state`` tensors after capturing."""
         ...
 
     def mark(self) -> Mark: ...
@@ -29,7 +29,11 @@ class Playback(Protocol):
         ...
 
     def fetch(self, values: torch.Tensor) -> Callable[[], list[float]]:
-        """Copy values `[n]` to the host after all earlier stages; the returned call waits."""
+        """Queue a copy of values `[n]` to the host.
+
+        Returns:
+            A function that waits for the copy and returns the values.
+        """
         ...
 
     def wait(self) -> None:
@@ -61,8 +65,8 @@ class OnHost:
 class OnCuda:
     """Plays stages as CUDA graphs; fetched values arrive in pinned memory.
 
-    All graphs are captured on one stream into one pool and so share temporary memory; that is safe
-    since they are played one after the other and keep nothing there.
+    All graphs are captured on one stream into one memory pool, so they share temporary memory. That
+    is safe because they run one after the other and keep no values there.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -71,16 +75,16 @@ class OnCuda:
         self._side: Any = torch.cuda.Stream(device)
 
     def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
-        """Capture after a warm-up run in which libraries choose kernels and buffers are made."""
+        """Capture after a warm-up run, which selects kernels and allocates buffers."""
         function = torch.inference_mode()(
             function
-        )  # not the capture, whose tensors must be mutable
+        )  # not for the capture itself: its tensors must be mutable
         here: Any = torch.cuda.current_stream(self._device)
         before = [each.clone() for each in state]
         graph: Any = torch.cuda.CUDAGraph()
         self._side.wait_stream(here)
         try:
-            # Entered here as well: a failed capture leaves its stream the current one.
+            # This block restores the current stream; a failed capture does not restore it.
             with torch.cuda.device(self._device), torch.cuda.stream(self._side):
                 function()
                 for each, was in zip(state, before, strict=True):
@@ -106,7 +110,7 @@ class OnCuda:
         return earlier.elapsed_time(later) / 1e3
 
     def fetch(self, values: torch.Tensor) -> Callable[[], list[float]]:
-        """See ``Playback``. Torch does not reuse pinned memory before the copy is done."""
+        """Copy through pinned memory, which torch does not reuse before the copy is done."""
         buffer = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
         buffer.copy_(values, non_blocking=True)
         arrived = self.mark()
@@ -123,10 +127,10 @@ class OnCuda:
 
 @contextmanager
 def _own_workspaces() -> Iterator[None]:
-    """Take cuBLAS workspaces from the graph's pool.
+    """Make cuBLAS allocate its workspaces from the graph's pool inside the block.
 
-    Otherwise they would belong to the library, which frees them during another capture, while the
-    graph would still write there.
+    Otherwise cuBLAS would own the workspaces and free them during another capture, although this
+    graph still writes there.
     """
     torch._C._cuda_clearCublasWorkspaces()
     try:

@@ -1,4 +1,4 @@
-"""Rounds of one run played on the device; the host reads each while the next one runs."""
+"""Rounds of one run on the device; the host reads a round while the next round runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GraphedRounds:
         self._launched: deque[_Launched] = deque()
         self._length = len(prompt_ids)  # of the text after the collected rounds
         self._index = 0  # of the next round to launch
-        self._seen: list[int] = []  # cache rows that each round attends to
+        self._seen: list[int] = []  # by round: cache rows attended to
         self._last: Mark | None = None
         self.prefill = self._read(prompt_ids)
 
@@ -118,9 +118,10 @@ class GraphedRounds:
         self._index += 1
 
     def _rows_seen(self) -> int:
-        """Return the cache rows of the next round, enough however the running rounds end.
+        """Return the number of cache rows that the next round attends to.
 
-        A replayed round uses the same number as before, although fewer rounds are running.
+        The number is enough for every possible outcome of the running rounds. A replayed round
+        uses its earlier number, although fewer rounds are running.
         """
         if self._index == len(self._seen):
             gamma = self._chain.gamma
@@ -129,7 +130,7 @@ class GraphedRounds:
         return self._seen[self._index]
 
     def _times(self, launched: _Launched) -> RoundTimes:
-        """Return times from the device's clock; consecutive rounds leave no gap."""
+        """Return times from the device's clock; ``other`` is the gap since the previous round."""
         began, drafted, verified, recorded = launched.marks
         between, before = self._playback.between, launched.before
         return RoundTimes(
@@ -141,11 +142,11 @@ class GraphedRounds:
 
 
 def _draws(config: RunConfig, most: int) -> tuple[np.ndarray, dict[int, dict[int, float]]]:
-    """Return the uniforms of all rounds, and those that forks replaced.
+    """Return the uniforms of all rounds, and the draws that forks replaced.
 
     Returns:
-        `[rounds, 2 γ + 1]`, for the most rounds of the text and those launched ahead, at most
-        ``most``; and the seed's draws replaced by forks, by round and position.
+        Uniforms `[rounds, 2 γ + 1]`, with rows for rounds launched ahead and at most ``most`` rows;
+        and the seed's draws that forks replaced, by round and position.
     """
     drawn = Uniforms(config.seed)
     rounds = range(min(most, config.max_new_tokens + AHEAD))

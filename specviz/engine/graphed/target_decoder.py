@@ -19,9 +19,9 @@ from specviz.record.run_config import RunConfig
 
 
 class SingleStep:
-    """The stage of one token, for one sampling configuration.
+    """The stage that decodes one token, for one sampling configuration.
 
-    It appends the drawn token, or the text's own next token after ``follow_text(True)``.
+    The stage appends the drawn token or, after ``follow_text(True)``, the text's next token.
     """
 
     def __init__(
@@ -43,7 +43,8 @@ class SingleStep:
         """Set whether the step appends the text's own next token instead of the drawn one."""
         self._known.fill_(known)
 
-    def play(self, seen: int) -> Stage:
+    def stage(self, seen: int) -> Stage:
+        """Return the stage that attends to ``seen`` cache rows."""
         if seen not in self._stages:
             counters = self._state.counters
             self._stages[seen] = self._playback.capture(lambda: self._step(seen), counters)
@@ -76,7 +77,7 @@ class GraphedTarget:
         self._state = state
         self._single = single
         self._playback = playback
-        self._length = 0  # of the cache
+        self._length = 0  # tokens in the cache
         self._ahead: deque[Callable[[], list[float]]] = deque()
         single.write_tape(_uniforms(config, state.rows))
         began = playback.mark()
@@ -112,7 +113,7 @@ class GraphedTarget:
         for stage in stages:
             self._launch(stage)
             marks.append(self._playback.mark())
-            if len(self._ahead) == AHEAD:  # wait for its draw, as in plain decoding
+            if len(self._ahead) == AHEAD:  # wait for the draw, as in plain decoding
                 self._ahead.popleft()()
         self._ahead.clear()
         self._length += len(token_ids)
@@ -123,7 +124,7 @@ class GraphedTarget:
         self._length -= count
 
     def _set_tokens(self, token_ids: Sequence[int], index: int) -> None:
-        """Write these tokens after those in the cache; the first of them is fed next."""
+        """Write these tokens after the cached ones; the next step feeds the first of them."""
         self._ahead.clear()
         self._state.write(token_ids, self._length)
         self._state.set_position(self._length + 1, index)
@@ -134,7 +135,7 @@ class GraphedTarget:
 
     def _stage(self, length: int) -> Stage:
         """Return the stage that feeds a token after ``length`` tokens in the cache."""
-        return self._single.play(self._state.seen(length + 1))
+        return self._single.stage(self._state.seen(length + 1))
 
 
 def _uniforms(config: RunConfig, rows: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A text's tokens and length, kept on the device that writes it."""
+"""A text's tokens and length, stored on the device that decodes the text."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import torch
 
-_ROWS = 256  # tokens; the least granularity of caches and of the rows attended to
+_ROWS = 256  # tokens; every cache size is a multiple of ``_ROWS``
 
 
 def rows_for(tokens: int) -> int:
-    """Return the cache rows for a text of so many tokens.
+    """Return the number of cache rows for a text of ``tokens`` tokens.
 
-    Few different values, so that few stages are captured; at most a quarter too many for long
-    texts.
+    The number is rounded up to one of few values, so that few stages are captured. For long texts,
+    it exceeds ``tokens`` by at most a quarter.
     """
     step = max(_ROWS, (1 << (tokens - 1).bit_length()) // 8)
     return -(-tokens // step) * step
@@ -25,18 +25,18 @@ class TextState:
     def __init__(self, rows: int, device: torch.device) -> None:
         self.rows = rows
         self.tokens = torch.zeros(rows, dtype=torch.int64, device=device)
-        self.length = torch.zeros((), dtype=torch.int64, device=device)  # of the text
+        self.length = torch.zeros((), dtype=torch.int64, device=device)  # tokens of the text
         self.index = torch.zeros((), dtype=torch.int64, device=device)  # of the next round or step
 
     @property
     def counters(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The state that playing a stage changes and that capturing must restore."""
+        """The tensors that a stage changes and that capturing must restore."""
         return self.length, self.index
 
     def seen(self, length: int) -> int:
-        """Return the cache rows attended to for a text of so many tokens.
+        """Return how many cache rows a step attends to for a text of ``length`` tokens.
 
-        It depends on nothing else, since with other shapes results may round differently.
+        The number depends only on ``length``, because another shape may round differently.
         """
         assert length <= self.rows, "the text outgrew its cache"
         return rows_for(length)
@@ -55,7 +55,7 @@ class TextState:
         return self.tokens.index_select(0, places.clamp(min=0))
 
     def append(self, token_ids: torch.Tensor, kept: torch.Tensor) -> None:
-        """Append the first ``kept`` `[]` of these tokens."""
+        """Append the first ``kept`` of these tokens; ``kept`` is a tensor `[]`."""
         places = self.length + torch.arange(token_ids.shape[0], device=self.tokens.device)
         self.tokens.index_copy_(0, places, token_ids)
         self.length.add_(kept)

@@ -1,7 +1,7 @@
-"""Step costs of stages played on the device.
+"""Time the stages that are played on the device, for the step-cost table.
 
-A stage is timed as in a round: it is queued while the device still plays another one, so the time
-contains no host call.
+As in a round, a timed stage is queued while the device still plays another stage. So the time
+includes no host call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GraphedTimer:
         token_ids: Sequence[int],
         context: int,
     ) -> None:
-        """``chain_of`` returns the stages of a γ."""
+        """``chain_of`` returns the stages for a given γ."""
         self._memory = memory
         self._chain_of = chain_of
         self._target = target
@@ -77,7 +77,7 @@ class GraphedTimer:
         return self._second_of_two(chain.verify, tokens - 1)
 
     def _second_of_two(self, stage: Callable[[int], Stage], gamma: int) -> float:
-        """Play a stage twice from the same position; time the second, which is surely captured."""
+        """Play a stage twice from the same position; return the seconds of the second run."""
         state, length = self._memory.state, self._context + 1
         state.set_position(length, 0)
         captured = stage(state.seen(length + gamma))

@@ -1,8 +1,8 @@
 """Check device lanes against step-by-step decoding before a pair uses them.
 
-Compares both models' logits over a static cache, then the first rounds: greedy ones token by token,
-except where the two likeliest tokens are too close for this number type; sampled ones by the
-candidates' probabilities.
+The check compares both models' logits over a static cache, then the first rounds. Greedy rounds
+must emit the target's likeliest tokens, within the tolerance of the dtype. Sampled rounds must
+have the same probabilities of the candidates, within a tolerance.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _PROMPT = 6  # tokens
 _PROBE_ROWS = 16
 _NUM_TOKENS = 16
 _GAMMA = 3
-_OFF = {torch.float32: 1e-3}  # probabilities
-_HALF_OFF = 0.1
+_OFF = {torch.float32: 1e-3}  # tolerance of probabilities
+_HALF_OFF = 0.1  # the tolerance in half precision
 
 
 def add_lanes(pair: Pair) -> str:
-    """Add device lanes to a pair; return why that is not possible, or an empty string."""
+    """Add device lanes to a pair; return why that failed, or an empty string."""
     target, draft = pair.target_weights, pair.draft_weights
     if pair.shared is not None:
         return NO_DEVICE_ROUNDS.reason
@@ -48,7 +48,7 @@ def add_lanes(pair: Pair) -> str:
     except (RuntimeError, AssertionError, ValueError, MemoryError, DeviceError) as error:
         full = isinstance(error, DeviceError) or is_out_of_memory(error)
         cause = "memory ran out" if full else type(error).__name__
-        reason = f"its stages could not be captured ({cause})"
+        reason = f"the stages could not be captured ({cause})"
     if not reason:
         own = pair.info.draft
         drafting = own and replace(own, step=GRAPHED)
@@ -59,16 +59,20 @@ def add_lanes(pair: Pair) -> str:
 
 
 def _disagreement(pair: Pair, lanes: GraphedLanes) -> str:
-    """Return what differs; empty if everything agrees."""
+    """Return what differs from step-by-step decoding, or an empty string."""
     for weights, info in (
         (pair.target_weights, pair.info.target),
         (pair.draft_weights, pair.info.draft),
     ):
         if weights is not None and info is not None and not _same_logits(pair, weights):
-            return f"it gives different logits for {info.name}"
+            return f"the static cache gives different logits for {info.name}"
     if pair.draft is None:
-        return "" if _same_text_alone(pair, lanes) else "it emits different tokens"
-    return "" if _same_rounds(pair, lanes) else "its first rounds differ"
+        return "" if _same_text_alone(pair, lanes) else "the graphed target emits different tokens"
+    return (
+        ""
+        if _same_rounds(pair, lanes)
+        else "the first graphed rounds differ from step-by-step decoding"
+    )
 
 
 def _same_logits(pair: Pair, weights: StepWeights) -> bool:
@@ -128,7 +132,7 @@ def _max_difference(ours: Round, known: Round) -> float:
 
 
 def _is_greedy(pair: Pair, prompt: list[int], tokens: list[int]) -> bool:
-    """Return whether each token is the target's likeliest one, or within the tolerance of it."""
+    """Return whether each token has the target's largest logit, within the tolerance."""
     step = pair.target_step(len(prompt) + len(tokens))
     fed = torch.tensor([*prompt, *tokens[:-1]], device=pair.device)
     logits = step.feed(fed, len(fed))[len(prompt) - 1 :]

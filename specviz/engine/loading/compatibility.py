@@ -298,7 +298,10 @@ def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype)
 
 
 def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the tolerance, a share of the logits' spread: softmax ignores a common offset."""
+    """Return the tolerance as a share of the largest distance of a logit from the mean logit.
+
+    This distance ignores an offset that all logits share, as softmax does.
+    """
     spread = (reference - reference.mean(-1, keepdim=True)).abs().max()
     return _TOLERANCES.get(dtype, _HALF_TOLERANCE) * spread
 
@@ -318,7 +321,7 @@ def input_device(model: PreTrainedModel) -> torch.device:
 def context_limits(
     configs: dict[str, PreTrainedConfig],
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Return the shortest context, and a notice if the models differ."""
+    """Return the shortest of the models' contexts, and a notice if these differ."""
     limits = {name: limit for name, own in configs.items() if (limit := _context(own))}
     if not limits:
         return None, ()

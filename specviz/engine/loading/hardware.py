@@ -201,7 +201,10 @@ def _product_seconds() -> float:
 
 
 def _time_steps(fresh_step: Callable[[int], Step], best: float) -> float:
-    """Return the median seconds of a step plus a verification, or the warm-up's if it is slow."""
+    """Return the median seconds of a step plus a verification.
+
+    If the warm-up takes three times ``best`` or is very long, return its seconds without repeats.
+    """
     step = fresh_step(16)
     ids = torch.zeros(_VERIFY_TOKENS, dtype=torch.int64, device=step.device)
     warm_up = _one_timing(step, ids)

@@ -105,7 +105,8 @@ def _load_models(
 ) -> dict[str, PreTrainedModel]:
     """Return the loaded models by role.
 
-    The draft is loaded first. The memory that is left decides whether the target is spread.
+    The draft is loaded first. If the target does not fit into the memory that is left, its layers
+    are spread over several devices.
     """
     models: dict[str, PreTrainedModel] = {}
     for side in reversed(opened.sides):
@@ -221,7 +222,10 @@ def _step_weights(
 
 
 def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[str, ...]:
-    """Let a pair run rounds on the device, on a GPU or on request; return a notice on failure."""
+    """Prepare rounds on the device if they are requested, or by default on a GPU.
+
+    If the pair cannot run such rounds, raise PairError if they are requested, else return a notice.
+    """
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()
     on_progress(Progress(activity="loading", text="capturing a round on the device"))

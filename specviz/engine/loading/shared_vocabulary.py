@@ -53,7 +53,7 @@ def share_vocabulary(
 
 
 def covered_share(shared: SharedTokens) -> float:
-    """Return which share of the target's tokens in the preset prompts the draft has, too."""
+    """Return the share of the preset prompts' tokens that the draft's vocabulary contains."""
     own = shared.target.tokenizer
     ids = [
         each

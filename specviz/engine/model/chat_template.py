@@ -21,7 +21,7 @@ from specviz.errors import PromptError
 from specviz.record.numbers import SIZE
 
 SECONDS = 5.0
-_MEMORY = 512 * 2**20  # bytes in addition to this process's memory
+_MEMORY = 512 * 2**20  # bytes that the child may use beyond this process's memory
 _LONGEST = 16 * 10**6  # bytes of text
 _STATM = Path("/proc/self/statm")
 _DONE, _FAILED = b"+", b"-"

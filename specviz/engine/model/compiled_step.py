@@ -1,7 +1,7 @@
 """The lean step for a few tokens as one call of compiled code, on a CPU.
 
 The code reads the lean weights in place and writes to the same caches as the torch step, so a feed
-may use either step. A tree is appended in parts of at most ``MOST_ROWS`` nodes.
+may use either step. The buffers have ``MOST_ROWS`` rows, so a larger tree is appended in parts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def _number(value: torch.Tensor | int | None) -> int:
     return value if isinstance(value, int) else address(value)
 
 
-# For new tokens: number of text tokens before them, number of nodes before them, depths, paths.
+# Of new tokens: number of text tokens before the first one, number of nodes before it, the depth
+# and the path of each.
 _Positions: TypeAlias = tuple[int, int, np.ndarray, np.ndarray]
 
 
@@ -109,7 +110,7 @@ class CompiledStep:
     def branch(
         self, token_ids: torch.Tensor, begin: int, nodes: OpenNodes, vocabulary: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logits and hidden states of the newest nodes, after ``begin`` tokens of text."""
+        """Return logits and hidden states of new nodes of a tree that follows ``begin`` tokens."""
         num_nodes, parts = len(nodes) - token_ids.shape[0], []
         for part in token_ids.split(MOST_ROWS):
             positions = _node_positions(begin, nodes, num_nodes, len(part))

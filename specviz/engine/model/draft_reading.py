@@ -18,7 +18,8 @@ from itertools import groupby
 
 from specviz.engine.model.shared_tokens import SharedTokens, TokenVocabulary
 
-_LONGEST_WORD = 32  # most target tokens that are tokenised again, for texts without spaces
+# A word is cut after so many target tokens: without spaces, the whole text would be one word.
+_LONGEST_WORD = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,9 @@ class _Segment:
     """Target tokens that were read together, and the state to restore when they are forgotten."""
 
     tokens: tuple[int, ...]
-    kept: int  # number of draft tokens before the segment that stayed
+    kept: int  # number of draft tokens that the segment left unchanged
     replaced: tuple[int, ...]  # draft tokens that the segment replaced
-    word: tuple[int, int]  # start of the word before, in segments and in draft tokens
+    word: tuple[int, int]  # start of the previous word: index of its segment, of its draft token
 
 
 class DraftReading:
@@ -43,7 +44,7 @@ class DraftReading:
         self._word = self._here  # start of the current word
 
     def read(self, token_ids: Sequence[int]) -> None:
-        """Append many tokens at once, tokenised from their text."""
+        """Append many tokens at once: the draft's tokenizer tokenises their text."""
         marks = self._shared.target.marks
         for are_marks, run in groupby(token_ids, key=marks.__contains__):
             tokens = tuple(run)
@@ -52,7 +53,8 @@ class DraftReading:
                     self.append(token_id)
                 continue
             last = max((i for i, each in enumerate(tokens) if self._begins(each)), default=0)
-            for part in (tokens[:last], tokens[last:]):  # the last word may be read again
+            # The last word is a segment of its own, because the next token may continue it.
+            for part in (tokens[:last], tokens[last:]):
                 if part:
                     self._take(part, self._here, self._tokenised(part, len(self.ids)))
 
@@ -74,7 +76,7 @@ class DraftReading:
             self._take((token_id,), word, again, kept=word[1])
 
     def forget(self, count: int) -> None:
-        """Forget the last ``count`` of the target's tokens."""
+        """Forget the last ``count`` target tokens, and restore the draft tokens before them."""
         while count:
             last = self._segments.pop()
             self.ids[last.kept :] = last.replaced

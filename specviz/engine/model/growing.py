@@ -148,7 +148,8 @@ class _Writer:
 def _small_numbers(width: int) -> torch.Tensor:
     """Return numbers of either sign with magnitudes between 1/(2 * width) and 1/width.
 
-    So a product with a row of the stream is at most the largest weight of the norm before it.
+    A norm gives a row of the stream a root mean square of 1, and then applies weights. So the dot
+    product of the normalised row and these numbers is at most the largest of the norm's weights.
     """
     generator = torch.Generator().manual_seed(0)
     sizes = torch.rand(_PATTERN, generator=generator).add_(1).div_(2 * width)

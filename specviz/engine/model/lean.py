@@ -87,7 +87,7 @@ class LeanStep(Step):
         return self._weights.embedding.device
 
     def request_hidden(self, states: HiddenStates) -> None:
-        """Check the request; every feed keeps its final hidden states."""
+        """Accept only ``FINAL_ONLY`` states, which every feed keeps even without a request."""
         assert states in FINAL_ONLY
 
     @property

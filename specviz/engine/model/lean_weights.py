@@ -26,10 +26,10 @@ _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
 
 
 class Norm:
-    """Root-mean-square norm. In float32, the vector norm of a row halves the number of calls.
+    """Root-mean-square norm, in half as many calls as in transformers if the type is float32.
 
-    ``hypot`` adds epsilon under the root: sqrt(|x|^2 + width * eps). In half precision, values are
-    rounded in the same order as in transformers.
+    One call computes |x|; ``hypot`` then adds epsilon: sqrt(|x|^2 + width * eps). In half
+    precision, values are rounded in the same order as in transformers.
     """
 
     __slots__ = ("_floor", "_scaled", "eps", "weight")

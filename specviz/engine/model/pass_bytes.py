@@ -20,7 +20,10 @@ from specviz.record.step_costs import PassBytes
 
 
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
-    """Return the bytes of a pass of the draft, or of the target's first layers, or else None."""
+    """Return the bytes that a draft pass reads; None if the drafter is not a model.
+
+    In early exit, a draft pass is a pass of the target's first layers.
+    """
     chosen = chosen_drafter(config.drafter)
     if chosen.method.needs_draft and pair.draft is not None:
         return pass_bytes(pair.draft)
@@ -30,7 +33,7 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
 
 
 def pass_bytes(model: PreTrainedModel) -> PassBytes | None:
-    """Return the bytes of a pass; None for mixtures of experts and quantised models."""
+    """Return the bytes that a pass reads; None for mixtures of experts and quantised models."""
     packed = getattr(model, "quantization_method", None) is not None
     if packed or any("expert" in name for name, _ in model.named_parameters()):
         return None
@@ -39,7 +42,10 @@ def pass_bytes(model: PreTrainedModel) -> PassBytes | None:
 
 
 def _unread(model: PreTrainedModel) -> int:
-    """Return the bytes that a pass skips: all rows but one of embeddings not tied to the output."""
+    """Return the bytes that a pass of one token skips.
+
+    The token needs one row of an embedding. A tied embedding is also the output and is read whole.
+    """
     head: Any = model.get_output_embeddings()
     tables = {
         id(module.weight): module.weight

@@ -2,7 +2,7 @@
 
 The step uses the lean weights. Shapes depend on the numbers of tokens fed and of cache rows read,
 never on where the text ends. So a pass can be captured once and replayed, and ``feed_at`` never
-synchronises. A mask hides rows beyond the text, and the next tokens overwrite these rows, so
+synchronises. A mask hides rows beyond the text, and the next tokens overwrite these rows. So a
 rollback only sets the length.
 """
 
@@ -30,7 +30,7 @@ STATIC_CAPABILITIES = StepCapabilities(
 
 
 class StaticStep(Step):
-    """A step for at most ``rows`` tokens. A spare row takes tokens fed before position 0.
+    """A step with ``rows`` cache rows, and a spare row for tokens at negative positions.
 
     ``feed`` and ``forget`` keep the position on the host; ``feed_at`` takes it as a tensor.
     """
@@ -40,7 +40,7 @@ class StaticStep(Step):
         self._vocabulary = vocabulary
         self._spare = rows
         shape = (len(weights.layers), weights.key_heads, rows + 1, weights.head_width)
-        # Initialised, since masked entries must not be NaN either.
+        # Zeros, because even masked entries must not be NaN.
         self._keys, self._values = (weights.embedding.new_zeros(shape) for _ in range(2))
         self._reader = LeanStep(
             weights, vocabulary, rows + 1, (self._keys[:, None], self._values[:, None])
@@ -73,7 +73,7 @@ class StaticStep(Step):
         self._reader.forget(count)
 
     def prefill(self, token_ids: torch.Tensor, begin: int) -> None:
-        """Read a text of any length from position ``begin`` on, by an uncaptured lean step."""
+        """Read a text of any length from position ``begin`` on; this call is not captured."""
         self._reader.set_position(begin)
         self._reader.feed(token_ids, 0)
 
@@ -86,7 +86,8 @@ class StaticStep(Step):
     ) -> torch.Tensor:
         """Return float32 logits `[num_logits, vocabulary]` of the last tokens.
 
-        All positions are below ``seen``; every token attends to the text up to itself.
+        The pass reads ``seen`` cache rows; all positions must be below ``seen``. A token attends to
+        the text up to itself.
         """
         weights, count = self._weights, token_ids.shape[0]
         places = first + torch.arange(count, device=first.device)
@@ -135,7 +136,7 @@ class StaticStep(Step):
         keys, values = caches
         keys.index_copy_(1, rows, turned.narrow(0, heads, key_heads))
         values.index_copy_(1, rows, mixed.narrow(0, heads + key_heads, key_heads))
-        # Query heads of one key head are rows of one product: the head's cache is read once.
+        # Query heads that share a key head form one product, which reads that cache once.
         queries = turned.narrow(0, 0, heads).reshape(key_heads, -1, width)
         seen = mask.shape[1]
         scores = torch.baddbmm(
@@ -147,7 +148,7 @@ class StaticStep(Step):
 
 
 def _normed(norm: Norm, x: torch.Tensor) -> torch.Tensor:
-    """Normalise in one kernel call; in half precision it rounds only once."""
+    """Return the RMSNorm of ``x``; the single kernel call rounds half precision only once."""
     return F.rms_norm(x, x.shape[-1:], norm.weight, norm.eps)
 
 
@@ -157,7 +158,7 @@ def _feed_forward(layer: LeanLayer, x: torch.Tensor) -> torch.Tensor:
 
 
 def _added(x: torch.Tensor, product: Product, rows: torch.Tensor) -> torch.Tensor:
-    """Add the product of the rows to the residual stream, in one kernel call."""
+    """Return ``x + product(rows)``, in one kernel call if the product has no bias."""
     if product.bias is None:
         return torch.addmm(x, rows, product.weight.T)
     return x + product(rows)

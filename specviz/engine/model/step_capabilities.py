@@ -1,7 +1,7 @@
-"""What a step can do beyond feeding and forgetting, declared as a value.
+"""The optional capabilities of a model step beyond feeding and forgetting tokens.
 
-Callers check this value before they use a capability. If a step lacks the capability, its method
-raises the error that the value contains.
+Callers check ``StepCapabilities`` before they use a capability. If a step lacks the capability, the
+step's method raises a ``PairError`` with the reason and remedy of ``Missing``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Offered = TypeVar("_Offered")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why a step lacks a capability (without a period), and what to do. Always falsy."""
+    """A capability that a step lacks: the reason (without a period) and the remedy. Falsy."""
 
     reason: str
     remedy: str
@@ -30,7 +30,7 @@ Offered: TypeAlias = Literal[True] | Missing
 
 
 class HiddenStates(Enum):
-    """The hidden states that a drafter requests. A drafter class may write the value ``True``."""
+    """The hidden states that a drafter requests; a drafter class may write ``True`` for FINAL."""
 
     FINAL = True  # of the last layer, after the final norm
 
@@ -42,8 +42,8 @@ FINAL_ONLY = frozenset({HiddenStates.FINAL})
 class StepCapabilities:
     hidden_states: frozenset[HiddenStates] | Missing
     trees: Offered
-    exits: range | Missing  # numbers of first layers after which the model can exit
-    device_rounds: Offered  # rounds of this model that run on the device
+    exits: range | Missing  # layer counts after which the model can exit
+    device_rounds: Offered  # whether rounds can run on the device
 
 
 def require(offered: _Offered | Missing) -> _Offered:
@@ -54,7 +54,7 @@ def require(offered: _Offered | Missing) -> _Offered:
 
 
 def refuse(offered: object) -> NoReturn:
-    """Raise the PairError of a ``Missing`` capability."""
+    """Raise PairError with the reason and remedy of a ``Missing`` capability."""
     assert isinstance(offered, Missing), "a declared capability is implemented"
     raise PairError(f"{offered.reason}.", remedy=offered.remedy)
 

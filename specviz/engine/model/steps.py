@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _SPREAD_OFF = {
     torch.float32: 1e-3,
     torch.float64: 1e-3,
-}  # tree error as a share of the spread
+}  # largest error of a tree's logits, as a share of the logits' spread
 _HALF_OFF = 5e-2
 _takes_trees: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 
@@ -87,9 +87,10 @@ class Step(ABC):
 
     @property
     def hidden(self) -> torch.Tensor | None:
-        """Return the requested hidden states of the latest logits, `[num_logits, width]`.
+        """Return the hidden states that the latest logits come from, `[num_logits, width]`.
 
-        After a prefill, they belong to its last token. A step may provide them without a request.
+        After a prefill, return the hidden state of the last token. A step may keep hidden states
+        even without a request.
         """
         return None
 
@@ -122,7 +123,7 @@ class Step(ABC):
         refuse(self.capabilities.trees)
 
     def early_exit(self, layers: int) -> Step:
-        """Return a step of the first layers, the norm and the head that shares this step's cache.
+        """Return a step that runs the first layers, the norm and the head, and shares this cache.
 
         The exit begins at this step's length, and returns to that length whenever this step moves.
         This step overwrites the cache rows that the exit fed.
@@ -187,7 +188,7 @@ class LibraryStep(Step):
         self._vocabulary = vocabulary
         self._cache = DynamicCache()
         self._nodes = OpenNodes()
-        self._exits: list[tuple[LibraryStep, int]] = []  # each with its number of layers
+        self._exits: list[tuple[LibraryStep, int]] = []  # exits and their numbers of layers
         self._requested: HiddenStates | None = None
         self._hidden: torch.Tensor | None = None
 
@@ -301,7 +302,10 @@ def _capabilities(model: PreTrainedModel) -> StepCapabilities:
 
 
 def _trees(model: PreTrainedModel) -> Offered:
-    """Return True if a tree gives its paths' logits, else why not; tested once per model."""
+    """Return True if a tree has the logits that its paths have when fed alone, else the reason.
+
+    A model is tested once.
+    """
     if model not in _takes_trees:
         _takes_trees[model] = _agrees_with_paths(model)
     return True if _takes_trees[model] else no_trees(model)

@@ -64,7 +64,7 @@ class SuffixAutomaton:
             self._count[state] += 1
             self._latest[state] = self._places
             state = self._link[state]
-        while before >= 0:  # only in these states did the count of ``token`` grow
+        while before >= 0:  # the count of ``token`` grew in these states only
             self._compare(before, token)
             before = self._link[before]
 
@@ -94,7 +94,7 @@ class SuffixAutomaton:
         return self._favourite[match.state]
 
     def weight(self, match: Match, token: int) -> tuple[int, int]:
-        """Return how often the token follows the match, and its latest position."""
+        """Return how often the token follows the match, and the latest position where it does."""
         state = self._after[match.state].get(token, 0)
         return self._count[state], self._latest[state]
 

@@ -2,8 +2,8 @@
 
 Shared tokens have the draft's logits; all other logits are -1e9. So the distribution is the
 draft's, restricted to the shared tokens and normalised (Timor et al. 2025, arXiv 2502.05202, at
-token level). All code that drafts, scores or measures with a step works with this one, and the text
-keeps the target's distribution.
+token level). Verification uses this distribution, so the text still follows the target's. Code that
+drafts, scores or measures uses a ``TranslatedStep`` like any other step.
 
 Lengths count target tokens; ``DraftReading`` translates the tokens to the draft's. Before logits
 are computed, the cache is updated from the longest common prefix on. If the text outgrows the
@@ -49,7 +49,7 @@ class TranslatedStep(Step):
         self._step = make(self._window + capacity)  # leaves room for a tree after a full window
         self._reading = DraftReading(shared)
         self._cached: list[int] = []  # draft tokens in the cache
-        self._nodes: list[tuple[int, int]] = []  # of the tree: target id, draft id
+        self._nodes: list[tuple[int, int]] = []  # nodes of the tree: target id, draft id
         self._filler_id = shared.filler_id
         self._vocabulary = shared.target.size
         self._to_draft = shared.to_draft
@@ -91,7 +91,10 @@ class TranslatedStep(Step):
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Feed nodes. An unshared token, drawn only if no shared one is left, becomes a filler."""
+        """Feed nodes; a token that the draft does not have becomes ``filler_id``.
+
+        The draft proposes such a token only if all shared tokens are proposed already.
+        """
         tokens = token_ids.tolist()
         own = [self._to_draft.get(each, self._filler_id) for each in tokens]
         self._nodes += zip(tokens, own, strict=True)
@@ -117,7 +120,7 @@ class TranslatedStep(Step):
         return ids[-(-max(0, beyond) // hop) * hop :] or [self._filler_id]
 
     def _rows(self, run: Sequence[list[int]]) -> torch.Tensor:
-        """Return the logits after each of these sequences, each a prefix of the next."""
+        """Return the logits after each sequence of ``run``; each is a prefix of the next one."""
         first, last = len(run[0]), run[-1]
         kept = min(_common_prefix(self._cached, last), first - 1)
         self._step.forget(len(self._cached) - kept)
@@ -143,7 +146,10 @@ def _common_prefix(cached: list[int], wanted: list[int]) -> int:
 
 
 def _runs(visible: Sequence[list[int]]) -> list[list[list[int]]]:
-    """Group consecutive sequences for one pass: in a group, each is a prefix of the next."""
+    """Return groups of consecutive sequences, in which every sequence is a prefix of the next.
+
+    One pass computes the logits of a group.
+    """
     runs: list[list[list[int]]] = []
     for each in visible:
         if runs and each[: len(runs[-1][-1])] == runs[-1][-1]:

@@ -1,4 +1,4 @@
-"""The exact output distribution of batch speculation on a small chain.
+"""The exact output distribution of batch speculation on a small Markov chain.
 
 All texts of algorithm 4 of Yin et al. 2024 are enumerated, without using their theorem 3.
 """
@@ -22,7 +22,7 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
     """
     if not 1 <= length <= chains.horizon or chains.size ** (length + 1) > _MAX_TEXTS:
         raise TheoryError(
-            f"Texts of {length} tokens are too many to enumerate, or longer than the chain.",
+            f"Texts of {length} tokens are too many to enumerate, or longer than the horizon.",
             remedy="Use shorter texts.",
         )
     # P(text so far): under the target; if a batch begins next; inside an accepted draft.

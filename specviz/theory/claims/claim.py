@@ -92,7 +92,7 @@ def speed_chart(label: str, tab: str = "Over γ", **settings: float) -> Chart:
 
 
 def verdict_for(cases: Iterable[bool]) -> ClaimVerdict:
-    """Return the verdict; ``cases`` holds whether the claim is true in every tested case."""
+    """Return the verdict; ``cases`` holds, for each tested case, whether the claim is true."""
     seen = tuple(cases)
     assert seen
     if all(seen):
@@ -114,12 +114,12 @@ def crossing(difference: Callable[[float], float], low: float, high: float) -> f
 
 
 def rounded_down(value: float, places: int = 3) -> float:
-    """Round the upper limit of a claim down, so that the claim holds at the rounded value."""
+    """Round down the largest value at which a claim holds, so that the claim still holds."""
     return math.floor(value * 10**places + _ROUNDING) / 10**places
 
 
 def rounded_up(value: float, places: int = 3) -> float:
-    """Round the lower limit of a claim up, so that the claim holds at the rounded value."""
+    """Round up the smallest value at which a claim holds, so that the claim still holds."""
     return math.ceil(value * 10**places - _ROUNDING) / 10**places
 
 

@@ -1,4 +1,4 @@
-"""The guide's claims about hardware: memory, the cost of a pass, small models, its benchmark."""
+"""The guide's claims about hardware: memory, the cost of a pass, small models, a benchmark."""
 
 from __future__ import annotations
 
@@ -240,8 +240,9 @@ def _own_benchmark() -> Claim:
 
 
 def _reported(*, ended: float = _GUIDE_TOKENS, warm_up: float = 0.0) -> float:
-    """Return the speedup that the listing prints for a pair without any.
+    """Return the speedup that the listing prints for a pair that is not faster at all.
 
-    ``ended`` is the length of the sampled text, ``warm_up`` the baseline's extra target steps.
+    ``ended`` is the length of the sampled text, ``warm_up`` the time of the baseline's warm-up, in
+    target steps.
     """
     return (_GUIDE_TOKENS + warm_up) / ended

@@ -27,7 +27,7 @@ from specviz.theory.stopping import after_unlikely, before_unsure, drop_unlikely
 _ROUNDING = 1e-12
 _SURE = 0.2  # the confidence threshold on the card
 _GAMMA = 3
-_CHAINS = 5  # pairs of random chains over three tokens
+_CHAINS = 5  # pairs of random Markov chains over three tokens
 
 
 def method_claims() -> tuple[Claim, ...]:
@@ -93,9 +93,9 @@ def _never_worse() -> Claim:
         ),
         finding=f"True for the mean. For two tokens with swapped probabilities and γ 2, block "
         f"verification accepts {block:.4f} candidates, token verification {token:.4f}. On "
-        f"{_CHAINS} pairs of random chains with γ {_GAMMA}, where the distributions depend on the "
-        f"previous token, block verification accepts up to {most:.2f} times as many. The quote "
-        f"does not hold for every block: if A A was drafted, block verification accepts "
+        f"{_CHAINS} pairs of random Markov chains with γ {_GAMMA}, where the distributions depend "
+        f"on the previous token, block verification accepts up to {most:.2f} times as many. The "
+        f"quote does not hold for every block: if A A was drafted, block verification accepts "
         f"{alone[1]:.2f} on average, token verification {alone[0]:.2f}.",
         flip=f"At γ 1 the two verifiers are identical; block verification accepts more from "
         f"γ = {flip_at}.",
@@ -118,7 +118,7 @@ def _gain(gamma: int) -> float:
 
 
 def _in_context(seed: int) -> tuple[float, float]:
-    """Return the mean accepted candidates on random chains: token, then block verification."""
+    """Return the mean accepted candidates on random Markov chains: by token, then by block."""
     chains = random_chains(seed, 3, _GAMMA + 1)
     draft, target = _as_kernel(chains.draft_kernels), _as_kernel(chains.target_kernels)
     token, block = (
@@ -137,7 +137,7 @@ def _constant_kernel(chances: tuple[float, ...]) -> Kernel:
 
 
 def _as_kernel(kernels: Floats) -> Kernel:
-    """Return a chain as a kernel; the prompt's last token is token 0."""
+    """Return a Markov chain as a kernel; the prompt's last token is token 0."""
 
     def next_probs(text: Text) -> Floats:
         return kernels[len(text), text[-1] if text else 0]

@@ -40,7 +40,7 @@ _DRAFT, _TARGET = np.array(REF5.draft), np.array(REF5.target)
 _BATCHES = (1, 2, 4, 16, 64)
 _MODELS = (("p", "the draft’s probability of a token"), ("q", "the target’s"))
 
-_SEED, _SIZE, _HORIZON = 10, 7, 50  # the default chain of the Rejections page
+_SEED, _SIZE, _HORIZON = 10, 7, 50  # the default Markov chain of the page Rejections
 _TEXT = 3  # tokens whose distribution is enumerated
 
 
@@ -188,8 +188,8 @@ def _fewest_rejections() -> Claim:
         finding=f"True within the theorem’s class: one draft, verified token by token, where a "
         f"verdict depends only on its token and earlier ones. Other unbiased rules do better. For "
         f"two tokens with swapped probabilities, block verification accepts {block:.3f} of three "
-        f"candidates, token verification {token:.3f}. On a chain of {_HORIZON} tokens, eight "
-        f"parallel drafts lower the rejections from {_chain(1):.3f} to {_chain(8):.3f}.",
+        f"candidates, token verification {token:.3f}. On a Markov chain of {_HORIZON} tokens, "
+        f"eight parallel drafts lower the rejections from {_chain(1):.3f} to {_chain(8):.3f}.",
         flip=f"Block verification accepts more from γ = {flip_at}, a batch from two drafts.",
         figures=(
             Figure(label="token verification", value=token, form=".3f"),
@@ -214,7 +214,7 @@ def chart_of_blocks(gamma: int) -> Chart:
 
 
 def _chain(num_drafts: float) -> float:
-    """Return the expected rejections on the default chain with this many drafts."""
+    """Return the expected rejections on the default Markov chain with this many drafts."""
     return total_rejections(random_chains(_SEED, _SIZE, _HORIZON), num_drafts)
 
 
@@ -288,10 +288,10 @@ def _batch_scaling() -> Claim:
         quote="… while increasing batch size generally improves efficiency, it does not scale "
         "indefinitely.",
         verdict=verdict_for([four < one, limit > floor > 0, gains == sorted(gains, reverse=True)]),
-        finding=f"On a chain of {_HORIZON} tokens, expected rejections fall from {one:.3f} with "
-        f"one draft to {four:.3f} with four, and never below {limit:.3f}. For any chain with "
-        f"{one:.3f} rejections at one draft, {floor:.3f} is a lower bound, because only the token "
-        "after a rejection gets several drafts.",
+        finding=f"On a Markov chain of {_HORIZON} tokens, expected rejections fall from {one:.3f} "
+        f"with one draft to {four:.3f} with four, and never below {limit:.3f}. For any Markov "
+        f"chain with {one:.3f} rejections at one draft, {floor:.3f} is a lower bound, because only "
+        "the token after a rejection gets several drafts.",
         flip=f"Half of the possible reduction takes {half} drafts; nine tenths take {most}.",
         figures=(
             Figure(label="1 draft", value=one, form=".3f"),
@@ -318,7 +318,7 @@ def _batch_accuracy() -> Claim:
         quote="… as overly aggressive batching can impact the accuracy of the final result.",
         verdict=verdict_for([max(biases) > _ROUNDING]),
         finding=f"Batch speculation is unbiased at every size (theorem 3 of the same paper). The "
-        f"distribution of three tokens, enumerated on the chain for "
+        f"distribution of three tokens, enumerated on the Markov chain for "
         f"{', '.join(map(str, _BATCHES))} drafts, differs from the target’s by at most "
         f"{max(biases):.0e}. A different rule can be biased: testing every draft against the "
         f"first residual would have an error of {wrong_rule:.3f}.",
@@ -332,7 +332,7 @@ def _batch_accuracy() -> Claim:
 
 
 def _drafts_chart(label: str, num_drafts: int) -> Chart:
-    """Return the chart of the default chain on the Rejections page."""
+    """Return the chart of several drafts on the page Rejections, at its default settings."""
     return Chart(
         page="rejections",
         label=label,

@@ -195,7 +195,7 @@ def _one_probability() -> Claim:
         f"{sticky.mean_alpha:.2f} and a correlation of 0.8 between neighbours, a round with γ 5 "
         f"emits {exact:.4f} tokens; the formula gives {formula:.4f}.",
         flip=f"The formula is 5 % too high from a correlation of {flip_at:.2f} (acceptance "
-        "probabilities 0.95 and 0.45, 60 % easy).",
+        "probabilities 0.95 and 0.45, 60 % easy tokens).",
         figures=(
             Figure(label="formula", value=formula, form=".4f"),
             Figure(label="exact, correlated", value=exact, form=".4f"),

@@ -56,7 +56,10 @@ class RunsBeside:
 
 
 def linked_runs() -> tuple[str, ...]:
-    """Return the ids of the runs in the link, else handed over by another page, else shown last."""
+    """Return the ids of the runs to show.
+
+    They come from the link, else from another page that hands runs over, else from the last visit.
+    """
     handed: list[str] | None = st.session_state.pop(RUNS_HANDOVER, None)
     ids = st.query_params.get_all(BESIDE_LINK) or handed or st.session_state.get(_SHOWN, ())
     found = st.session_state[_SHOWN] = tuple(dict.fromkeys(ids))
@@ -80,7 +83,7 @@ def _show(library: Library, ids: Sequence[str]) -> None:
     if len(found.rows) < FEWEST:
         st.info(
             f"This tab compares {FEWEST} to {MOST_LANES} kept runs, of specviz and of other "
-            "engines, as they were timed. Choose them on Runs and press Add to Compare."
+            "engines, at the times measured then. Choose runs on Runs and press Add to Compare."
         )
         st.page_link("pages/runs.py", label="Choose runs")
         return
@@ -96,7 +99,9 @@ def _show_found(found: RunsBeside) -> None:
         st.table(_frame(found), border="horizontal")
     st.caption(f":green-badge[measured] {as_text(LEGEND)}")
     st.markdown("#### Race")
-    st.caption("All lanes replay on one clock at their measured times. Choose a lane for its text.")
+    st.caption(
+        "All lanes replay on one clock at their measured times. Choose a lane to see its text."
+    )
     show_player(found.race, key="compare_player_beside")
     with st.container(horizontal=True, vertical_alignment="center", key="beside_files"):
         st.download_button(

@@ -73,7 +73,7 @@ def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
             mode="lines+markers",
             line={"color": _colour(index)},
             marker={"symbol": _symbol(index), "size": 8},
-            hovertemplate=f"position %{{x}}: {PROBABILITY.hover()} of %{{customdata}} tested"
+            hovertemplate=f"position %{{x}}: {PROBABILITY.hover()} accepted, %{{customdata}} tested"
             f"<extra>{lane.label}</extra>",
         )
     made.update_yaxes(range=[0, 1.03])
@@ -96,7 +96,7 @@ def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
         made.add_bar(
             x=numbers,
             y=[counts.count(number) / len(counts) for number in numbers],
-            name=f"{lane.label}: τ of all rounds {TOKENS.bare(statistics.fmean(counts))}",
+            name=f"{lane.label}: τ over all rounds {TOKENS.bare(statistics.fmean(counts))}",
             marker={"color": _colour(index), "pattern": {"shape": _PATTERNS[index]}},
             hovertemplate=f"%{{x}} tokens: {PERCENT.hover()}<extra>{lane.label}</extra>",
         )
@@ -113,7 +113,7 @@ _PATTERNS = ("", "/", ".", "x")
 
 
 def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
-    """Draw each lane's milliseconds per token by phase and, below, those of the target alone."""
+    """Draw the milliseconds per token of each lane, by phase, and of the target alone."""
     rows = [(lane.label, _phases(lane.whole_rounds)) for lane in lanes]
     rows = [row for row in rows if row[1]]
     made = figure(x_title=f"{_TIME.label},{_TIME.quantity.unit}", y_title="")
@@ -144,7 +144,7 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
 def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
     """Draw each lane's measured speedup as a point, and its expected speedup over γ as a curve.
 
-    The curve uses the lane's step costs, and the mean expected acceptance for every candidate.
+    The curve uses the lane's step costs and gives every candidate the mean expected acceptance.
     A lane without a fixed number of candidates, such as prompt lookup, has no curve.
     """
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)

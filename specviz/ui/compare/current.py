@@ -36,7 +36,7 @@ _TICK = 0.25  # seconds
 
 
 def take_linked() -> JobName | None:
-    """Show the comparison that the link names; return the name of its tab on the page."""
+    """Show the comparison that the link names; return the name of the tab that displays it."""
     job = the_job_queue().find(st.query_params.pop(JOB_LINK, None))
     if not isinstance(job, ComparisonJob):
         return None
@@ -73,7 +73,7 @@ def show_buttons(name: JobName, label: str, plan: Callable[[], Plan]) -> None:
         if own is not None and own.name == name:
             st.button("Stop", key=f"compare_cancel_{name}", on_click=stop, args=(own,))
         elif own is not None:
-            st.caption("The other comparison is still running. Only one runs at a time.")
+            st.caption("Your other comparison is still running. You can run one at a time.")
         else:
             press_button(label, key=begin, type="primary")
             st.caption(_queue_note() + _plan_text(plan), width="stretch")
@@ -210,7 +210,7 @@ def _blocks(job: ComparisonJob) -> str:
     if not job.blocks:
         return ""
     order = ", then ".join(as_text(each) for each in job.blocks)
-    return f"The pairs do not fit into memory together, so they run one after the other: {order}. "
+    return f"The pairs do not fit into memory together, so pairs run one after the other: {order}. "
 
 
 def _reused(job: ComparisonJob) -> str:

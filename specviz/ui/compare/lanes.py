@@ -261,7 +261,7 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     asked = (*changed, *sampling, *METHOD_SETTINGS, "forks")
     kept = {e.name: getattr(config, e.name) for e in fields(config) if e.name not in asked}
     made = with_method(kept | changed | sampling, method)
-    if replace(config, forks=()) == made:  # forks belong to the draws of exactly this run
+    if replace(config, forks=()) == made:  # a fork is valid only with the settings of its run
         made = replace(made, forks=config.forks)
     return Lane(spec=chosen, config=made, name=_printable(name or ""))
 

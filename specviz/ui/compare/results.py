@@ -191,13 +191,14 @@ def _show_charts(found: Findings, name: str) -> None:
     """Show the charts in rows of two, so that the charts of a row are aligned."""
     st.markdown("#### Where the difference comes from")
     notes = {
-        "gamma": "Points: measured speedups with intervals, which may end outside the chart. "
-        "Dotted: expected speedup at other γ, from the lane's step costs and acceptance.",
-        "times": "Time per token by phase, for the lanes and for the target alone, timed on the "
-        "same tokens.",
-        "places": "Share of tested candidates accepted, by position; all runs of a lane.",
-        "tokens": "Distribution of tokens per round. Dashed: the mean, τ over all rounds of a "
-        "lane; the table has the median over its runs.",
+        "gamma": "Points show measured speedups with intervals, which may end outside the chart. "
+        "Dotted curves show the speedup expected at other γ from step costs and acceptance.",
+        "times": "Bars show the time per token by phase. The target alone was timed on the same "
+        "tokens.",
+        "places": "A point shows which share of the tested candidates at a position was accepted, "
+        "over all runs of a lane.",
+        "tokens": "Bars show how often a round emitted so many tokens. The dashed line is τ over "
+        "all rounds of a lane; the table has the median of the runs' τ.",
     }
     charts = list(zip(notes, found.charts, strict=True))
     for row in (charts[:2], charts[2:]):
@@ -216,8 +217,8 @@ def _show_kinds(found: Findings, name: str) -> None:
         return
     intervals = kinds_with_intervals(comparison.kinds)
     heads = (
-        "Speedup by kind of text; an interval may end outside the chart.",
-        "Expected acceptance by kind of text.",
+        "Points show the speedup on each kind of text. An interval may end outside the chart.",
+        "Points show the expected acceptance on each kind of text.",
     )
     columns = st.columns(2, gap="medium")
     sorts = ("kind_speeds", "kind_alphas")

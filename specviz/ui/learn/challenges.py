@@ -1,4 +1,4 @@
-"""Ten challenges in three levels. Checks read the user's runs.
+"""Ten challenges in three levels. A check decides from the user's runs whether one is solved.
 
 A new challenge needs an entry in ``CHALLENGES``, a check and a text file.
 """
@@ -84,7 +84,7 @@ def _tail(attempt: Attempt) -> CheckResult:
 def _gaps_ms(run: ShownRun) -> tuple[float, float]:
     """Return mean and 99th percentile of the times between tokens, in ms.
 
-    The tokens of a round arrive together, so all but the first have a time of 0.
+    The tokens of a round arrive together, so the time before each token but the first is 0.
     """
     each = [[1000 * entry.times.decode, *[0.0] * (len(entry.emitted) - 1)] for entry in _whole(run)]
     gaps = [gap for entry in each for gap in entry]
@@ -92,7 +92,7 @@ def _gaps_ms(run: ShownRun) -> tuple[float, float]:
 
 
 def _same(attempt: Attempt, fits: Fits) -> CheckResult:
-    """Check for two runs with the same prompt and seed, another γ, and the same tokens."""
+    """Check whether two runs with equal prompt and seed but different γ wrote the same tokens."""
     result = no("none")
     for one, other in combinations([run.trace for run in attempt.runs if fits(run)], 2):
         alike = one.prompt == other.prompt and one.config.seed == other.config.seed

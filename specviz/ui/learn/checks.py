@@ -34,7 +34,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of a check: solved or not, the ``name`` of the text to show, and numbers for it."""
+    """Result of a check: solved or not, the ``name`` of the text to show, and its numbers."""
 
     done: bool
     name: str

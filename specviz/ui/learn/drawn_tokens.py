@@ -38,7 +38,7 @@ class DrawnTokens:
 
     @property
     def broken_bias(self) -> float:
-        """Total variation between the distribution of the broken rule and the target's."""
+        """Total variation distance between the broken rule's distribution and the target's."""
         both = self.probs.min(0)
         return float(np.abs(both - both.sum() * self.probs[1]).sum()) / 2
 
@@ -53,9 +53,9 @@ class DrawnTokens:
 
 
 def drawn_tokens(run: str, trace: Trace) -> DrawnTokens | None:
-    """Return the position with the greatest bias of the broken rule.
+    """Return the position of the run at which the broken rule is most biased.
 
-    Returns None if the run recorded no probabilities.
+    Return None if the run recorded no probabilities.
     """
     insights = [each.insight for entry in trace.rounds for each in entry.candidates if each.insight]
     return max((_at(run, each) for each in insights), key=lambda p: p.broken_bias, default=None)

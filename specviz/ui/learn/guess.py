@@ -1,7 +1,7 @@
 """A game: guess whether a candidate is accepted, or how many candidates of a round are accepted.
 
-A proper scoring rule: if the probability is r, guessing g gives an expected Brier score that is
-(g - r)^2 above that of guessing r. The game scores 100 (1 - (g - r)^2).
+The score is 100 (1 - (g - r)^2) for a guess g at the probability r. This is a proper scoring rule:
+(g - r)^2 is by how much the expected Brier score of g exceeds that of r.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Game:
 
 
 def questions_of(trace: Trace) -> Iterator[Question]:
-    """Yield a question per whole round: how many candidates are accepted, or is one accepted.
+    """Yield a question per whole round: how many candidates, or whether one candidate, is accepted.
 
     The two kinds alternate. The second kind prefers a tested candidate with an acceptance
     probability below 1.

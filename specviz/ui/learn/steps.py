@@ -112,7 +112,7 @@ def _gamma(attempt: Attempt) -> CheckResult:
 
 
 def costs_of(attempt: Attempt) -> tuple[float, int, float] | None:
-    """Return expected α, γ and v of the newest run in which they are known."""
+    """Return expected α, γ and v of the newest run in which all three are known."""
     run = attempt.newest(lambda run: run.figures.alpha_expected and run.figures.v)
     if run is None or run.figures.alpha_expected is None or run.figures.v is None:
         return None
@@ -130,7 +130,7 @@ def _costs(attempt: Attempt) -> CheckResult:
 
 
 def loses(attempt: Attempt) -> CheckResult:
-    """Check for a run slower than the target alone.
+    """Check whether the user made a run that is slower than the target alone.
 
     If the speedup has an interval, its upper end must be below 1.
     """

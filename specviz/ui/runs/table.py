@@ -159,7 +159,10 @@ def _turn(by: int) -> None:
 
 
 def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
-    """Draw the rows and return the chosen rows. Other rows get another widget key."""
+    """Draw the rows and return the chosen rows.
+
+    The widget key depends on the rows, because Streamlit stores a choice by row number.
+    """
     ids = hashlib.sha256("".join(row.id for row in rows).encode()).hexdigest()[:12]
     with st.container(key="runs_table"):
         answer: Any = st.dataframe(
@@ -248,7 +251,9 @@ def _cells(row: RunRow) -> dict[str, object]:
 
 
 def _speedup(summary: RunSummary) -> str:
-    """Return the speedup with its interval, or only a wide interval; "?" marks a missing interval.
+    """Return the speedup with its interval, or the interval alone if it is wide.
+
+    "?" marks a speedup without an interval.
 
     Without a speedup, return "stopped" for a stopped run, else the mark for unknown.
     """

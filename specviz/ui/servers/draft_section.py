@@ -100,8 +100,8 @@ def _choose() -> _DraftRequest:
 def _choose_costs() -> StepCosts | None:
     given = st.toggle(
         "Costs", key=box("server_costs"), bind=_LINKED,
-        help="c: time of a draft step, v: time of verifying a round, both in target steps. With "
-        "costs the page shows speedups, without costs tokens per round.",
+        help="c is the time of a draft step and v the time of verifying a round, both divided by "
+        "the time of a target step. Without these costs, the page shows no speedups.",
     )  # fmt: skip
     if not given:
         return None
@@ -160,7 +160,8 @@ def _show_found(job: TuneJob) -> None:
     elif answer.candidates[0].surface.cells:
         show_chart(
             tau_over_gamma(answer.candidates[0].surface),
-            "Expected rounds along the target's own text. Give costs to see speedups.",
+            "The curves show expected tokens per round along the target's own text. Give costs to "
+            "see speedups.",
             "exact", key="server_taus", alt="Expected tokens per round over γ, by temperature",
         )  # fmt: skip
     show_text(answer)

@@ -26,7 +26,7 @@ class AnswerRun:
 
     def __init__(self, answer: Answer, *, allow_remote: bool) -> None:
         self.id = uuid.uuid4().hex
-        self.allow_remote = allow_remote  # the permission when it was requested
+        self.allow_remote = allow_remote  # whether another machine was allowed when the user asked
         self.error: SpecvizError | None = None
         self.save_error: SpecvizError | None = None
         self.saved_id: str | None = None  # in the library

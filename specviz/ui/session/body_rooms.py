@@ -14,7 +14,7 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
-    """Return the request for a pair, which may be pending; None if the pair was never loaded."""
+    """Return the request for a pair's resources, perhaps pending; None for a pair never loaded."""
     pair, rooms = spec.without_bodies, _rooms()
     loaded = (
         status.state == "ready" and status.spec is not None and status.spec.without_bodies == pair

@@ -25,7 +25,7 @@ RECORDED = "recorded"
 _FIRST = ASSETS / "first_trace.json"
 _KEPT = 12
 _OUTLOOK_SECONDS = 20.0
-_FIRST_ROUND_SECONDS = 0.35  # to wait for the first round of a run of a loaded pair
+_FIRST_ROUND_SECONDS = 0.35  # seconds to wait for the first round, if the pair is loaded
 _UNDISTURBED = 0.3  # seconds for a short run to be decoded before the page is drawn
 _KEY = "history"
 _LINK = "tab link"
@@ -42,7 +42,7 @@ class ShownRun:
     growing: bool
     so_far: bool = False  # the target alone is still being timed
     name: str | None = None  # of a run that was opened from the library
-    own_speedup: SpeedupWithoutBody | None = None  # without bodies; None if the run has no bodies
+    own_speedup: SpeedupWithoutBody | None = None  # None if the run has no bodies
     forked: Trace | None = None  # the run that this one forks, if available
 
 
@@ -66,11 +66,11 @@ class History:
     opened: ShownRun | None = None
     opened_answer: ShownAnswer | None = None  # shown instead of any run
     sent_rounds: SentRounds = field(default_factory=SentRounds)
-    # By the id of a run with bodies: the pair's speedup without them; None while unknown.
+    # The pair's speedup without bodies, by the id of a run with bodies; None while unknown.
     own: dict[str, SpeedupWithoutBody | None] = field(default_factory=dict)
     forked: dict[str, Trace] = field(default_factory=dict)  # the forked runs, by the fork's id
     moment: tuple[str, dict[str, str]] | None = None  # a run's id, and where its replay opens
-    handled: dict[str, int] = field(default_factory=dict)  # number of the last event, by kind
+    handled: dict[str, int] = field(default_factory=dict)  # last event number, by kind
     # The id of the shown run, and the run without bodies that is in progress for it.
     run_without_body: tuple[str, Run] | None = None
     answers: Answers = field(default_factory=Answers)  # of serving engines

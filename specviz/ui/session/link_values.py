@@ -46,7 +46,7 @@ def _is_invalid(values: Sequence[str]) -> bool:
 
 
 def _number(text: str) -> float:
-    """Return the text as a number, or 0 if it is none: controls ignore such text."""
+    """Return the text as a number, or 0 if it is not one: controls ignore such text."""
     try:
         return float(text)
     except ValueError:

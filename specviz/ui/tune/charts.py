@@ -32,7 +32,7 @@ _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPoint:
-    """A measured run; ``low`` and ``high`` are the interval of its timing."""
+    """A measured run; ``low`` and ``high`` are the ends of the speedup's interval."""
 
     label: str
     gamma: int
@@ -44,7 +44,7 @@ class RunPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPoint:
-    """A kept run: the speedup expected along its tokens, and the observed speedup."""
+    """A kept run: the speedup expected along the run's tokens, and the observed speedup."""
 
     label: str
     expected: float
@@ -222,9 +222,9 @@ def candidates_chart(
 
 
 def waterfall_chart(found: Waterfall) -> go.Figure:
-    """Draw the steps from the textbook speedup to the observed speedup.
+    """Draw a bar per cause that separates the observed speedup from the textbook speedup.
 
-    Bars are horizontal with names on the left, which is legible on a phone.
+    Bars are horizontal, so that their names on the left are legible on a phone.
     """
     made = figure(x_title=TIMES_THE_TARGET, y_title="", height=400)
     steps, last = found.steps, len(found.steps) - 1
@@ -279,8 +279,8 @@ def kinds_chart(kinds: Sequence[KindShare]) -> go.Figure:
 
 
 def ledger_chart(points: Sequence[LedgerPoint]) -> go.Figure:
-    """Draw observed over expected speedup, one point per run, with the line y = x."""
-    made = figure(x_title="expected along its tokens", y_title="observed", height=420)
+    """Draw a point per run, with expected speedup as x and observed speedup as y, and y = x."""
+    made = figure(x_title="expected along the run's tokens", y_title="observed", height=420)
     values = [value for each in points for value in (each.expected, each.observed)]
     highest = max(values, default=1.0)
     ends = [each.high for each in points if each.high is not None]

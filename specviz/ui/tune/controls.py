@@ -170,7 +170,7 @@ def _uploaded() -> Texts:
 
 
 def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
-    """Draw and read the simulated draft sizes to try, except the size of the pair."""
+    """Draw and read the simulated draft sizes to try, except the draft's present size."""
     room = known_room(spec)
     if room is None or room.draft is None or not spec.has_draft:
         return ()
@@ -182,7 +182,8 @@ def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
     return tuple(
         st.multiselect(
             "Simulated draft sizes to try", bodies, format_func=body_title, key="tune_bodies",
-            max_selections=3, help="The same draft output at the step cost of a larger model.",
+            max_selections=3,
+            help="The draft writes the same; each of its steps costs as much as in a larger model.",
         )
     )  # fmt: skip
 
@@ -223,8 +224,8 @@ def _choose_methods(
 
 def _choose_costs() -> StepCosts | None:
     st.caption(
-        "Acceptance does not depend on the machine. Give the two costs of another machine, in "
-        "target steps of that machine, to get its map."
+        "Acceptance does not depend on the machine. To get the map of another machine, give the "
+        "two times measured there, each divided by the time of a target step there."
     )
     if not st.toggle("Use these costs", key="tune_given", bind=_LINKED):
         return None

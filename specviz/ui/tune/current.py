@@ -103,7 +103,7 @@ def _show_progress(job: Job) -> None:
 
 
 def is_current(question: Callable[[], Question], given: StepCosts | None, job: TuneJob) -> bool:
-    """Return whether the job has the question and the costs of the current controls."""
+    """Return whether the job answers the controls' question with the step costs ``given``."""
     try:
         return question() == job.question and given == job.given
     except SpecvizError:

@@ -56,8 +56,8 @@ def show_candidates(answer: Answer) -> None:
         candidates_chart(
             [each.label for each, _ in rows], [each.surface for each, _ in rows], answer.temperature
         ),
-        "Speedup of each candidate, expected or measured in short runs.", "exact", "measured",
-        key="tune_candidates",
+        "Curves show the speedup of each candidate, expected or measured in short runs.",
+        "exact", "measured", key="tune_candidates",
         alt="Speedup over γ, with a line per candidate",
     )  # fmt: skip
 

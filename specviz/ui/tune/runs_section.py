@@ -1,4 +1,5 @@
-"""Analysis of a kept run: waterfall, acceptance along the text, and figures of other engines.
+"""Analysis of a kept run: waterfall, acceptance along the text, figures as other engines
+define them.
 
 Also draws the ledger: expected against observed speedup of all kept runs.
 """
@@ -64,8 +65,8 @@ def _show_waterfall(trace: Trace) -> None:
         return
     show_chart(
         waterfall_chart(found),
-        "From the textbook speedup to the observed speedup, cause by cause. The size of a step "
-        "depends on the order of the causes, which is always the same.",
+        "The bars lead from the textbook speedup to the observed speedup, cause by cause. Their "
+        "sizes depend on the order of the causes, which is the same for every run.",
         "measured", key="tune_waterfall",
         alt="Waterfall from the textbook speedup to the observed speedup",
     )  # fmt: skip
@@ -100,8 +101,8 @@ def _show_run_text(trace: Trace) -> None:
 
 def _why_no_odds(trace: Trace) -> str:
     if not trace.config.draft_method.needs_draft:
-        return "Not scored, because the run used no draft model. The text shows only the rounds."
-    return "Not scored when this run was kept. The text shows only the rounds."
+        return "The text is not scored, because the run used no draft model. Only rounds are shown."
+    return "The text was not scored when this run was kept. Only rounds are shown."
 
 
 def _ends(trace: Trace) -> dict[int, str]:
@@ -172,8 +173,8 @@ def show_ledger() -> None:
     )
     show_chart(
         ledger_chart(points),
-        "A point per kept run: the observed speedup, with the interval of its timing, over the "
-        "speedup expected from step costs and acceptance along the run's own tokens. On the line, "
-        "the two agree.",
+        "Each point is a kept run: vertical, the observed speedup with its timing interval; "
+        "horizontal, the speedup expected from step costs and acceptance along the run's tokens. "
+        "On the line, both speedups are equal.",
         "measured", key="tune_ledger", alt="Expected against observed speedup of all kept runs",
     )  # fmt: skip

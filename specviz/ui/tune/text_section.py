@@ -42,13 +42,14 @@ def show_text(answer: Answer) -> None:
     pieces = added_texts(text.token_ids, text.token_texts, text.pieces)
     show_odds_text(text.prompt.text, pieces, scores.odds, key="tune_odds_text")
     st.caption(
-        ":blue-badge[exact] Acceptance probability of each token, min(1, draft / target): the "
-        "probability that this token of the text comes from an accepted candidate."
+        ":blue-badge[exact] Colours show the acceptance probability of each token, min(1, draft / "
+        "target): the probability that this token of the text comes from an accepted candidate."
         + ("" if text.own else f" {FOREIGN_TEXT_NOTE}")
     )
     show_chart(
         kinds_chart(by_token_kind(pieces, scores.odds)),
-        "Mean acceptance probability by kind of token, with 95 % intervals for frequent kinds.",
+        "Points show the mean acceptance probability of each kind of token. Frequent kinds have "
+        "95 % intervals.",
         "exact", key="tune_token_kinds", alt="Mean acceptance probability by kind of token",
     )  # fmt: skip
     _show_kinds_of_prompt(texts)
@@ -71,7 +72,9 @@ def _show_kinds_of_prompt(texts: Sequence[ScoredText]) -> None:
         as_text(kind): [PROBABILITY.bare(sum(odds) / len(odds)), str(len(odds))]
         for kind, odds in by_kind.items()
     }
-    st.caption(":blue-badge[exact] By kind of prompt.")
+    st.caption(
+        ":blue-badge[exact] The table shows the mean acceptance probability of each kind of prompt."
+    )
     st.table(
         pd.DataFrame.from_dict(
             rows, orient="index", columns=["mean acceptance probability", "tokens"]

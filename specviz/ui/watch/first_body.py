@@ -33,10 +33,10 @@ class FirstBody:
 
     loading: PairSpec | None = None  # requested by the page, not ready yet
     error: SpecvizError | None = None  # why the body is not available
-    _early: set[str] = field(default_factory=set)  # ids of runs started before it was ready
+    _early: set[str] = field(default_factory=set)  # ids of runs started before the body was ready
 
     def settle(self, worker: Worker, status: PairStatus) -> None:
-        """Choose the body once the machine's resources are known, then check if it is ready."""
+        """Choose the body when the machine's resources are known, or check whether it is ready."""
         if not bodies_are_chosen():
             self._choose(worker, status)
         elif self.loading is not None:
@@ -44,7 +44,7 @@ class FirstBody:
 
     @property
     def pending(self) -> bool:
-        """Whether a run started now would have no body."""
+        """Return whether a run started now would have no body."""
         return self.loading is not None or not bodies_are_chosen()
 
     def submit(

@@ -1,6 +1,6 @@
 """Events of the player on Watch: a request to fork the run, or to open a replay at a moment.
 
-Each event has a number and is handled once. It comes from a browser and is not trusted.
+Each event has a number and is handled once. Events come from a browser and are not trusted.
 """
 
 from __future__ import annotations

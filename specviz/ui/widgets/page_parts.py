@@ -30,7 +30,7 @@ def show_heading(title: str, lead: str) -> None:
 
 
 def show_tabs(key: str, sections: Mapping[str, Callable[[], None]]) -> None:
-    """Draw sections as tabs. Only the open tab is computed; the link contains its title."""
+    """Draw sections as tabs. Only the open tab is computed; the link has that tab's title."""
     tabs = st.tabs(list(sections), key=key, bind="query-params")
     for tab, show in zip(tabs, sections.values(), strict=True):
         if tab.open:

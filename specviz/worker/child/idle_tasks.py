@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 _FIRST_KIND = "story"
-_MOST_TASKS = 8  # older ones are dropped, such as for settings that a slider passed through
+_MOST_TASKS = 8  # a moving slider may add many tasks; more than this are dropped
 Send = Callable[[Event], None]
 
 
@@ -51,7 +51,7 @@ class CostsTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileTask:
-    """Measure acceptance for one sampling and kind, then make the outlook of a run without one."""
+    """Measure acceptance for a configuration and kind of prompt; send the outlook of ``run_id``."""
 
     spec: PairSpec
     config: RunConfig
@@ -104,18 +104,18 @@ class IdleTasks:
         self._report_calibrating()
 
     def end_calibration(self) -> None:
-        """Drop the tasks that measure stored step costs again; the others remain."""
+        """Drop the tasks that measure stored step costs again; other tasks remain."""
         self._tasks = [task for task in self._tasks if not _is_calibration(task)]
         self._report_calibrating()
 
     def mend_costs(self, spec: PairSpec, config: RunConfig) -> None:
-        """Add a task for missing step costs of a run; without any it ends at once."""
+        """Add a task for missing step costs of a run; it ends at once if none are missing."""
         task = CostsTask(spec=spec, config=config, tries=self._tries)
         if task not in self._tasks:
             self._tasks = [*self._tasks, task][:_MOST_TASKS]
 
     def predict(self, spec: PairSpec, run_id: str, record: Trace) -> None:
-        """Add a task for the outlook of a run without one, if it can have one."""
+        """Add a task that makes the outlook of a run, if the run can be forecast."""
         kind = record.prompt.kind
         if kind is None or not can_be_forecast(record):
             return
@@ -123,9 +123,9 @@ class IdleTasks:
         self._tasks = [task, *self._tasks][:_MOST_TASKS]
 
     def work(self) -> None:
-        """Do one task. If a request interrupts it, it stays in the list.
+        """Do one task. A task that a request interrupts stays in the list.
 
-        Between two tasks the dashboard does not see the worker as idle.
+        The shown activity is cleared only after the last task or an interruption.
         """
         task = self._tasks[0]
         pair = self._pairs.get(task.spec)

@@ -15,7 +15,7 @@ from specviz.worker.messages import CancelSignal, Event, Request, Signal, StopSi
 
 
 class Inbox:
-    """Queues requests in order; signals are known as soon as they arrive."""
+    """Queues requests in order; its thread records stop and cancel signals at once."""
 
     def __init__(self, connection: Connection, interrupts: TaskInterrupts) -> None:
         self._connection = connection
@@ -60,7 +60,7 @@ class Inbox:
 
 
 class Outbox:
-    """Sends events from any thread; downloads report from their own threads."""
+    """Sends events; any thread may call ``send``, such as the thread of a download."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

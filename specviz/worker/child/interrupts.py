@@ -1,8 +1,9 @@
-"""Interrupt measurements of the main thread from the inbox thread.
+"""Interrupt measurements on the main thread from the inbox thread.
 
-It works like Ctrl-C: the handler of a simulated SIGINT raises in the main thread, but only inside
-``until`` and only once its condition is true. A real Ctrl-C in the terminal is meant for the parent
-and does nothing here. If Python swallows the exception, as in a finalizer, it is raised again.
+This works like Ctrl-C: the handler of a simulated SIGINT raises in the main thread, but only inside
+``until`` and only if the block's condition is true. A real Ctrl-C in the terminal is meant for the
+parent and does nothing here. If Python swallows the exception, as in a finalizer, it is raised
+again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 
-_AGAIN = 0.25  # seconds; by then the block has been left, or its exception was swallowed
+_AGAIN = 0.25  # seconds until the next attempt, if the exception was swallowed
 
 
 class Interrupted(BaseException):
@@ -22,7 +23,7 @@ class Interrupted(BaseException):
 
 
 class TaskInterrupts:
-    """Created in the main thread; other threads call ``poke``."""
+    """Raises ``Interrupted`` in the main thread. Create it there; poke it from other threads."""
 
     def __init__(self) -> None:
         self._reason: Callable[[], bool] | None = None

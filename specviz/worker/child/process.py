@@ -1,8 +1,8 @@
 """The worker process: it owns the models and processes one request at a time.
 
-A ``SpecvizError`` is sent to the parent unchanged. Any other exception ends its request; the user
-sees its name, and standard error has the traceback. In both cases the process goes on, unless the
-device itself has failed: then it ends, and its parent starts another.
+A ``SpecvizError`` is sent to the parent unchanged. Any other exception ends the request; the user
+sees the exception's name, and standard error has the traceback. In both cases the process goes on.
+After a device fault the process ends, and the parent starts another process.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ class Process:
                 run.stop()
 
     def _measure(self, request: RunRequest, run: MeasuredRun) -> None:
-        """Time the target alone, then measure missing step costs, until a stop.
+        """Time the target alone, then measure missing step costs, until a stop signal.
 
-        Slices timed before the stop are kept; a run stopped before them counts as broken off.
+        Slices timed before the signal are kept. A run stopped before its first slice is broken off.
         """
         try:
             with self._until_stopped(request):
@@ -165,7 +165,7 @@ class Process:
             self._send(timing)
 
     def _complete_outlook(self, request: RunRequest, pair: Pair, began: Trace) -> None:
-        """Send the outlook for the chart if step costs were measured only after the run."""
+        """Send the run's outlook if its step costs were measured only after it began."""
         if request.kind is not None or began.step_costs is not None:
             return
         costs = stored_costs(pair, request.config)
@@ -229,11 +229,11 @@ def _room(request: RoomRequest) -> BodyRoom:
 
 
 def _unexpected(error: Exception) -> SpecvizError:
-    """Return the error for a page. Paths of files appear only in the traceback."""
+    """Return the error that a page shows; only the traceback contains file paths."""
     message = (error.strerror or "") if isinstance(error, OSError) else str(error)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     named = ": ".join([type(error).__name__, *lines[:1]])
     return SpecvizError(
         f"The worker process met an unexpected error ({named}).",
-        remedy="Run again; if it happens again, report it with the output in the terminal.",
+        remedy="Run again. If the error happens again, report it with the output in the terminal.",
     )

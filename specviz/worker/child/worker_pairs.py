@@ -1,4 +1,4 @@
-"""The loaded pairs. The dashboard sees only one of them, the last requested."""
+"""The loaded pairs. The dashboard knows only the pair that was requested last."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WorkerPairs:
         return pair
 
     def unload(self) -> None:
-        """Free the models, and the remains of an interrupted loading."""
+        """Free all models, also those of an interrupted loading."""
         had_pairs = len(self._pairs) > 0
         self._pairs.clear()
         self._reported = None
@@ -72,7 +72,7 @@ def _ready(spec: PairSpec, pair: Pair) -> PairReady:
 
 
 def _memory_bytes(pair: Pair | None) -> int:
-    """Return the bytes in use: of the GPU if the pair is on one, else of this process."""
+    """Return the bytes of GPU memory in use if the pair is on a GPU, else the process's memory."""
     if pair is not None and pair.device.type == "cuda":
         return sys.modules["torch"].cuda.memory_allocated(pair.device)
     return psutil.Process().memory_info().rss

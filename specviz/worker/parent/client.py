@@ -1,7 +1,7 @@
 """The client of the worker process: it queues requests, tracks them and replaces a dead process.
 
-It sends one request at a time, so a process that dies fails only that one. No call waits for the
-process, except ``close``. It loads no models.
+The client sends one request at a time, so only this request fails if the process dies. Only
+``close`` waits for the process. The client loads no models.
 """
 
 from __future__ import annotations
@@ -52,19 +52,20 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Safe to call from any thread. The process starts with the first request.
+    """Client of the worker process, safe to call from any thread.
 
-    ``on_over`` is called once for every run that is done or stopped and has a trace, except
-    warm-ups. It is called on a thread of the link, or on the thread that calls ``close``.
+    The process starts with the first request. ``on_over`` is called once for every run that is done
+    or stopped and has a trace, except warm-ups. The link's thread, or the thread that calls
+    ``close``, calls ``on_over``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
         self._on_over = on_over
-        self._ended: list[Run] = []  # ended runs, before ``on_over``
+        self._ended: list[Run] = []  # ended runs for which ``on_over`` was not called yet
         self._lock = RLock()
         self._link: Link | None = None
-        self._listening = False  # it has sent Hello
-        self._used = False  # it has received a request
+        self._listening = False  # the process has sent ``Hello``
+        self._used = False  # the process has received a request
         self._queue = RequestQueue()
         self._status = PairStatus()
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
@@ -89,7 +90,7 @@ class Worker:
                 atexit.register(self.close)
 
     def close(self) -> None:
-        """End the process and all its requests; it may be started again."""
+        """End the process and all requests; a later request starts another process."""
         with self._lock:
             link, self._link = self._link, None
             for session in list(self._releases):
@@ -106,10 +107,10 @@ class Worker:
             return replace(self._status, preparing=preparing)
 
     def prepare(self, spec: PairSpec, *, fresh: bool = False) -> None:
-        """Load a pair when nothing else waits, and measure what its first runs will need.
+        """Load a pair when no request waits; then measure step costs and acceptance on it.
 
         Args:
-            fresh: Measure step costs again, in case the stored ones are wrong.
+            fresh: Measure step costs again, in case the stored costs are wrong.
         """
         with self._lock:
             self._queue.wanted = PrepareRequest(spec=spec, fresh=fresh)
@@ -127,7 +128,7 @@ class Worker:
         warm_up: bool = False,
         kind: str | None = None,
     ) -> Run:
-        """Queue a run, and stop an unfinished run of the session."""
+        """Queue a run, and stop the unfinished runs of the session."""
         run = Run(session=session, spec=spec, config=config, on_stop=self._stop)
         run.warm_up = warm_up
         request = RunRequest(
@@ -139,7 +140,7 @@ class Worker:
             self._stop_all(session)
             self._runs[run.id] = run
             self._join(request, run)
-            self._show_detail()  # the run waits for the current activity, such as a loading
+            self._show_detail()  # what the run waits for, such as a loading
         return run
 
     def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
@@ -151,7 +152,7 @@ class Worker:
         return check
 
     def room(self, spec: PairSpec) -> Room:
-        """Queue a measurement of the machine's memory for bodies of a pair."""
+        """Queue a measurement of the memory available for simulated sizes of a pair."""
         room = Room(spec)
         with self._lock:
             self._join(RoomRequest(spec=spec), room)
@@ -166,7 +167,7 @@ class Worker:
         return studying
 
     def end_calibration(self) -> None:
-        """Stop measuring step costs again; the stored ones stay valid."""
+        """Stop the repeated measurement of step costs; stored step costs stay valid."""
         with self._lock:
             if self._status.calibrating:
                 self._join(EndCalibrationRequest())
@@ -178,7 +179,7 @@ class Worker:
                 self._join(UnloadRequest())
 
     def cancel_loading(self) -> None:
-        """Cancel the loading at its next progress report, and stop a run that needs it."""
+        """Cancel the loading at its next progress report, and stop the run that waits for it."""
         with self._lock:
             self._queue.wanted = None
             if self._queue.active is not None:
@@ -192,7 +193,7 @@ class Worker:
                 self.cancel_loading()
 
     def cancel_release(self, session: str) -> None:
-        """Cancel a release, since the tab is still open."""
+        """Cancel the release of a session whose tab is still open."""
         with self._lock:
             timer = self._releases.pop(session, None)
         if timer is not None:
@@ -214,7 +215,7 @@ class Worker:
         self._send_next()
 
     def _send_next(self) -> None:
-        """Send one request at a time; a pair is only prepared when no request waits."""
+        """Send the next request if none is active; a pair is prepared only if no request waits."""
         if self._queue.waits:
             self.start()
         if self._listening and self._queue.active is None:
@@ -303,7 +304,7 @@ class Worker:
         self._report_ended_runs()
 
     def _report_ended_runs(self) -> None:
-        """Call ``on_over`` outside the lock, because it may be slow."""
+        """Call ``on_over`` for ended runs, outside the lock because the call may be slow."""
         with self._lock:
             ended, self._ended = self._ended, []
         for run in ended:
@@ -312,7 +313,7 @@ class Worker:
             try:
                 self._on_over(run)
             except Exception:
-                _log.exception("Handling a run that has ended failed")
+                _log.exception("on_over failed for a run")
 
     def _on_run_event(
         self, event: RunStarted | RunRound | RunTimed | RunRecord | OutlookMade

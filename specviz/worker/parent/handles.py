@@ -1,7 +1,7 @@
-"""What the dashboard sees of its requests to the worker: growing runs and pending results.
+"""Handles of the dashboard's requests to the worker: growing runs and pending results.
 
-Any thread may read them at any time. Only the worker's client changes them; it sets the state last,
-so a finished run is complete.
+Any thread may read a handle at any time. Only the worker's client changes handles; it sets a run's
+state last, so a finished run is complete.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Run:
         self.session = session
         self.spec = spec
         self.config = config
-        self.warm_up = False  # it only prepares the next run
+        self.warm_up = False  # the run only prepares the next run
         self.timed = False  # the timing of the target alone is over
-        self.memory_bytes: int | None = None  # used by the run, once it is over
+        self.memory_bytes: int | None = None  # memory used, set when the run ends
         self.detail = ""
         self.place = 0
         self.outlook: Outlook | None = None
@@ -61,7 +61,7 @@ class Run:
         self._state: RunState = "queued"
         self._on_stop = on_stop
         self._over = Event()
-        self._moved = Event()  # it has a round, or is over
+        self._moved = Event()  # the run has a round, or is over
 
     @property
     def state(self) -> RunState:
@@ -73,7 +73,7 @@ class Run:
 
     @property
     def decoded(self) -> bool:
-        """Return whether its last round has arrived; the target alone may still be timed."""
+        """Return whether the last round has arrived; the target alone may still be timed."""
         return self.finished or (bool(self._rounds) and bool(self.detail))
 
     @property
@@ -85,7 +85,7 @@ class Run:
         return self._record.prompt if self._record else None
 
     def so_far(self) -> Trace | None:
-        """Return the trace with the rounds so far, or None before the first."""
+        """Return the trace with the rounds so far, or None before the first round."""
         if self.finished:
             return self.trace
         record, rounds = self._record, tuple(self._rounds)
@@ -96,11 +96,14 @@ class Run:
         self._on_stop(self)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it is finished; return whether it is. Never call this while drawing a page."""
+        """Wait for the run's end; return whether the run has ended.
+
+        Never call this while drawing a page.
+        """
         return self._over.wait(seconds)
 
     def wait_for_round(self, seconds: float) -> bool:
-        """Wait for its first round or its end; return whether one of them came."""
+        """Wait for the run's first round or end; return False after a timeout."""
         return self._moved.wait(seconds)
 
     # Called by the client
@@ -116,7 +119,7 @@ class Run:
         self._state = "running"
 
     def take_timing(self, timing: RunTimed) -> None:
-        """Take the timing of the target alone so far; all rounds have arrived."""
+        """Store the timing of the target alone so far; all rounds have arrived."""
         assert self._record is not None
         self._record = replace(
             self._record, baseline=timing.baseline, text=timing.text, finish=timing.finish
@@ -157,7 +160,7 @@ class Run:
 
 
 class PendingResult(Generic[T]):
-    """A result about a pair that arrives later; once ``done``, it has a result or an error."""
+    """A result about a pair that arrives later; ``end`` sets ``result`` and ``error``."""
 
     def __init__(self, spec: PairSpec) -> None:
         self.spec = spec
@@ -170,7 +173,7 @@ class PendingResult(Generic[T]):
         return self._over.is_set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it is done; return whether it is."""
+        """Wait for the result; return whether it has arrived."""
         return self._over.wait(seconds)
 
     def end(self, result: T | None, error: SpecvizError | None) -> None:
@@ -184,11 +187,11 @@ class Check(PendingResult[PairCheck]):
 
 
 class Room(PendingResult[BodyRoom]):
-    """The pending measurement of the memory for bodies of a pair."""
+    """The pending measurement of the memory for simulated sizes of a pair."""
 
 
 class StudyHandle(PendingResult[bool]):
-    """A study on a pair and its values so far; the result is True unless it was stopped."""
+    """A study on a pair and its values so far; ``result`` is True unless the study was stopped."""
 
     def __init__(
         self,
@@ -198,11 +201,11 @@ class StudyHandle(PendingResult[bool]):
     ) -> None:
         super().__init__(spec)
         self.id = request_id
-        self.found: SimpleQueue[object] = SimpleQueue()  # the handle itself marks the end
+        self.found: SimpleQueue[object] = SimpleQueue()  # values, then the handle as end marker
         self._on_stop = on_stop
 
     def stop(self) -> None:
-        """End the study; its values so far have been received."""
+        """End the study; the values received so far stay."""
         self._on_stop(self)
 
     def end(self, result: bool | None, error: SpecvizError | None) -> None:
@@ -210,13 +213,13 @@ class StudyHandle(PendingResult[bool]):
         self.found.put(self)
 
     def values(self) -> Iterator[object]:
-        """Yield each value once, as it arrives, until the study ends. For one reader."""
+        """Yield each value once, as it arrives, until the study ends; for one thread only."""
         while (value := self.found.get()) is not self:
             yield value
 
 
 def _text_of(rounds: Sequence[Round], pieces: Mapping[str, str]) -> str:
-    """Return the text joined from its tokens, for a process that died before sending it."""
+    """Return the text of the emitted tokens, in case the process died before it sent the text."""
     tokens = [token for _, token in emitted_tokens(rounds)]
     ids = [each.token_id for each in tokens]
     return "".join(added_texts(ids, [each.text for each in tokens], pieces))

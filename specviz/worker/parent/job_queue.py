@@ -11,7 +11,7 @@ _REMEMBERED = 8  # finished jobs
 
 
 class JobQueue:
-    """Safe to call from any thread.
+    """Runs background jobs one at a time; safe to call from any thread.
 
     ``on_over`` is called with every job that has ended, unless the queue was closed.
     """
@@ -25,7 +25,7 @@ class JobQueue:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """Return the jobs in the order of their start; only the last few finished ones."""
+        """Return the jobs in the order of their start, with only the last few finished jobs."""
         with self._lock:
             return tuple(self._jobs)
 
@@ -51,7 +51,7 @@ class JobQueue:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop all jobs, when the server ends."""
+        """Stop all jobs when the server ends, without calling ``on_over``."""
         self._closed = True
         for job in reversed(self.going):
             job.stop()

@@ -1,4 +1,4 @@
-"""The link to one worker process: it starts it, sends and receives, and notices its end.
+"""The link to one worker process: it starts the process, exchanges messages and reports the exit.
 
 The process is an ordinary child on an inherited socket. A multiprocessing child would import the
 parent's main module, which may be Streamlit.
@@ -23,10 +23,10 @@ _SECONDS_TO_END = 5.0
 
 
 class Link:
-    """Calls back from its own thread for every event, and finally with the exit code.
+    """Starts a worker process. A thread calls ``on_event`` per event, then ``on_end`` once.
 
-    Another thread sends, so no caller waits while the process does not read: a large prompt does
-    not fit into the socket's buffer.
+    ``on_end`` receives the exit code. A second thread sends messages, so callers never block: a
+    large prompt fills the socket's buffer until the process reads.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Link:
     def send(self, message: Request | Signal) -> None:
         """Send in order, without waiting.
 
-        A message to a process that has just died is lost; its end is reported in any case.
+        A message to a process that has just died is lost; ``on_end`` is called in any case.
         """
         self._to_send.put(message)
 
@@ -105,7 +105,7 @@ class Link:
 
 
 def _start(descriptor: int) -> subprocess.Popen[bytes]:
-    """Start a process that finds specviz, and imports nothing from the current folder (-P)."""
+    """Start a process that can import specviz, but nothing from the current folder (-P)."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "specviz.worker", str(descriptor)],

@@ -24,7 +24,7 @@ PairEvent = PairLoading | PairReady | PairGone | Doing | MemoryUsed | Calibratin
 class PairStatus:
     """The pair as the dashboard sees it: ``spec`` is loaded, being loaded, or failed to load.
 
-    ``preparing`` is set while a pair is being loaded or unloaded, or is about to be. ``progress``
+    ``preparing`` is set while a pair is being loaded or unloaded, or soon will be. ``progress``
     is the current activity, in any state. ``calibrating`` is set while step costs are measured
     again at a user's request.
     """
@@ -54,7 +54,7 @@ class PairStatus:
                 return replace(self, calibrating=event.going)
 
     def after_request(self, error: SpecvizError | None) -> PairStatus:
-        """Return the status after a request, which also ends the loading for it."""
+        """Return the status after the end of a request and its loading, if any."""
         if self.state != "loading":
             return self
         if error is None:

@@ -15,14 +15,14 @@ Handle = Run | Check | Room | StudyHandle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedRequest:
-    """A request that has not ended, with the handle that its caller has."""
+    """A request that has not ended, with the caller's handle."""
 
     request: Request
     handle: Handle | None = None
 
     @property
     def run(self) -> Run | None:
-        """Return the run that the request makes, unless it has finished."""
+        """Return the request's run, or None if there is no unfinished run."""
         run = self.handle
         return run if isinstance(run, Run) and not run.finished else None
 
@@ -39,7 +39,7 @@ class QueuedRequest:
                 self.run.end("failed" if event.error else done, event.error)
 
     def fail(self, error: SpecvizError) -> None:
-        """End a pending result with an error; runs end by their own rules."""
+        """End a pending result with an error; leave a run as it is."""
         if isinstance(self.handle, PendingResult):
             self.handle.end(None, error)
 
@@ -51,7 +51,7 @@ class QueuedRequest:
 
 
 class RequestQueue:
-    """Requests in order; ``wanted`` is a pair to prepare once none of them is left.
+    """The active and waiting requests; ``wanted`` becomes active when no request waits.
 
     Not thread-safe: the worker's client uses it under its own lock.
     """
@@ -68,12 +68,12 @@ class RequestQueue:
 
     @property
     def waits(self) -> bool:
-        """Return whether anything can become active."""
+        """Return whether a request is waiting or a pair is wanted."""
         return bool(self._waiting) or self.wanted is not None
 
     @property
     def changes_pair(self) -> bool:
-        """Return whether a request will load or unload a pair."""
+        """Return whether a request loads or unloads a pair, now or later."""
         active = self.active.request if self.active else None
         running = isinstance(active, PrepareRequest | UnloadRequest)
         waits = any(isinstance(each.request, UnloadRequest) for each in self._waiting)

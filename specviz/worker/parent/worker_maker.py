@@ -13,11 +13,11 @@ from specviz.worker.parent.handles import Run, StudyHandle
 
 
 class WorkerMaker(StoppableWork):
-    """The maker of one job.
+    """Makes the runs and studies of one background job.
 
     Args:
-        session: Not the session of any tab, so that it stops no tab's runs.
-        on_submit: Called with every run except warm-ups, to show it while it grows.
+        session: Session name used by no browser tab, because a new run stops its session's runs.
+        on_submit: Called with every submitted run except warm-ups.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class WorkerMaker(StoppableWork):
             yield from studying.values()
         finally:
             self._parts.remove(studying)
-            studying.stop()  # if the reader left before its end
+            studying.stop()  # in case the reader left before the study's end
         if studying.error is not None:
             raise studying.error
         if not studying.result:

@@ -1,4 +1,4 @@
-"""Block verification on the real pair, against token by token on the same recorded drafts."""
+"""Compare block with token-by-token verification on recorded drafts of the real pair."""
 
 from __future__ import annotations
 

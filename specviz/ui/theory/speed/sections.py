@@ -191,7 +191,7 @@ def show_over_gamma(chosen: Setting) -> None:
             r"\alpha": "acceptance",
             r"\gamma": "candidates per round",
         },
-        "Leviathan et al. 2023, theorem 3.11. The unit is the operations of the target alone.",
+        "Leviathan et al. 2023, theorem 3.11. The unit is the target alone's operations per token.",
     )
 
 
