@@ -59,7 +59,7 @@ def forecast_numbers(m: Metrics) -> str:
 
 def forecast_origin(m: Metrics) -> str:
     made = m.trace.forecast
-    return f"before the run, from {made.num_texts} texts of the kind {made.kind}" if made else ""
+    return f"before the run, from {made.num_texts} {made.kind} texts" if made else ""
 
 
 def lossy_odds(m: Metrics) -> str:

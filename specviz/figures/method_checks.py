@@ -262,10 +262,10 @@ def _before_end(candidates: Sequence[Candidate], end: int | None) -> Sequence[Ca
 def _refuse_drafts(config: RunConfig) -> Never:
     if config.greedy:
         raise ConfigError(
-            "A run is greedy: its verdicts are not random.",
+            "One of the runs is greedy, so its verdicts are not random.",
             remedy="Give a temperature above 0.",
         )
     raise ConfigError(
-        "A run does not use the lossless rule with a fixed number of candidates.",
-        remedy="Choose the lossless rule and a number of drafts, or a tree.",
+        "One of the runs does not use the lossless rule, or its number of candidates varies.",
+        remedy="Choose the lossless rule, and several drafts or a tree.",
     )

@@ -142,7 +142,8 @@ def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
 def pareto(traces: Sequence[Trace]) -> ParetoCheck:
     """Check theorem 5 on over-acceptance runs.
 
-    Only over-acceptance with the leftover residual satisfies reject + bias = distance.
+    With the leftover residual, reject + bias equals the distance at every position. With other
+    residuals the check shows a gap.
     """
     _expect_lossy(traces)
     tested = _expect_tested(traces)

@@ -237,8 +237,8 @@ def _textbook_sentence(causes: _Causes) -> str:
     steps = f"{causes.gamma} draft step{'s' * (causes.gamma > 1)}"
     return (
         f"With α = {PROBABILITY.shown(causes.alpha)} at every position, a round emits "
-        f"{TOKENS.shown(causes.textbook)} tokens. It costs {steps} at {COST.shown(causes.later)} "
-        "target steps each, and one target step for the verification."
+        f"{TOKENS.shown(causes.textbook)} tokens and costs {steps} at {COST.shown(causes.later)} "
+        "target steps each, plus one target step for the verification."
     )
 
 

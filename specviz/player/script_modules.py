@@ -60,7 +60,7 @@ def read_modules(root: Path, entry: str) -> dict[str, ScriptModule]:
 
 
 def variable_of(path: str) -> str:
-    """Return the joined script's name for the exports of a file."""
+    """Return the variable that holds a file's exports in the joined script."""
     return f"${path.removesuffix('.js').replace('/', '$')}"
 
 

@@ -25,7 +25,7 @@ from specviz.servers.account import Account
 from specviz.servers.connection import Connection
 from specviz.servers.foreign_json import one_line_name
 from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request, inside, whole, wholes
-from specviz.servers.prometheus import largest_position, samples_of
+from specviz.servers.prometheus import num_positions, samples_of
 
 _BY_POSITION = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
 _FINISH: dict[str, Finish] = {"eos": "eos", "word": "stop", "limit": "length"}
@@ -50,7 +50,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
         engine="llama.cpp",
         version=one_line_name(version) if isinstance(version, str) else None,
         model=listed.model,
-        gamma=largest_position(samples, _BY_POSITION),
+        gamma=num_positions(samples, _BY_POSITION),
         capabilities=Capabilities(
             token_ids=True,
             rounds=speculates is not False,

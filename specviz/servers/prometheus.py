@@ -49,8 +49,8 @@ def position_of(sample: Sample) -> int | None:
     return int(text) if int(text) < MAX_DRAFTED else None
 
 
-def largest_position(samples: Sequence[Sample], name: str) -> int | None:
-    """Return the number of positions that samples of this name cover, or None without any."""
+def num_positions(samples: Sequence[Sample], name: str) -> int | None:
+    """Return one more than the largest position of these samples; None without any."""
     positions = (position_of(each) for each in samples if each.name == name)
     return max((each + 1 for each in positions if each is not None), default=None)
 

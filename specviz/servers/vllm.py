@@ -36,7 +36,7 @@ from specviz.servers.pieces import (
     whole,
     wholes,
 )
-from specviz.servers.prometheus import largest_position, samples_of
+from specviz.servers.prometheus import num_positions, samples_of
 from specviz.servers.reconciling import Step, checked_rounds, rounds_of
 
 _DRAFTS = "vllm:spec_decode_num_drafts_total"
@@ -59,7 +59,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
         engine="vllm",
         version=one_line_name(version),
         model=listed.model,
-        gamma=largest_position(samples, _BY_POSITION),
+        gamma=num_positions(samples, _BY_POSITION),
         capabilities=Capabilities(
             token_ids=True,
             rounds=speculates is True,

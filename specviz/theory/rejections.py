@@ -1,7 +1,8 @@
 """Exact expected rejections on Markov chains, with one draft or several.
 
 A rejection ends a round, so with drafting to the end of the text the number of rejections is the
-number of target passes (Yin et al. 2024). Acceptance need not be equal or independent.
+number of target passes (Yin et al. 2024). Acceptance probabilities may differ by position and need
+not be independent.
 ``num_drafts`` (M) is a whole number of at least 1, or ``math.inf``.
 """
 

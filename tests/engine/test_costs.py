@@ -106,8 +106,9 @@ def test_trees_have_their_own_costs(
     assert set(rows) == {num_nodes(shape) + 1}
     assert table.shape is not None
     assert table.shape.shape == shape
-    half = a_row * rows[0] / 2  # costs are in units of neighbouring plain steps, which vary
-    assert all(half <= seconds for seconds in table.shape.verify)
+    # Costs are in units of neighbouring plain steps, which a busy machine slows down.
+    least = a_row * rows[0] / 4
+    assert all(least <= seconds for seconds in table.shape.verify)
     assert all(seconds > 0.0 for seconds in table.shape.draft)
     assert table.whole
 

@@ -140,7 +140,7 @@ def test_warns_about_unknown_runs_in_the_link(library: Library) -> None:
     (run,) = kept(library, ours=thrifty())
     app = beside(run, "1e999", "![x](http://203.0.113.9/x)")
     assert said(app).count("A run is left out.") == 2
-    assert "Choose them on Runs" in said(app)
+    assert "Choose one from the list of runs" in said(app)
     assert len(app.warning) == 2
     assert list(app.query_params["beside"]) == [run, "1e999", "![x](http://203.0.113.9/x)"]
     sound(beside().run())

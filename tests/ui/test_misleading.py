@@ -49,12 +49,12 @@ def test_mixed_text_matches_the_formula() -> None:
     app = page_of("misleading", misleading_stickiness="0")
     for gamma in range(1, 25, 3):
         sound(app.slider(key="misleading_gamma").set_value(gamma).run())
-        assert "**, as many." in words(app)
+        assert "**, the same." in words(app)
 
 
 def test_certain_acceptance_has_no_limit() -> None:
     app = page_of("misleading", misleading_easy="1", misleading_hard="1")
-    assert "both numbers grow without limit" in words(app)
+    assert "both grow without limit" in words(app)
     assert "would yield 6.00 tokens on average, as many as the formula predicts" in words(app)
     sound(app.slider(key="misleading_hard").set_value(0.5).run())
     assert "more than the formula predicts (Jensen's inequality)" in words(app)

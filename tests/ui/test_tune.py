@@ -84,7 +84,7 @@ def test_chosen_temperature_is_added_to_the_map(use: Callable[..., ScoringMaker]
     app = tune_page(tune_temperature="1.3")
     assert asked(app).temperatures == (0.0, 0.4, 0.7, 1.0, 1.3)
     assert "1.3" in charts(app)["tune_map"]["layout"]["yaxis"]["ticktext"]
-    assert "At temperature 1.3" in page_text(app)
+    assert "at temperature 1.3" in page_text(app)
 
 
 def refused(app: AppTest, words: str) -> None:

@@ -179,7 +179,7 @@ def test_names_unexpected_errors_and_continues(worker: Worker, spec: PairSpec) -
     assert run.state == "failed"
     assert run.error is not None
     assert "TypeError: " in run.error.culprit
-    assert run.error.remedy.startswith("Run again;")
+    assert run.error.remedy.startswith("Run again.")
     assert finish(worker.submit("a", spec, PROMPT, CONFIG, baseline=False)).state == "done"
     assert worker.pid == pid
 

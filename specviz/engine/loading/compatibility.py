@@ -183,7 +183,7 @@ def require_numbers(model: PreTrainedModel, name: str) -> None:
 def _refuse_weight(values: torch.Tensor, weight: str, model: PreTrainedModel, name: str) -> None:
     if torch.isnan(values).any() or (torch.isinf(values).any() and _widest(model)):
         raise PairError(
-            f"The weights of {name} are broken: {weight} contains values that are not numbers.",
+            f"The weights of {name} are broken: {weight} contains NaN or infinite values.",
             remedy="Copy or download the model again, or choose another copy of it.",
         )
     if torch.isinf(values).any():

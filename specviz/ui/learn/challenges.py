@@ -43,7 +43,7 @@ def _first_rejected(attempt: Attempt) -> CheckResult:
 
 
 def _rejected_in_a_row(run: ShownRun) -> Iterator[int]:
-    """Yield the lengths of sequences of rounds in which the first candidate was rejected."""
+    """Yield the length of each streak of rounds whose first candidate was rejected."""
     rejected = ("rejected" in [each.verdict for each in e.candidates[:1]] for e in run.trace.rounds)
     return (len(list(each)) for is_rejected, each in groupby(rejected) if is_rejected)
 

@@ -101,10 +101,11 @@ def show_clustering() -> None:
     )
     whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
-        f"As γ grows, both numbers {_limit(endless)}, because the number of rejections depends "
-        "only on the mean α (Yin et al. 2024, theorem 1). If every round were entirely easy or "
-        f"entirely hard, in the same shares, a round would yield {TOKENS.bare(whole)} tokens on "
-        f"average, {compared(whole, formula)} (Jensen's inequality)."
+        f"As γ grows, the formula and the exact number both {_limit(endless)}: the expected number "
+        "of rejections in a long text depends only on the mean α (Yin et al. 2024, theorem 1). If "
+        "each round had only easy or only hard tokens, with the same share of easy ones overall, "
+        f"a round would yield {TOKENS.bare(whole)} tokens on average, "
+        f"{compared(whole, formula)} (Jensen's inequality)."
     )
     show_formula(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
@@ -228,7 +229,7 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
     left, right = st.columns(2)
     with left:
         show_chart(
-            speeds, "Remaining speedup. A line ends where the memory is full.", "exact",
+            speeds, "Speedup. A line ends where the caches no longer fit into memory.", "exact",
             key="misleading_batch_speed", alt="Speedup over batch size at four context lengths.",
         )  # fmt: skip
     with right:

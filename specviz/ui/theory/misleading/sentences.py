@@ -1,4 +1,4 @@
-"""Sentences of the page When the formula misleads. They compare rounded numbers."""
+"""Sentences of the page When the formula misleads. The sentences compare the rounded numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from specviz.theory.roofline import Serving
 from specviz.theory.runtime import RoundsDistribution
 from specviz.theory.speed import expected_tokens
 
-_SURE = 1 - 1e-9  # a number of rounds with a higher probability counts as certain
+_SURE = 1 - 1e-9  # if one number of rounds is more probable, it counts as certain
 _TAIL = "the slowest in a hundred"
 
 
 def fewer(exact: float, formula: float) -> str:
-    """Return "as many", or by which percentage ``exact`` is below ``formula``."""
+    """Return "the same", or by which percentage ``exact`` is below ``formula``."""
     share = PERCENT.shown(max(0.0, 1 - exact / formula))
-    return "as many" if share == PERCENT.shown(0) else f"{share} fewer"
+    return "the same" if share == PERCENT.shown(0) else f"{share} fewer"
 
 
 def compared(tokens: float, formula: float) -> str:
@@ -41,7 +41,7 @@ def best_gammas_sentence(distributions: Sequence[RoundsDistribution], c: float, 
     """Describe the best γ for the mean and for the slowest text in 100.
 
     Args:
-        distributions: The numbers of rounds, one distribution per γ from 1 on.
+        distributions: The distribution of the number of rounds, for each γ from 1 on.
     """
     mean = _gamma_of_greatest(
         [(each.gamma, each.speedup(each.mean, c, v)) for each in distributions]
