@@ -158,9 +158,9 @@ def _drawn(rng: np.random.Generator, replacement: bool) -> Round:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rule": "block"}, "fixed number of candidates"),
-        ({"rule": "over-accept", "epsilon": 0.1}, "fixed number of candidates"),
-        ({"drafter": "prompt-lookup"}, "fixed number of candidates"),
+        ({"rule": "block"}, "number of candidates varies"),
+        ({"rule": "over-accept", "epsilon": 0.1}, "number of candidates varies"),
+        ({"drafter": "prompt-lookup"}, "number of candidates varies"),
         ({"temperature": 0.0}, "greedy"),
     ],
 )
