@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -67,9 +66,9 @@ def test_the_player_is_not_done_before_it_has_all_rounds(history: History) -> No
 def test_downloads_contain_the_whole_run(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     offered: list[tuple[str, bool]] = []
 
-    def button(label: str, data: Callable[[], str], *, disabled: bool, **others: Any) -> None:
+    def button(label: str, data: str, *, disabled: bool, **others: Any) -> None:
         if "trace" in label:
-            offered.append(("" if disabled else data(), disabled))
+            offered.append((data, disabled))
 
     monkeypatch.setattr(st, "download_button", button)
     show_downloads(history)

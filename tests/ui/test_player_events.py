@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -98,10 +97,10 @@ def test_the_recorded_run_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None
 
 def replay_of(history: History, patch: pytest.MonkeyPatch) -> str:
     """Return the replay that the page offers."""
-    offered: dict[str, Callable[[], str]] = {}
+    offered: dict[str, str] = {}
     patch.setattr(st, "download_button", lambda label, data, **_: offered.update({label: data}))
     show_downloads(history)
-    return offered["Download a replay (HTML)"]()
+    return offered["Download a replay (HTML)"]
 
 
 def test_a_replay_opens_at_the_requested_moment(

@@ -13,10 +13,7 @@ from specviz.ui.widgets.run_files import offer_run_files
 
 
 def show_files(answers: Answers) -> None:
-    """Draw download buttons and a link to Watch, once the answer is finished.
-
-    A click makes the file.
-    """
+    """Draw download buttons and a link to Watch, once the answer is finished."""
     run = answers.shown()
     if run is None or not run.finished:
         return

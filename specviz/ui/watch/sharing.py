@@ -41,6 +41,7 @@ def show_downloads(history: History) -> None:
         offer_run_files(
             answer.trace, answer.id, key="download",
             replay=lambda: replay_html(answer.trace, moment=history.moment_of(answer.id)),
+            shown_at=history.moment_of(answer.id),
         )  # fmt: skip
         return
     shown, run = history.shown(), history.current
@@ -52,7 +53,10 @@ def show_downloads(history: History) -> None:
         )  # fmt: skip
 
     growing = shown.growing or not (run is None or run.finished)
-    offer_run_files(shown.trace, shown.id, replay, key="download", disabled=growing)
+    shown_at = (shown.own_speedup, shown.forked, history.moment_of(shown.id))
+    offer_run_files(
+        shown.trace, shown.id, replay, key="download", shown_at=shown_at, disabled=growing
+    )
 
 
 def show_share(prompt: str) -> None:
