@@ -76,7 +76,8 @@ def test_captions_of_round_one_and_the_question_before_the_draw(
     page = open_page("about:blank", tour=True)
     page.add_init_script(f"({RECORD})('{TOUR}')")
     page.goto(demo.show("captions", trace, tour="ask"))
-    wait_for_caption(page, CAPTIONS[-1])
+    recorded = "last => window.captions.some(each => each.includes(last))"
+    page.wait_for_function(recorded, arg=CAPTIONS[-1], timeout=60_000)
     seen = page.evaluate("window.captions")
     places = [next(at for at, each in enumerate(seen) if text in each) for text in CAPTIONS]
     assert places == sorted(places)
