@@ -70,7 +70,7 @@ else:
     with lane_area:
         lanes = choose_lanes(cards, spec, busy=busy)
 if kinds.open:
-    about.caption("By kind has its own prompts and repeats; all other settings apply to it, too.")
+    about.caption("The tab By kind has its own prompts and repeats, but uses all other settings.")
 one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
 
 

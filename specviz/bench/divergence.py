@@ -51,7 +51,7 @@ def divergences(
 
 
 def exact(pair: Pair) -> bool:
-    """Return whether lanes must agree although they batch tokens differently: in float32."""
+    """Return whether the pair is in float32, where batching tokens differently changes no text."""
     return pair.environment.dtype == "float32"
 
 

@@ -14,7 +14,8 @@ from typing import Any
 class GpuFigure:
     """A measured value with its interval, and the bodies, context and γ of the measurement.
 
-    None as bodies, context or γ means all values. None as ``low`` and ``high`` means no interval.
+    If ``bodies``, ``context`` or ``gamma`` is None, the value does not depend on it. If ``low`` and
+    ``high`` are None, there is no interval.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Goal:
     bodies: str | None = None
 
     def missing(self, figure: GpuFigure) -> float:
-        """Return the excess over a limit, as a share of the limit; at most 0 if the limit is met.
+        """Return the share of a limit by which the figure misses it; at most 0 if the goal is met.
 
         If the figure has an interval, the worse end counts.
         """
@@ -61,9 +62,9 @@ GOALS = (
 
 
 def judge_goals(asked: Sequence[Goal], figures: Iterable[GpuFigure]) -> list[dict[str, Any]]:
-    """Return a row per goal: the worst figure, its place, and whether the figure meets the goal.
+    """Return a row per goal: the worst figure, where it was measured, and whether the goal is met.
 
-    If the figure was not measured, these values are None.
+    They are None for a goal whose figure was not measured.
     """
     known = [each for each in figures if each.value is not None]
     rows: list[dict[str, Any]] = []

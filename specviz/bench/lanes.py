@@ -63,7 +63,7 @@ def transformers_lanes(
 
 
 def transformers(pair: Pair, assistance: Assistance | None) -> Write:
-    """Return a function that writes with transformers, plainly if ``assistance`` is None."""
+    """Return a function that writes with transformers: plain decoding if ``assistance`` is None."""
 
     def write(ids: Sequence[int], num_tokens: int) -> Written:
         if assistance is None:
@@ -100,7 +100,7 @@ def _plain(pair: Pair, config: RunConfig) -> Write:
 
 
 def _timed(pair: Pair, run: Iterable[_T]) -> tuple[float, tuple[_T, ...]]:
-    """Return the seconds of a run after its prefill, and what it yielded."""
+    """Return the seconds that a run takes after its prefill, and the items that it yields."""
     wait_for(pair)  # prefill may still be running
     began = time.perf_counter()
     made = tuple(run)

@@ -35,7 +35,7 @@ class LaneRatio:
 
 def paired_ratio(over: Sequence[float], under: Sequence[float]) -> PairedRatio:
     ratios = sorted(first / second for first, second in zip(over, under, strict=True))
-    outside = _outside(len(ratios))
+    outside = _rank_of_lower_end(len(ratios))
     return PairedRatio(
         value=median(ratios),
         low=ratios[outside - 1] if outside else None,
@@ -55,7 +55,7 @@ def paired_ratios(
     }
 
 
-def _outside(count: int) -> int:
+def _rank_of_lower_end(count: int) -> int:
     """Return the rank of the lower end of the interval, or 0 with too few values."""
     below, rank = 0.0, 0
     while below + math.comb(count, rank) / 2**count <= _MISSED:

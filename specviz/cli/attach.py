@@ -159,7 +159,7 @@ def _timed_against_target(
     settings: ServerSettings,
     traces: Sequence[ServerTrace],
 ) -> list[ServerTrace]:
-    """Return the traces with timed blocks against the target alone."""
+    """Time each prompt against the target alone; return the traces with the timed blocks."""
     from specviz.servers.address import BASELINE_KEY, withheld_key
     from specviz.servers.baseline import blocks_against
     from specviz.servers.finding import find_server

@@ -232,7 +232,10 @@ def _finish(trace: Trace) -> str:
 def _rows(
     metrics: Metrics, reasons: Mapping[str, str], notes: Mapping[str, str] | None = None
 ) -> Iterator[Row]:
-    """Yield a row per figure in ``reasons``; ``notes`` replace the notes of the catalogue."""
+    """Yield a row per figure in ``reasons``, which maps a figure to why its value may be unknown.
+
+    ``notes`` replace the notes of the catalogue.
+    """
     for name, reason in reasons.items():
         figure = CATALOGUE[name]
         note = (notes or {}).get(name)

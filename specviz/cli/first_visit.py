@@ -1,4 +1,4 @@
-"""Time a first visit as the page runs it, without a browser.
+"""Time a first visit to the dashboard: make the run that its page makes, without a browser.
 
 The clock starts before any process, pair or body exists. It is read at the first round, and again
 once the target alone has been timed, when the speedup is known.
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstVisit:
-    """Times of a first visit, in seconds since it began, and the measured speedup."""
+    """Seconds until the first round and until the speedup is known (``verdict``); the speedup."""
 
     first_round: float
     verdict: float

@@ -1,4 +1,4 @@
-"""``bench --gpu``: measure what CUDA graphs gain, and time a first visit."""
+"""``bench --gpu``: measure what CUDA graphs gain, and time a first visit to the dashboard."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def _with_bodies(spec: PairSpec, bodies: Bodies) -> PairSpec:
 
 
 def _timed_visit(spec: PairSpec, bodies: Bodies) -> tuple[tuple[GpuFigure, ...], tuple[str, ...]]:
-    """Return the figures of a first visit, or a notice if it failed."""
+    """Return the times of a first visit to the dashboard, or a notice if it failed."""
     from specviz.bench.gpu_goals import GpuFigure
 
     try:
         visit = first_visit(_with_bodies(spec, bodies))
     except SpecvizError as error:
-        return (), (f"The first visit with bodies {bodies} failed. {error}",)
+        return (), (f"The first visit to the dashboard with bodies {bodies} failed. {error}",)
     seconds = zip(_VISIT, (visit.first_round, visit.verdict), strict=True)
     return tuple(GpuFigure(name=n, value=v, bodies=str(bodies)) for n, v in seconds), ()
 
@@ -100,7 +100,10 @@ def render_gpu_bench(painter: Painter, result: Mapping[str, Any]) -> str:
         here = [each for each in figures if (each["bodies"], each["context"]) == (bodies, context)]
         if context is not None:
             read = _value(figures, "bandwidth", bodies)
-            title = f"{bodies}, {context} tokens; a plain sum reads {SIZE.shown(read)} per second"
+            title = (
+                f"{bodies}, {context} tokens; memory bandwidth, measured by a plain sum: "
+                f"{SIZE.shown(read)}/s"
+            )
             blocks.append(INDENT + one_line(title) + "\n" + table(painter, _by_gamma(here)))
     blocks += [table(painter, result[name]) for name in ("rows", "divergences") if result[name]]
     if result["notices"]:

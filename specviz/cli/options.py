@@ -169,8 +169,8 @@ def _add_score(parser: argparse.ArgumentParser) -> None:
         "the prompt",
     )  # fmt: skip
     texts.add_argument(
-        "--prompt", metavar="TEXT", help="score the target's own continuation; - reads standard "
-        "input",
+        "--prompt", metavar="TEXT",
+        help="score the target's own continuation of this prompt; - reads standard input",
     )  # fmt: skip
     add_pair(parser)
     add_sampling(parser)
@@ -184,7 +184,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add_prompts(parser, default=" (default)")
     parser.add_argument(
         "--temperatures", default="0,0.4,0.7,1", metavar="T,T,…",
-        help="temperatures of the surface; the advice is for --temperature "
+        help="temperatures of the surface (γ × temperature); the advice is for --temperature "
         "(default: 0,0.4,0.7,1)",
     )  # fmt: skip
     parser.add_argument(
@@ -199,7 +199,8 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )
     costs.add_argument(
         "--verify-costs", type=Path, metavar="FILE",
-        help='JSON in place of --v, such as {"2": 1.02, "6": 1.1}',
+        help="JSON in place of --v: costs by the number of tokens verified, such as "
+        '{"2": 1.02, "6": 1.1}',
     )  # fmt: skip
     parser.add_argument(
         "--measure", action="store_true",

@@ -99,7 +99,7 @@ def to_json(value: object) -> str:
 
 
 def _how_costs_were_measured(costs: StepCosts | None) -> dict[str, Any]:
-    """Return how step costs were measured; the samples are None if time sufficed for all."""
+    """Return how step costs were measured; ``samples`` is None unless time ran out."""
     return {
         "step_costs_drift": costs and costs.drift,
         "step_costs_bandwidth": costs and costs.bandwidth,

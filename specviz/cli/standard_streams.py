@@ -91,7 +91,7 @@ def read_input() -> bytes:
 
 
 def _fill_gaps() -> None:
-    """Open the null device for closed streams, so that no other file takes their number."""
+    """Open the null device for closed streams, so that no other file gets their descriptors."""
     for descriptor in (_INPUT, _OUTPUT, _ERRORS):
         try:
             os.fstat(descriptor)

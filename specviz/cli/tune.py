@@ -265,7 +265,7 @@ def _basis(answer: Answer, *, given: bool) -> str:
             "--v for speedups."
         )
     runs = (
-        " If only runs can measure a speed, short runs on the same prompts measured it."
+        " Speeds that cannot be computed this way were measured in short runs on the same prompts."
         if any(each.runs for each in answer.candidates)
         else ""
     )

@@ -28,7 +28,7 @@ _CHECKED = ("specviz", "torch", "transformers", "tokenizers", "numba")
 
 
 class ClusterMaker(StoppableWork):
-    """A run maker that uses the devices of a cluster. Leaving its ``with`` ends the devices.
+    """A run maker that uses the devices of a cluster. Leaving its ``with`` block ends them.
 
     Args:
         address: As returned by ``cluster_address``.
@@ -171,7 +171,7 @@ def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
 
 
 def _merged(checks: Sequence[PairCheck]) -> PairCheck:
-    """Merge the checks of all devices; ``present.others`` lists the other kinds of machine."""
+    """Merge the checks; ``present.others``: kinds of machine other than the first device's."""
     first = checks[0]
     kinds = {_kind(each): each for check in reversed(checks) for each in _environments(check)}
     frees = [check.memory_free for check in checks if check.memory_free is not None]

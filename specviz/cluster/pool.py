@@ -166,7 +166,7 @@ class DevicePool:
         return min(fit, self._most_of_node.get(node["NodeID"], 1))
 
     def _allow(self, node: str, check: PairCheck) -> None:
-        """Allow as many devices as fit the node's memory, unless runs are timed or on a GPU."""
+        """Set how many devices the node's memory fits; timed runs and GPUs have other limits."""
         if self._need.timed or self._need.gpu:
             return
         free, each = check.memory_free, memory_of(check)

@@ -21,7 +21,8 @@ from specviz.store.saving import summary_of
 
 Reuse = Literal["any", "unfinished", "restarted", "none"]
 """When to continue the newest generation: always ("any"), if runs are missing ("unfinished"), if
-runs are missing and the generation began with a restart ("restarted"), or never ("none")."""
+runs are missing and it is not generation 1, which a restart leaves as it is ("restarted"), or
+never ("none")."""
 
 Machine = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 
@@ -87,7 +88,7 @@ class KeptRuns:
         self.keep_together([(run, run_id)])
 
     def keep_together(self, made: Sequence[tuple[LaneRun, str | None]]) -> None:
-        """Store all runs or none; a run has an id if the library has the run already, else None."""
+        """Store all runs or none; the id of a run is None if the library does not have it yet."""
         if not all(self._fits(run) for run, _ in made):
             raise SpecvizError(
                 "A lane's models or the machine changed after its first runs were stored.",

@@ -81,7 +81,7 @@ class Comparison:
 def compare(plan: Plan, measured: Sequence[LaneRun]) -> Comparison:
     """Compare the runs of a plan, of which some may be missing.
 
-    If a job was run several times, only the last run counts.
+    If a run of the plan was made several times, only the last one counts.
     """
     runs = _last_of_each_job(measured)
     by_lane = [[run for run in runs if run.job.lane == lane] for lane in range(len(plan.lanes))]

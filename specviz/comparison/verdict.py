@@ -73,7 +73,7 @@ def _ratios(results: Sequence[LaneResult], rates: Sequence[Values]) -> LaneRatio
     confidence = 1 - (1 - CONFIDENCE) / _num_pairs(len(rates))
     found = {(i, j): ratio(rates[i], rates[j], confidence) for i in lanes for j in lanes if i != j}
     return {
-        (i, j): _of_timing(value, results[i], results[j]) if value.low is None else value
+        (i, j): _with_timing_interval(value, results[i], results[j]) if value.low is None else value
         for (i, j), value in found.items()
         if value is not None
     }
@@ -83,8 +83,11 @@ def _num_pairs(lanes: int) -> int:
     return max(1, lanes * (lanes - 1) // 2)
 
 
-def _of_timing(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
-    """Return the ratio; with one run per lane and one target, its interval is from the timing."""
+def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
+    """Return the ratio with an interval from the timing of the two runs, else ``found``.
+
+    This needs lanes that have a single run each, and the same target.
+    """
     one, other = first.speedup_ratio, second.speedup_ratio
     if one is None or other is None or {one.over, other.over} != {"timing"}:
         return found

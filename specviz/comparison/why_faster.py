@@ -18,8 +18,8 @@ _SMALL = 0.02  # smaller parts of the log-ratio are not mentioned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Means:
-    """A lane's medians; ``step``: seconds per target step, or 1 if both lanes have one target."""
+class _Medians:
+    """A lane's medians; ``step``: seconds per target step, or 1 if the lanes share a target."""
 
     gamma: int
     alpha: float
@@ -48,7 +48,7 @@ class _Part:
 
 def why_faster(first: LaneResult, second: LaneResult, *, same_target: bool) -> str:
     """Return why ``first`` is faster, as the end of a sentence; empty if a figure is unknown."""
-    ours, theirs = _means(first, same_target), _means(second, same_target)
+    ours, theirs = _medians(first, same_target), _medians(second, same_target)
     if ours is None or theirs is None:
         return ""
     parts = sorted(_parts(ours, theirs), key=lambda part: -abs(part.weight))
@@ -60,7 +60,7 @@ def why_faster(first: LaneResult, second: LaneResult, *, same_target: bool) -> s
     return f"{' and '.join(helps)}{though}."
 
 
-def _means(result: LaneResult, same_target: bool) -> _Means | None:
+def _medians(result: LaneResult, same_target: bool) -> _Medians | None:
     figures = (result.alpha_observed, result.tau, result.c, result.v)
     if any(each is None or not math.isfinite(each.median) for each in figures):
         return None
@@ -68,7 +68,7 @@ def _means(result: LaneResult, same_target: bool) -> _Means | None:
     rate = result.target_tokens_per_second
     if tau <= 0 or v <= 0 or not (same_target or rate):
         return None
-    return _Means(
+    return _Medians(
         gamma=result.lane.config.gamma,
         alpha=alpha,
         tau=tau,
@@ -79,7 +79,7 @@ def _means(result: LaneResult, same_target: bool) -> _Means | None:
     )
 
 
-def _parts(ours: _Means, theirs: _Means) -> Iterator[_Part]:
+def _parts(ours: _Medians, theirs: _Medians) -> Iterator[_Part]:
     yield _Part(math.log(ours.tau / theirs.tau), _acceptance(ours, theirs))
     drafting, verifying = theirs.drafting - ours.drafting, theirs.v - ours.v
     # Split the difference of log costs between drafting and verification, in proportion to the
@@ -96,7 +96,7 @@ def _log_slope(first: float, second: float) -> float:
     return (math.log(second) - math.log(first)) / (second - first)
 
 
-def _acceptance(ours: _Means, theirs: _Means) -> str:
+def _acceptance(ours: _Medians, theirs: _Medians) -> str:
     more = "more" if ours.tau > theirs.tau else "less"
     if ours.gamma == theirs.gamma and (ours.alpha > theirs.alpha) == (ours.tau > theirs.tau):
         alphas = f"{PROBABILITY.bare(ours.alpha)} against {PROBABILITY.bare(theirs.alpha)}"
@@ -106,7 +106,7 @@ def _acceptance(ours: _Means, theirs: _Means) -> str:
     return f"it emits {fewer} tokens per round, {taus}"
 
 
-def _drafting(ours: _Means, theirs: _Means) -> str:
+def _drafting(ours: _Medians, theirs: _Medians) -> str:
     own, other = STEPS.bare(ours.drafting), STEPS.bare(theirs.drafting)
     if ours.drafting == 0:
         return f"drafting is free, against {other} target steps per round"
@@ -119,11 +119,11 @@ def _drafting(ours: _Means, theirs: _Means) -> str:
     return f"its draft is {PERCENT.shown(ratio - 1) if ratio < 1.1 else times(ratio)} {cheaper}"
 
 
-def _verifying(ours: _Means, theirs: _Means) -> str:
+def _verifying(ours: _Medians, theirs: _Medians) -> str:
     return f"verification costs {STEPS.bare(ours.v)} target steps against {STEPS.bare(theirs.v)}"
 
 
-def _stepping(ours: _Means, theirs: _Means) -> str:
+def _stepping(ours: _Medians, theirs: _Medians) -> str:
     faster = "faster" if ours.step < theirs.step else "slower"
     ratio = max(ours.step, theirs.step) / min(ours.step, theirs.step)
     return f"its target alone is {times(ratio)} {faster}"

@@ -66,7 +66,7 @@ def body_title(body: str) -> str:
 
 
 def spec_words(spec: PairSpec) -> str:
-    """Return a requested pair, such as "embedded pair, target as Llama-3.2-1B"."""
+    """Return a requested pair as text, such as "embedded pair, target as Llama-3.2-1B"."""
     sharing = ["shared vocabulary"] if spec.shared_vocabulary else []
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
     titles = [f"{role} as {body_title(body)}" for role, body in bodies if body != NO_BODY]
@@ -74,7 +74,7 @@ def spec_words(spec: PairSpec) -> str:
 
 
 def expected_words(cost: BodyCost, room: BodyRoom) -> str:
-    """Return the expected time of a step with a body here, and why the body does not fit."""
+    """Return the expected time of a step with a body and, if the body does not fit, the reason."""
     text = f"{COUNT.shown(cost.parameters)} parameters, {SIZE.shown(cost.step_bytes)} read per "
     text += f"step: {_duration(cost.step_seconds)} expected."
     if cost.fits(room) is False:
@@ -141,7 +141,7 @@ def weak_baseline_warning(metrics: Metrics) -> tuple[str, ...]:
 
 
 def is_weak_baseline(metrics: Metrics) -> bool:
-    """Return whether a faster step of the target alone is possible.
+    """Return whether the target alone could run faster than it did.
 
     True if a verification takes less time than one step, or if a step uses less than half of the
     bandwidth.

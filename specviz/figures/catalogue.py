@@ -245,7 +245,7 @@ _TIMES = (
         label="tokens/s, target alone",
         quantity=RATE,
         better="higher",
-        formula="the same tokens / time of plain decoding along them",
+        formula="tokens of whole rounds / time of plain decoding along these tokens",
         remark="The target alone is timed in slices before and after the timed repeats of the run",
         numbers=lambda m: quotient(m.num_tokens, m.target_seconds, "s"),
     ),

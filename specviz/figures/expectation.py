@@ -48,7 +48,7 @@ class ExpectedRounds:
         return verifying + self.rounds * costs.draft_phase(self.context, self.gamma, share)
 
     def seconds_alone(self, costs: StepCosts) -> float:
-        """Return the seconds of the target alone along the same tokens."""
+        """Return the seconds of the target alone along the tokens of these rounds."""
         return self.tokens * costs.target_step(self.context)
 
 
@@ -69,10 +69,10 @@ def acceptance_along(scores: TextScores, threshold: float = 0.0) -> Floats:
 
 
 def covers_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
-    """Return whether a table of step costs covers these rounds.
+    """Return whether a table of step costs covers rounds with these settings.
 
     A table covers chains of γ candidates if it has draft steps or no model drafts. Without a table,
-    return whether a table can cover these rounds.
+    return whether any table could cover such rounds.
     """
     if not (config.is_chain and config.draft_until == "count"):
         return False

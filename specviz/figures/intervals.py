@@ -29,7 +29,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """The intervals of alpha: ``coins`` lies around the expected, ``prompt`` the observed alpha."""
+    """Intervals of alpha: ``coins`` around the expected alpha, ``prompt`` around the observed."""
 
     coins: Interval | None
     prompt: Interval | None

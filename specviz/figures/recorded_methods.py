@@ -1,6 +1,7 @@
 """Shipped measurements of speculation methods, which pages show before the first run.
 
-Every measurement has figures from recorded runs, the machine and the settings of these runs.
+A measurement consists of figures computed from recorded runs, with the machine and the settings
+of these runs.
 """
 
 from __future__ import annotations

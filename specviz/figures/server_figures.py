@@ -77,7 +77,7 @@ def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
 
 
 def metrics_of_counters(found: Counters) -> ServerMetrics:
-    """Return the figures over all requests that an engine has served; τ counts extra tokens."""
+    """Return the figures over all requests that an engine served; τ includes the extra token."""
     rounds, drafted, accepted = found.drafts, found.drafted, found.accepted
     tau = accepted / rounds + 1 if rounds and accepted is not None else None
     return ServerMetrics(
@@ -114,7 +114,7 @@ def cut_of(trace: ServerTrace, entry: ServerRound) -> CutReason | None:
     """Return why a round was cut; None for a whole round.
 
     A round is cut if it emitted fewer tokens than its accepted candidates plus one, or if the
-    length limit left no room for γ + 1 tokens, regardless of the number of its tokens.
+    length limit left no room for γ + 1 tokens, however many tokens it emitted.
     """
     if entry.accepted is None:
         return None
@@ -127,8 +127,8 @@ def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
     """Return the whole rounds of an answer.
 
     The last chunk is included only if the engine reports every step and the chunk has all its
-    tokens. An engine that reports only totals counts the rest of a cut round, which then looks
-    whole.
+    tokens. An engine that reports only totals counts only what remains of a cut round, so that the
+    round looks whole.
     """
     last = trace.rounds[-1] if trace.rounds else None
     return tuple(

@@ -168,7 +168,7 @@ def contradiction_warning(metrics: Metrics) -> str:
 
 
 def _contradict(accounted: tuple[float, float], observed: tuple[float, float]) -> bool:
-    """Return whether two disjoint intervals lie on both sides of 1, or far apart."""
+    """Return whether two intervals are disjoint, and on opposite sides of 1 or far apart."""
     lower, upper = sorted((accounted, observed))
     return lower[1] < upper[0] and (lower[1] < 1 < upper[0] or upper[0] >= _APART * lower[1])
 
@@ -204,7 +204,7 @@ def _caveat(metrics: Metrics, predicted: float) -> list[str]:
     if imprecise and off:
         return [f"{off}: the step costs are imprecise, because {imprecise}."]
     if off:
-        return [f"{off}; the step costs, measured at another time, do not explain all of it."]
+        return [f"{off}: the step costs, measured at another time, do not explain the difference."]
     return [f"The step costs are imprecise, because {imprecise}."] if imprecise else []
 
 

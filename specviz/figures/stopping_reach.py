@@ -184,7 +184,8 @@ def drafting_costs_of(trace: Trace) -> DraftingCosts:
     costs = trace.step_costs
     if costs is None or not costs.draft:
         raise ConfigError(
-            "This run has no step costs.", remedy="Measure the pair and run it again."
+            "This run has no step costs.",
+            remedy="Measure the step costs of the pair, then repeat the run.",
         )
     context = len(trace.prompt.token_ids) + len(trace.token_ids) / 2
     return drafting_costs(costs, context, trace.config.gamma)

@@ -1,9 +1,9 @@
 """Check theorems of Yin et al. 2024 on recorded runs.
 
 Theorem 1: the expected number of lossless rejections is the sum of the distances (total variation)
-of draft and target. Theorem 2: no unbiased rule that verifies one draft token by token has fewer
-rejections. Theorem 5: over-acceptance with the leftover residual trades rejections for bias one for
-one: at every position, rejection probability and bias add up to the distance.
+of draft and target. Theorem 2: if the candidates of a chain are verified one by one, no unbiased
+rule has fewer rejections. Theorem 5: over-acceptance with the leftover residual trades rejections
+for bias one for one: at every position, rejection probability and bias add up to the distance.
 
 All sums run over tested positions. Whether a position is tested is decided before its candidate is
 drawn, so observed - expected is a sum of martingale differences, even though the text depends on

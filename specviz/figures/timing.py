@@ -37,8 +37,9 @@ _MIN_BATCHES = 3  # fewest batches from which an error is computed
 class Timing:
     """The speedup of a run with a 95 % interval that covers the timing alone.
 
-    ``low`` and ``high`` are None if a lane was timed only once. ``needed``: pairs that the pilot
-    requires; None while the pilot is incomplete. Seconds cover all whole rounds.
+    ``low`` and ``high`` are None if a lane was timed only once. ``pairs``: the number of timed
+    slices; ``needed``: the number that the pilot requires, None while the pilot is incomplete.
+    Seconds cover all whole rounds.
     """
 
     speedup: float

@@ -98,7 +98,7 @@ def _share(
 
 
 def _half_interval(by_block: Sequence[Sequence[float]]) -> float | None:
-    """Return half the interval of the mean over blocks of different sizes."""
+    """Return half the interval of the mean odds; blocks may have different numbers of odds."""
     pooled = [odd for odds in by_block for odd in odds]
     number, mean = len(by_block), fmean(pooled)
     if number < MIN_BLOCKS or min(pooled) == max(pooled):

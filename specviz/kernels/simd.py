@@ -190,7 +190,7 @@ def make_dots(num_weights: int, num_rows: int, ahead: int = _AHEAD) -> Any:
         out: Any,
         out_stride: Any,
     ) -> Any:
-        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides count float32."""
+        """Write ``out[row, weight] = dot(weights[weight], x[row])``; strides in float32 values."""
 
         def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             _emit_dots(builder, like, (num_weights, num_rows), ahead, args[1:])

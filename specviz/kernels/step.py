@@ -1,13 +1,13 @@
 """A whole step of a Llama-shaped model, for few tokens at a time.
 
 Weights are read from the model's memory, each once for up to six rows. Several threads may run one
-step together: a thread computes a share of every matrix product, then waits at a barrier. One
-thread computes a sum in a fixed order, so the bits of a result depend neither on the number of
-threads nor on how many tokens are fed together.
+step together: a thread computes a share of every matrix product, then waits at a barrier. Each
+sum is computed by a single thread, in a fixed order, so the bits of a result depend neither on the
+number of threads nor on how many tokens are fed together.
 
 The tokens are a chain, or nodes of a tree, stored in the cache after the text in the order they
 were added. While a node attends, its ancestors' values are moved to consecutive rows after the
-text. So the sum is the same as if only the node's path had been fed.
+text. So its attention is computed as if only the node's path had been fed.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def survey(
     top_ids: Any,  # int64 of the same shape
     facts: Any,  # float64 [7, row]
 ) -> None:
-    """Fill ``top_probs``, ``top_ids`` and ``facts``; a slot with probability 0 holds no token.
+    """Fill ``top_probs``, ``top_ids`` and ``facts``; an entry with probability 0 is empty.
 
     The rows of ``facts``, for draft and target: the candidate's probability, the likeliest token's
     logit, the expected logit Σ p·logit. The last row: the residual's sum, Σ max(0, target - draft).

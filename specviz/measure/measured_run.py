@@ -2,9 +2,9 @@
 
 The forecast is made before the run, from stored step costs; a run that begins without them has no
 forecast. Step costs are measured before the run only if the run stops drafting by cost. After the
-run, the target alone and a replay of the run are timed in slices along the run's text. The
-displayed run only provides this text. Then the text is scored, and missing step costs are measured
-last.
+run, the target alone and a replay of the run are timed in slices along the run's text. The speedup
+comes from these slices, not from the time of the displayed run. Then the text is scored, and
+missing step costs are measured last.
 """
 
 from __future__ import annotations

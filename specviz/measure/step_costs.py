@@ -103,7 +103,7 @@ def costs_key(pair: Pair, config: RunConfig) -> str:
 
 
 def _stepwise(pair: Pair, config: RunConfig) -> bool:
-    """Return whether these settings need rounds step by step instead of the pair's fused rounds."""
+    """Return whether rounds run step by step, because fused ones do not support the settings."""
     return pair.lanes is not None and bool(pair.lanes.unsupported_reason(config))
 
 

@@ -267,13 +267,13 @@ def _roofline(found: Roofline | None) -> JsonObject | None:
 
 
 def _pass(made: Pass) -> JsonObject:
-    """Return the times of a pass; a relative error of 1 or more is left out."""
+    """Return the times of a pass; its relative error is None if it is 1 or more."""
     error = None if made.error is None or made.error >= 1 else round(made.error, 4)
     return {"seconds": made.seconds, "error": error, "floor": made.floor}
 
 
 def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
-    """Return a gamma and its forecast rate, which is None beyond the end of the curves."""
+    """Return ``gamma`` and the rate forecast for it: None beyond the end of the curves."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 

@@ -40,7 +40,7 @@ def race_payload(
     turn.
 
     Args:
-        figures: The metrics of the traces if already computed; only intervals are added.
+        figures: The metrics of the traces, if already computed; intervals of α are added.
         chosen: The lane shown below the race.
         by_turns: Whether the runs were timed in turn.
     """
@@ -78,7 +78,7 @@ def _why_incomparable(traces: Sequence[AnyTrace], *, by_turns: bool) -> str:
 def _is_undecided(figures: Sequence[Metrics]) -> bool:
     """Return whether the intervals do not decide which lane, or the target alone, is fastest.
 
-    Return False if a lane has no interval: the recordings then decide.
+    Return False if a lane has no interval: the recorded times then decide.
     """
     timed = [each for each in figures if each.tokens_per_second and each.speedup_low]
     if len(timed) < len(figures):
@@ -105,9 +105,9 @@ def prompts_raced(comparison: Comparison, measured: Sequence[LaneRun]) -> tuple[
 def representatives(
     comparison: Comparison, measured: Sequence[LaneRun], item: int
 ) -> tuple[LaneRun, ...]:
-    """Return, for each lane, the run on the prompt whose rate is nearest to the lane's median.
+    """Return, for each lane, a run on prompt ``item``: the one nearest to the lane's median rate.
 
-    All runs are on one prompt, because runs on different prompts do not emit the same text.
+    All lanes race on one prompt, because runs on different prompts do not emit the same text.
     """
     on_item = {run.job: run for run in measured if run.job.item == item}.values()
     lanes = range(len(comparison.lanes))
@@ -116,7 +116,7 @@ def representatives(
 
 
 def _with_intervals(trace: AnyTrace, known: Metrics | None) -> Metrics | None:
-    """Return the metrics of a run of specviz; None for an answer of another engine."""
+    """Return the metrics of a run, with intervals of α; None for another engine's answer."""
     return dispatch(
         trace, lambda run: metrics(run) if known is None else resampled(known), lambda _: None
     )

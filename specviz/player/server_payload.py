@@ -110,7 +110,7 @@ def _tokens(entry: ServerRound) -> list[JsonObject]:
 
 
 def _pieces(entry: ServerRound) -> list[JsonObject]:
-    """Return the received text, by tokens if the engine reports them."""
+    """Return the received text, divided into tokens if the engine reports them."""
     if _is_divided(entry):
         return [{**token, "tokens": 1} for token in _tokens(entry)]
     text = "".join(entry.texts)

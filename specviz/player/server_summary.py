@@ -69,7 +69,7 @@ def speedup_words(trace: ServerTrace) -> str | None:
 
 
 def _place(trace: ServerTrace) -> str:
-    """Return where the answer was timed, which may be another machine."""
+    """Return where the answer and the target alone were timed: at one address or at two."""
     alone = trace.baseline_address
     return "at this address" if alone in (None, trace.info.address) else "at these addresses"
 
@@ -93,7 +93,7 @@ def _card(
 
 
 def _known_card(name: str, value: float | None, note: str, **replaced: str) -> JsonObject:
-    """Return a figure of the catalogue; ``replaced`` are its label or help."""
+    """Return a figure of the catalogue; ``replaced`` overrides its label or help."""
     figure = CATALOGUE[name]
     texts = {"label": titled(figure.label), "help": f"{figure.definition}."} | replaced
     return _card(name.replace("_", "-"), figure.quantity, value, note, **texts)
@@ -129,8 +129,8 @@ def _finer(trace: ServerTrace, m: ServerMetrics) -> Iterator[JsonObject]:
         yield _card(
             f"alpha-{place + 1}", PROBABILITY, alpha, "" if alpha is not None else "never reached",
             label=f"α at position {place + 1}",
-            help="Share of rounds with an accepted candidate here, among the rounds accepted at "
-            "the previous position. For position 1: among all rounds that drafted.",
+            help="Among rounds that accepted a candidate at the previous position, the share that "
+            "accepted one here, too. For position 1: among all rounds that drafted.",
         )  # fmt: skip
     yield _card(
         "gamma", GAMMA, trace.info.gamma, label="γ",

@@ -1,8 +1,8 @@
 """Bodies: sizes to which a model is enlarged without changing its output.
 
-A body is named ``none``, by a well-known model whose shape it takes, or by a number of parameters
-such as ``90M`` or ``1.2B``. A body sets width, feed-forward units and layers; vocabulary and head
-width stay those of the model, so bodies of one name can differ in size.
+The name of a body is ``none``, a well-known model whose shape it takes, or a number of parameters
+such as ``90M`` or ``1.2B``. A body sets width, feed-forward units and layers. The vocabulary and
+the head width stay those of the model, so one name gives different sizes for different models.
 """
 
 from __future__ import annotations
@@ -142,12 +142,12 @@ def shape_of(body: str, model: ModelShape) -> Shape:
 
 
 def heads_of(shape: Shape, model: ModelShape) -> int:
-    """Return the query heads of the enlarged model: width / head width, at least the model's."""
+    """Return the number of query heads: width / head width, but no fewer than the model has."""
     return max(model.heads, shape.width // model.head_width)
 
 
 def parameters_of(shape: Shape, model: ModelShape) -> int:
-    """Return the parameters of the enlarged model: matrices and norms, without biases."""
+    """Return the number of parameters of the enlarged model: matrices and norms, no biases."""
     width, heads = shape.width, heads_of(shape, model)
     key_heads = heads * model.key_heads // model.heads
     attention = 2 * width * (heads + key_heads) * model.head_width
@@ -165,7 +165,7 @@ def _parameters(text: str) -> int | None:
 
 @functools.lru_cache(maxsize=256)  # pages look up all offered sizes on every rerun
 def _shape_of_size(size: int, model: ModelShape) -> Shape:
-    """Return the shape nearest to a size with the usual proportions."""
+    """Return the shape that is nearest both to a size and to the usual proportions."""
     found = min(
         _candidates(size, model), key=lambda each: _penalty(each, size, model), default=None
     )
@@ -190,7 +190,7 @@ def _candidates(size: int, model: ModelShape) -> Iterator[Shape]:
 def _penalty(shape: Shape, size: int, model: ModelShape) -> float:
     """Return how far a shape is from the size and from the usual proportions.
 
-    Widths that are a power of 4 times the model's are preferred: then the output is bit-exact.
+    Preferred widths are the model's width times 1, 4, 16, …: then the output is bit-exact.
     """
     size_error = abs(math.log(parameters_of(shape, model) / size))
     proportion_error = abs(math.log(shape.layers * _WIDTH_PER_LAYER / shape.width))

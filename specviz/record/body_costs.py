@@ -1,7 +1,7 @@
-"""The expected cost of a body on this machine before it is built, and the default body of a page.
+"""The expected cost of a body on this machine, and the default body of a page.
 
 A step of one token reads all weights once, so the step's time follows from the memory bandwidth of
-this machine. Pages show the expected time until the step is measured.
+this machine. Pages show the expected time until the body is built and its step is measured.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def followed_by(forks: Sequence[Fork], fork: Fork) -> tuple[Fork, ...]:
 
 
 def possible_draw(uniform: float) -> float:
-    """Return the nearest draw that a seed can produce."""
+    """Return the draw nearest to ``uniform`` that a seed can produce."""
     return min(_UNIFORM - 1, max(0, round(uniform * _UNIFORM))) / _UNIFORM
 
 

@@ -62,7 +62,7 @@ class Quantity:
         return f"{self.span(low, high)}{self.unit}"
 
     def spread(self, value: float | None, low: float | None, high: float | None) -> str:
-        """Return a value with its range; the range is left out if unknown or shown as the value."""
+        """Return a value with its range, unless the range is unknown or rounds to the value."""
         if value is None or low is None or high is None:
             return self.shown(value)
         if self._end(low) == self._end(high) == self.bare(value):
@@ -88,7 +88,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Size(Quantity):
-    """Bytes, as three digits of the fitting unit."""
+    """Bytes, with three digits and the unit that fits: "12.3 kB", "1.23 GB"."""
 
     def bare(self, value: float) -> str:
         size = float(value)

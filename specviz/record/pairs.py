@@ -82,7 +82,7 @@ class PairSpec:
 
     @property
     def models(self) -> tuple[str | None, str | None]:
-        """Target and draft; equal for specs that name the same models differently."""
+        """Target and draft; two specs that name the same models differently have equal values."""
         return (self.name or DEFAULT_PAIR, None) if self.embedded else (self.target, self.draft)
 
     @property
@@ -146,9 +146,10 @@ class ModelCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """Hashes of a pair's weights, None where missing, and the environment of a run.
+    """The hashes of a pair's weights, and the environment in which a run would be made.
 
-    ``others``: the further environments if several machines would share the runs.
+    A hash is None if the weights are missing here. ``others``: the environments of the other
+    machines, if several would share the runs.
     """
 
     target_sha256: str | None

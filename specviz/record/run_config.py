@@ -169,7 +169,7 @@ def _check_combination(config: RunConfig) -> None:
             f"Use another rule than {config.rule}.",
         )
     if config.rule == "typical" and config.epsilon == 0.0:
-        _refuse("rule=typical needs epsilon.", "Give one above 0; Medusa's is 0.09.")
+        _refuse("rule=typical needs epsilon.", "Give an epsilon above 0; Medusa uses 0.09.")
     chain_by_odds = config.is_chain and config.judging.deciding == "odds"
     if config.forks and not (chain_by_odds and until.stopping.measured):
         _refuse(

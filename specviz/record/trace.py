@@ -28,9 +28,9 @@ Under rules that decide by odds, a candidate is accepted exactly if
 ``uniform * draft_prob < target_prob`` (the over-acceptance rule adds epsilon on the right), on the
 recorded values, in double precision. Uniforms are multiples of 2**-24, so the product is exact
 and a verdict can be replayed by hand. After rejected siblings, both probabilities come from the
-remaining distributions. Block verification accepts up to the last candidate with
-``uniform < coin``. If a token that the target samples decides the verdict, that token is stored as
-``rival``: the candidate is accepted if it is the same token.
+distributions that remain after these rejections. Block verification accepts up to the last
+candidate with ``uniform < coin``. If a token that the target samples decides the verdict, that
+token is stored as ``rival``: the candidate is accepted if it is the same token.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class PairInfo:
 
     @property
     def body_sizes(self) -> str:
-        """The bodies in words, such as "target of 88 M"; empty without any."""
+        """Parameter counts of the enlarged models, such as "target of 88 M"; empty if none."""
         sizes = {role: COUNT.shown(body.parameters) for role, body in self.bodies.items()}
         return ", ".join(f"{role} of {size}" for role, size in sizes.items())
 

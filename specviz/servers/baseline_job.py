@@ -21,7 +21,7 @@ MOST_ANSWERS = BLOCKS * _OF_A_BLOCK + _WARM_UP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineRequest:
-    """The answer to time, and in ``alone`` the server of the target alone.
+    """The answer to time (``trace``), and the server that runs the target alone (``alone``).
 
     If ``alone`` is None, the answer's own server turns speculation off.
     """

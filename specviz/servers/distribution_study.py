@@ -60,7 +60,7 @@ class TokenStudy:
 
 
 def alone(place: str, like: PairSpec) -> PairSpec:
-    """Return a pair of one model alone, with the other settings of ``like``."""
+    """Return a pair with target ``place`` and no draft, with the other settings of ``like``."""
     return PairSpec(
         target=place, device=like.device, dtype=like.dtype, step=like.step, threads=like.threads
     )

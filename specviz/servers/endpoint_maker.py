@@ -1,8 +1,8 @@
 """Score texts with a target behind an address and any draft.
 
-A surface needs the target's text and, for each token, a log-probability from each model. Engines
+Scoring needs the target's text and, for each token, a log-probability from each model. Engines
 return them over HTTP, so a draft can be scored although the target's server does not run it.
-Engines do not report step times: if none are given, the surface has only accepted lengths.
+Engines do not report step times: if none are given, tokens per round are known, but no speedups.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LISTED = 20  # at least, for bounds of the expected acceptance; vLLM's default
 
 
 class EndpointMaker(StoppableWork):
-    """A maker that only scores texts; ``inner`` loads drafts that no server has."""
+    """A maker that only scores texts; ``inner`` loads drafts that no server runs."""
 
     doing = ""
 

@@ -13,7 +13,7 @@ from specviz.servers.pieces import Listed, Prompt, Reading, Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """An engine's adapter. ``known_from``: the tested version or, if never run, the source used."""
+    """An engine's adapter. ``known_from``: the tested version or, if never run, its source."""
 
     name: EngineName
     run_here: bool
@@ -58,7 +58,7 @@ ENGINES = (
     Engine(
         name="sglang",
         run_here=False,
-        known_from="not run here: the sources of 0.5.23",
+        known_from="not run here; written from the sources of 0.5.23",
         recognised=sglang.recognised,
         request=sglang.request,
         reading=sglang.GenerateReading,
@@ -67,7 +67,7 @@ ENGINES = (
     Engine(
         name="lmstudio",
         run_here=False,
-        known_from="not run here: the documentation of its REST API v0",
+        known_from="not run here; written from the documentation of its REST API v0",
         recognised=lmstudio.recognised,
         request=lmstudio.request,
         reading=lmstudio.StatisticsReading,

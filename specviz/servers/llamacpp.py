@@ -1,9 +1,10 @@
 """The adapter of llama.cpp's server: events are tokens, and running totals show the rounds.
 
 All tokens of a round come with the same totals of drafted and accepted candidates. A round emits
-its accepted candidates and one more token; any later token had no drafts. llama.cpp holds back
-the text of an incomplete character together with its token's id, but counts the token. Chats have
-no token ids, because the list of tokens that llama.cpp sends on request omits drafted tokens.
+its accepted candidates and one more token; a further token with these totals is a round without
+drafts. llama.cpp holds back the text of an incomplete character together with its token's id, but
+counts the token. Chats have no token ids, because the list of tokens that llama.cpp sends on
+request omits drafted tokens.
 """
 
 from __future__ import annotations

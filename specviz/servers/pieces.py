@@ -66,7 +66,10 @@ class Piece:
     logprobs: tuple[float, ...] = ()
 
     def cut(self, sizes: Sequence[int]) -> list[Piece]:
-        """Split the chunk into parts with these numbers of tokens; other text goes to the first."""
+        """Split the chunk into parts with these numbers of tokens.
+
+        Without token texts, the first part gets the whole text.
+        """
         parts, start = list[Piece](), 0
         for size in sizes:
             end = start + size

@@ -111,7 +111,7 @@ class GenerateReading:
         return (self._round(piece, len(self.pieces) - 1),)
 
     def _join(self, text: str) -> None:
-        """Add text that was held back to the tokens before it."""
+        """Append held-back text to the last chunk."""
         if text and self.pieces:
             last = self.pieces[-1]
             self.pieces[-1] = replace(last, text=last.text + text)

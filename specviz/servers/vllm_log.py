@@ -1,9 +1,9 @@
 """Read counters from vLLM's log lines about speculation.
 
 A line counts the tokens since the previous line. It gives accepted and drafted tokens as whole
-numbers, tokens per round with two digits, and the share accepted at each position with three
-digits. The number of drafts is computed from these values and is whole; the count accepted at a
-position is as exact as the three digits allow. Lines with impossible values are skipped.
+numbers, tokens per round with two decimals, and the share accepted at each position with three.
+The number of drafts is computed from these values and is whole; the count accepted at a position is
+as exact as the three decimals allow. Lines with impossible values are skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LONGEST = 5000  # characters of a line
 def counters_of_log(text: str) -> tuple[Counters, ...]:
     """Return the running sums before the first log line and after each line.
 
-    Times are from the log, which has no year, in seconds. Without times in the log, they are
+    Times are in seconds, read from the log, which gives no year. Without times in the log, they are
     computed from the drafted tokens and the drafted tokens per second.
     """
     sums = Counters(at=0.0, drafts=0.0, drafted=0.0, accepted=0.0)
@@ -76,7 +76,7 @@ def _counted(match: re.Match[str]) -> Counters:
 def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
     """Return the number of drafts that fits the mean length, 1 + accepted / drafts.
 
-    The length has only two digits, so several numbers may fit. Of these, the number nearest to
+    The length has only two decimals, so several numbers may fit. Of these, the number nearest to
     ``drafted / positions`` is returned, which assumes that all drafts have full length.
     """
     full = max(1, math.ceil(drafted / positions))

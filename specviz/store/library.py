@@ -1,9 +1,9 @@
 """The run library: all runs in one SQLite file.
 
-List columns are stored apart from the traces, so lists read no trace. ``add`` is atomic and
-durable: once it returns, the run survives a power cut. The library is safe across threads and
-processes, because each call opens its own connection. Failures raise a ``StoreError`` with a
-remedy.
+The columns that lists show are stored apart from the traces, so lists read no trace. ``add`` is
+atomic and durable: once it returns, the run survives a power cut. The library is safe across
+threads and processes, because each call opens its own connection. Failures raise a ``StoreError``
+with a remedy.
 """
 
 from __future__ import annotations

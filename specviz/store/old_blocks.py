@@ -31,7 +31,7 @@ def baseline_of_blocks(value: object, trace: Trace) -> Baseline:
     sizes = {"target": len(trace.token_ids), "speculative": len(trace.rounds)}
     if any(len(block.seconds) != sizes[block.lane] for block in old.blocks):
         raise MisfitError(
-            "baseline contains a timed block with another number of times than the run"
+            "baseline contains a timed block without exactly one time per token or round"
         )
     if any(each < 0 for block in old.blocks for each in block.seconds):
         raise MisfitError("baseline contains a negative time")

@@ -1,4 +1,4 @@
-"""Save runs to the library, with the list columns computed once from the trace."""
+"""Save runs to the library; the columns that lists show are computed once, from the trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LABEL = 200  # characters of a name in a list; a trace from elsewhere may have 
 
 
 def summary_of(trace: AnyTrace, figures: Metrics | None = None) -> RunSummary:
-    """Return the list columns of a trace; ``figures`` are its metrics, if already computed.
+    """Return the columns that lists show; ``figures`` are the trace's metrics, if already computed.
 
     The "acceptance rate" of other engines is not our α, so α is None for their answers.
     """

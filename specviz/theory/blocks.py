@@ -113,7 +113,7 @@ def emitted_distribution(
         vocabulary: The number of tokens in the vocabulary.
         verifier: Token or block verification.
         stops: Whether drafting ends after the given candidates.
-        breaks: Enables a deliberate bug for tests: a block ends at the first failed test.
+        breaks: Whether to inject a bug: a block ends at the first test that fails.
 
     Returns:
         The probability of every accepted prefix followed by its extra token.
@@ -263,7 +263,7 @@ def _terms(draft: Chances, target: Chances, gamma: int, *, clip: bool) -> list[f
 def _merged(
     values: NDArray[np.float64], shares: NDArray[np.float64]
 ) -> tuple[Distribution, Distribution]:
-    """Merge equal weights, keeping their mean so that rounding does not accumulate."""
+    """Merge weights that are equal up to rounding; their mean keeps errors from accumulating."""
     order = np.argsort(values)
     values, shares = values[order], shares[order]
     fresh = np.diff(values, prepend=-1.0) > _SAME * values

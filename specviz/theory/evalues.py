@@ -11,10 +11,11 @@ bet is therefore a nonnegative martingale that begins at 1, and so is the mean E
 Ville's inequality E ever reaches 1/level with probability at most the level, however often one
 looks and whenever one stops; min(1, 1 / max E) is a p-value at any time.
 
-The bets are all combinations of a set, a kind of place and a stake, for and against the set. One
-more bet is on tokens with target probability 0: this bet never loses, and at the first such token
-the wealth of the bet becomes infinite. At temperature 0 it is the only active bet, because all
-other bets abstain where one token has all of the target's probability.
+There is a bet for every combination of a set, a kind of place (such as after a rejection) and a
+stake; a negative stake bets against the set. One more bet is on tokens with target probability 0:
+this bet never loses, and at the first such token the wealth of the bet becomes infinite. At
+temperature 0 it is the only active bet, because all other bets abstain where one token has all of
+the target's probability.
 
 A place may depend on earlier verdicts, if the rule verifies one token at a time. Given the verdict
 on a token, that token no longer has the target's distribution, so no bet on the token uses the
@@ -183,7 +184,7 @@ def _forbidden(target: Floats, emitted: Emitted) -> Marks:
 
 
 def _with_last(gains: Floats, forbidden: Marks) -> Floats:
-    """Append the gains of the bet on forbidden tokens as the last column."""
+    """Append a column for the bet on tokens that the target cannot emit."""
     return np.column_stack((gains, np.where(forbidden, np.inf, 0.0)))
 
 

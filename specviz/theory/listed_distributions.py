@@ -155,7 +155,7 @@ def _rest(listed: ListedDistribution) -> float:
 
 
 def _least(listed: ListedDistribution) -> float:
-    """Return an upper bound for the probability of an unlisted token."""
+    """Return the least listed probability, which no unlisted token exceeds; 0 if all are listed."""
     return 0.0 if listed.whole else float(np.exp(listed.logprobs[-1]))
 
 

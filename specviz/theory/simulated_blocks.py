@@ -177,7 +177,7 @@ class BlockSimulator:
         return (edges > (rng.random(len(row)) * edges[:, -1])[:, None]).argmax(axis=1)
 
     def _row(self, step: Indices, before: Indices) -> Indices:
-        """Return the row of step and previous token; past the end it is unused."""
+        """Return the kernels' row for a step and previous token; callers ignore it past the end."""
         return np.minimum(step, self._horizon - 1) * self._size + before
 
     def _transitions(self, tokens: Indices) -> NDArray[np.int64]:

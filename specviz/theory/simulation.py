@@ -208,9 +208,9 @@ class Simulator:
     def _step(
         self, step: int, before: Indices, accepted: NDArray[np.int32], rng: np.random.Generator
     ) -> tuple[Indices, Indices, Indices]:
-        """Return every text's next token, and the texts where it is recovered or a bonus.
+        """Draw the next token of every text.
 
-        The second array lists the texts with a recovered token, the third those with a bonus token.
+        Returns the tokens, the texts in which the token was recovered, and those with a bonus.
         """
         token = self._draft.draw(before + step * self._size, rng)
         failed = self._failed(step, 0, before, token, rng)
@@ -234,7 +234,7 @@ class Simulator:
     def _try_others(
         self, step: int, root: Indices, before: Indices, token: Indices, rng: np.random.Generator
     ) -> Indices:
-        """Test the other drafts of these texts and write them to ``token``.
+        """Test the other drafts of these texts in turn, and write the accepted ones to ``token``.
 
         Returns the texts in which all drafts fail.
         """

@@ -91,12 +91,12 @@ class Question:
 
 
 def with_draft(default: PairSpec, draft: str, target: str) -> PairSpec:
-    """Return the default pair with another draft and target."""
+    """Return the default pair with its models replaced by this draft and target."""
     return replace(default, name=None, draft=draft, target=target)
 
 
 def check_candidate(config: RunConfig, like: RunConfig) -> None:
-    """Raise ConfigError for settings that cannot be a candidate beside ``like``."""
+    """Raise ConfigError if Tune lacks the method, or more than the method differs from ``like``."""
     check_method(config)
     for name in (each.name for each in fields(RunConfig) if each.name not in OWN_SETTINGS):
         if getattr(config, name) != getattr(like, name):

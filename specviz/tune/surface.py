@@ -96,7 +96,7 @@ def surface(
     gammas: Sequence[int],
     odds: OddsOf = odds_of,
 ) -> Surface:
-    """Return a cell for every γ and temperature, without texts that the target cannot write."""
+    """Return a cell for every γ and temperature, from the texts that the target can write."""
     possible = [each for each in texts if each.scores is None or each.scores.impossible_at is None]
     by_temperature: dict[float, list[ScoredText]] = {}
     for each in possible:

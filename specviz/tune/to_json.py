@@ -21,7 +21,10 @@ SCHEMA = 1
 
 
 def answer_to_json(answer: Answer, measured: Sequence[MeasuredCell] = ()) -> dict[str, Any]:
-    """Convert an answer; ``surface`` has the cells of the best or, without one, first candidate."""
+    """Convert an answer.
+
+    ``surface`` has the cells of the best candidate, or of the first if none is ranked.
+    """
     first = answer.best[0] if answer.best else None
     shown = first or next(iter(answer.candidates), None)
     return {

@@ -186,8 +186,8 @@ def require_usable_token() -> None:
 def announce_link() -> None:
     """Print the link with the token if others can reach the configured address.
 
-    Under an ASGI server other than Streamlit's own, the options do not contain the address; the
-    gate then prints the link at the first connection that it refuses.
+    Under an ASGI server other than Streamlit's own, Streamlit's options do not contain the address;
+    the gate then prints the link at the first connection that it refuses.
     """
     ours = str(getattr(config, "_server_mode", "")).startswith("starlette")
     if ours and reachable_by_others():

@@ -84,6 +84,34 @@ def test_a_fork_can_be_forked(pair: Pair) -> None:
     assert followed_by(both, one) == (one,)  # the later fork was in the abandoned text
 
 
+def test_a_fork_overrules_the_draw_of_its_own_place_only(pair: Pair) -> None:
+    rounds = play(pair, SAMPLED)
+    for place in range(SAMPLED.gamma):
+        entry = next(each for each in rounds[1:] if place < each.num_tested)
+        judged = entry.candidates[place]
+        same = Fork(
+            round=entry.index, place=place, token_id=judged.token_id, uniform=judged.uniform
+        )
+        forked = play(pair, replace(SAMPLED, forks=(same,)))
+        assert tokens(forked) == tokens(rounds)  # the fork repeats the seed's draw
+        drawn = [(each.uniform, each.overruled) for each in entry.candidates]
+        drawn[place] = (judged.uniform, judged.uniform)
+        there = forked[entry.index].candidates
+        assert [(each.uniform, each.overruled) for each in there] == drawn
+
+
+def test_a_fork_at_the_place_of_the_last_fork_replaces_it(pair: Pair) -> None:
+    rounds = play(pair, SAMPLED)
+    one = flipped(*first(rounds, "rejected"))
+    forked = play(pair, replace(SAMPLED, forks=(one,)))
+    judged = rounds[one.round].candidates[one.place]
+    back = replace(one, uniform=judged.uniform)
+    assert tokens(forked) != tokens(rounds)
+    again = play(pair, replace(SAMPLED, forks=followed_by((one,), back)))
+    assert tokens(again) == tokens(rounds)
+    assert again[one.round].candidates[one.place].overruled == judged.uniform
+
+
 @pytest.mark.parametrize("verdict", ["accepted", "rejected"])
 def test_a_fork_at_temperature_0_forces_another_token(pair: Pair, verdict: str) -> None:
     rounds = play(pair, GREEDY)

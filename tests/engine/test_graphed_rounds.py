@@ -17,6 +17,7 @@ from specviz.engine.graphed.lanes import GraphedLanes
 from specviz.engine.graphed.playback import OnHost, Stage
 from specviz.engine.graphed.text_state import rows_for
 from specviz.errors import DeviceError
+from specviz.record.forks import Fork
 from specviz.record.pairs import GRAPHED
 from specviz.record.trace import Candidate, Round, RunConfig
 from tests.engine.models import noisy_copy, pair_of, stir, tiny_model
@@ -270,6 +271,22 @@ def test_memory_and_stages_serve_the_next_run() -> None:
     before = kept()
     play(pair, config(gamma=3, seed=5))
     assert kept() == before
+
+
+def test_forced_tokens_do_not_stay_for_the_next_run() -> None:
+    """The forks' runs share memory and stages."""
+    pair = pair_of(tiny_model("llama"), noisy_copy(tiny_model("llama")), step=GRAPHED)
+    chosen = config(temperature=0.0, gamma=3)
+    free = play(pair, chosen)
+    for entry in (free[2], free[5], free[3]):
+        judged = entry.candidates[0]
+        other = (judged.token_id + 1) % pair.vocabulary
+        fork = Fork(round=entry.index, place=0, token_id=judged.token_id, instead=other)
+        forked = replace(chosen, forks=(fork,))
+        rounds = play(pair, forked)
+        assert rounds[entry.index].emitted[0] == other
+        assert_same(rounds, play(stepwise(pair), forked))
+    assert_same(play(pair, chosen), free)
 
 
 def test_few_settings_and_memories_are_kept() -> None:

@@ -13,6 +13,7 @@ from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.step_capabilities import HiddenStates
 from specviz.engine.model.steps import LibraryStep, Step
+from specviz.kernels.step import MOST_ROWS
 from tests.engine.models import FAMILIES, WINDOW, stir, tiny_model
 
 LEAN = ("llama", "mistral", "qwen2", "qwen3")
@@ -149,6 +150,29 @@ def test_logits_do_not_depend_on_feed_sizes_or_threads(
     for threads in (1, 2, 3):
         for sizes in ([17, 17], [6, 5, 4, 3, 2, 1, 13], [7, 8, 9, 10]):
             assert torch.equal(logits(threads, sizes), one_by_one)
+
+
+def test_threads_attend_at_once_and_do_not_mix_their_scores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A long text, so that attention takes long enough for the threads to overlap."""
+    heads: dict[str, Any] = {"num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": 1}
+    model = tiny_model(sigma=0.2, max_position_embeddings=2048, **heads)
+    weights = LeanWeights.take(model)
+    assert weights is not None
+    assert weights.compiled is not None
+    step, newest = LeanStep(weights, 320, 2048), ids(MOST_ROWS)
+    step.feed(ids(1900, 1), 0)
+
+    def logits(threads: int) -> torch.Tensor:
+        monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+        found = step.feed(newest, MOST_ROWS)
+        step.forget(MOST_ROWS)
+        return found
+
+    alone = logits(1)
+    for _ in range(20):
+        assert torch.equal(logits(2), alone)
 
 
 def test_falls_back_to_torch_without_kernels(

@@ -130,14 +130,18 @@ def test_notes_tokens_unknown_to_the_draft(tmp_path: Path) -> None:
     pair = load(tmp_path)
     assert pair.vocabulary == VOCABULARY
     assert any("2 tokens" in notice and "'<think>'" in notice for notice in pair.notices)
-    larger.eos_token = "</think>"
-    larger.save_pretrained(tmp_path / "target")
-    assert "end token '</think>'" in refusal(PairError, tmp_path)
+    for end in ("<think>", "</think>"):  # the first id beyond the shared vocabulary, and the next
+        larger.eos_token = end
+        larger.save_pretrained(tmp_path / "target")
+        assert f"end token '{end}'" in refusal(PairError, tmp_path)
 
 
 def test_ends_of_text(llama_copy: Path) -> None:
-    edit_json(llama_copy / "target" / "generation_config.json", eos_token_id=[7, 9, 9999])
-    assert load(llama_copy).eos_ids == {0, 7, 9}
+    last = VOCABULARY - 1
+    ends = [7, last, VOCABULARY, 9999, -1]
+    edit_json(llama_copy / "target" / "generation_config.json", eos_token_id=ends)
+    pair = load(llama_copy)
+    assert (pair.vocabulary, pair.eos_ids) == (VOCABULARY, {0, 7, last})
     edit_json(llama_copy / "draft" / "tokenizer_config.json", eos_token="!")
     notices = load(llama_copy).notices
     assert any("The draft ends a text with '!'" in notice for notice in notices)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from specviz.engine import Pair, decode_plainly, speculate
+from specviz.engine.decoding.lookup import PromptLookupDrafter
 from specviz.errors import PairError
 from tests.engine.models import pair_of, tiny_model
 from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, tokens
@@ -54,6 +56,15 @@ def copied(text: list[int], count: int) -> list[int]:
             if size < len(text) and text[start : start + size] == text[-size:]:
                 return text[start + size : start + size + count]
     return []
+
+
+def test_after_a_rollback_copies_from_the_current_text() -> None:
+    drafter, text = PromptLookupDrafter(10, torch.device("cpu")), [*LOOPING, 7, 8, 5, 6, 7]
+    drafter.prefill(text)
+    for length in (*range(len(text), 0, -1), 6, len(text)):
+        drafter.settle(length)
+        proposal = drafter.propose(text[:length], 3, None, None)
+        assert proposal.token_ids.tolist() == copied(text[:length], 3)
 
 
 def test_prompt_lookup_needs_no_draft_and_the_model_drafter_does() -> None:

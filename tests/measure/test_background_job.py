@@ -10,7 +10,7 @@ import pytest
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Lane, Plan, SuiteItem
 from specviz.errors import ServerError
-from specviz.measure.background_job import Job
+from specviz.measure.background_job import Job, RunsJob
 from specviz.measure.run_makers import Block, MadeRun, RunOrder
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
@@ -69,6 +69,37 @@ def test_a_failure_that_a_stop_caused_is_a_stop(after: int, state: str) -> None:
     job.carry_out()
     assert job.state == state
     assert (job.error is None) == (state == "stopped")
+
+
+class NeverLooks(Job):
+    """Counts how often it works; it never checks for a stop and has no parts."""
+
+    worked = 0
+
+    def _work(self) -> None:
+        self.worked += 1
+
+
+def test_a_job_stopped_while_it_waits_never_works() -> None:
+    job = NeverLooks(name="waits", label="Waits")
+    job.stop()
+    assert (job.state, job.going) == ("stopped", False)
+    job.carry_out()  # a queue may have taken the job just before the stop
+    assert (job.state, job.was_stopped, job.worked) == ("stopped", True, 0)
+
+
+def test_a_job_stopped_between_its_runs_is_not_done() -> None:
+    orders = [
+        RunOrder(label=f"run {place}", spec=PairSpec(), prompt="Once", config=RunConfig())
+        for place in range(3)
+    ]
+    maker, concluded = FakeMaker(lambda _: 1.5), list[object]()
+    job = RunsJob(orders, maker, name="runs", label="Runs", conclude=concluded.append)
+    maker.stop = lambda: None  # the maker does not notice; the job does
+    maker.before_run = lambda: job.stop() if job.progress[0] == 1 else None
+    job.carry_out()
+    assert (job.state, job.was_stopped, job.error) == ("stopped", True, None)
+    assert (job.progress, concluded, job.going) == ((2, 3), [], False)
 
 
 class BlocksMaker(FakeMaker):

@@ -86,6 +86,15 @@ def _text_of(trace: Any) -> list[int]:
     return text_by("a", zlib.compress(json.dumps(trace).encode()))
 
 
+def test_deleted_runs_are_not_used(pair: Pair, empty_home: Path) -> None:
+    text, run_id = keep(run(pair)), Library().find()[0].id
+    target = pair.info.target.weights_sha256
+    Library().delete([run_id])
+    assert Library().texts_by(target, 10) == []
+    Library().restore([run_id])
+    assert Library().texts_by(target, 10) == [text]
+
+
 def test_a_file_is_one_text(pair: Pair, tmp_path: Path) -> None:
     class WordLengths:
         def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:

@@ -28,6 +28,7 @@ const scenes = JSON.parse(readFileSync(process.argv[1], "utf8")).map((round) => 
     kinds,
     shown: steps.map((scene) => scene.cells.length),
     decided: steps.map((scene) => scene.cells.filter((each) => each !== "drafted").length),
+    before: {{ extra: steps[count - 1].extra, complete: steps[count - 1].complete }},
     end: steps[count],
     layouts: [false, true].map((all) => shape.layoutOf(round, all)),
     wait: wait.reduce((sum, each) => sum + each, 0),
@@ -66,6 +67,15 @@ def test_a_round_ends_with_every_verdict_of_the_record(method: str) -> None:
             assert counts == sorted(counts)
             assert counts[0] == 0
         assert shown["wait"] == pytest.approx(entry.times.decode, rel=1e-3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_extra_token_is_the_last_event(method: str) -> None:
+    for entry, shown in scenes_of(method):
+        assert shown["kinds"].count("land") == bool(entry.extra)
+        assert not entry.extra or shown["kinds"][-1] == "land"
+        assert shown["before"] == {"extra": None, "complete": False}
+    assert any(entry.extra for entry, _ in scenes_of(method))
 
 
 def test_trees_draft_one_depth_at_a_time_and_block_has_one_decision() -> None:

@@ -7,7 +7,9 @@ import json
 
 import pytest
 
-from specviz.player.round_values import lanes, round_items
+from specviz.player.round_values import fork_items, forked_text, lanes, round_items
+from specviz.record.forks import Fork
+from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
 from specviz.store import load_trace
 from tests.traces import Passes, full_trace, make_candidate, make_round, make_trace
@@ -55,6 +57,27 @@ def test_extra_tokens() -> None:
     bonus, cut = round_items(make_trace([make_round("aa"), make_round("a", cut="eos")]))
     assert (bonus["extra"]["kind"], bonus["extra"]["draft"]) == ("bonus", None)
     assert (cut["extra"], cut["cut"]) == (None, "eos")
+
+
+def test_the_text_of_the_original_run_begins_at_the_place_of_the_fork() -> None:
+    """Not at the beginning of the fork's round."""
+    spelt = zip(("aar", "aaa", "ar"), (10, 20, 30), strict=True)
+    original = make_trace([make_round(each, first_token=first) for each, first in spelt])
+    fork = Fork(round=1, place=2, token_id=22, uniform=0.75, of="other")
+    trace = make_trace(config=RunConfig(gamma=3, forks=(fork,)))
+    assert forked_text(trace, original) == {
+        "id": "other", "before": 5, "texts": [" w22", " w23", " w30", " w31"], "total": 9,
+    }  # fmt: skip
+
+
+def test_a_fork_has_the_draw_of_its_own_place() -> None:
+    entry = make_round("aar")
+    *others, rejected = entry.candidates
+    overruled = dataclasses.replace(rejected, overruled=0.125)
+    entry = dataclasses.replace(entry, candidates=(*others, overruled))
+    fork = Fork(round=0, place=2, token_id=rejected.token_id, uniform=0.75)
+    trace = make_trace([entry], config=RunConfig(gamma=3, forks=(fork,)))
+    assert fork_items(trace) == [{"round": 0, "place": 2, "draw": 0.125, "likeliest": None}]
 
 
 def test_no_lanes_without_the_target_alone() -> None:

@@ -169,8 +169,8 @@ def test_explains_the_speedup_in_a_sentence(gamma: int, c: float, words: str) ->
         (
             {},
             (2.5, 2.7),
-            "The measured speedup is higher, 2.50 to 2.70 times; the step costs, measured at "
-            "another time, do not explain all of it.",
+            "The measured speedup is higher, 2.50 to 2.70 times: the step costs, measured at "
+            "another time, do not explain the difference.",
         ),
         (
             {"drift": 0.4},

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.errors import ConfigError
-from specviz.record.forks import MAX_FORKS, Fork, forks_text, parse_forks, possible_draw
+from specviz.record.forks import (
+    MAX_FORKS,
+    Fork,
+    followed_by,
+    forks_text,
+    parse_forks,
+    possible_draw,
+)
 from specviz.record.trace import RunConfig
 
 draws = st.integers(0, 2**24 - 1).map(lambda n: n / 2**24)
@@ -62,6 +69,16 @@ def fork(number: int, **how: Any) -> Fork:
 def test_rejects_forks_that_no_run_can_have(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         RunConfig(**settings)
+
+
+def test_a_fork_replaces_forks_at_its_place_and_later() -> None:
+    forks = tuple(
+        Fork(round=number, place=place, token_id=1, uniform=0.5)
+        for number, place in ((1, 3), (2, 0), (2, 1), (2, 2), (3, 0))
+    )
+    again = Fork(round=2, place=1, token_id=1, uniform=0.25)
+    assert followed_by(forks, again) == (*forks[:2], again)
+    assert RunConfig(forks=followed_by(forks, again)).forks[-1] == again
 
 
 def test_rounds_a_draw_to_one_that_a_seed_can_produce() -> None:

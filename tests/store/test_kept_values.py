@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -116,6 +117,26 @@ def test_two_processes_never_read_a_partial_value(home: Path) -> None:
     assert last is not None
     assert last.rates[0] in (39, 139)
     assert len(list(home.rglob("*"))) == 2  # the folder and the file
+
+
+def test_a_change_waits_for_the_change_before_it(home: Path) -> None:
+    def add(number: float) -> None:
+        store.change_value("profile", "one", Profile, lambda old: _with(old, number))
+
+    second = Thread(target=add, args=(2.0,))
+
+    def add_slowly(old: Profile | None) -> Profile:
+        second.start()
+        second.join(0.2)  # without the lock, the second change is stored now and then lost
+        return _with(old, 1.0)
+
+    assert store.change_value("profile", "one", Profile, add_slowly)
+    second.join()
+    assert store.load_value("profile", "one", Profile) == Profile(rates=(1.0, 2.0))
+
+
+def _with(old: Profile | None, number: float) -> Profile:
+    return Profile(rates=(*(old.rates if old else ()), number))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other platforms have their own data folder")

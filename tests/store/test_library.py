@@ -248,6 +248,8 @@ def test_a_deleted_run_can_be_restored_until_it_is_purged(library: Library) -> N
     assert ids(library) == [keep_it]
     assert ids(library, deleted=True) == [lose_it]
     assert library.facets().tags == ()
+    assert (ids(library, search="gone"), library.count(Query(search="gone"))) == ([], 0)
+    assert ids(library, search="gone", deleted=True) == [lose_it]
     assert library.purge(older_than_days=1) == 0
     library.restore([lose_it])
     assert library.row(lose_it).tags == ("gone",)

@@ -18,6 +18,7 @@ from specviz.figures.metrics import metrics
 from specviz.record.bodies import NO_BODY
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairSpec
+from specviz.record.trace import RunConfig
 from specviz.ui.watch.first_body import FIRST_BODY
 from specviz.worker.parent import link
 from specviz.worker.parent.client import Run
@@ -143,6 +144,16 @@ def test_a_run_shows_its_body_and_the_speedup_without_it(
     until_over(app)
     again = app.session_state["history"].current
     assert app.session_state["history"].own[again.id] == own
+
+
+def test_run_stops_the_run_without_a_body() -> None:
+    app, stopped = opened(length="16"), list[Run]()
+    extra = Run(session="a", spec=PairSpec(), config=RunConfig(), on_stop=stopped.append)
+    history = app.session_state["history"]
+    history.run_without_body, history.own["a run"] = ("a run", extra), None
+    sound(app.button(key="run").click().run())
+    assert stopped == [extra]
+    assert (history.run_without_body, history.own) == (None, {})
 
 
 # The default body of Watch

@@ -79,6 +79,29 @@ def test_asks_for_a_second_server_run(library: Library) -> None:
     assert any(each.proto.label == "See 2 runs side by side" for each in app.get("page_link"))
 
 
+def test_a_run_is_handed_over_once(library: Library) -> None:
+    theirs, ours = kept(library, theirs=server_trace(), ours=thrifty())
+    app = choose(runs_page(), 0, 1)
+    for _ in range(2):
+        sound(app.button(key="runs_compare").click().run())
+    assert sorted(app.session_state["runs for compare"]) == sorted([theirs, ours])
+    assert len(app.session_state["compare_lanes"]) == 1
+    assert "Left out: 1 run with the same settings as a lane." in said(app)
+
+
+def test_the_last_visit_replaces_the_runs_handed_over(library: Library) -> None:
+    ids = kept(library, a=server_trace(), b=thrifty(), c=server_trace(), d=wasteful())
+    app = side_page(())
+    app.session_state["runs for compare"] = ids[:2]
+    sound(app.run())
+    assert list(app.query_params["beside"]) == ids[:2]
+    app.query_params["beside"] = ids[2:]
+    sound(app.run())
+    del app.query_params["beside"]
+    sound(app.run())
+    assert list(app.query_params["beside"]) == ids[2:]
+
+
 def test_hands_over_at_most_four_runs(library: Library) -> None:
     for number in range(6):
         save_run(library, server_trace(), name=f"answer {number}")

@@ -16,6 +16,7 @@ from specviz.store import trace_to_json
 from specviz.ui.session.history import History
 from specviz.ui.watch.run_player import _player_data
 from specviz.ui.watch.sharing import show_downloads
+from specviz.worker.messages import RunTimed
 from specviz.worker.parent.client import PairStatus, Run
 from tests.traces import full_trace
 
@@ -74,3 +75,27 @@ def test_downloads_contain_the_whole_run(history: History, monkeypatch: pytest.M
     show_downloads(history)
     show_downloads(history)
     assert offered == [("", True), (trace_to_json(full_trace()), False)]
+
+
+def test_figures_are_updated_by_new_slices() -> None:
+    """All rounds have arrived; each message adds a slice."""
+    trace = full_trace()
+    run = Run(session="a", spec=PairSpec(), config=trace.config, on_stop=lambda run: None)
+    run.begin(replace(trace, rounds=(), baseline=None), None)
+    for entry in trace.rounds:
+        run.add(entry)
+    history = History()
+    history.add(run)
+    assert history.shown().figures.speedup_observed is None
+    assert trace.baseline is not None
+    (first,) = trace.baseline.slices
+    slower = replace(first, target=tuple(2 * each for each in first.target))
+    for slices in ((first,), (first, slower), (first, slower, slower)):
+        baseline = replace(trace.baseline, slices=slices)
+        run.take_timing(
+            RunTimed(
+                run_id=run.id, baseline=baseline, text=trace.text, finish=trace.finish, over=False
+            )
+        )
+        timed = replace(trace, baseline=baseline)
+        assert history.shown().figures == metrics(timed, intervals=False)

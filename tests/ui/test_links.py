@@ -8,6 +8,7 @@ import itertools
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from specviz.record.pairs import PairSpec, known_pairs
 from specviz.ui.session.link_values import TEXT_PARAMETERS
 from specviz.ui.shell import PAGES
 from tests.ui.paging import ROOT, sound
@@ -117,3 +118,36 @@ def test_navigating_back_to_an_invalid_link() -> None:
 def test_text_that_looks_like_a_number_is_kept() -> None:
     app = opened_at("watch", {"prompt": "inf"})
     assert app.text_area(key="prompt").value == "inf"
+
+
+def _page_that_shows_the_pair() -> None:
+    import streamlit as st
+
+    from specviz.ui.widgets.pair_boxes import shown_pair
+
+    st.text(repr(shown_pair()))
+
+
+OWN_PAIR = {"pair": "Local", "target_folder": "one", "draft_folder": "two"}
+KNOWN = known_pairs()[0]
+
+
+@pytest.mark.parametrize(
+    ("link", "pair"),
+    [
+        ({**OWN_PAIR, "device": "cpu", "dtype": "bfloat16"},
+         PairSpec(target="one", draft="two", device="cpu", dtype="bfloat16")),
+        ({**OWN_PAIR, "device": "toaster", "dtype": "int3"}, PairSpec(target="one", draft="two")),
+        ({**OWN_PAIR, "pair": "Elsewhere"}, PairSpec()),
+        ({"pair": "Hub", "known_pair": "nobody · 1B"},
+         PairSpec(target=KNOWN.target, draft=KNOWN.draft)),
+    ],
+)  # fmt: skip
+def test_unknown_values_in_the_link_name_no_other_pair(
+    link: dict[str, str], pair: PairSpec
+) -> None:
+    """A page uses the pair before it draws the controls, which would reject such values."""
+    app = AppTest.from_function(_page_that_shows_the_pair)
+    for name, value in link.items():
+        app.query_params[name] = value
+    assert sound(app.run()).text[0].value == repr(pair)

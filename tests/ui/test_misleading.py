@@ -74,14 +74,14 @@ def test_mean_and_tail() -> None:
 @pytest.mark.parametrize(
     ("alpha", "c", "v", "says"),
     [
-        (0.7, 0.1, 1.0, ("the mean speedup is", "for the mean and")),
+        (0.7, 0.1, 1.0, ("the mean speedup is", "for the mean speedup and")),
         (0.3, 0.9, 2.0, ("the mean speedup is", "No γ pays.")),
         (0.0, 0.0, 1.0, ("every text has a speedup of **1.00**", "No γ pays.")),
         (
             1.0,
             0.1,
             1.0,
-            ("every text has a speedup of **", "The best γ is 15 for the mean and for"),
+            ("every text has a speedup of **", "The best γ is 15 for the mean speedup and for"),
         ),
         (0.85, 0.0, 1.0, ("the mean speedup is", "γ up to 16, where this search ends, is 16 for")),
     ],
@@ -94,7 +94,7 @@ def test_tail_sentences(alpha: float, c: float, v: float, says: tuple[str, str])
 
 def test_best_gamma_can_exist_for_the_mean_only() -> None:
     text = best_gammas_sentence(rounds_distributions(0.5, 16, 16), 0.3, 1.0)
-    assert "for the slowest in a hundred, no γ pays" in text
+    assert "for the slowest text in a hundred, no γ pays" in text
 
 
 def test_batch_and_context() -> None:

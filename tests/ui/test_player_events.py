@@ -20,7 +20,7 @@ from specviz.ui.watch import player_events
 from specviz.ui.watch.sharing import show_downloads
 from specviz.worker.parent.client import Run, Worker
 from tests.traces import full_trace
-from tests.ui.paging import opened, sent
+from tests.ui.paging import opened, sent, sound
 
 
 class FakeWorker:
@@ -74,6 +74,44 @@ def test_a_fork_request_is_handled_once(history: History, monkeypatch: pytest.Mo
     assert (again, worker.runs) == (False, [])
 
 
+def finished_run(trace: Trace) -> Run:
+    run = Run(session="tab", spec=PairSpec(), config=trace.config, on_stop=lambda _: None)
+    run.conclude(replace(trace, rounds=()))
+    for entry in trace.rounds:
+        run.add(entry)
+    run.end("done")
+    return run
+
+
+def test_redraws_before_the_first_round_begin_no_second_fork(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The player shows the original run until the fork has a round."""
+    history, original = History(), finished_run(sampled())
+    history.add(original)
+    request = {"fork": {**REQUEST, "rank": None, "run": original.id}}
+    drawn, worker = handle(history, request, monkeypatch)
+    assert (drawn, len(worker.runs)) == (True, 1)
+    assert history.shown().id == original.id
+    again, worker = handle(history, request, monkeypatch)
+    assert (again, worker.runs) == (False, [])
+    request["fork"]["number"] += 1
+    _, worker = handle(history, request, monkeypatch)
+    assert len(worker.runs) == 1
+
+
+def test_a_fork_stops_the_run_without_a_body(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[Run] = []
+    config = sampled().config
+    extra = Run(session="tab", spec=PairSpec(), config=config, on_stop=stopped.append)
+    history.run_without_body, history.own["kept"] = ("kept", extra), None
+    handle(history, {"fork": {**REQUEST, "rank": None}}, monkeypatch)
+    assert stopped == [extra]
+    assert (history.run_without_body, history.own) == (None, {})
+
+
 @pytest.mark.parametrize(
     "event",
     [
@@ -115,6 +153,16 @@ def test_a_replay_opens_at_the_requested_moment(
     assert '"moment":{"round":"2","token":"2.1"}' in after
 
 
+def test_a_replay_opens_at_the_last_requested_moment(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        event = {"run": "kept", "at": {"round": str(number), "step": "1"}, "number": number}
+        handle(history, {"moment": event}, monkeypatch)
+        replay = replay_of(history, monkeypatch)
+        assert f'"moment":{{"round":"{number}","step":"1"}}' in replay
+
+
 def test_a_moment_that_is_not_unicode_is_ignored(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +181,14 @@ def test_a_moment_in_a_link_reaches_the_player() -> None:
     app.button(key="close_opened").click().run()
     assert sent(app)["moment"] is None
     assert valid_moment({"round": "", "speed": "x" * 25}) == {}
+
+
+def test_a_new_moment_in_the_link_replaces_the_old_one() -> None:
+    run = save_run(Library(), sampled())
+    app = opened(run=run, round="1", token="1.1")
+    app.query_params["round"] = "2"
+    del app.query_params["token"]
+    assert sent(sound(app.run()))["moment"] == {"round": "2"}
 
 
 def test_a_saved_fork_is_shown_beside_the_original() -> None:

@@ -109,8 +109,8 @@ def test_a_link_sends_nothing_before_a_press() -> None:
 def test_marks_an_engine_that_was_not_run_here() -> None:
     statistics = {"id": "tiny", "compatibility_type": "gguf"}
     studio = {"/v1/models": MODELS, "/api/v0/models": paged({"data": [statistics]})}
-    shown = {"not run here: the sources of 0.5.23": sglang([]),
-            "not run here: the documentation of its REST API v0": studio}  # fmt: skip
+    shown = {"not run here; written from the sources of 0.5.23": sglang([]),
+            "not run here; written from the documentation of its REST API v0": studio}  # fmt: skip
     for badge, pages in shown.items():
         with served(pages) as server:
             assert f":orange-badge[{badge}]" in texts(page_of(server=server.address))

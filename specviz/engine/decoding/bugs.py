@@ -157,7 +157,7 @@ class _BonusFromDraft(WrappedStep):
         self._draft.forget(count)
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Feed a tree; return logits with the draft's rows at leaves, where a bonus is drawn."""
+        """Feed a tree; return the draft's logits at leaves (for the bonus), else the target's."""
         rows = self.step.branch(token_ids, parents)
         other = self._draft.branch(token_ids.to(self._draft.device), parents).to(rows)
         leaves = [node for node in range(len(parents)) if node not in parents]

@@ -2,9 +2,9 @@
 
 A *row* alternates draft phases of one kind with verifications of one length. So the processor
 caches are in the same state as in a run. Plain target steps follow, and the row's times are divided
-by the median of the plain steps around the row: if the machine slows down for a second, both parts
-of the quotients c and v slow down. Rounds of a tree have rows of their own. ``step_timer.py`` times
-single steps; ``costs.py`` fills the table.
+by the median of the plain steps around the row: if the machine slows down for a second, the
+numerator and the denominator of c and v grow alike. Rounds of a tree have rows of their own.
+``step_timer.py`` times single steps; ``costs.py`` fills the table.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Cell:
         return bool(self.counted) or self.fallback is not None
 
     def seconds(self, unit: float = 1.0) -> float:
-        """Return the median time in seconds; ``unit``: the unit of ``counted``, in seconds."""
+        """Return the median time in seconds; one unit of ``counted`` is ``unit`` seconds."""
         if self.counted:
             return median(self.counted) * unit
         assert self.fallback is not None
@@ -148,10 +148,10 @@ class Column:
     def row(self, tokens: int, turns: int) -> None:
         """Time ``turns`` turns of a draft phase and a verification, then plain steps.
 
-        As in a run, the same lengths are repeated. The first turn does not count, because the
-        processor caches still hold data of the previous row. For the same reason plain steps count
-        only after a warm-up. Weights that fit in the caches return to them within about ten steps;
-        the target alone runs in this state.
+        As in a run, all turns draft and verify equally many tokens. The first turn does not count,
+        because the processor caches still hold data of the previous row. For the same reason plain
+        steps count only after a warm-up. Weights that fit in the caches return to them within about
+        ten steps; the target alone runs in this state.
         """
         kind = self._rows % len(_PHASES)
         self._rows += 1
@@ -208,7 +208,7 @@ class Column:
 
     @property
     def draft_costs(self) -> list[float]:
-        """Seconds of a first draft step with one token, a first step with two, and a later step.
+        """Seconds of a first draft step fed one token, of one fed two, and of a later step.
 
         Empty if the drafter has no steps.
         """
@@ -219,7 +219,7 @@ class Column:
 
     @property
     def draft_errors(self) -> list[float]:
-        """Relative errors of ``draft_costs``; the third is the error of the longest phases."""
+        """Relative errors of ``draft_costs``; a later step has the error of the longest phase."""
         return [] if not self._steps.drafts else [cell.error for cell in self.phases]
 
     @property

@@ -68,7 +68,7 @@ def measure_step_costs(
 
 
 def _verification_order(wanted: int) -> tuple[int, ...]:
-    """Return the verification lengths in order: the longest, 2, ``wanted``, midpoints of gaps."""
+    """Return the verification lengths as timed: the longest, 2, ``wanted``, midpoints of gaps."""
     halving = (n for stride in (8, 4, 2, 1) for n in range(1 + stride, MAX_TOKENS + 1, stride))
     order = dict.fromkeys((MAX_TOKENS, 2, wanted, *halving))
     return tuple(tokens for tokens in order if tokens <= MAX_TOKENS)
@@ -131,7 +131,7 @@ def _worst(columns: Iterable[Sequence[float]]) -> tuple[float, ...]:
 
 
 def _drift(seconds: Sequence[float]) -> float:
-    """Return the slowest group's median step time over the fastest group's, minus 1."""
+    """Return the largest median of consecutive groups of times over the smallest, minus 1."""
     size = max(1, len(seconds) // _PARTS)
     parts = [median(seconds[i : i + size]) for i in range(0, len(seconds), size)][:_PARTS]
     return max(parts) / min(parts) - 1.0 if parts else 0.0

@@ -67,7 +67,7 @@ class TargetLane(Protocol):
 
         Args:
             last: the text's last token, which is not in the cache yet.
-            index: position of the next token after the prompt.
+            index: position of the next token, counted from the end of the prompt.
         """
         ...
 

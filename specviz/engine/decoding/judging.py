@@ -35,8 +35,8 @@ class Verdicts:
     """The verdicts of a round and the probabilities that the trace records, as host values.
 
     ``path``: indices of the accepted candidates, in order. ``rejected``: indices of the candidates
-    that were tested and not accepted. ``judged_jointly``: all other candidates were judged too, so
-    the trace calls them cut, not discarded.
+    that were tested and not accepted. ``judged_jointly``: the candidates in neither list were
+    judged too, so the trace calls them cut, not discarded.
     """
 
     token_ids: list[int]
@@ -125,7 +125,7 @@ class Decision:
 def verdicts_of(values: list[float], count: int, tested: int | None = None) -> Verdicts:
     """Return the verdicts for a ``Decision`` on ``count`` candidates, given its host values.
 
-    ``tested``: the number of candidates to use, because no more fit into the text.
+    ``tested``: use only this many candidates, because the others do not fit into the text.
     """
     count_tested = count if tested is None else min(count, tested)
     rows = [values[row * count : row * count + count_tested] for row in range(4)]
@@ -144,5 +144,5 @@ def verdicts_of(values: list[float], count: int, tested: int | None = None) -> V
 
 
 def row_at(rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """Return the row or entry at an index `[]` on the device, without a synchronisation."""
+    """Return the row or entry at the index, a device tensor `[]`, without a synchronisation."""
     return rows.index_select(0, index[None])[0]

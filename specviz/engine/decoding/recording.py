@@ -92,8 +92,8 @@ class Recorder:
     ) -> Callable[[], list[CandidateRecord]]:
         """Begin a record; return a function that ends it and returns one record per candidate.
 
-        Overlap and bias describe the distributions that the run uses. Insights describe the same
-        distributions, but at temperature 0 the distributions at temperature 1.
+        Overlap and bias describe the distributions that the run uses. Insights do, too, except at
+        temperature 0: there they describe the distributions at temperature 1.
         """
         count = proposal.token_ids.shape[0]
         both = ModelOutputs.of(proposal, target_logits[:count], target_probs[:count])

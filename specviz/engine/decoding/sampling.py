@@ -1,8 +1,9 @@
 """Sampling: logits to a distribution, and a distribution and a uniform to a token.
 
 Draft and target share one sampler, hence the same temperature, top-k and top-p. Greedy decoding
-uses a one-hot distribution in the same functions. Randomness is keyed by (seed, round, slot), so
-a slot's uniform does not depend on how many other uniforms are drawn.
+uses a one-hot distribution in the same functions. Each draw of a round has a numbered slot: the
+extra token, every candidate and every verdict. Randomness is keyed by (seed, round, slot), so a
+slot's uniform does not depend on how many other uniforms are drawn.
 """
 
 from __future__ import annotations
@@ -265,7 +266,7 @@ def _keep_top_k(probs: torch.Tensor, count: int) -> torch.Tensor:
 def _keep_top_p(probs: torch.Tensor, share: float) -> torch.Tensor:
     """Keep the smallest set of likeliest tokens whose total probability reaches ``share``.
 
-    A share too small for float32 counts as 0; ``before > 0`` still keeps the likeliest token.
+    If ``share`` rounds to 0 in float32, ``before > 0`` still keeps the likeliest token.
     """
     ordered, order = probs.sort(dim=-1, descending=True)
     before = ordered.cumsum(-1) - ordered

@@ -240,7 +240,7 @@ class Speculation(SpeculativeRun):
     def _defer_record(
         self, entry: Round, end: _Ending | None, numbers: Sequence[int]
     ) -> Deferred[Round]:
-        """Return the deferred round; ``end`` returns the records of candidates ``numbers``."""
+        """Return the round, to be completed by ``end``'s records of the candidates ``numbers``."""
 
         def write() -> Round:
             if end is None:

@@ -39,7 +39,7 @@ class Stopper(Protocol):
         ...
 
     def learn(self, index: int, accepted: int, emitted: int) -> None:
-        """Observe how many tokens round ``index`` accepted and emitted."""
+        """Observe how many candidates round ``index`` accepted and how many tokens it emitted."""
         ...
 
     def go_back(self, index: int) -> None:
@@ -104,7 +104,7 @@ _ANY = _prior_share(0.5)
 class _Known:
     """Evidence from earlier rounds.
 
-    ``bins``: acceptance by the draft's probability; ``any``: acceptance of all candidates.
+    ``bins``: acceptance by the draft's probability; ``any``: acceptance at any probability.
     ``tokens`` / ``steps``: the rate λ, tokens emitted in the time of one target step.
     """
 

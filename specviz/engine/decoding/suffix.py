@@ -62,7 +62,11 @@ class SuffixDrafter(CopyingDrafter):
         return copied
 
     def _most_frequent_next(self, own: Match, other: Match) -> int:
-        """Return the most frequent token after the longer match, or after both if equally long."""
+        """Return the most frequent token after the longer match.
+
+        ``own`` is the match in the run's text, ``other`` in the given texts. If they are equally
+        long, occurrences in all texts count.
+        """
         if own.length != other.length:
             longer = own.length > other.length
             return self._own.favourite(own) if longer else self._texts.favourite(other)

@@ -1,4 +1,4 @@
-"""Draft trees of candidates, including several drafts side by side.
+"""Draft trees of candidates; several drafts (parallel chains) are drafted as a tree, too.
 
 The draft reads a level in one step; a node attends only to its ancestors. Siblings are drawn in
 turn, without replacement: earlier siblings are removed from the distribution. With ``replacement``

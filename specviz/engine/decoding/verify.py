@@ -43,9 +43,10 @@ class Rule(Protocol):
         ...
 
     def bias(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor | None:
-        """Return the total variation `[...]` of the emitted token from the target's distribution.
+        """Return the bias `[...]`; None if it is always 0.
 
-        None if it is always 0.
+        The bias is the total variation distance of the emitted token's distribution from the
+        target's.
         """
         ...
 
@@ -132,15 +133,15 @@ class Typical:
         return target_probs.clone()
 
     def expected(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
-        return self._accepted_mass(draft_probs, target_probs).sum(-1)
+        return self._accepted_probs(draft_probs, target_probs).sum(-1)
 
     def bias(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
-        accepted = self._accepted_mass(draft_probs, target_probs)
+        accepted = self._accepted_probs(draft_probs, target_probs)
         recovered = (1.0 - accepted.sum(-1, keepdim=True)).clamp_(min=0.0) * target_probs
         return (accepted + recovered - target_probs).abs().sum(-1) / 2.0
 
-    def _accepted_mass(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
-        """Return the draft's probabilities `[..., vocabulary]` of tokens that would be accepted."""
+    def _accepted_probs(self, draft_probs: Tensor, target_probs: Tensor) -> Tensor:
+        """Return ``draft_probs`` with 0 for every token that would be rejected."""
         return draft_probs.where(target_probs > self.threshold(target_probs)[..., None], 0.0)
 
 
@@ -196,8 +197,9 @@ def _extra_distribution(
 ) -> Tensor:
     """Return the distribution `[..., vocabulary]` of the token after the accepted candidates.
 
-    If all candidates are accepted, it is the target's distribution. If both models agree to the
-    last bit, the residual is 0 everywhere; the target's distribution is then the limit of 0/0.
+    If all candidates are accepted, it is the target's distribution, otherwise the normalised
+    residual. A residual that is 0 everywhere, since both models agree to the last bit, cannot be
+    normalised; the target's distribution replaces it.
     """
     count, vocabulary = draft_probs.shape[-2:]
     target_row = _row(target_probs, num_accepted, vocabulary)

@@ -85,7 +85,7 @@ class Chain:
                 self._forced[index, place] = token_id
 
     def draft(self, seen: int) -> Stage:
-        """Return the draft stage; it attends to ``seen`` cache rows, enough for any acceptance."""
+        """Return the draft stage; ``seen`` cache rows suffice even after full acceptance."""
         return self._stage("draft", seen, lambda: self._draft(seen))
 
     def verify(self, seen: int) -> Stage:

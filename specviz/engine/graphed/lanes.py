@@ -154,7 +154,7 @@ class GraphedLanes:
 
 
 def _return_memory(idle: list[_Memory], memory: _Memory) -> None:
-    """Append memory to ``idle``; keep only the largest few of its kind."""
+    """Append memory to ``idle``; keep the largest few with a draft, and the largest few without."""
     idle.append(memory)
     same_kind = [each for each in idle if (each.draft is None) == (memory.draft is None)]
     if len(same_kind) > _MOST_IDLE:

@@ -127,7 +127,7 @@ class OnCuda:
 
 @contextmanager
 def _own_workspaces() -> Iterator[None]:
-    """Make cuBLAS allocate its workspaces from the graph's pool inside the block.
+    """Make cuBLAS allocate its workspaces from the graph's pool in the ``with`` block.
 
     Otherwise cuBLAS would own the workspaces and free them during another capture, although this
     graph still writes there.

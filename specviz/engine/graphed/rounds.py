@@ -145,8 +145,8 @@ def _draws(config: RunConfig, most: int) -> tuple[np.ndarray, dict[int, dict[int
     """Return the uniforms of all rounds, and the draws that forks replaced.
 
     Returns:
-        Uniforms `[rounds, 2 γ + 1]`, with rows for rounds launched ahead and at most ``most`` rows;
-        and the seed's draws that forks replaced, by round and position.
+        Uniforms `[rounds, 2 γ + 1]` of at most ``most`` rounds, rounds launched beyond the end of
+        the text included; and the seed's draws that forks replaced, by round and position.
     """
     drawn = Uniforms(config.seed)
     rounds = range(min(most, config.max_new_tokens + AHEAD))

@@ -216,7 +216,7 @@ def _widest(model: PreTrainedModel) -> bool:
 def take_step_weights(
     models: dict[str, PreTrainedModel], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """Return step weights by model name, lean for all models or for none, and notices."""
+    """Return the step weights of ``models`` (all lean, or none of them lean), and notices."""
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
@@ -298,9 +298,9 @@ def same_choice(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype)
 
 
 def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the tolerance as a share of the largest distance of a logit from the mean logit.
+    """Return the tolerance: a share, by dtype, of the largest distance of a logit from the mean.
 
-    This distance ignores an offset that all logits share, as softmax does.
+    Like softmax, this distance ignores an offset that all logits share.
     """
     spread = (reference - reference.mean(-1, keepdim=True)).abs().max()
     return _TOLERANCES.get(dtype, _HALF_TOLERANCE) * spread

@@ -203,7 +203,8 @@ def _product_seconds() -> float:
 def _time_steps(fresh_step: Callable[[int], Step], best: float) -> float:
     """Return the median seconds of a step plus a verification.
 
-    If the warm-up takes three times ``best`` or is very long, return its seconds without repeats.
+    ``best``: the best time so far. If the warm-up takes more than three times as long or is very
+    long, return the warm-up's seconds.
     """
     step = fresh_step(16)
     ids = torch.zeros(_VERIFY_TOKENS, dtype=torch.int64, device=step.device)

@@ -213,7 +213,7 @@ def _step_weights(
     opened: OpenPair, models: dict[str, PreTrainedModel], step: str, on_progress: ProgressCallback
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if opened.device.type == "cpu":
-        text = "preparing the step; this takes seconds the first time on a machine"
+        text = "preparing compiled code; this takes seconds the first time on a machine"
         on_progress(Progress(activity="loading", text=text))
         ready(type_name(opened.dtype))
     with loading_errors(opened.sides[0].source.name, "step"):

@@ -88,7 +88,10 @@ def _check_family(config: dict[str, Any], name: str) -> None:
 
 
 def _is_causal(config: dict[str, Any], family: str) -> bool:
-    """Return whether ``architectures`` is causal. transformers also lists encoders as causal."""
+    """Return whether the model is causal.
+
+    transformers lists some encoder families as causal, too; ``architectures`` distinguishes them.
+    """
     if config.get("is_encoder_decoder"):
         return False
     encoders = ("MaskedLM", "PreTraining", "Classification", "ConditionalGeneration")

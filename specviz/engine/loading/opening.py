@@ -50,7 +50,7 @@ class Side:
 
     @property
     def parameters(self) -> int:
-        """Return the number of parameters, with a body those of the enlarged model."""
+        """Return the number of parameters; if there is a body, the enlarged model's."""
         return self.body.parameters if self.body else self.own_parameters
 
     @property

@@ -47,7 +47,7 @@ def share_vocabulary(
     if covered < LEAST_SHARE:
         raise PairError(
             f"{draft.name} and {target.name} have too little in common: {summary}",
-            remedy="Choose a draft that shares at least half of the target's tokens in such texts.",
+            remedy="Choose a draft that shares at least half of the tokens in the sample text.",
         )
     return shared, (f"The tokenizers differ: {summary} The draft proposes only shared tokens.",)
 

@@ -97,7 +97,7 @@ def _run_child(render: Callable[[], str], writing: int, seconds: float) -> NoRet
 
 
 def _limit_resources(seconds: float) -> None:
-    """Set limits that apply even if the parent is gone."""
+    """Limit this process's CPU time and memory, even if its parent is gone."""
     import resource  # missing on systems without fork
 
     most = int(seconds) + 1

@@ -3,7 +3,7 @@
 A shared token is appended as one draft token. For any other token, the draft's tokenizer tokenises
 the current word again: the text since the last token that begins a word. A prompt is tokenised from
 its text. So the draft's input depends on the text alone, not on the rounds that produced it, and
-forgetting tokens restores exactly the draft tokens before them.
+forgetting tokens restores exactly the draft tokens from before they were appended.
 
 Tokenising preserves bytes. If the draft's tokenizer would change the bytes (an extra space before a
 word, half a character), the longest matching pieces are used. Bytes and special tokens that the
@@ -76,7 +76,7 @@ class DraftReading:
             self._take((token_id,), word, again, kept=word[1])
 
     def forget(self, count: int) -> None:
-        """Forget the last ``count`` target tokens, and restore the draft tokens before them."""
+        """Forget the last ``count`` target tokens; restore the draft tokens they replaced."""
         while count:
             last = self._segments.pop()
             self.ids[last.kept :] = last.replaced

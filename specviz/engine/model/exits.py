@@ -14,7 +14,8 @@ def exits_of(all_layers: int, output_matrices: Iterable[torch.Tensor]) -> range 
     """Return the numbers of layers after which an exit is possible and useful.
 
     Args:
-        output_matrices: the matrices by which the last layer writes to the residual stream.
+        output_matrices: the matrices by which the last layer writes to the residual stream; if all
+            are zero, an exit is useless.
     """
     if all_layers == 1:
         return Missing(

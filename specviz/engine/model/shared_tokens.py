@@ -91,7 +91,7 @@ class SharedTokens:
 
     @property
     def filler_id(self) -> int:
-        """Return the token that the draft reads if its input would be empty."""
+        """Return the draft token that replaces an empty input, or a tree's unshared token."""
         own = self.draft.tokenizer
         marks = (own.bos_token_id, own.eos_token_id, 0)
         return next(each for each in marks if each is not None and each < self.draft.size)

@@ -125,8 +125,8 @@ class Step(ABC):
     def early_exit(self, layers: int) -> Step:
         """Return a step that runs the first layers, the norm and the head, and shares this cache.
 
-        The exit begins at this step's length, and returns to that length whenever this step moves.
-        This step overwrites the cache rows that the exit fed.
+        The exit begins at this step's length. Whenever this step's length changes, the exit gets
+        the new length. This step overwrites the cache rows that the exit fed.
 
         Raises:
             PairError: the step does not support an exit there.
@@ -260,7 +260,7 @@ class LibraryStep(Step):
         return step
 
     def _share(self, cache: DynamicCache, layers: int) -> None:
-        """Share the first layers of another cache; appended rows are not shared."""
+        """Share the rows now in the first layers of another cache, but not rows appended later."""
         self._nodes.settle(())
         self._cache.layers = [copy.copy(layer) for layer in cache.layers[:layers]]
         self._update_exits()
@@ -302,9 +302,10 @@ def _capabilities(model: PreTrainedModel) -> StepCapabilities:
 
 
 def _trees(model: PreTrainedModel) -> Offered:
-    """Return True if a tree has the logits that its paths have when fed alone, else the reason.
+    """Return True if trees work, else the reason why not.
 
-    A model is tested once.
+    Trees work if their nodes get the same logits as when every path is fed alone. A model is
+    tested once.
     """
     if model not in _takes_trees:
         _takes_trees[model] = _agrees_with_paths(model)

@@ -24,10 +24,10 @@ class SuffixAutomaton:
     """All sequences of at most ``LONGEST`` tokens in the texts, with counts and continuations.
 
     A state represents all sequences that end at the same positions. The state's link leads to the
-    longest suffix of these sequences that ends at more positions. The time to append a token
-    depends on the number of links below ``LONGEST``, not on the size of the texts. Longer sequences
-    have states, too. Occurrences are counted only up to ``LONGEST`` + 1 tokens: a longest sequence
-    and its continuation.
+    longest suffix of these sequences that ends at more positions. Longer sequences have states,
+    too, but occurrences are counted only for sequences of up to ``LONGEST`` + 1 tokens: a longest
+    sequence and its continuation. So appending a token updates at most ``LONGEST`` + 1 counts,
+    whatever the size of the texts.
     """
 
     def __init__(self, texts: Iterable[Sequence[int]] = ()) -> None:

@@ -24,7 +24,7 @@ def kernel_readable(tensor: torch.Tensor) -> bool:
 
 
 def like(dtype: torch.dtype) -> Any:
-    """Return a value of the type in which a kernel reads ``dtype``."""
+    """Return a value of the stored type; as a kernel's argument ``like``, it selects that type."""
     return _LIKE[dtype]
 
 

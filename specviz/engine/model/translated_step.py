@@ -91,9 +91,9 @@ class TranslatedStep(Step):
 
     @torch.inference_mode()
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Feed nodes; a token that the draft does not have becomes ``filler_id``.
+        """Feed nodes; the draft reads ``filler_id`` in place of a token that is not shared.
 
-        The draft proposes such a token only if all shared tokens are proposed already.
+        A node has such a token only if its earlier siblings use up all shared tokens.
         """
         tokens = token_ids.tolist()
         own = [self._to_draft.get(each, self._filler_id) for each in tokens]

@@ -40,7 +40,7 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
 def root_step(
     draft: Floats, target: Floats, num_drafts: int, renew: bool
 ) -> tuple[Floats, Floats]:  # [..., size] each
-    """Return P(token) at the root of a batch: from an accepted draft, and after all drafts failed.
+    """Return P(token) at the root of a batch: as an accepted draft, and drawn after all failed.
 
     Yin et al. 2024, algorithm 4.
     """

@@ -46,7 +46,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A link to the page with the claim's chart; ``settings`` are the page's, by link key."""
+    """A link to the page with the claim's chart; ``settings`` become its query parameters."""
 
     page: PageName
     label: str

@@ -73,7 +73,7 @@ def _terabytes() -> Claim:
             Figure(label="70B", value=weights[1] / 1e9, form=".0f", unit=" GB"),
             Figure(label="1 TB from", value=flip_at / 1e9, form=".0f", unit="B"),
         ),
-        chart=_batch_chart("What a pass reads at the flip", 1, target=flip_at),
+        chart=_batch_chart("What a pass reads where the verdict changes", 1, target=flip_at),
     )
 
 
@@ -102,13 +102,13 @@ def _one_pass() -> Claim:
             Figure(label="v, batch 256", value=costs[5]),
             Figure(label="flips at batch", value=flip_at, form=".0f"),
         ),
-        chart=_batch_chart("v over the batch, at the flip", flip_at),
+        chart=_batch_chart("v over batch size, where the verdict changes", flip_at),
         run="verification",
     )
 
 
 def _batch_chart(label: str, batch: int, gpu: Gpu = _H200, **parameters: float) -> Chart:
-    """Return the chart over the batch; ``parameters`` are ``target`` and ``draft`` sizes."""
+    """Return the chart over batch size for a ``target`` and ``draft`` of so many parameters."""
     sizes = (
         (f"misleading_{name}", math.floor(number / 1e8) / 10) for name, number in parameters.items()
     )
@@ -193,7 +193,9 @@ def _small_targets() -> Claim:
             Figure(label="below 1.1× from", value=flip_at),
         ),
         chart=speed_chart(
-            "Speedup at the flip", alpha=alpha, c=rounded_down(_with_overhead(cost, flip_at))
+            "Speedup where the verdict changes",
+            alpha=alpha,
+            c=rounded_down(_with_overhead(cost, flip_at)),
         ),
         run="speed",
     )

@@ -118,7 +118,7 @@ def _gain(gamma: int) -> float:
 
 
 def _in_context(seed: int) -> tuple[float, float]:
-    """Return the mean accepted candidates on random Markov chains: by token, then by block."""
+    """Return mean accepted candidates on random Markov chains: token, then block verification."""
     chains = random_chains(seed, 3, _GAMMA + 1)
     draft, target = _as_kernel(chains.draft_kernels), _as_kernel(chains.target_kernels)
     token, block = (

@@ -61,7 +61,9 @@ def _counted_acceptance() -> Claim:
             Figure(label="α", value=alpha, form=".4f"),
             Figure(label="τ from 0.6", value=expected_tokens(share, gamma), form=".3f"),
         ),
-        chart=speed_chart("Tokens per round at the flip", _ROUND, alpha=share, gamma=1),
+        chart=speed_chart(
+            "Tokens per round where the verdict changes", _ROUND, alpha=share, gamma=1
+        ),
         run="estimates",
     )
 
@@ -88,7 +90,7 @@ def _bands() -> Claim:
             Figure(label="α 0.70, c 0.30", value=high_expensive, unit="×"),
             Figure(label="flips at c", value=flip_at, form=".3f"),
         ),
-        chart=speed_chart("Speedup at the flip", alpha=0.7, c=flip_at),
+        chart=speed_chart("Speedup where the verdict changes", alpha=0.7, c=flip_at),
         run="speed",
     )
 
@@ -116,7 +118,9 @@ def _draft_lengths() -> Claim:
             Figure(label="best γ, α 0.50, c 0.10", value=low_best, form=".0f"),
             Figure(label="flips at c", value=shortest, form=".3f"),
         ),
-        chart=speed_chart("Speedup over γ at the flip", alpha=0.8, c=shortest, gamma=7),
+        chart=speed_chart(
+            "Speedup over γ where the verdict changes", alpha=0.8, c=shortest, gamma=7
+        ),
         run="speed",
     )
 
@@ -169,7 +173,9 @@ def _six_tokens() -> Claim:
             Figure(label="mean at α 0.80", value=expected_tokens(0.8, 5)),
             Figure(label="half of rounds from α", value=half, form=".3f"),
         ),
-        chart=speed_chart("Tokens per round at the flip", _ROUND, alpha=half, gamma=5),
+        chart=speed_chart(
+            "Tokens per round where the verdict changes", _ROUND, alpha=half, gamma=5
+        ),
         run="estimates",
     )
 
@@ -195,7 +201,7 @@ def _two_to_three_times() -> Claim:
             Figure(label="c 0.10", value=speedup(alpha, gamma, 0.1), form=".3f", unit="×"),
             Figure(label="flips at c", value=flip_at, form=".3f"),
         ),
-        chart=speed_chart("Speedup at the flip", alpha=alpha, c=flip_at, gamma=gamma),
+        chart=speed_chart("Speedup where the verdict changes", alpha=alpha, c=flip_at, gamma=gamma),
         run="speed",
     )
 
@@ -224,6 +230,8 @@ def _ten_times_fewer() -> Claim:
             Figure(label="faster from α", value=even, form=".3f"),
             Figure(label="2× from α", value=twice, form=".3f"),
         ),
-        chart=speed_chart("The guide’s pair at the flip", alpha=even, c=cost, gamma=_GEMMA_GAMMA),
+        chart=speed_chart(
+            "The guide’s pair where the verdict changes", alpha=even, c=cost, gamma=_GEMMA_GAMMA
+        ),
         run="speed",
     )

@@ -83,7 +83,7 @@ def _exact_output() -> Claim:
             Figure(label="accepted", value=overlap),
             Figure(label="textbook rejection", value=textbook),
         ),
-        chart=_bias_chart("The output distribution at the flip", flip_at),
+        chart=_bias_chart("The output distribution where the verdict changes", flip_at),
         run="residual",
         latex=r"\text{residual} \propto \max(0,\, q - p) \\ "
         r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right)",
@@ -130,7 +130,10 @@ def _new_token_from_target() -> Claim:
 
 
 def _target_drawn_bias(share: float) -> float:
-    """Return the bias with a draft that has moved this share of the way to the target."""
+    """Return the bias of drawing the token after a rejection from the target.
+
+    ``share`` moves the draft towards the target: at 1 they are equal.
+    """
     draft = (1 - share) * _DRAFT + share * _TARGET
     return rejection_and_bias(draft, _TARGET, lossless(draft, _TARGET), _TARGET)[1]
 
@@ -190,7 +193,8 @@ def _fewest_rejections() -> Claim:
         f"two tokens with swapped probabilities, block verification accepts {block:.3f} of three "
         f"candidates, token verification {token:.3f}. On a Markov chain of {_HORIZON} tokens, "
         f"eight parallel drafts lower the rejections from {_chain(1):.3f} to {_chain(8):.3f}.",
-        flip=f"Block verification accepts more from γ = {flip_at}, a batch from two drafts.",
+        flip=f"Block verification accepts more from γ = {flip_at}, parallel drafts if there are "
+        "two or more.",
         figures=(
             Figure(label="token verification", value=token, form=".3f"),
             Figure(label="block verification", value=block, form=".3f"),
@@ -240,7 +244,10 @@ def _rejections_and_time() -> Claim:
             Figure(label="within 5 % from γ", value=flip_at, form=".0f"),
         ),
         chart=speed_chart(
-            "Tokens per round at the flip", "Tokens a round", alpha=alpha, gamma=flip_at
+            "Tokens per round where the verdict changes",
+            "Tokens a round",
+            alpha=alpha,
+            gamma=flip_at,
         ),
         run="rejections",
     )
@@ -269,7 +276,7 @@ def _bias_for_speed() -> Claim:
             Figure(label="total variation", value=distance),
             Figure(label="no rejection from ε", value=flip_at, form=".3f"),
         ),
-        chart=_bias_chart("The Pareto plane at the flip", flip_at),
+        chart=_bias_chart("The Pareto plane where the verdict changes", flip_at),
         run="pareto",
     )
 

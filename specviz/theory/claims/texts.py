@@ -145,7 +145,7 @@ def _balance() -> Claim:
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
         ),
-        chart=speed_chart("The highest α at the flip", alpha=surest.alpha, c=flip_at),
+        chart=speed_chart("The highest α where the verdict changes", alpha=surest.alpha, c=flip_at),
     )
 
 
@@ -170,7 +170,7 @@ def _small_n() -> Claim:
             Figure(label="α 0.95, c 0.01", value=best_gamma(0.95, 0.01)[0], form=".0f"),
             Figure(label="best N ≥ 1 at α 0.30, c 0.50", value=hidden, form=".4f", unit="×"),
         ),
-        chart=speed_chart("Speedup over γ at the flip", alpha=0.9, c=flip_at),
+        chart=speed_chart("Speedup over γ where the verdict changes", alpha=0.9, c=flip_at),
         run="speed",
     )
 

@@ -1,4 +1,4 @@
-"""Kept runs of specviz and of other engines side by side on Compare: table, race and a file.
+"""The tab Side by side of Compare: table, race and replay of kept runs, also of other engines.
 
 The link ``/compare?compare_tab=Side by side&beside=ID&beside=ID`` opens two to four runs. Nothing
 is measured here.
@@ -37,7 +37,7 @@ FEWEST = 2
 
 
 class RunsBeside:
-    """Runs of the library that have rounds; their figures and race are built once."""
+    """The runs to show, all with rounds. Their table and their race are built on first use."""
 
     def __init__(self, rows: Sequence[RunRow], traces: Sequence[AnyTrace]) -> None:
         self.rows, self.traces = tuple(rows), tuple(traces)

@@ -172,7 +172,7 @@ def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
 
 
 def by_kind(labels: Sequence[str], kinds: Sequence[KindReadings], read: Figure) -> go.Figure:
-    """Draw one figure of the catalogue, with its interval, for each kind of text and lane."""
+    """Draw the metric ``read`` of each lane, with its interval, by kind of text."""
     made = figure(x_title="", y_title=read.axis)
     for index, label in enumerate(labels):
         there = [(each.kind, each.readings[index]) for each in kinds]

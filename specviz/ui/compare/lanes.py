@@ -116,7 +116,7 @@ class Cards:
         self.add(next(new, lanes[0]))
 
     def follow(self, spec: PairSpec) -> None:
-        """Move the lanes of the previously shown pair to the pair that the boxes show now."""
+        """If the user chose another pair, change the lanes of the previous pair to it."""
         before, self.shown = self.shown, spec
         for card in self.cards:
             if before not in (None, spec) and card.lane.spec == before:

@@ -197,7 +197,7 @@ def _show_charts(found: Findings, name: str) -> None:
         "tokens.",
         "places": "A point shows which share of the tested candidates at a position was accepted, "
         "over all runs of a lane.",
-        "tokens": "Bars show how often a round emitted so many tokens. The dashed line is τ over "
+        "tokens": "Bars show the distribution of tokens per round. The dashed line is τ over "
         "all rounds of a lane; the table has the median of the runs' τ.",
     }
     charts = list(zip(notes, found.charts, strict=True))
@@ -294,9 +294,9 @@ def first_sentence(text: str) -> str:
 
 
 def kinds_with_intervals(kinds: Sequence[KindResult]) -> str:
-    """Describe what the kinds' intervals are sampled over, such as "95 % intervals over prompts".
+    """Return a caption on the intervals by kind, such as "95 % intervals over prompts."
 
-    Kinds with the same description are listed together.
+    Kinds whose intervals have the same description are listed together.
     """
     groups: dict[str, list[str]] = {}
     for each in kinds:

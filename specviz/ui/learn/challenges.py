@@ -1,4 +1,4 @@
-"""Ten challenges in three levels. A check decides from the user's runs whether one is solved.
+"""Ten challenges in three levels. Checks decide from the user's runs which ones are solved.
 
 A new challenge needs an entry in ``CHALLENGES``, a check and a text file.
 """

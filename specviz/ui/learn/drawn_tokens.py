@@ -53,7 +53,7 @@ class DrawnTokens:
 
 
 def drawn_tokens(run: str, trace: Trace) -> DrawnTokens | None:
-    """Return the position of the run at which the broken rule is most biased.
+    """Return the position where the broken rule is most biased, with no token drawn yet.
 
     Return None if the run recorded no probabilities.
     """

@@ -1,7 +1,7 @@
 """A game: guess whether a candidate is accepted, or how many candidates of a round are accepted.
 
 The score is 100 (1 - (g - r)^2) for a guess g at the probability r. This is a proper scoring rule:
-(g - r)^2 is by how much the expected Brier score of g exceeds that of r.
+the expected Brier score of g exceeds that of r by (g - r)^2.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class Game:
 
 
 def questions_of(trace: Trace) -> Iterator[Question]:
-    """Yield a question per whole round: how many candidates, or whether one candidate, is accepted.
+    """Yield a question per whole round.
 
-    The two kinds alternate. The second kind prefers a tested candidate with an acceptance
-    probability below 1.
+    Two kinds alternate: how many candidates are accepted, and whether one of them is. The second
+    kind prefers a tested candidate with an acceptance probability below 1.
     """
     for number, entry in enumerate(each for each in trace.rounds if each.whole):
         tested = [place for place, each in enumerate(entry.candidates) if each.tested]

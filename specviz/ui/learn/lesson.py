@@ -36,7 +36,7 @@ _mount = component("specviz_progress", js=_SCRIPT, isolate_styles=False)
 def show_lesson(stage: Stage) -> None:
     """Draw the chosen part of the page: the game, or a step or challenge with the player.
 
-    Runs that Run or a changed setting requests must be started before this call.
+    Call it after starting the run that the Run button or a changed setting requests.
     """
     words, done = text_of("page"), _progress()
     parts = {"steps": STEPS, "guess": (), "challenges": CHALLENGES}

@@ -46,7 +46,10 @@ def _drafting(attempt: Attempt) -> CheckResult:
 
 
 def by_gamma(attempt: Attempt) -> dict[int, ShownRun]:
-    """Return the newest run per γ, among runs with one chain of a draft model."""
+    """Return the newest run per γ.
+
+    Only runs with a draft model for which ``RunConfig.formulas_hold`` is true count.
+    """
     configs = [(run.trace.config, run) for run in attempt.runs]
     chains = [
         each for each in configs if each[0].formulas_hold and each[0].draft_method.needs_draft

@@ -1,4 +1,4 @@
-"""Chart of the evidence against the target's distribution, over the number of runs."""
+"""Chart of the evidence that the output differs from the target's distribution, over the runs."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def show_zoo(audits: Sequence[AuditJob], start: Callable[..., None], *, busy: bo
     st.markdown("#### The bug zoo")
     st.caption(
         "A check that cannot fail proves nothing. Inject a bug into the decoding loop to see "
-        "whether it costs the correct distribution, speed or both."
+        "what it costs: the correct distribution, speed or both."
     )
     last = _last_of_each(audits)
     columns = st.columns(2, gap="medium")

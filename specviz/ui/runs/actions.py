@@ -31,7 +31,7 @@ _LEFT_OUT = "runs left out"  # session state: sentence about runs that were not 
 
 
 def show_actions(library: Library, chosen: Sequence[RunRow], query: Query) -> None:
-    """Draw the buttons for the chosen runs; if no run is chosen, only Export for all found."""
+    """Draw the buttons for the chosen runs or, if none is chosen, Export for all runs found."""
     if chosen:
         st.caption(f"**{len(chosen)} chosen**", width="content")
         if len(chosen) == 1:
@@ -61,8 +61,8 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         "Add to Compare",
         key="runs_compare",
         on_click=_attempt(partial(_add_to_compare, library, tuple(chosen))),
-        help=f"Compare shows up to {MOST_LANES} runs side by side, with their times. Runs of "
-        f"specviz also become lanes with their pairs and settings, up to {MAX_LANES}, which you "
+        help=f"Compare shows up to {MOST_LANES} runs side by side, with their times. Up to "
+        f"{MAX_LANES} runs of specviz also become lanes with their pairs and settings, which you "
         "can measure again. Prompt, device and number format are not copied, because they are the "
         "same for all lanes.",
     )
@@ -85,9 +85,9 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
 
 
 def _add_to_compare(library: Library, chosen: Sequence[RunRow]) -> None:
-    """Hand over the chosen runs to Side by side, and runs of specviz also as lanes.
+    """Hand the chosen runs over to the tab Side by side; runs of specviz also become lanes.
 
-    Stores a sentence about runs that do not fit.
+    Store a sentence about runs that do not fit.
     """
     beside = list(st.session_state.get(RUNS_HANDOVER, ()))
     beside += [each for each in _ids(chosen) if each not in beside]
@@ -106,7 +106,7 @@ def _add_lanes(library: Library, run_ids: Sequence[str]) -> list[str]:
         lanes += [] if lane in lanes else [lane]
     if lanes:
         st.session_state[LANES_HANDOVER] = lanes[:MAX_LANES]
-    words = [f"{_runs(alike)} with the settings of a lane"] if alike else []
+    words = [f"{_runs(alike)} with the same settings as a lane"] if alike else []
     return words + _over_limit(lanes, MAX_LANES, "into Compare as lanes")
 
 
@@ -224,7 +224,7 @@ def _offer_tables(library: Library, rows: Sequence[RunRow] | Query) -> None:
 
 
 def _offer_race(library: Library, rows: Sequence[RunRow]) -> None:
-    """Draw a download button for a race of kept runs, which makes no claim about a winner."""
+    """Draw a download button for a replay of these runs as a race. It names no winner."""
     st.download_button(
         "Race (HTML)",
         partial(_race, library, rows),
@@ -257,7 +257,7 @@ def _rounds_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
 
 
 def _attempt(action: Callable[[], object]) -> Callable[[], None]:
-    """Return the action as a callback that stores a SpecvizError for the page, not raises it."""
+    """Return a callback that runs the action and stores a SpecvizError for the page to show."""
 
     def attempted() -> None:
         st.session_state.pop(_FAILED, None)

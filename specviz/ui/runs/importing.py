@@ -103,7 +103,8 @@ def _other_kind(error: TraceError, record: object) -> TraceError:
 def _checked(trace: AnyTrace) -> AnyTrace:
     if not trace.rounds or len(trace.rounds) > MOST_ROUNDS:
         raise TraceError(
-            f"It has {len(trace.rounds)} rounds.", remedy=f"Import a run of 1 to {MOST_ROUNDS}."
+            f"It has {len(trace.rounds)} rounds.",
+            remedy=f"Import a run of 1 to {MOST_ROUNDS} rounds.",
         )
     try:
         script_json(payload_of_run(trace, run_id="import", state="recorded", label=""))

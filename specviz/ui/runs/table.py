@@ -194,7 +194,7 @@ def head_of(row: RunRow) -> str:
 
 
 def _what_differs(row: RunRow) -> str:
-    """Return the run's fork and bodies, then its name, or its settings if it has no own name.
+    """Return the run's fork and bodies, then its name or, if it was given none, its settings.
 
     The most important part comes first, because a narrow column cuts off the end.
     """
@@ -215,7 +215,7 @@ def _settings(summary: RunSummary) -> str:
 
 
 def row_label(row: RunRow) -> str:
-    """Return the engine and the name of the run, or the engine and what distinguishes the run."""
+    """Return a label of the run: its engine, and its name or else what distinguishes it."""
     engine, text = row.summary.engine, _what_differs(row)
     if row.name and row.name != head_of(row):
         return f"{text} · {engine or OUR_OWN}"

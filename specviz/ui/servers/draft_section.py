@@ -1,4 +1,4 @@
-"""Estimate what a draft that the server does not run would gain, from log-probabilities."""
+"""Estimate from log-probabilities the gain of a draft model that the server does not run."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def choose_place(
 
     Args:
         key: Widget key of the box.
-        what: What is sent to the address, as in "Prompts go".
+        what: The beginning of the checkbox's label, such as "Prompts go".
         model: The name of the model to use, if the server has several.
     """
     typed = st.text_input(

@@ -1,7 +1,7 @@
-"""The machine's resources for bodies of a pair: free memory, bandwidth and the models' shapes.
+"""What limits the bodies of a pair: this machine's memory and bandwidth, and the models' shapes.
 
-The worker is asked once per pair, for all tabs. A request opens the small files of a pair. The
-embedded pair's files are local; other pairs are requested only after the user has loaded them.
+The worker is asked once per pair, for all tabs. It then opens the pair's small files. The embedded
+pair's files are local; the worker is asked about other pairs only after the user has loaded them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
-    """Return the request for a pair's resources, perhaps pending; None for a pair never loaded."""
+    """Return the request for a pair, pending or done; None if neither embedded nor loaded."""
     pair, rooms = spec.without_bodies, _rooms()
     loaded = (
         status.state == "ready" and status.spec is not None and status.spec.without_bodies == pair

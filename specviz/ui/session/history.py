@@ -139,7 +139,11 @@ class History:
         )
 
     def shown(self) -> ShownRun:
-        """Return the newest run with a round, else the recorded run."""
+        """Return the run to show.
+
+        This is the run opened from the library, else the newest run with a round, else the
+        recorded run.
+        """
         if self.opened is not None:
             return self.opened
         for run in reversed(self.runs):

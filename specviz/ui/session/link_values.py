@@ -1,4 +1,4 @@
-"""Removal of numbers from a link that no control could have written, such as ``inf``.
+"""Remove from a link the numbers that no control could have written, such as ``inf``.
 
 Streamlit puts a link's value into its widget before the page's code runs, and an infinite number
 in place of an integer ends the page with a traceback. So the shell checks the link first.

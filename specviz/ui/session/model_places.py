@@ -73,7 +73,7 @@ def _is_inside(path: str) -> bool:
 
 
 def _folders() -> Iterator[str]:
-    """Yield the folders whose models a page may open, each as named and as resolved."""
+    """Yield the folders whose models a page may open, as written and with symlinks resolved."""
     from huggingface_hub import constants
 
     listed = os.environ.get(MODELS, "").split(os.pathsep)

@@ -1,7 +1,8 @@
 """Simulations that run one batch per redraw until their intervals are narrow.
 
 A batch is as large as all earlier batches together, so that a chart with a logarithmic axis grows
-evenly. It is smaller if it would take longer than the simulation's share of the time.
+evenly. It is smaller if it would take longer than the simulation's share of the time for one
+redraw.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class GrowingSimulation:
 
     @property
     def width(self) -> float:
-        """Half the width of the 95 % interval of the rejections / their mean."""
+        """Half the width of the 95 % interval of the rejections, as a share of their mean."""
         if not self.estimates:
             return math.inf
         found = self.estimates[-1]

@@ -225,7 +225,7 @@ def _choose_methods(
 def _choose_costs() -> StepCosts | None:
     st.caption(
         "Acceptance does not depend on the machine. To get the map of another machine, give the "
-        "two times measured there, each divided by the time of a target step there."
+        "times of a draft step and a verification there, each divided by that of a target step."
     )
     if not st.toggle("Use these costs", key="tune_given", bind=_LINKED):
         return None

@@ -1,7 +1,7 @@
 """Start, follow and stop the tuning job that a browser tab shows.
 
-A tab shows the job that it started last, else the newest job on the server. A job of its own
-measures cells of the map, that is, chosen values of γ and temperature.
+A tab shows the job that it started last, else the newest job on the server. A separate
+job measures chosen cells of the map, that is, values of γ and temperature.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def show_candidates(answer: Answer) -> None:
     with st.container(key="tune_ranking"):
         st.table(frame, border="horizontal", hide_index=True)
     st.caption(
-        f"At temperature {answer.temperature:g}, {ON_SIMILAR_TEXTS}. The first rank is partly due "
-        "to chance, so check the intervals and press Confirm."
+        f"Ranked at temperature {answer.temperature:g}, {ON_SIMILAR_TEXTS}. The first rank is "
+        "partly due to chance, so check the intervals and press Confirm."
     )
     if unknown := unranked_text(answer):
         st.caption(as_text(unknown))

@@ -63,7 +63,7 @@ def handle_moment(history: History, key: str, shown: str) -> bool:
 
 
 def can_be_forked(shown: ShownRun, run: Run | None) -> bool:
-    """Return whether the run can be forked: not the recorded run, fully decoded, not failed."""
+    """Return whether the run can be forked: decoded without failure, and not the recorded run."""
     if shown.id == RECORDED:
         return False
     return run is None or run.id != shown.id or (run.decoded and run.state != "failed")

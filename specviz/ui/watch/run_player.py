@@ -223,7 +223,7 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
 
 
 def _expected(trace: Trace, run: Run) -> Iterator[str]:
-    """Yield the acceptance on other texts if no speedup can be forecast for lack of step costs."""
+    """Yield the acceptance expected from other texts, if no step costs for a forecast are known."""
     outlook = run.outlook
     tau = outlook.tau(trace.config.gamma) if outlook else None
     if outlook is None or tau is None or trace.step_costs is not None:

@@ -1,6 +1,7 @@
 """Parts of the theory pages: headings, formulas, charts with their provenance, sliders.
 
-The link contains every setting, so that a claim can open a chart where the claim's verdict flips.
+The link contains every setting, so that a claim can open a chart at the setting where its
+verdict flips.
 """
 
 from __future__ import annotations

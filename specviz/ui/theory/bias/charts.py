@@ -310,7 +310,7 @@ def blocks_chart(curves: blocks.Curves) -> go.Figure:
 
 
 def rounds_by_both(rounds: Sequence[tuple[float, float]]) -> go.Figure:
-    """Draw a dot per round: expected accepted candidates by block, over token by token."""
+    """Draw a dot per round: expected accepted candidates, token by token (x) and by block (y)."""
     made = figure(x_title="token by token", y_title="as a block")
     top = max([1.0, *(block for _, block in rounds)])
     add_diagonal(made, 0, top, "equal")

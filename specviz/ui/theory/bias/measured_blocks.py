@@ -1,4 +1,4 @@
-"""Compare block with token-by-token verification on recorded drafts of the real pair."""
+"""Compare block verification with token-by-token verification on drafts of recorded runs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 
 
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
-    """Check the runs with block verification; None if nothing is expected to be accepted.
+    """Return the check of the block verification runs; None if no acceptance is expected.
 
     Token-by-token runs with the same γ are added for comparison.
     """

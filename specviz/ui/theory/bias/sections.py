@@ -187,7 +187,7 @@ def show_block_formula() -> None:
             "p,\\, q": "probabilities of the candidate under draft and target",
         },
         "Sun et al. 2024. Token-by-token verification caps each factor q/p at 1 before "
-        "multiplying; the bound caps only the whole product.",
+        "multiplying; the upper bound caps only the whole product.",
     )
 
 

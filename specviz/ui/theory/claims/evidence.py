@@ -32,7 +32,7 @@ _FIRM = 4.0  # standard deviations; larger differences are not sampling noise
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LossyRuns:
-    """Checks of theorem 5 on the runs with one ε and one recovery distribution."""
+    """Checks of theorem 5 (Yin et al. 2024) on the runs with one ε and recovery distribution."""
 
     rule: str  # recovery distribution. OPT: the leftover; UNO: the target's distribution
     epsilon: float
@@ -171,7 +171,7 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
     overstated = (
         f"; dividing by {GUIDE_TOKENS} overstates the rate of the shortest text {times(worst)}"
         if short
-        else ", so dividing by the fixed number is correct here"
+        else f", so dividing by {GUIDE_TOKENS} is correct here"
     )
     greedy, sampled = traces[:half], traces[half:]
     return (
@@ -182,7 +182,7 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 
 
 def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """Compare the listing's speedup with correct ones, and its first call with a repetition."""
+    """Compare the speedup in the guide with correct ones, and its first call with a repetition."""
     warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
     first_call = f"Per token, the first call took {times(warm_up)} as long as its repetition."
     (plain, spec), (plain_sampled, spec_sampled) = map(_seconds, (greedy, sampled))

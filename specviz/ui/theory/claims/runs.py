@@ -151,9 +151,9 @@ def _by_kind(presets: _Presets) -> list[_Plan]:
 
 
 def _guide_listing(presets: _Presets) -> list[_Plan]:
-    """Plan the ten texts of the guide's listing, preceded by an untimed cold run of the first text.
+    """Plan the guide's listing, five prompts at two temperatures, after an untimed cold run.
 
-    The first text is timed at both temperatures.
+    Only the first prompt is timed, at both temperatures.
     """
     config = replace(_COUNTED, gamma=10, max_new_tokens=GUIDE_TOKENS, ignore_eos=False)
     made = [

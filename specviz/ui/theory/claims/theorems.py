@@ -40,12 +40,12 @@ def _show_rejections(runs: ClaimRuns, start: Start) -> None:
             "q_n": "the target’s distribution there",
             r"\mathrm{TV}": "half the sum of absolute differences",
         },
-        "Yin et al. 2024, theorem 1. By theorem 2, no unbiased rule that judges one draft "
-        "token by token has fewer rejections on average.",
+        "Yin et al. 2024, theorem 1. By theorem 2, no unbiased rule that judges a single "
+        "draft, token by token, has fewer rejections on average.",
     )
     st.caption(
-        f"{len(plans_of('rejections'))} runs at temperature 1. z is the difference in standard "
-        "deviations of the sampling noise; |z| above 4 is not sampling noise."
+        f"{len(plans_of('rejections'))} runs at temperature 1. z is observed minus expected "
+        "rejections, in standard deviations of the sampling noise; |z| above 4 is not noise."
     )
     show_button("Run theorems 1 and 2", "rejections", "theorem-1", runs, start)
     show_state("rejections", "theorem-1", runs)

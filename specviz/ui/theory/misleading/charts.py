@@ -65,7 +65,7 @@ def tokens_over_stickiness(text: StickyText, gamma: int) -> go.Figure:
 def mean_and_tail(
     distributions: Sequence[RoundsDistribution], draft_cost: float, verify_cost: float, gamma: int
 ) -> go.Figure:
-    """Draw the speedup over gamma at the mean, 90th and 99th percentile of the rounds."""
+    """Draw the speedup over gamma at the mean, 90th and 99th percentile of the number of rounds."""
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)
     gammas = [each.gamma for each in distributions]
     for name, counts, colour, symbol in (
@@ -171,10 +171,7 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
 
 
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
-    """Draw acceptance over the target's temperature, for two temperatures of the draft.
-
-    One curve uses the same temperature for both models, the other the draft's best temperature.
-    """
+    """Draw acceptance over the target's temperature, with the draft at the same or the best one."""
     made = figure(x_title="temperature", y_title="acceptance, α")
     shared = [overlap(draft, target, each) for each in TEMPERATURES]
     found = overlaps(draft, target, DRAFT_TEMPERATURES, TEMPERATURES).max(axis=0)

@@ -371,8 +371,8 @@ def _odds_sentence(shown: ShownRun) -> str:
     if shown.trace.config.exact:
         return "The mean overlap Σ min(draft, target) is the same α without sampling noise."
     return (
-        "This run accepts more than the overlap. The mean of Σ min(draft, target + ε) is the "
-        "acceptance rate without sampling noise."
+        "The rule of this run is lossy. With over-acceptance, the mean of "
+        "Σ min(draft, target + ε) is the acceptance rate without sampling noise."
     )
 
 

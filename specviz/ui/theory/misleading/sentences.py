@@ -10,7 +10,7 @@ from specviz.theory.runtime import RoundsDistribution
 from specviz.theory.speed import expected_tokens
 
 _SURE = 1 - 1e-9  # if one number of rounds is more probable, it counts as certain
-_TAIL = "the slowest in a hundred"
+_TAIL = "the slowest text in a hundred"
 
 
 def fewer(exact: float, formula: float) -> str:
@@ -20,7 +20,7 @@ def fewer(exact: float, formula: float) -> str:
 
 
 def compared(tokens: float, formula: float) -> str:
-    """Return "as many as" or "more than the formula predicts"; it is never less."""
+    """Return "as many as" or "more than the formula predicts"; ``tokens`` is never less."""
     many = "as many as" if TOKENS.bare(tokens) == TOKENS.bare(formula) else "more than"
     return f"{many} the formula predicts"
 
@@ -38,7 +38,7 @@ def tail_sentence(rounds: RoundsDistribution, c: float, v: float) -> str:
 
 
 def best_gammas_sentence(distributions: Sequence[RoundsDistribution], c: float, v: float) -> str:
-    """Describe the best γ for the mean and for the slowest text in 100.
+    """Describe the best γ for the mean speedup and for the slowest text in a hundred.
 
     Args:
         distributions: The distribution of the number of rounds, for each γ from 1 on.
@@ -54,12 +54,12 @@ def best_gammas_sentence(distributions: Sequence[RoundsDistribution], c: float, 
     end = distributions[-1].gamma
     best = f"best γ up to {end}, where this search ends," if end in (mean, tail) else "best γ"
     if mean == tail:
-        return f"The {best} is {mean} for the mean and for {_TAIL}."
+        return f"The {best} is {mean} for the mean speedup and for {_TAIL}."
     if tail is None:
-        return f"The {best} is {mean} for the mean; for {_TAIL}, no γ pays."
+        return f"The {best} is {mean} for the mean speedup; for {_TAIL}, no γ pays."
     if mean is None:
-        return f"The {best} is {tail} for {_TAIL}; for the mean, no γ pays."
-    return f"The {best} is {mean} for the mean and {tail} for {_TAIL}."
+        return f"The {best} is {tail} for {_TAIL}; on average, no γ pays."
+    return f"The {best} is {mean} for the mean speedup and {tail} for {_TAIL}."
 
 
 def _gamma_of_greatest(speeds: Sequence[tuple[int, float]]) -> int | None:

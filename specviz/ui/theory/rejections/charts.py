@@ -127,7 +127,7 @@ def measured_and_expected(points: Sequence[MeasuredAndExpected], y_title: str) -
 
 
 def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
-    """Draw the decrease of P(reject) at one position by M drafts, for a vocabulary of two tokens.
+    """Draw by how much M drafts lower P(reject) at one position, for a vocabulary of two tokens.
 
     Args:
         coins: Per curve, the probability of the first token under draft and target.
@@ -145,10 +145,10 @@ def coin_improvements(coins: Sequence[tuple[float, float]]) -> go.Figure:
 
 
 def uniform_improvements(ratios: Sequence[float]) -> go.Figure:
-    """Draw the decrease of P(reject) at one position by M drafts, for uniform distributions.
+    """Draw by how much M drafts lower P(reject) at one position, for uniform distributions.
 
     Args:
-        ratios: Per curve, the draft's number of tokens / the target's, r.
+        ratios: Per curve, r: the draft's number of tokens / the target's.
     """
     made = figure(x_title="drafts, M", y_title="decrease of P(reject)")
     for ratio, colour in zip(ratios, cycle(SERIES), strict=False):

@@ -260,8 +260,8 @@ def show_one_place() -> None:
         {
             r"\Delta": "decrease of P(reject)",
             "M": "drafts",
-            "u, v": "probability of heads under draft and target, for u ≥ v; otherwise substitute "
-            "1 − u for u (derived here)",
+            "u, v": "probability of heads under draft and target; if u < v, replace both by the "
+            "probability of tails, 1 − u and 1 − v (derived here)",
         },
         _FIGURE_3,
     )
@@ -293,7 +293,7 @@ def show_bound(chosen: Setting) -> None:
         r"\sum_{n}\mathbb{E}_{q}\,\mathrm{TV}(p_n, q_n)",
         _LETTERS
         | {
-            r"\mathcal{F}": "the unbiased rules that judge one draft token by token",
+            r"\mathcal{F}": "the unbiased rules that judge a single draft, token by token",
             "A": "a rule",
             "N^A": "rejections in a text under rule A",
         },
@@ -307,7 +307,7 @@ def _draw_bound(group: SimulationGroup, bound: float, paused: bool) -> None:
     block = found.get(_BLOCK)
     rejects = f"; it has {_plus_minus(block)} rejections (simulated)" if block else ""
     st.markdown(
-        "A lossless rule that judges one draft token by token has at least "
+        "A lossless rule that judges a single draft, token by token, has at least "
         f"**{bound:.3f}** rejections per text. Block verification is also lossless. It looks "
         f"ahead, so the bound does not apply{rejects}."
     )

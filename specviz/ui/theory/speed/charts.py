@@ -226,7 +226,7 @@ def _on_axis(cost: float) -> float:
 
 
 def _add_boundaries(made: go.Figure, gammas: np.ndarray) -> None:
-    """Draw, per level, the least alpha at which the best gamma reaches it; also draw alpha = c."""
+    """Draw the least alpha at which the best gamma reaches each level; also draw alpha = c."""
     labels: list[dict[str, object]] = []
     for level in (1, *_LEVELS):
         reached = gammas >= level  # [num_alphas, num_costs]

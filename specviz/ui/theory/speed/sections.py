@@ -126,7 +126,7 @@ def _compared_with_one(speed: float) -> str:
 
 
 def _no_best_gamma_sentence(chosen: Setting) -> str:
-    """Describe the limit of the speedup if longer drafts are always faster: that of the oracle."""
+    """Describe settings at which longer drafts are always faster, up to the oracle's speedup."""
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
     why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
@@ -222,9 +222,9 @@ def _show_key_figures(chosen: Setting) -> None:
         )  # fmt: skip
         st.metric(
             "Arithmetic", RATIO.shown(operations_factor(alpha, gamma, c)), border=True,
-            help="Operations per token / operations of the target alone. The speedup costs "
-            "additional arithmetic. Assumes that a draft step takes c times the operations of a "
-            "target step; the formula is below.",
+            help="Operations per token / the target alone's operations per token. The speedup "
+            "costs additional arithmetic. Assumes that a draft step takes c times the operations "
+            "of a target step; the formula is below.",
         )  # fmt: skip
 
 

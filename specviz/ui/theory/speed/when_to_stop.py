@@ -81,7 +81,7 @@ def _stops(config: RunConfig) -> bool:
 
 
 def _compared_with_oracle(traces: Sequence[Trace]) -> ReachOverRuns | None:
-    """Compare criteria with the oracle on the runs with the greatest γ; None if there are none.
+    """Compare criteria with the oracle on the runs with the greatest γ; None without such runs.
 
     Runs without step costs are left out.
     """
