@@ -88,7 +88,8 @@ def browser(chromium: str) -> Iterator[Any]:
 
     expect.set_options(timeout=_ANSWER_MS)
     with sync_playwright() as playwright:
-        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        options = ["--disable-gpu"]  # emulating one takes longer than painting without it
+        options += ["--no-sandbox"] if os.geteuid() == 0 else []
         launched = playwright.chromium.launch(executable_path=chromium, args=options)
         yield launched
         launched.close()

@@ -94,7 +94,7 @@ def same_figures(page: Any, replay: Any) -> None:
 def test_a_comparison_continues_without_its_page_and_stops_from_another(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(compare_url(server, "gamma=3", "gamma=6", repeats=4))
+    page = open_page(compare_url(server, "gamma=3", "gamma=6", repeats=2))
     at_rest(page)
     with server.paused_workers():
         page.get_by_role("button", name="Compare", exact=True).click()
@@ -106,7 +106,7 @@ def test_a_comparison_continues_without_its_page_and_stops_from_another(
         other.get_by_text("The comparison continues when you leave or close this page").wait_for()
     other.reload()
     other.wait_for_selector(VERDICT, timeout=150_000)
-    assert "8 runs: one prompt, 4 repeats" in other.inner_text(VERDICT)
+    assert "4 runs: one prompt, 2 repeats" in other.inner_text(VERDICT)
     page.get_by_role("link", name="Compare").first.click()
     page.wait_for_selector(VERDICT)
     assert page.inner_text(VERDICT) == other.inner_text(VERDICT)

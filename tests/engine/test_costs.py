@@ -44,8 +44,7 @@ def measured(
     return table
 
 
-@pytest.mark.parametrize("step", ["library", "lean"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(("step", "temperature"), [("lean", 0.0), ("lean", 1.0), ("library", 1.0)])
 def test_a_row_for_each_count_and_a_column_for_each_context(step: str, temperature: float) -> None:
     target = tiny_model("llama")
     pair = pair_of(target, noisy_copy(target), step=step)
@@ -78,14 +77,14 @@ def test_an_early_exit_has_steps_of_its_own(step: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "shape"),
+    ("step", "settings", "shape"),
     [
-        (RunConfig(branching=(3, 2, 1)), (3, 2, 1)),
-        (RunConfig(branching=(6, 4), temperature=0.0), (6, 4)),
-        (RunConfig(num_drafts=4, gamma=2), (4, 1)),
+        ("lean", RunConfig(branching=(3, 2, 1)), (3, 2, 1)),
+        ("lean", RunConfig(branching=(6, 4), temperature=0.0), (6, 4)),
+        ("lean", RunConfig(num_drafts=4, gamma=2), (4, 1)),
+        ("library", RunConfig(branching=(3, 2, 1)), (3, 2, 1)),
     ],
 )
-@pytest.mark.parametrize("step", ["library", "lean"])
 def test_trees_have_their_own_costs(
     monkeypatch: pytest.MonkeyPatch, step: str, settings: RunConfig, shape: tuple[int, ...]
 ) -> None:
@@ -106,9 +105,8 @@ def test_trees_have_their_own_costs(
     assert set(rows) == {num_nodes(shape) + 1}
     assert table.shape is not None
     assert table.shape.shape == shape
-    # Costs are in units of neighbouring plain steps, which a busy machine slows down.
-    least = a_row * rows[0] / 4
-    assert all(least <= seconds for seconds in table.shape.verify)
+    longest_chain = max(max(row) for row in table.target)
+    assert min(table.shape.verify) > 2 * longest_chain
     assert all(seconds > 0.0 for seconds in table.shape.draft)
     assert table.whole
 

@@ -156,8 +156,8 @@ def test_threads_attend_at_once_and_do_not_mix_their_scores(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A long text, so that attention takes long enough for the threads to overlap."""
-    heads: dict[str, Any] = {"num_attention_heads": 8, "num_key_value_heads": 8, "num_hidden_layers": 1}
-    model = tiny_model(sigma=0.2, max_position_embeddings=2048, **heads)
+    shape: dict[str, Any] = {"num_attention_heads": 8, "num_key_value_heads": 8}
+    model = tiny_model(sigma=0.2, max_position_embeddings=2048, num_hidden_layers=1, **shape)
     weights = LeanWeights.take(model)
     assert weights is not None
     assert weights.compiled is not None
