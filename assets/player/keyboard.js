@@ -21,7 +21,7 @@ const STOP_KEYS = STOPS.filter((stop) => stop.key);
 
 const RUN_KEY_HELP = [
   [STOP_KEYS.map((stop) => stop.key.toUpperCase()).join(" "), "play until the next rejection, unlikely acceptance, or bonus"],
-  ["P", "presenter mode (Esc leaves it)"],
+  ["P", "presenter mode, from anywhere on the page (Esc leaves it)"],
 ];
 
 /** @param {boolean} ofRun whether a single run is shown */
@@ -79,7 +79,7 @@ function escape({ store, tools, link, keys }) {
 }
 
 /**
- * Keys work while the focus is in the player or on no element.
+ * Keys work while the focus is in the player or on no element. P works unless the user is typing.
  * @param {HTMLElement} root @param {PlaybackControls} controls @returns {() => void} stops listening
  */
 export function listenToKeys(root, controls) {
@@ -103,6 +103,11 @@ function nameOf({ key, shiftKey }) {
   return shiftKey && key.startsWith("Arrow") ? `Shift+${key}` : key;
 }
 
+/** @param {HTMLElement} target */
+function isTyping(target) {
+  return target.isContentEditable || target.matches("textarea, select, input:not([type=range], [type=checkbox], [type=radio])");
+}
+
 const MOVING = ["ArrowLeft", "ArrowRight", "Home", "End", " "];
 
 /**
@@ -112,6 +117,7 @@ const MOVING = ["ArrowLeft", "ArrowRight", "Home", "End", " "];
 function belongsToPlayer(root, event) {
   const target = /** @type {HTMLElement} */ (event.target);
   if (target === document.body || target === document.documentElement) return true;
+  if (nameOf(event) === "p" && !isTyping(target)) return true;
   if (!root.contains(target) || target.closest("select, textarea")) return false;
   if (target.closest("input[type=number]")) return event.key === "Escape";
   if (target.closest("[data-place]")) return event.shiftKey || !MOVING.includes(event.key);

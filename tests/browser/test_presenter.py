@@ -164,6 +164,17 @@ def test_a_link_shows_the_first_view_in_it(server: Server, open_page: Callable[.
     page.wait_for_selector("#first-stage", state="detached")
     assert_presented(page)
 
+    # From anywhere on the page, unless the user types.
+    page.keyboard.press("Escape")
+    assert_left(page)
+    page.locator(".st-key-prompt textarea").press("p")
+    next_frame(page)
+    assert page.locator(PRESENTED).count() == 0
+    page.locator(".st-key-gamma [role=slider], .st-key-gamma input[type=range]").first.press("p")
+    assert_presented(page)
+    page.keyboard.press("Escape")
+    assert_left(page)
+
 
 # Files
 

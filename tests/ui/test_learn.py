@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import string
@@ -223,30 +224,45 @@ def test_same_text_with_shared_noise() -> None:
 def test_the_true_probability_scores_best() -> None:
     for question in questions_of(real(temperature=1.0).trace):
         most = len(question.entry.candidates) if question.place is None else 1
-        scores = [question.score(most * g / 100) for g in range(101)]
-        assert question.score(question.truth) == pytest.approx(100.0)
-        assert max(scores) <= 100.0
-        assert abs(most * scores.index(max(scores)) / 100 - question.truth) <= most / 200 + 1e-9
+        scores = {g: question.score(most * g / 100) for g in range(1, 100)}
+        assert max(scores.values()) <= 100.0 + 1e-9
+        if 0.0 < question.truth < 1.0:
+            assert question.score(question.truth) == pytest.approx(100.0)
+        best = max(scores, key=lambda g: scores[g])
+        assert abs(most * best / 100 - question.truth) <= most / 100 + 1e-9
 
 
-def test_a_count_is_scored_by_its_share_of_the_candidates() -> None:
+def test_a_count_that_is_off_by_half_of_the_candidates_scores_nothing() -> None:
     question = next(q for q in questions_of(real(temperature=1.0).trace) if q.place is None)
-    count = len(question.entry.candidates)
-    assert count > 1
-    off_by = question.score(question.truth + 0.5)
-    assert off_by == pytest.approx(100 * (1 - (0.5 / count) ** 2))
+    half = len(question.entry.candidates) / 2
+    assert half > 1
+    assert question.score(question.truth + half) == pytest.approx(0.0)
+    assert question.score(question.truth + half / 2) == pytest.approx(75.0)
+    assert question.score(question.truth + 1.5 * half) < -100.0
 
 
-def test_the_score_is_the_expected_brier_score() -> None:
-    """The expected loss of guessing g where the probability is r, over both outcomes."""
-    question = next(q for q in questions_of(real(temperature=1.0).trace) if q.place is not None)
+def test_the_score_is_the_expected_logarithmic_loss() -> None:
+    """The expected loss in bits of guessing g where the probability is r."""
+    questions = [q for q in questions_of(real(temperature=1.0).trace) if q.place is not None]
+    question = next(q for q in questions if 0.05 < q.truth < 0.95)
     r = question.truth
 
-    def brier(g: float) -> float:
-        return r * (1 - g) ** 2 + (1 - r) * g**2
+    def loss(g: float) -> float:
+        return -r * math.log2(g) - (1 - r) * math.log2(1 - g)
 
     for g in (0.05, 0.5, 0.95):
-        assert 100 * (1 - (brier(g) - brier(r))) == pytest.approx(question.score(g))
+        assert 100 * (1 - (loss(g) - loss(r))) == pytest.approx(question.score(g))
+
+
+@pytest.mark.parametrize(
+    ("guess", "least", "most"), [(0.95, 90, 100), (0.5, 0, 0), (0.05, -400, -300)]
+)
+def test_a_confident_wrong_guess_costs_points(guess: float, least: float, most: float) -> None:
+    question = next(iter(questions_of(written(["ar"]).trace)))
+    sure = replace(question.entry.candidates[0], uniform=0.0, draft_prob=0.2, target_prob=0.4)
+    entry = replace(question.entry, candidates=(sure, *question.entry.candidates[1:]))
+    assert Question(entry, 0).truth == 1.0
+    assert least <= Question(entry, 0).score(guess) <= most
 
 
 def test_a_streak_ends_with_a_wrong_guess() -> None:
@@ -310,7 +326,7 @@ def test_a_folder_is_a_translation(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_a_link_opens_its_step() -> None:
     app = page_of("learn", learn="challenges", step="tail")
-    assert any("Better in the mean" in each.value for each in app.markdown)
+    assert any(text_of("challenges/tail")["title"] in each.value for each in app.markdown)
     assert app.query_params["step"] == "tail"
 
 

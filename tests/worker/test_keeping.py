@@ -66,7 +66,7 @@ def test_on_over_is_called_once_per_run(
     wait_until(lambda: len(stopped.rounds) > 2)
     stopped.stop()
     wait_until(lambda: len(listener.reported) == 2)
-    warming = listened.submit("b", spec, PROMPT, CONFIG, baseline=False, warm_up=True)
+    warming = listened.submit("b", spec, PROMPT, CONFIG, baseline=False, kept=False)
     wait_until(lambda: warming.finished)
     never = listened.submit("a", spec, PROMPT, replace(CONFIG, max_new_tokens=400))
     waiting = listened.submit("b", spec, PROMPT, CONFIG)

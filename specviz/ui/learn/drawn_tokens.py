@@ -78,7 +78,7 @@ def chart(tokens: DrawnTokens) -> go.Figure:
     shares = np.vstack((tokens.probs[1], tokens.counts / max(1, tokens.draws)))
     colours = (COLOURS.exact, COLOURS.accepted, COLOURS.rejected)
     for key, row, colour in zip(
-        ("law", "leftover_rule", "target_rule"), shares, colours, strict=True
+        ("target_distribution", "residual_rule", "target_rule"), shares, colours, strict=True
     ):
         drawn.add_bar(x=names, y=row[:_DRAWN], name=words[key], marker_color=colour)
     return drawn

@@ -1,7 +1,10 @@
 """A game: guess whether a candidate is accepted, or how many candidates of a round are accepted.
 
-The score is 100 (1 - (g - r)^2) for a guess g at the probability r. This is a proper scoring rule:
-the expected Brier score of g exceeds that of r by (g - r)^2.
+The score is 100 minus a penalty for the distance of a guess g from the true probability or count r,
+so it does not depend on the outcome. Both penalties follow from proper scoring rules. For a
+probability it is 100 per bit by which the expected logarithmic loss of g exceeds that of r. For the
+expected count of m candidates it is 100 (g - r)^2 / (m / 2)^2. A guess that is far off scores below
+0.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import log2
 from operator import mul
 
 import streamlit as st
@@ -27,6 +31,8 @@ _PROMPT = "Once upon a time there was a fox who"
 _CONFIG = RunConfig(gamma=5, temperature=1.0, max_new_tokens=96, ignore_eos=True)
 _LEVELS = {0.05: "surely_not", 0.25: "rather_not", 0.5: "even", 0.75: "rather", 0.95: "surely"}
 _COUNTS = tuple(range(_CONFIG.gamma + 1))
+_COLOURS = {"accepted": "green", "rejected": "orange"}
+_SIGNS = {"accepted": "✓ ", "rejected": "✗ "}
 _SEEN = 24  # tokens of the text shown before a round
 
 
@@ -52,11 +58,18 @@ class Question:
         return accepted if self.place is None else int(self.place < accepted)
 
     def score(self, guess: float) -> float:
-        most = len(self.entry.candidates) if self.place is None else 1
-        return 100.0 * (1.0 - ((guess - self.truth) / most) ** 2)
+        if self.place is not None:
+            return 100.0 * (1.0 - _divergence(self.truth, guess))
+        return 100.0 * (1.0 - ((guess - self.truth) / (len(self.entry.candidates) / 2)) ** 2)
 
     def is_right(self, guess: float) -> bool:
         return round(guess) == self.outcome if self.place is None else (guess > 0.5) == self.outcome
+
+
+def _divergence(truth: float, guess: float) -> float:
+    """Return the Kullback-Leibler divergence, in bits, of a guess from a probability."""
+    sides = ((truth, guess), (1.0 - truth, 1.0 - guess))
+    return sum(actual * log2(actual / guessed) for actual, guessed in sides if actual > 0.0)
 
 
 @dataclass(slots=True)
@@ -74,12 +87,22 @@ class Game:
         self.answered, self.score = self.answered + 1, self.score + gained
         self.streak = self.streak + 1 if right else 0
         self.top_streak = max(self.top_streak, self.streak)
-        which = "told_count" if question.place is None else f"told_{question.outcome}"
+        which = "outcome_count" if question.place is None else f"outcome_{question.outcome}"
         draw = question.entry.candidates[question.place or 0].uniform
-        self.feedback = text_of("page")[which].format(
-            odds=f"{question.truth:.2f}", draw=f"{draw:.2f}", stood=question.outcome,
+        text = text_of("page")[which].format(
+            odds=f"{question.truth:.2f}", draw=f"{draw:.2f}", accepted=question.outcome,
             score=f"{gained:.0f}",
         )  # fmt: skip
+        self.feedback = f"{_verdicts(question.entry)}\n\n{text}"
+
+
+def _verdicts(entry: Round) -> str:
+    """Return a round's candidates as Markdown: accepted green, rejected orange, others grey."""
+    return " ".join(
+        f":{_COLOURS.get(each.verdict, 'gray')}-background[{_SIGNS.get(each.verdict, '')}"
+        f"{as_text(_marked(each.text))}]"
+        for each in entry.candidates
+    )
 
 
 def questions_of(trace: Trace) -> Iterator[Question]:
@@ -101,7 +124,7 @@ def show_guess() -> int:
     game: Game | None = st.session_state.get("game")
     if game is None or game.seed != seed:
         session, config = f"{this_tab().id} guess", replace(_CONFIG, seed=seed)
-        run = the_worker().submit(session, PairSpec(), _PROMPT, config, baseline=False)
+        run = the_worker().submit(session, PairSpec(), _PROMPT, config, baseline=False, kept=False)
         game = st.session_state["game"] = Game(seed, run)
     made = game.run
     if made is None or not made.finished:
@@ -114,7 +137,7 @@ def show_guess() -> int:
     questions = list(questions_of(made.trace))
     st.caption(words["rule"])
     st.markdown(game.feedback)
-    st.markdown(words["standing"].format(score=f"{game.score / max(1, game.answered):.0f}",
+    st.markdown(words["score_line"].format(score=f"{game.score / max(1, game.answered):.0f}",
                 asked=game.answered, streak=game.streak, best=game.top_streak))  # fmt: skip
     if game.answered < len(questions):
         _ask(game, questions[game.answered], made.trace)
@@ -135,7 +158,7 @@ def _ask(game: Game, question: Question, trace: Trace) -> None:
             guess = st.radio(words["how_many"], _COUNTS[: len(chips) + 1], horizontal=True)
         else:
             candidate = entry.candidates[question.place]
-            label = words["stands"].format(token=as_text(chips[question.place]),
+            label = words["will_accept"].format(token=as_text(chips[question.place]),
                                            draft=f"{100 * candidate.draft_prob:.0f}")  # fmt: skip
             guess = st.radio(label, _LEVELS, format_func=lambda each: words[_LEVELS[each]],
                              horizontal=True, index=2)  # fmt: skip

@@ -42,7 +42,7 @@ def _drafting(attempt: Attempt) -> CheckResult:
     second = run.trace.rounds[1]
     if attempt.answer != second.num_accepted:
         return no("wrong", answer=f"{attempt.answer:g}")
-    return yes(drafted=second.num_drafted, stood=second.num_accepted, got=len(second.emitted))
+    return yes(drafted=second.num_drafted, accepted=second.num_accepted, got=len(second.emitted))
 
 
 def by_gamma(attempt: Attempt) -> dict[int, ShownRun]:

@@ -54,9 +54,9 @@ _log = logging.getLogger(__name__)
 class Worker:
     """Client of the worker process, safe to call from any thread.
 
-    The process starts with the first request. ``on_over`` is called once for every run that is done
-    or stopped and has a trace, except warm-ups. The link's thread, or the thread that calls
-    ``close``, calls ``on_over``.
+    The process starts with the first request. ``on_over`` is called once for every kept run that is
+    done or stopped and has a trace. The link's thread, or the thread that calls ``close``, calls
+    ``on_over``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
@@ -125,12 +125,16 @@ class Worker:
         *,
         baseline: bool = True,
         budget: float | None = None,
-        warm_up: bool = False,
+        kept: bool = True,
         kind: str | None = None,
     ) -> Run:
-        """Queue a run, and stop the unfinished runs of the session."""
+        """Queue a run, and stop the unfinished runs of the session.
+
+        Args:
+            kept: Whether ``on_over`` is called when the run is over.
+        """
         run = Run(session=session, spec=spec, config=config, on_stop=self._stop)
-        run.warm_up = warm_up
+        run.kept = kept
         request = RunRequest(
             id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, budget=budget,
             kind=kind,
@@ -308,7 +312,7 @@ class Worker:
         with self._lock:
             ended, self._ended = self._ended, []
         for run in ended:
-            if not self._on_over or not run.trace or run.warm_up or run.state == "failed":
+            if not self._on_over or not run.trace or not run.kept or run.state == "failed":
                 continue
             try:
                 self._on_over(run)

@@ -47,7 +47,7 @@ class Run:
         self.session = session
         self.spec = spec
         self.config = config
-        self.warm_up = False  # the run only prepares the next run
+        self.kept = True  # False for runs that only warm up for the next one, and for games
         self.timed = False  # the timing of the target alone is over
         self.memory_bytes: int | None = None  # memory used, set when the run ends
         self.detail = ""

@@ -78,7 +78,7 @@ class WorkerMaker(StoppableWork):
             order.config,
             baseline=order.baseline,
             budget=compared_seconds(),
-            warm_up=order.warm_up,
+            kept=not order.warm_up,
             kind=order.kind,
         )
         self._begin(run)
