@@ -1,6 +1,6 @@
 """The goals of the engine on a GPU, compared with the measurements.
 
-If a figure was measured with several bodies, contexts or γ, the worst value counts.
+If a figure was measured with several simulated sizes, contexts or γ, the worst value counts.
 """
 
 from __future__ import annotations

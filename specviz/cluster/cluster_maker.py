@@ -171,7 +171,10 @@ def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
 
 
 def _merged(checks: Sequence[PairCheck]) -> PairCheck:
-    """Merge the checks; ``present.others``: kinds of machine other than the first device's."""
+    """Merge the checks of all devices into one.
+
+    It describes the first device; ``present.others`` holds the other kinds of machine.
+    """
     first = checks[0]
     kinds = {_kind(each): each for check in reversed(checks) for each in _environments(check)}
     frees = [check.memory_free for check in checks if check.memory_free is not None]

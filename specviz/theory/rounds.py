@@ -118,9 +118,10 @@ def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
 
 
 def round_bias(emitted: Emitted, target: Kernel) -> float:
-    """Return the total variation between the target and a round that the target continues.
+    """Return the total variation distance of a round's text from the target's text.
 
-    For exact rules the result is 0 up to rounding.
+    The target continues rounds that end early, so that all texts are equally long. For exact rules
+    the result is 0 up to rounding.
     """
     length = max(map(len, emitted))
     return sum(abs(chance - own) for _, chance, own in _texts(emitted, target, length)) / 2.0

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import count
+from types import FrameType
+from typing import Any
 
 import pytest
 
+from specviz.worker.child import interrupts as interrupts_module
 from specviz.worker.child.interrupts import Interrupted, TaskInterrupts
 
 
@@ -109,3 +114,29 @@ def test_poke_during_a_finalizer_is_not_lost(interrupts: TaskInterrupts) -> None
         swallow_then_work()
     assert time.monotonic() - began < 4.0
     thread.join()
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+def test_a_signal_while_a_block_ends_does_not_leave_it_open(
+    interrupts: TaskInterrupts, number: int
+) -> None:
+    """Nothing after the block is interrupted, although the reason remains."""
+    waiting: list[str] = []
+    lines = count(1)
+
+    def signal_at_a_line(frame: FrameType, event: str, _: object) -> Any:
+        is_edge = frame.f_code.co_name in ("until", "__enter__", "__exit__")
+        if waiting and is_edge and event == "line" and next(lines) == number:
+            signal.raise_signal(signal.SIGINT)
+        is_ours = frame.f_code.co_filename == interrupts_module.__file__
+        return signal_at_a_line if is_ours else None
+
+    with pytest.raises(Interrupted):
+        sys.settrace(signal_at_a_line)
+        try:
+            with interrupts.until(lambda: bool(waiting)):
+                waiting.append("a request")
+                signal.raise_signal(signal.SIGINT)
+        finally:
+            sys.settrace(None)
+    signal.raise_signal(signal.SIGINT)

@@ -72,7 +72,8 @@ def _executor() -> ThreadPoolExecutor:
 class Recorder:
     """Creates the records of a run's rounds in one workspace that all rounds share.
 
-    Therefore records must end in the order in which they began. In a run at temperature 0, the
+    Because of the shared workspace, records must be completed in the order in which they were
+    begun. In a run at temperature 0, the
     workspace holds the distributions at temperature 1: the draft's rows, then the target's rows.
     """
 

@@ -183,7 +183,8 @@ def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
         st.multiselect(
             "Simulated draft sizes to try", bodies, format_func=body_title, key="tune_bodies",
             max_selections=3,
-            help="The draft writes the same; each of its steps costs as much as in a larger model.",
+            help="The draft's tokens stay the same; its steps become as slow as those of a larger "
+            "model.",
         )
     )  # fmt: skip
 

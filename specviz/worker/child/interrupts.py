@@ -11,9 +11,9 @@ from __future__ import annotations
 import _thread
 import gc
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from threading import Timer
+from types import FrameType
 
 _AGAIN = 0.25  # seconds until the next attempt, if the exception was swallowed
 
@@ -26,22 +26,12 @@ class TaskInterrupts:
     """Raises ``Interrupted`` in the main thread. Create it there; poke it from other threads."""
 
     def __init__(self) -> None:
-        self._reason: Callable[[], bool] | None = None
+        self.reason: Callable[[], bool] | None = None
         signal.signal(signal.SIGINT, self._on_signal)
 
-    @contextmanager
-    def until(self, reason: Callable[[], bool]) -> Iterator[None]:
+    def until(self, reason: Callable[[], bool]) -> _Until:
         """Raise ``Interrupted`` inside the block at the first poke at which ``reason`` is true."""
-        self._reason = reason
-        try:
-            if reason():
-                raise Interrupted
-            yield
-        except Interrupted:
-            gc.enable()  # a timed block may have left garbage collection off
-            raise
-        finally:
-            self._reason = None
+        return _Until(self, reason)
 
     def poke(self) -> None:
         _thread.interrupt_main()
@@ -55,9 +45,44 @@ class TaskInterrupts:
             self.poke()
 
     def _is_wanted(self) -> bool:
-        reason = self._reason
+        reason = self.reason
         return reason is not None and reason()
 
-    def _on_signal(self, _signal: int, _frame: object) -> None:
-        if self._is_wanted():
+    def _on_signal(self, _signal: int, frame: FrameType | None) -> None:
+        if self._is_wanted() and not _is_at_edge(frame):
             raise Interrupted
+
+
+class _Until:
+    """A block that can be interrupted. Its beginning and its end cannot be.
+
+    Otherwise a second signal during the end of an interrupted block would leave ``reason`` set, and
+    a third one would interrupt what follows the block.
+    """
+
+    def __init__(self, interrupts: TaskInterrupts, reason: Callable[[], bool]) -> None:
+        self._interrupts = interrupts
+        self._reason = reason
+
+    def __enter__(self) -> None:
+        self._interrupts.reason = self._reason
+        if self._reason():
+            self._interrupts.reason = None
+            raise Interrupted
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        self._interrupts.reason = None
+        if isinstance(error, Interrupted):
+            gc.enable()  # a timed block may have left garbage collection off
+
+
+_EDGES = {_Until.__enter__.__code__, _Until.__exit__.__code__}
+
+
+def _is_at_edge(frame: FrameType | None) -> bool:
+    """Return whether the beginning or the end of a block is being executed."""
+    while frame is not None:
+        if frame.f_code in _EDGES:
+            return True
+        frame = frame.f_back
+    return False
