@@ -131,7 +131,7 @@ def test_a_signal_while_a_block_ends_does_not_leave_it_open(
         is_ours = frame.f_code.co_filename == interrupts_module.__file__
         return signal_at_a_line if is_ours else None
 
-    with pytest.raises(Interrupted):
+    def be_interrupted() -> None:
         sys.settrace(signal_at_a_line)
         try:
             with interrupts.until(lambda: bool(waiting)):
@@ -139,4 +139,7 @@ def test_a_signal_while_a_block_ends_does_not_leave_it_open(
                 signal.raise_signal(signal.SIGINT)
         finally:
             sys.settrace(None)
+
+    with pytest.raises(Interrupted):
+        be_interrupted()
     signal.raise_signal(signal.SIGINT)
