@@ -57,7 +57,7 @@ class ReadyWorker:
             run.add(entry)
         run.conclude(replace(timed(trace, passes), rounds=()), 100)
         run.end("done")
-        if not settings["warm_up"] and run.trace is not None:
+        if settings["kept"] and run.trace is not None:
             save_run(Library(), run.trace, run_id=run.id)
         return run
 
