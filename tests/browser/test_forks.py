@@ -108,7 +108,7 @@ def assert_parted(page: Any, before: Trace, after: Trace) -> None:
         for i, (one, other) in enumerate(zip(before.token_ids, after.token_ids, strict=False))
         if one != other
     )
-    assert page.locator(PARTING).count() == 2
+    page.wait_for_function("mark => document.querySelectorAll(mark).length === 2", arg=PARTING)
     there, here = page.locator(PARTING).all_inner_texts()
     assert there != here
     assert f"differ from token {parted + 1} on" in page.inner_text(FORK)
@@ -160,10 +160,11 @@ def test_a_fork_is_a_run_like_any_other(
     fresh.wait_for_selector('.sv[data-presenting="true"]')
     assert fresh.is_hidden(LINK)
     fresh.keyboard.press("p")
-    assert fresh.is_visible(FORK)
-    assert fresh.locator(PARTING).count() == 2
+    fresh.wait_for_selector(FORK)
+    fresh.wait_for_function("mark => document.querySelectorAll(mark).length === 2", arg=PARTING)
     file = open_file(waiting.value.path().read_text(encoding="utf-8"))
     next_frame(file)
+    file.wait_for_function("mark => document.querySelectorAll(mark).length === 2", arg=PARTING)
     assert file.evaluate(MOMENT) == moment
     assert file.locator(PARTING).all_inner_texts() == page.locator(PARTING).all_inner_texts()
 
