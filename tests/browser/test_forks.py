@@ -172,7 +172,7 @@ def test_a_fork_is_a_run_like_any_other(
     assert f"forks={quote(forks_text(after.config.forks), safe='')}" in settings
 
 
-@pytest.mark.thorough  # under load, a run from such a link sometimes lacks the fork
+@pytest.mark.thorough  # once, under load, the run lacked the fork
 def test_a_link_by_settings_reproduces_a_fork(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
