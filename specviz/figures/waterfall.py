@@ -2,8 +2,7 @@
 
 Each level replaces one more assumption by a measurement, in a fixed order; the contribution of a
 cause depends on that order. Levels are speedups; in milliseconds per token, a level is the time of
-the target alone divided by the speedup. The first level plus all
-changes is the observed speedup.
+the target alone divided by the speedup. The first level plus all changes is the observed speedup.
 """
 
 from __future__ import annotations

@@ -44,7 +44,15 @@ def measured(
     return table
 
 
-@pytest.mark.parametrize(("step", "temperature"), [("lean", 0.0), ("lean", 1.0), ("library", 1.0)])
+@pytest.mark.parametrize(
+    ("step", "temperature"),
+    [
+        ("lean", 0.0),
+        ("lean", 1.0),
+        pytest.param("library", 0.0, marks=pytest.mark.thorough),
+        ("library", 1.0),
+    ],
+)
 def test_a_row_for_each_count_and_a_column_for_each_context(step: str, temperature: float) -> None:
     target = tiny_model("llama")
     pair = pair_of(target, noisy_copy(target), step=step)
@@ -83,6 +91,15 @@ def test_an_early_exit_has_steps_of_its_own(step: str) -> None:
         ("lean", RunConfig(branching=(6, 4), temperature=0.0), (6, 4)),
         ("lean", RunConfig(num_drafts=4, gamma=2), (4, 1)),
         ("library", RunConfig(branching=(3, 2, 1)), (3, 2, 1)),
+        pytest.param(
+            "library",
+            RunConfig(branching=(6, 4), temperature=0.0),
+            (6, 4),
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            "library", RunConfig(num_drafts=4, gamma=2), (4, 1), marks=pytest.mark.thorough
+        ),
     ],
 )
 def test_trees_have_their_own_costs(

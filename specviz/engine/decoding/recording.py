@@ -73,8 +73,8 @@ class Recorder:
     """Creates the records of a run's rounds in one workspace that all rounds share.
 
     Because of the shared workspace, records must be completed in the order in which they were
-    begun. In a run at temperature 0, the
-    workspace holds the distributions at temperature 1: the draft's rows, then the target's rows.
+    begun. In a run at temperature 0, the workspace holds the distributions at temperature 1: the
+    draft's rows, then the target's rows.
     """
 
     def __init__(self, table: TokenTable, temperature: float) -> None:
