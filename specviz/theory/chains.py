@@ -41,8 +41,8 @@ class Chains:
 def random_chains(seed: int, size: int, horizon: int, stickiness: float = 0.0) -> Chains:
     """Return Markov chains with a uniform ``start`` and random rows, new at every position.
 
-    Yin et al. 2024, figure 2, use such Markov chains (7 tokens, horizon 50, seed 10). The paper
-    does not publish its generator, so seed 10 here gives typical Markov chains, not the paper's.
+    Yin et al. 2024, figure 2, use such Markov chains (7 tokens, horizon 50). The paper does not
+    publish its generator, so a seed gives typical Markov chains, not the paper's.
 
     ``stickiness`` s makes acceptance cluster. The tokens are split into an easy half and a hard
     half. Every row becomes a mixture: with probability s, the next token stays in the half of the
