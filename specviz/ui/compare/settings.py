@@ -17,7 +17,6 @@ from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
-_KEPT = "compare settings kept"
 _ON_CLUSTER = "compare_on_cluster"
 _PROMPT = PromptBoxes("compare_")
 _LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
@@ -50,23 +49,23 @@ def choose_shared() -> Shared:
     """Draw the controls and return their values."""
     prompt = _PROMPT.choose()
     length = st.slider(
-        "Length, tokens", *_LENGTH.whole_ends, 64, 8, key=_restored("compare_length"),
+        "Length, tokens", *_LENGTH.whole_ends, 64, 8, key="compare_length",
         bind=_LINKED,
     )  # fmt: skip
     repeats = st.slider(
-        "Repeats", 1, _MOST_REPEATS, 5, key=_restored("compare_repeats"), bind=_LINKED,
+        "Repeats", 1, _MOST_REPEATS, 5, key="compare_repeats", bind=_LINKED,
         help="Each repeat has its own seed, the same for all lanes. An interval needs at least "
             "two repeats.",
     )  # fmt: skip
     seed = st.number_input(
-        "First seed", *_SEED.whole_ends, 0, key=_restored("compare_seed"), bind=_LINKED
+        "First seed", *_SEED.whole_ends, 0, key="compare_seed", bind=_LINKED
     )
     ignore_eos = st.toggle(
-        "Continue after the end of the text", True, key=_restored("compare_ignore_eos"),
+        "Continue after the end of the text", True, key="compare_ignore_eos",
         bind=_LINKED, help="Ignores the EOS token, so that all runs have the same length.",
     )  # fmt: skip
-    _choose_where()
-    shared = Shared(
+    choose_cluster(_ON_CLUSTER, "Makes the runs")
+    return Shared(
         prompt=prompt,
         kind=kind_of(prompt),
         seed=int(seed),
@@ -74,13 +73,6 @@ def choose_shared() -> Shared:
         repeats=repeats,
         ignore_eos=ignore_eos,
     )
-    _remember("compare_length", "compare_repeats", "compare_seed", "compare_ignore_eos")
-    return shared
-
-
-def _choose_where() -> None:
-    chosen = choose_cluster(_restored(_ON_CLUSTER), "Makes the runs")
-    st.session_state.setdefault(_KEPT, {})[_ON_CLUSTER] = chosen
 
 
 def on_cluster() -> bool:
@@ -178,17 +170,3 @@ def _uploaded() -> tuple[SuiteItem, ...]:
     except UnicodeDecodeError:
         raise ConfigError(f"{file.name} is not UTF-8 text.", remedy="Save it as UTF-8.") from None
     return read_suite(text, file.name)
-
-
-# Streamlit drops the state of a page's widgets when the user leaves the page, so it is kept here.
-
-
-def _restored(key: str) -> str:
-    kept = st.session_state.setdefault(_KEPT, {})
-    if key not in st.session_state and key in kept:
-        st.session_state[key] = kept[key]
-    return key
-
-
-def _remember(*keys: str) -> None:
-    st.session_state.setdefault(_KEPT, {}).update({key: st.session_state[key] for key in keys})

@@ -1,6 +1,8 @@
 """The prompt controls of a page: a preset and a text, kept in sync.
 
-Streamlit drops the widgets of a page that the user leaves; this module restores their values.
+Both have ``persist_state``: they keep their values when the user leaves the page, and Streamlit
+repeats a value that the script set until the browser has it. Without that, a script run that is
+interrupted early loses the value, and the browser reports an empty prompt as if it had been typed.
 """
 
 from __future__ import annotations
@@ -34,10 +36,6 @@ class PromptBoxes:
     def _prompt(self) -> str:
         return f"{self.prefix}prompt"
 
-    @property
-    def _remembered(self) -> str:
-        return f"{self.prefix}prompt kept"
-
     def choose(self, changed: Callable[[], None] = lambda: None) -> str:
         """Draw the controls and return the prompt. ``changed`` is called when the user edits it."""
         self.settle()
@@ -54,12 +52,15 @@ class PromptBoxes:
                 st.session_state[self._preset] = _OWN
             changed()
 
-        st.selectbox("Prompt", [*texts, _OWN], key=self._preset, on_change=fill)
+        st.selectbox(
+            "Prompt", [*texts, _OWN], key=self._preset, on_change=fill, persist_state="session"
+        )
         prompt = st.text_area(
             "Prompt text", key=self._prompt, height=110, label_visibility="collapsed",
-            on_change=own,
+            on_change=own, persist_state="session",
         )  # fmt: skip
-        self._remember()
+        if self.linked:
+            _link(st.session_state[self._preset])
         return prompt
 
     def settle(self) -> str:
@@ -69,7 +70,7 @@ class PromptBoxes:
         """
         state = st.session_state
         if self._preset not in state or self._prompt not in state:
-            state[self._preset], state[self._prompt] = state.get(self._remembered) or self._first()
+            state[self._preset], state[self._prompt] = self._first()
         return state[self._prompt]
 
     def put(self, prompt: str) -> None:
@@ -88,15 +89,12 @@ class PromptBoxes:
         preset = st.query_params.get("preset", "")
         return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
 
-    def _remember(self) -> None:
-        preset, prompt = st.session_state[self._preset], st.session_state[self._prompt]
-        st.session_state[self._remembered] = preset, prompt
-        if not self.linked:
-            return
-        if preset in (_OWN, next(iter(_preset_texts()))):
-            st.query_params.pop("preset", None)
-        elif st.query_params.get("preset") != preset:
-            st.query_params["preset"] = preset
+
+def _link(preset: str) -> None:
+    if preset in (_OWN, next(iter(_preset_texts()))):
+        st.query_params.pop("preset", None)
+    elif st.query_params.get("preset") != preset:
+        st.query_params["preset"] = preset
 
 
 def _preset_texts() -> dict[str, str]:
