@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from specviz.record.trace import Trace
 from specviz.store import trace_from_json
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.reading import (
     STATUS,
+    at_rest,
     click_run,
     download_trace,
     run_to_its_end,
@@ -118,3 +121,28 @@ def test_stop_keeps_the_rounds(server: Server, open_page: Callable[..., Any]) ->
     trace = trace_from_json(download_trace(page))
     assert trace.finish == "stopped"
     assert 0 < len(trace.token_ids) < 2000
+
+
+@pytest.mark.parametrize(("path", "prefix"), [("compare", "compare_"), ("servers", "server_")])
+def test_a_page_keeps_its_settings_while_another_is_open(
+    server: Server, open_page: Callable[..., Any], path: str, prefix: str
+) -> None:
+    page = open_page(f"{server.url}/{path}")
+    at_rest(page)
+    set_slider(page, f"{prefix}length", 2)
+    at_rest(page)
+    prompt = page.locator(f".st-key-{prefix}prompt textarea")
+    prompt.fill("A text of my own.")
+    prompt.press("Control+Enter")
+    at_rest(page)
+    slider = page.locator(f".st-key-{prefix}length input[type=range]")
+    length = slider.input_value()
+    page.get_by_role("link", name="Runs").first.click()
+    page.get_by_role("heading", name="Runs").first.wait_for()
+    at_rest(page)
+    page.get_by_role("link", name=path.capitalize()).first.click()
+    prompt.wait_for()
+    at_rest(page)
+    assert slider.input_value() == length
+    assert prompt.input_value() == "A text of my own."
+    assert page.locator(f".st-key-{prefix}preset input").input_value() == "custom prompt"

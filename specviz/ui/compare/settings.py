@@ -57,9 +57,7 @@ def choose_shared() -> Shared:
         help="Each repeat has its own seed, the same for all lanes. An interval needs at least "
             "two repeats.",
     )  # fmt: skip
-    seed = st.number_input(
-        "First seed", *_SEED.whole_ends, 0, key="compare_seed", bind=_LINKED
-    )
+    seed = st.number_input("First seed", *_SEED.whole_ends, 0, key="compare_seed", bind=_LINKED)
     ignore_eos = st.toggle(
         "Continue after the end of the text", True, key="compare_ignore_eos",
         bind=_LINKED, help="Ignores the EOS token, so that all runs have the same length.",

@@ -12,7 +12,6 @@ import streamlit as st
 from specviz.record.limits import CONTROLS
 from specviz.record.server_run import ServerSettings
 from specviz.servers.address import BASELINE_KEY, SERVER_KEY
-from specviz.ui.servers.kept_boxes import box, keep_boxes
 from specviz.ui.servers.places import Place, choose_place, model_named, probe_again
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
@@ -20,10 +19,6 @@ from specviz.ui.widgets.prompt_boxes import PromptBoxes
 _LINKED = "query-params"
 _PROMPT = PromptBoxes("server_", linked=True)
 _MODEL = "server_model"
-_SETTINGS = (
-    "server_length", "server_temperature", "server_top_k", "server_top_p", "server_seed",
-    "server_chat", "server_ignore_eos",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +51,12 @@ def choose() -> Choices:
             st.button("Check again", key="server_look", type="tertiary", on_click=probe_again)
     prompt = _PROMPT.choose()
     settings = _choose_settings()
-    keep_boxes(_MODEL, *_SETTINGS)
     return Choices(server=server, baseline=baseline, prompt=prompt, settings=settings)
 
 
 def _wanted_model() -> str | None:
     """Return the model in the box or, before the box is drawn, in the link."""
-    key = box(_MODEL)
-    return st.session_state.get(key) or st.query_params.get(key)
+    return st.session_state.get(_MODEL) or st.query_params.get(_MODEL)
 
 
 def _choose_model(server: Place) -> None:
@@ -78,26 +71,26 @@ def _choose_model(server: Place) -> None:
 def _choose_settings() -> ServerSettings:
     length = st.slider(
         "Max new tokens", *CONTROLS["max_new_tokens"].whole_ends, 128, 8,
-        key=box("server_length"), bind=_LINKED,
+        key="server_length", bind=_LINKED,
     )  # fmt: skip
     temperature = st.slider(
-        "Temperature", *CONTROLS["temperature"].ends, 0.0, 0.05, key=box("server_temperature"),
+        "Temperature", *CONTROLS["temperature"].ends, 0.0, 0.05, key="server_temperature",
         bind=_LINKED, help="0 is greedy: the engine always picks the most likely token.",
     )  # fmt: skip
     with st.expander("More settings", key="server_more"):
         top_k = st.number_input(
-            "Top-k", *CONTROLS["top_k"].whole_ends, 0, key=box("server_top_k"), bind=_LINKED,
+            "Top-k", *CONTROLS["top_k"].whole_ends, 0, key="server_top_k", bind=_LINKED,
             help="Sample only from the k most likely tokens. 0 is off.",
         )  # fmt: skip
         top_p = st.slider(
-            "Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key=box("server_top_p"), bind=_LINKED
+            "Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key="server_top_p", bind=_LINKED
         )
         seed = st.number_input(
-            "Seed", *CONTROLS["seed"].whole_ends, 0, key=box("server_seed"), bind=_LINKED
+            "Seed", *CONTROLS["seed"].whole_ends, 0, key="server_seed", bind=_LINKED
         )
-        chat = st.toggle("As a chat message", key=box("server_chat"), bind=_LINKED)
+        chat = st.toggle("As a chat message", key="server_chat", bind=_LINKED)
         ignore_eos = st.toggle(
-            "Continue after the end of the text", key=box("server_ignore_eos"), bind=_LINKED,
+            "Continue after the end of the text", key="server_ignore_eos", bind=_LINKED,
             help="The engine ignores the end-of-text token and writes until *Max new tokens*, if "
             "it supports this.",
         )  # fmt: skip

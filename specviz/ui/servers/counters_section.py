@@ -20,7 +20,6 @@ from specviz.servers.counters import counters_of_dump, read_counters
 from specviz.servers.vllm_log import counters_of_log
 from specviz.ui.servers.counter_board import board_event, show_board
 from specviz.ui.servers.counter_data import board_data
-from specviz.ui.servers.kept_boxes import box, keep_boxes
 from specviz.ui.session.sent_rounds import SentRounds
 from specviz.ui.widgets.plain_text import show_error
 
@@ -52,9 +51,8 @@ def show_counters(info: ServerInfo, *, granted: bool) -> None:
         "The engine counts the requests of all clients. While Follow is on, the page reads the "
         f"counters once a second. A point is the mean of up to {AVERAGE_SECONDS:.0f} seconds."
     )
-    if st.toggle("Follow", key=box("server_follow"), bind="query-params"):
+    if st.toggle("Follow", key="server_follow", bind="query-params"):
         _follow(_poller(info, granted=granted), info)
-    keep_boxes("server_follow")
 
 
 def _follow(poller: CounterPoller, info: ServerInfo) -> None:

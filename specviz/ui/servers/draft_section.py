@@ -19,7 +19,6 @@ from specviz.tune.question import TEMPERATURES, Question
 from specviz.tune.tune_job import TuneJob
 from specviz.ui.servers.charts import tau_over_gamma
 from specviz.ui.servers.controls import Choices
-from specviz.ui.servers.kept_boxes import box, keep_boxes
 from specviz.ui.servers.places import is_granted, show_withheld_key
 from specviz.ui.session.background_jobs import run_maker, the_job_queue
 from specviz.ui.session.presses import press_button, take_press
@@ -78,12 +77,11 @@ def show_draft(choices: Choices) -> None:
 def _choose() -> _DraftRequest:
     with st.container(horizontal=True, vertical_alignment="bottom", key="server_draft_boxes"):
         typed = st.text_input(
-            "Draft: an address, a folder or a Hub id", key=box("server_draft"), bind=_LINKED,
+            "Draft: an address, a folder or a Hub id", key="server_draft", bind=_LINKED,
             placeholder="http://127.0.0.1:8001",
         )  # fmt: skip
         costs = _choose_costs()
         press_button("Score it", key="server_score", disabled=not (typed and typed.strip()))
-    keep_boxes("server_draft", "server_costs", "server_c", "server_v")
     draft = (typed or "").strip()
     granted = True
     if is_address(draft):
@@ -99,17 +97,17 @@ def _choose() -> _DraftRequest:
 
 def _choose_costs() -> StepCosts | None:
     given = st.toggle(
-        "Costs", key=box("server_costs"), bind=_LINKED,
+        "Costs", key="server_costs", bind=_LINKED,
         help="c is the time of a draft step and v the time of verifying a round, both divided by "
         "the time of a target step. Without these costs, the page shows no speedups.",
     )  # fmt: skip
     if not given:
         return None
     c = st.number_input(
-        "c", 0.0, 10.0, 0.05, 0.01, format="%.3f", key=box("server_c"), bind=_LINKED, width=110
+        "c", 0.0, 10.0, 0.05, 0.01, format="%.3f", key="server_c", bind=_LINKED, width=110
     )
     v = st.number_input(
-        "v", 0.1, 50.0, 1.1, 0.05, format="%.2f", key=box("server_v"), bind=_LINKED, width=110
+        "v", 0.1, 50.0, 1.1, 0.05, format="%.2f", key="server_v", bind=_LINKED, width=110
     )
     return given_costs(c, v)
 

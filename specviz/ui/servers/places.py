@@ -18,7 +18,6 @@ from specviz.record.server_run import ServerInfo
 from specviz.servers.address import KeyName, checked_address, is_local, withheld_key
 from specviz.servers.connection import Limits
 from specviz.servers.finding import find_models, find_server
-from specviz.ui.servers.kept_boxes import box, keep_boxes
 from specviz.ui.widgets.plain_text import as_text
 
 _PROBED, _TYPED = "servers looked at", "addresses of one's own"
@@ -48,10 +47,9 @@ def choose_place(
         model: The name of the model to use, if the server has several.
     """
     typed = st.text_input(
-        label, key=box(key), bind="query-params", placeholder="http://127.0.0.1:8000",
+        label, key=key, bind="query-params", placeholder="http://127.0.0.1:8000",
         help=hint or None, on_change=_mark_typed, args=(key,),
     )  # fmt: skip
-    keep_boxes(key)
     if not typed or not typed.strip():
         return None
     try:
@@ -85,10 +83,10 @@ def is_granted(address: str, key: str, what: str) -> bool:
     if is_local(address):
         return True
     host = urlsplit(address).netloc
-    name = f"{key} granted {address}"
-    granted = st.checkbox(f"{what} to {as_text(host)}, another machine", key=box(name))
-    keep_boxes(name)
-    return granted
+    return st.checkbox(
+        f"{what} to {as_text(host)}, another machine", key=f"{key} granted {address}",
+        persist_state="session",
+    )  # fmt: skip
 
 
 def show_withheld_key(name: KeyName, address: str) -> None:
