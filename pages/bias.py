@@ -7,7 +7,6 @@ from specviz.theory import blocks, multidraft, tradeoff
 from specviz.theory.examples import EXAMPLES, Example
 from specviz.ui.session.history import session_history
 from specviz.ui.shell import require_shell
-from specviz.ui.theory.bias.bars import show_bars
 from specviz.ui.theory.bias.charts import (
     areas_chart,
     blocks_chart,
@@ -31,14 +30,17 @@ from specviz.ui.theory.bias.sections import (
     simulation_sentence,
 )
 from specviz.ui.theory.bias.simulation import Settings, Simulation, run_simulation
+from specviz.ui.widgets.distribution_bars import show_bars
 from specviz.ui.widgets.page_parts import (
     show_chart,
     show_heading,
+    show_letters,
     show_reference,
     slider,
     whole_slider,
 )
 from specviz.ui.widgets.plain_text import show_error
+from specviz.ui.widgets.symbols import show_sentence
 
 require_shell()
 
@@ -69,9 +71,10 @@ def show_position(example: Example) -> Settings:
     settings = Settings(
         draft=draft, target=target, epsilon=epsilon, lenience=lenience, threshold=threshold
     )
-    sentence.markdown(bars_sentence(settings, example.labels))
+    with sentence:
+        show_sentence(bars_sentence(settings, example.labels))
     with right:
-        st.markdown(plane_sentence(settings))
+        show_sentence(plane_sentence(settings))
         run_simulation(settings, paused, lambda simulation: draw_plane(simulation, paused))
     return settings
 
@@ -93,7 +96,7 @@ def show_output(settings: Settings, example: Example) -> None:
     with right:
         emitted = {opt.name: opt.emitted, uno.name: uno.emitted}
         note = "Emitted distributions beside the target's. OPT draws recovered tokens from the "
-        note += "leftover, UNO from the target."
+        note += "residual, UNO from the target."
         show_chart(
             distribution_chart(example.labels, settings.target, emitted),
             note,
@@ -107,7 +110,8 @@ def show_blocks(settings: Settings) -> None:
     with left:
         gamma = whole_slider("γ up to", 1, 10, 6, key="bias_gamma")
     curves = blocks.accepted_curves(settings.draft, settings.target, gamma)
-    left.markdown(blocks_sentence(curves))
+    with left:
+        show_sentence(blocks_sentence(curves))
     with right:
         note = "Each position of the block has the two distributions above."
         show_chart(blocks_chart(curves), note, "exact", key="bias_blocks")
@@ -137,7 +141,7 @@ def show_runs() -> None:
         return
     trace, (left, right) = runs[-1].trace, st.columns([5, 8], gap="medium")
     left.markdown(run_sentence(trace))
-    plane = pareto_plane(1.0, dots=run_dots(trace), unit=" ÷ TV at the token")
+    plane = pareto_plane(1.0, dots=run_dots(trace), unit=" ÷ distance at the token")
     with right:
         show_chart(plane, dots_sentence(trace), "measured", "exact", key="bias_run")
 
@@ -173,4 +177,5 @@ except TheoryError as problem:
     show_error(problem)
 st.subheader("Formulas", anchor=False)
 show_bias_formulas()
+show_letters()
 show_reference()

@@ -9,9 +9,10 @@ from specviz.ui.shell import require_shell
 from specviz.ui.theory.claims.cards import all_claims, choose_claims, show_cards, tally
 from specviz.ui.theory.claims.runs import the_claim_runs
 from specviz.ui.theory.claims.theorems import show_theorems
-from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.page_parts import show_heading, show_letters
 from specviz.ui.widgets.pair_panel import active_spec
 from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.symbols import show_symbols
 
 require_shell()
 
@@ -30,22 +31,23 @@ show_heading(
 )
 claims = all_claims()
 pair = as_text(active_spec(worker.status()).label)
-st.caption(f"Runs use the pair {pair}, which is loaded first if needed.")
+st.caption(f"Tests run on the pair of this session ({pair}), which is loaded first if needed.")
 cards, theorems = st.tabs(
     ["Claims", "Theorems on the real pair"], key="claims_tab", bind="query-params"
 )
 
 with cards:
     st.markdown(f"{len(claims)} sentences: {tally(claims)}")
+    show_symbols("alpha", "gamma", "tau", "c", "v")
     shown = choose_claims(claims, runs.busy_cards)
     if shown:
         show_cards(shown, runs, start)
     else:
         st.info("No claim has this source and this verdict. Remove one of the two filters.")
     st.caption(
-        "A verdict says whether the sentence is true in all, some or none of the cases tried. "
-        "p is the draft and q the target, as in Yin et al.; in Leviathan et al. they are swapped."
+        "A verdict says whether the sentence is true in all, some or none of the cases tried."
     )
+    show_letters()
 
 with theorems:
     show_theorems(runs, start)

@@ -49,7 +49,7 @@ with st.sidebar:
         show_pair_panel(worker, status)
 
 offer_unfinished()
-lane_area = st.container()
+lane_area = st.container(key="compare_lanes")
 single, kinds, kept, beside = st.tabs(TABS, key=TAB, bind="query-params")
 lanes = cards.lanes
 with head:

@@ -10,7 +10,7 @@ from specviz.ui.lossless.sections import show_audits, show_test, show_zoo
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
-from specviz.ui.tune.current import follow, take_linked
+from specviz.ui.tune.current import take_linked
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.page_parts import show_heading, slider, whole_slider
 from specviz.ui.widgets.pair_panel import pair_of_page, show_pair_panel
@@ -49,12 +49,6 @@ if take_press("audit_start"):
         show_error(problem)
 
 audits = audits_of(spec)
-if audits:
-    follow(audits[-1], partial(show_audits, audits))
-else:
-    st.info(
-        "Press *Audit*. The audit makes short runs with many seeds and tests each token against "
-        "the target's distribution. Then it compares greedy output with that of the target alone."
-    )
+show_audits(audits)
 show_test()
 show_zoo(audits, start, busy=is_auditing())

@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import streamlit as st
-
 from specviz.errors import TheoryError
 from specviz.ui.shell import require_shell
 from specviz.ui.theory.rejections.measured import show_measured_drafts
@@ -15,18 +13,20 @@ from specviz.ui.theory.rejections.sections import (
     show_one_place,
     show_several_drafts,
 )
-from specviz.ui.widgets.page_parts import show_heading, show_reference, show_tabs
+from specviz.ui.widgets.page_parts import show_heading, show_letters, show_reference, show_tabs
 from specviz.ui.widgets.plain_text import show_error
+from specviz.ui.widgets.symbols import show_sentence
 
 require_shell()
 
 show_heading(
     "Rejections",
-    "Each rejection costs a target pass. Their expected number can be computed exactly.",
+    "Each rejection costs a target pass. For two small random models, their expected number can be "
+    "computed exactly.",
 )
 chosen = choose_setting()
 try:
-    st.markdown(rejections_sentence(chosen))
+    show_sentence(rejections_sentence(chosen))
     show_tabs(
         "rejections_tab",
         {
@@ -39,8 +39,5 @@ try:
     )
 except TheoryError as problem:
     show_error(problem)
-st.caption(
-    "p is the draft and q the target, as in Yin et al. 2024; in Leviathan et al. 2023 they are "
-    "swapped."
-)
+show_letters()
 show_reference()

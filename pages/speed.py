@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import streamlit as st
-
 from specviz.ui.session.history import session_history
 from specviz.ui.shell import require_shell
 from specviz.ui.theory.speed.sections import (
@@ -16,15 +14,18 @@ from specviz.ui.theory.speed.sections import (
 )
 from specviz.ui.theory.speed.speedup_points import session_runs
 from specviz.ui.theory.speed.when_to_stop import show_when_to_stop
-from specviz.ui.widgets.page_parts import show_heading, show_tabs
+from specviz.ui.widgets.page_parts import show_heading, show_letters, show_tabs
+from specviz.ui.widgets.symbols import show_sentence
 
 require_shell()
 
 show_heading(
-    "Speed", "Four numbers decide whether drafting pays: acceptance α, the costs c and v, and γ."
+    "Speed",
+    "Four numbers decide whether drafting pays: how often a candidate is accepted, what a draft "
+    "step and a verification cost, and how many candidates a round has.",
 )
 chosen = choose_setting()
-st.markdown(speed_sentence(chosen))
+show_sentence(speed_sentence(chosen))
 
 show_tabs(
     "speed_tab",
@@ -36,7 +37,4 @@ show_tabs(
         "What papers measured": show_papers,
     },
 )
-st.caption(
-    "Papers disagree on letters: in Yin et al. 2024, p is the draft and q the target; in Leviathan "
-    "et al. 2023 they are swapped. This page says draft and target."
-)
+show_letters()

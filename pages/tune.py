@@ -41,8 +41,8 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     show_heading(
         "Best γ, draft and method",
         "Both models score text that the target generated. This gives each token's acceptance "
-        "probability and thus the expected speedup at every γ; other methods are measured in short "
-        "runs.",
+        "probability and thus the expected speedup for every number γ of candidates per round. "
+        "Other methods are measured in short runs.",
     )
     press_button("Compute", key="tune_ask", type="primary")
 with st.sidebar:

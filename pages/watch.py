@@ -3,9 +3,8 @@
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.figures.body_words import EARLY_RUN
-from specviz.ui.session.history import remember_tab
-from specviz.ui.session.presses import press_button, take_press
+from specviz.ui.session.history import remember_tab, session_history
+from specviz.ui.session.presses import is_pressed, press_button, take_press
 from specviz.ui.session.run_saving import show_save_failure
 from specviz.ui.shell import require_shell
 from specviz.ui.watch.first_stage import CAPTION, TITLE
@@ -21,6 +20,7 @@ from specviz.ui.widgets.run_controls import restart_requested
 
 require_shell()
 
+failure = open_linked_run(session_history())  # before the controls, which show the run's sizes
 stage = open_stage()
 by_script = [True]
 
@@ -34,11 +34,13 @@ def show_column() -> None:
     """
     worker, history, choices = stage.worker, stage.history, stage.choices
     alone = not (by_script and by_script.pop())
+    if alone and stage.first_body.ready is not None and is_pressed("run"):
+        st.rerun()  # the sliders show the default body before its run begins
     is_ready = stage.is_ready
     settled = is_ready and not stage.first_body.pending  # a run does not change the loaded pair
     pressed = take_press("run")
     must_load_first = restart_requested() and not is_ready and not pressed
-    failure, refused, begun = open_linked_run(history), None, False
+    refused, begun = None, False
     try:
         begun = stage.begin_requested_run(pressed=pressed)
     except SpecvizError as problem:
@@ -50,9 +52,15 @@ def show_column() -> None:
     run, status = history.current, worker.status()
     remember_tab(history)
 
-    head = st.container(horizontal=True, vertical_alignment="center", key="head")
+    # Before the player: when the browser has that, it removes the first view.
+    with st.container(horizontal=True, vertical_alignment="center", key="head"):
+        show_heading(TITLE, CAPTION)
+        show_share(choices.prompt)
+        offer_time_again(history)
+        press_button("Stop", key="stop", disabled=run is None or run.finished)
+        press_button(run_label(status, stage.shown), key="run", type="primary")
     with st.container():
-        for error in (failure, stage.first_body.error, refused):
+        for error in (None if alone else failure, stage.first_body.error, refused):
             if error is not None:
                 show_error(error)
         if must_load_first:
@@ -62,18 +70,9 @@ def show_column() -> None:
             )
         show_save_failure()
         show_library_run(history)
-        if stage.first_body.was_early(run):
-            st.caption(EARLY_RUN)
     with st.container():
         tour = "force" if st.query_params.get("tour") == "1" else "ask"
         show_run_player(worker, status, history, choices.of_a_run, tour)
-
-    with head:
-        show_heading(TITLE, CAPTION)
-        show_share(choices.prompt)
-        offer_time_again(history)
-        press_button("Stop", key="stop", disabled=run is None or run.finished)
-        press_button(run_label(status, stage.shown), key="run", type="primary")
 
     with st.container(horizontal=True, key="downloads"):
         show_downloads(history)

@@ -71,7 +71,7 @@ class Bars {
     this.plot = makeSvg("svg", { class: "plot", role: "group", "aria-label": "Probability of each token, by draft and target" });
     this.plot.append(patterns());
     this.grid = makeSvg("g", { class: "grid" });
-    this.names = make("div", "names");
+    this.names = make("div", "names", { lang: "en" }); // for hyphenation
     this.reset = makeButton("reset", "Reset", () => this.restore(), { "aria-label": "Reset the bars" });
     this.element = make("div", "bars", { "data-testid": "bars" }, [this.head(), this.plot, this.names]);
     parent.append(this.element);

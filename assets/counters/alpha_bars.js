@@ -14,7 +14,7 @@ export class AlphaBars {
     this.plot = makeSvg("svg", { class: "plot", role: "img" });
     this.recent = make("span", "name bar", {});
     this.began = make("span", "name mark", {});
-    const caption = make("div", "caption", {}, [make("b", "", {}, ["α by position"]), this.recent, this.began]);
+    const caption = make("div", "caption", {}, [make("b", "", {}, ["acceptance rate α by position"]), this.recent, this.began]);
     this.element = make("div", "chart alphas", {}, [caption, this.plot]);
   }
 
@@ -37,7 +37,7 @@ function words(alphas) {
     const value = recent ?? began;
     return `${place + 1}: ${value === null ? "not known" : value.toFixed(3)}`;
   });
-  return parts.length ? `α by position, ${parts.join(", ")}` : "α by position: not known yet";
+  return parts.length ? `acceptance rate α by position, ${parts.join(", ")}` : "acceptance rate α by position: not known yet";
 }
 
 /** @param {number} value */

@@ -25,7 +25,7 @@ function shade(odds) {
 
 /** @param {number|null} odds */
 function words(odds) {
-  return odds === null ? "probability unknown" : `probability ${odds.toFixed(2)}`;
+  return `acceptance probability ${odds === null ? "unknown" : odds.toFixed(2)}`;
 }
 
 /** @param {OddsText} data */

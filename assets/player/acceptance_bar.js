@@ -1,9 +1,9 @@
 // The acceptance probability as a bar, with a mark at the random draw that decided the verdict. The
 // mark can be dragged to see what another draw would have done.
 
-import { make, makeButton, setText } from "./elements.js";
+import { make, makeButton, setText, setTextOrHide } from "./elements.js";
 import { distinguish } from "./number_words.js";
-import { accepts, hasOdds, LAST_DRAW, oddsOf } from "./verdict_rule.js";
+import { accepts, forkBarrier, hasOdds, LAST_DRAW, oddsOf } from "./verdict_rule.js";
 import { describeWhatIf } from "./verdict_words.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -26,7 +26,8 @@ export function makeAcceptanceBar(store, shown) {
   const hint = make("p", "vd-if");
   const back = make("button", "vd-back", { type: "button" }, ["back to the real draw"]);
   const fork = makeButton("vd-fork", "Fork here", () => askFork(), { "data-testid": "fork-here", title: FORK_TITLE });
-  const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [hint, fork, back])]);
+  const barrier = make("p", "vd-barrier", { "data-testid": "no-fork" });
+  const element = make("div", "vd-acceptance", {}, [track, make("div", "vd-hint", {}, [hint, fork, back, barrier])]);
   let drawn = 0;
   /** Try another draw. It is stored at once, so that a second key in the same frame continues from it. @param {number} uniform */
   const suppose = (uniform) => {
@@ -70,7 +71,9 @@ export function makeAcceptanceBar(store, shown) {
       handle.setAttribute("aria-valuetext", `${shownDraw}: ${word}`);
       hint.replaceChildren(...(whatIf === null ? [hintOf(subject)] : describeWhatIf(subject, whatIf)));
       back.hidden = whatIf === null;
-      fork.hidden = whatIf === null || !subject.run.forkable || !turns(subject, candidate, whatIf);
+      const isTurned = whatIf !== null && turns(subject, candidate, whatIf);
+      fork.hidden = !isTurned || !subject.run.forkable;
+      setTextOrHide(barrier, isTurned ? forkBarrier(store.data) : "");
     },
   };
 }

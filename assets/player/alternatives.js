@@ -4,7 +4,7 @@
 import { make, makeButton, setText, setTextOrHide } from "./elements.js";
 import { likelihood } from "./number_words.js";
 import { judged, failedPlace } from "./round_events.js";
-import { chipText } from "./token_text.js";
+import { showToken, spokenText } from "./token_text.js";
 import { forkAt, leftoverShare } from "./verdict_rule.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -235,11 +235,11 @@ function makeAlternative(pick) {
     update(item, scale, marked, forks = false) {
       if (fork) {
         fork.hidden = !forks || !item;
-        fork.setAttribute("aria-label", `Fork here: go on with ${item ? chipText(item[0]) : ""}`);
+        fork.setAttribute("aria-label", `Fork here: go on with ${item ? spokenText(item[0]) : ""}`);
       }
       element.classList.toggle("vd-empty", !item);
       element.classList.toggle("vd-marked", marked && item !== null);
-      token.textContent = item ? chipText(item[0]) : "";
+      showToken(token, item ? item[0] : null);
       value.textContent = item ? likelihood(item[1]) : "";
       bar.style.width = item && scale > 0 ? `${(100 * item[1]) / scale}%` : "0";
     },

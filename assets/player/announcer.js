@@ -2,7 +2,7 @@
 
 import { make } from "./elements.js";
 import { eventsOf } from "./round_events.js";
-import { visibleText } from "./token_text.js";
+import { spokenText } from "./token_text.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Round } from "./payload.d.ts" */
@@ -10,14 +10,14 @@ import { visibleText } from "./token_text.js";
 
 /** @param {Round} round @param {number} index @returns {string} a finished round in words */
 function roundWords(round, index) {
-  if (!round.candidates.length && round.unreported) return `Round ${index + 1}: ${round.unreported.map(({ text }) => visibleText(text)).join("")}`;
+  if (!round.candidates.length && round.unreported) return `Round ${index + 1}: ${round.unreported.map(({ text }) => spokenText(text)).join("")}`;
   const accepted = round.candidates.filter((each) => each.verdict === "accepted").length;
   const rejected = round.candidates.findLast((each) => each.verdict === "rejected");
   const words = [`Round ${index + 1}: ${accepted} of ${round.candidates.length} accepted`];
   const cut = round.candidates.filter((each) => each.verdict === "cut").length;
   if (cut) words.push(`${cut} cut`);
-  if (rejected) words.push(rejected.text === null ? "one rejected" : `‘${visibleText(rejected.text)}’ rejected`);
-  if (round.extra) words.push(`${round.extra.kind} ‘${visibleText(round.extra.text)}’`);
+  if (rejected) words.push(rejected.text === null ? "one rejected" : `‘${spokenText(rejected.text)}’ rejected`);
+  if (round.extra) words.push(`${round.extra.kind} ‘${spokenText(round.extra.text)}’`);
   return `${words.join(", ")}.`;
 }
 

@@ -1,23 +1,31 @@
-// Moves the verdict card beside the token that the user opened, so that both are in view; otherwise
-// the card is in its place below the lanes.
+// Moves the verdict card next to the token that the user opened, so that the token, its round and the
+// card are in view; otherwise the card is in its place below the lanes.
 
 /** @import { Pane, Store } from "./base_store.js" */
 /** @import { Spot } from "./round_events.js" */
 
-const GAP = 10; // pixels between the token and the card
-const MEANT_FOR = "button, a, input, select, summary, label, canvas, [data-at]";
-const EDGE = 8; // pixels left free at the edges of the window
+/** @typedef {{top: number, bottom: number, middle: number}} Anchor what stays in view: the token and its round; middle: of the token */
 
-/** The selected token in the pane where it was opened, else in the other pane. @param {Element} page @param {Pane} pane */
-function tokenOf(page, pane) {
+const GAP = 10; // pixels between the card and what is above it
+const MEANT_FOR = "button, a, input, select, summary, label, canvas, [data-at], .tour";
+const EDGE = 8; // pixels left free at the edges of the window
+const LEAST_CARD = 280; // pixels: the verdict and the draw; the rest of the card scrolls
+
+/** The part of an element that its pane shows, or null. @param {Element|null} element */
+function seenPart(element) {
+  const pane = element?.closest(".scroll")?.getBoundingClientRect();
+  const [frame] = [...(element?.getClientRects() ?? [])].sort((one, other) => other.width - one.width); // a token may be on two lines
+  if (!pane || !frame || frame.bottom <= pane.top + 4 || frame.top >= pane.bottom - 4) return null;
+  return { top: Math.max(frame.top, pane.top), bottom: Math.min(frame.bottom, pane.bottom), middle: frame.left + frame.width / 2 };
+}
+
+/** The selected token in the pane where it was opened, else in the other pane, with its round. @param {Element} page @param {Pane} pane @returns {Anchor|null} */
+function anchorOf(page, pane) {
   const panes = pane === "text" ? [".text-pane", ".rounds"] : [".rounds", ".text-pane"];
-  for (const each of panes) {
-    const token = page.querySelector(`${each} .selected`);
-    const scroll = token?.closest(".scroll")?.getBoundingClientRect();
-    const at = [...(token?.getClientRects() ?? [])].sort((one, other) => other.width - one.width)[0]; // a token may be on two lines
-    if (at && scroll && at.bottom > scroll.top + 4 && at.top < scroll.bottom - 4) return at;
-  }
-  return null;
+  const [token] = panes.flatMap((each) => seenPart(page.querySelector(`${each} .selected`)) ?? []);
+  if (!token) return null;
+  const round = seenPart(page.querySelector(".round:has(.selected)")) ?? token;
+  return { ...token, top: Math.min(token.top, round.top), bottom: Math.max(token.bottom, round.bottom) };
 }
 
 /** The element that scrolls the whole page. @param {Element} element @returns {Element} */
@@ -63,32 +71,32 @@ export class CardPlace {
     const page = card.parentElement;
     if (!page || (!store.beside && !card.classList.contains("vd-beside"))) return;
     const isPresented = card.closest('[data-presenting="true"]') !== null; // presenter mode has its own place for the card
-    const token = store.beside && !isPresented ? tokenOf(page, store.beside) : null;
-    card.classList.toggle("vd-beside", token !== null);
-    if (!token) this.shown = null;
-    else this.put(page, token);
+    const anchor = store.beside && !isPresented ? anchorOf(page, store.beside) : null;
+    card.classList.toggle("vd-beside", anchor !== null);
+    if (anchor) return this.put(page, anchor);
+    this.shown = null;
+    card.style.removeProperty("--room");
   }
 
-  /** Place the card below the token, or above it if there is no space or it would cover the controls. @param {Element} page @param {DOMRect} token */
-  put(page, token) {
+  /**
+  * Place the card below the whole player or, if the anchor would leave the window, below the anchor.
+  * The card scrolls if the window is too low for it. @param {Element} page @param {Anchor} anchor
+   */
+  put(page, anchor) {
     const { card, store } = this;
     const scroller = scrollerOf(page);
     const [frame, view] = [page.getBoundingClientRect(), viewOf(scroller)];
-    const needed = card.offsetHeight + GAP;
-    const controls = page.querySelector(".controls")?.getBoundingClientRect();
-    const covers = controls !== undefined && token.bottom + needed > controls.top && token.bottom <= controls.top;
-    const isAbove = (covers || view.bottom - token.bottom < needed) && token.top - view.top >= needed;
-    card.dataset.side = isAbove ? "above" : "below";
-    card.style.top = `${(isAbove ? token.top - needed : token.bottom + GAP) - frame.top}px`;
-    const most = frame.width - card.offsetWidth;
-    const start = Math.max(0, Math.min(token.left - frame.left - 60, most));
-    card.style.left = `${start}px`;
-    const tip = token.left - frame.left + token.width / 2 - start;
-    card.style.setProperty("--tip", `${Math.max(16, Math.min(tip, card.offsetWidth - 16))}px`);
+    const under = page.querySelector(".player")?.getBoundingClientRect().bottom ?? anchor.bottom;
+    const room = (/** @type {number} */ edge) => view.bottom - view.top - (edge + GAP - anchor.top);
+    const edge = room(under) >= LEAST_CARD ? under : anchor.bottom;
+    card.style.setProperty("--room", `${Math.max(LEAST_CARD, room(edge))}px`);
+    card.style.top = `${edge + GAP - frame.top}px`;
+    const tip = Math.max(16, Math.min(anchor.middle - frame.left, card.offsetWidth - 16));
+    card.style.setProperty("--tip", `${tip}px`);
     if (this.shown === store.selected) return;
     this.shown = store.selected;
-    const hidden = token.bottom + needed - view.bottom; // the token stays in view at any height
-    if (!isAbove && hidden > 0) scroller.scrollBy({ top: Math.min(hidden, token.top - view.top) });
-    if (token.top < view.top) scroller.scrollBy({ top: token.top - view.top });
+    const hidden = edge + GAP + card.offsetHeight - view.bottom;
+    if (hidden > 0) scroller.scrollBy({ top: hidden });
+    else if (anchor.top < view.top) scroller.scrollBy({ top: anchor.top - view.top });
   }
 }

@@ -3,7 +3,8 @@
 import { make, setText } from "./elements.js";
 import { distinguish } from "./number_words.js";
 import { emittedBy, judged } from "./round_events.js";
-import { chipText, visibleText } from "./token_text.js";
+import { nameSpecial, visibleText } from "./token_text.js";
+import { tokenWord } from "./verdict_parts.js";
 import { oddsOf } from "./verdict_rule.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -17,9 +18,13 @@ function tokensOf(recording) {
   return recording.rounds.flatMap((round) => emittedBy(round).map((token) => token.text));
 }
 
-/** @param {string} text @returns {HTMLElement} */
-function quoted(text) {
-  return make("q", "vd-token", {}, [chipText(text)]);
+/** The tokens as running text. @param {string[]} texts */
+function runningText(texts) {
+  return texts.map((text) => {
+    const word = make("span", "", {}, [visibleText(text)]);
+    nameSpecial(word, text);
+    return word;
+  });
 }
 
 /** @param {Fork} fork @param {Recording} recording @param {Run} run @returns {(Node|string)[]} */
@@ -29,8 +34,8 @@ function describeFork(fork, recording, run) {
   if (!candidate) return ["The run has not reached its fork yet."];
   if (fork.draw === null) {
     const said = candidate.verdict === "accepted" ? candidate.text : (round.extra?.text ?? "");
-    const likeliest = fork.likeliest === null ? ["its likeliest token"] : ["its likeliest token, ", quoted(fork.likeliest)];
-    return ["Here the target emits ", quoted(said), " instead of ", ...likeliest, "."];
+    const likeliest = fork.likeliest === null ? ["its likeliest token"] : ["its likeliest token, ", tokenWord(fork.likeliest)];
+    return ["Here the target emits ", tokenWord(said), " instead of ", ...likeliest, "."];
   }
   const odds = oddsOf(candidate, run);
   const [tried] = distinguish(candidate.uniform, odds);
@@ -38,7 +43,7 @@ function describeFork(fork, recording, run) {
   const before = candidate.verdict === "accepted" ? "rejected" : "accepted";
   return [
     `The draw on `,
-    quoted(candidate.text),
+    tokenWord(candidate.text),
     ` was ${drawn}, and the token was ${before}. Here the draw is ${tried}, so the token is ${candidate.verdict}. Every other draw is the same.`,
   ];
 }
@@ -111,9 +116,10 @@ function makeSide(title) {
     show(lead, rest, cut, goesOn) {
       const [first = "", ...later] = rest;
       words.replaceChildren(
-        make("span", "fork-same", {}, [`${cut ? "… " : ""}${lead.map(visibleText).join("")}`]),
-        make("mark", "", { "data-testid": "parting" }, [visibleText(first)]),
-        later.map(visibleText).join("") + (goesOn ? " …" : ""),
+        make("span", "fork-same", {}, [cut ? "… " : "", ...runningText(lead)]),
+        make("mark", "", { "data-testid": "parting" }, runningText([first])),
+        ...runningText(later),
+        goesOn ? " …" : "",
       );
     },
     /** @param {string|null} run */

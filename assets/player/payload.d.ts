@@ -16,8 +16,6 @@ export interface RunPayload {
   target_step: number | null;
   summary: Summary;
   charts: Charts;
-  /** End-of-text tokens. */
-  end_texts?: string[];
   /** Whether rounds, or a forecast after the run, may still arrive. */
   growing: boolean;
   tour: Tour;
@@ -277,8 +275,15 @@ export interface Lanes {
   open: boolean;
 }
 
-/** The head of the player. */
+/** The head of the player, and the figures below it. */
 export interface Summary {
+  /** The verdict in a few words, or the state of the run. */
+  headline: string;
+  /** The interval of the headline's speedup; empty if there is none. */
+  span: string;
+  /** The bar picture; null while the step costs are unknown. */
+  trade: Trade | null;
+  /** The verdict as a sentence; empty while there is none. */
   sentence: string;
   because: string;
   /** The costs and meaning of bodies; empty for a run without bodies. */
@@ -287,6 +292,17 @@ export interface Summary {
   figures: Figure[];
   /** The figures under "More figures". */
   finer: Figure[];
+}
+
+/** What a round costs and gives, in steps of the target alone. */
+export interface Trade {
+  gamma: number;
+  drafting: number;
+  verification: number;
+  tokens: number;
+  /** Whether it is predicted for another γ than the run's. */
+  predicted: boolean;
+  caption: string;
 }
 
 export interface Figure {

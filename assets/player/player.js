@@ -127,7 +127,6 @@ export class Player {
     this.current?.close();
     store.ask = (name, value) => this.ask(name, value);
     this.current = new PlayerViews(store, views, this.element);
-    this.page.dataset.racing = String(store instanceof RaceStore);
     this.page.replaceChildren(...views.sections);
     this.presenter.show(store instanceof RunStore ? store : null);
     this.handleMotion();

@@ -11,7 +11,7 @@ import { makePresentButton } from "./presenter.js";
 import { makeRaceLanes } from "./race_lanes.js";
 import { makeRounds } from "./rounds_pane.js";
 import { makeRunLanes } from "./run_lanes.js";
-import { makeSummary } from "./summary.js";
+import { makeFigures, makeSummary } from "./summary.js";
 import { makeText } from "./text_pane.js";
 import { makeTour } from "./tour.js";
 import { UntilMenu } from "./until_menu.js";
@@ -38,7 +38,7 @@ import { makeVerdictCard } from "./verdict_card.js";
 
 /** @param {RunStore} store @param {Presenter} presenter @returns {Views} */
 export function makeRunViews(store, presenter) {
-  const { summary, text, rounds, announcer, verdict, charts } = makeSharedViews(store);
+  const { summary, text, rounds, figures, announcer, verdict, charts } = makeSharedViews(store);
   const controls = makeControls(store, { until: new UntilMenu(store), presenter });
   const lanes = makeRunLanes(store);
   const tour = makeTour(store);
@@ -46,8 +46,8 @@ export function makeRunViews(store, presenter) {
   const present = makePresentButton(presenter);
   const player = makePlayer([text, rounds, present, controls, tour]);
   return {
-    all: [summary, text, rounds, present, controls, announcer, fork, lanes, verdict, charts, tour],
-    sections: [summary.element, player, ...elementsOf([fork, lanes, verdict, charts, announcer])],
+    all: [summary, text, rounds, present, controls, announcer, fork, lanes, figures, verdict, charts, tour],
+    sections: [summary.element, player, ...elementsOf([fork, lanes, figures, verdict, charts, announcer])],
     player,
     controls,
     drawBetweenEvents: () => lanes.drawBetweenEvents(),
@@ -59,13 +59,13 @@ export function makeRunViews(store, presenter) {
  * @param {RaceStore} store @returns {Views}
  */
 export function makeRaceViews(store) {
-  const { summary, text, rounds, announcer, verdict, charts } = makeSharedViews(store);
+  const { summary, text, rounds, figures, announcer, verdict, charts } = makeSharedViews(store);
   const controls = makeControls(store);
   const lanes = makeRaceLanes(store);
   const player = makePlayer([text, rounds, controls]);
   return {
-    all: [summary, text, rounds, controls, announcer, lanes, verdict, charts],
-    sections: [lanes.element, player, ...elementsOf([summary, verdict, charts, announcer])],
+    all: [summary, text, rounds, controls, announcer, lanes, figures, verdict, charts],
+    sections: [lanes.element, player, ...elementsOf([summary, figures, verdict, charts, announcer])],
     player,
     controls,
     drawBetweenEvents: () => {},
@@ -78,6 +78,7 @@ function makeSharedViews(store) {
     summary: makeSummary(store),
     text: makeText(store),
     rounds: makeRounds(store),
+    figures: makeFigures(store),
     announcer: makeAnnouncer(store),
     verdict: makeVerdictCard(store),
     charts: makeCharts(store),

@@ -1,5 +1,6 @@
-// Presenter mode shows only the player and its verdict, in large type. The address contains the mode,
-// so that a link opens it: `present=1` in the query of the dashboard, `#present` in a replay file.
+// Presenter mode shows only the result, the player, its verdict and the race, in large type. The address
+// contains the mode, so that a link opens it: `present=1` in the query of the dashboard, `#present` in a
+// replay file.
 
 import { makeButton, setText } from "./elements.js";
 
@@ -92,7 +93,7 @@ export function makePresentButton(presenter) {
     element,
     draw() {
       setText(element, presenter.on ? "Leave" : "Present");
-      element.title = presenter.on ? "Leave presenter mode (P or Esc)" : "Only the player and its verdict, in large type (P)";
+      element.title = presenter.on ? "Leave presenter mode (P or Esc)" : "The result, the player, its verdict and the race, in large type (P)";
     },
     close() {},
   };

@@ -3,7 +3,7 @@
 import { make, makeButton, setTextOrHide } from "./elements.js";
 import { sceneAt, tokensIn } from "./round_events.js";
 import { childrenOf, layoutOf, placeInRound, shapeOf } from "./round_shape.js";
-import { chipText, visibleText } from "./token_text.js";
+import { chipText, nameSpecial, spokenText } from "./token_text.js";
 
 /** @import { Round } from "./payload.d.ts" */
 /** @import { Fate, Scene } from "./round_events.js" */
@@ -24,7 +24,7 @@ function chipWords(round, index, place, fate) {
   const after = fate === "unreported" ? "as received" : "from the target";
   const which = place < drafted ? placeInRound(round, place) : after;
   const text = textAt(round, place);
-  return `Round ${index + 1}, ${which}, ${text === null ? "not reported" : `‘${visibleText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
+  return `Round ${index + 1}, ${which}, ${text === null ? "not reported" : `‘${spokenText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
 }
 
 /** @type {Record<string, string>} */
@@ -41,6 +41,7 @@ function showChip(chip, text) {
   const shown = chipText(text);
   const blanks = /^·*/.exec(shown)?.[0] ?? "";
   chip.replaceChildren(make("i", "", {}, [blanks]), shown.slice(blanks.length));
+  nameSpecial(chip, text);
 }
 
 /** @type {Record<string, Keyframe[]>} */

@@ -1,25 +1,31 @@
-// Draws the head of the player: the state of the run, its result in a sentence, the figures.
+// Draws the head of the player, above it: the run's state, the verdict in large type, the bar picture
+// of a round, and the reasons behind "Why?". Below the race it draws the figures.
 
 import { recall, remember } from "./browser_memory.js";
 import { make, setText, setTextOrHide } from "./elements.js";
 import { makeHelp } from "./help_tip.js";
 import { visibleText } from "./token_text.js";
+import { makeTrade } from "./trade_bars.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Figure, Run, Summary } from "./payload.d.ts" */
 
 const MEASURE_KEY = "specviz.measure";
+const WHY_KEY = "specviz.why";
 
 /** @param {Store} store */
 export function makeSummary(store) {
   const status = makeStatus();
-  const result = makeResult();
-  const figures = makeFigures("sum-figures");
-  const finer = makeFigures("sum-finer");
-  const measure = makeMeasure(finer.element);
-  const head = make("div", "sum-head", {}, [status.element, result.element]);
-  const body = make("div", "sum-body", {}, [figures.element, measure]);
-  const element = make("section", "sum", { "aria-label": "Result" }, [head, body]);
+  const headline = makeHeadline();
+  const trade = makeTrade();
+  const why = makeWhy();
+  const foot = make("div", "sum-foot", {}, [trade.caption, why.element]);
+  const element = make("section", "sum", { "aria-label": "Result" }, [
+    status.element,
+    headline.element,
+    trade.element,
+    foot,
+  ]);
   /** @type {{run?: Run, summary?: Summary}} */
   let drawn = {};
   return {
@@ -28,12 +34,32 @@ export function makeSummary(store) {
       const { run, summary } = store.data;
       if (run && run !== drawn.run) status.update(run);
       if (summary && summary !== drawn.summary) {
-        result.update(summary);
-        figures.update(summary.figures);
-        finer.update(summary.finer);
-        measure.hidden = summary.finer.length === 0;
+        headline.update(summary);
+        trade.update(summary.trade, run);
+        why.update(summary);
       }
       drawn = { run, summary };
+    },
+    close() {},
+  };
+}
+
+/** The figures, four large ones and the others. @param {Store} store */
+export function makeFigures(store) {
+  const figures = makeCards("sum-figures");
+  const finer = makeCards("sum-finer");
+  const measure = makeDetails("sum-measure", "More figures", finer.element, MEASURE_KEY);
+  /** @type {Summary|undefined} */
+  let drawn;
+  return {
+    element: make("section", "sum-body", { "aria-label": "Figures" }, [figures.element, measure]),
+    draw() {
+      const { summary } = store.data;
+      if (!summary || summary === drawn) return;
+      drawn = summary;
+      figures.update(summary.figures);
+      finer.update(summary.finer);
+      measure.hidden = summary.finer.length === 0;
     },
     close() {},
   };
@@ -53,7 +79,7 @@ function makeStatus() {
   const remedy = make("span", "sum-remedy");
   const notice = make("p", "sum-notice", {}, [wrong, " ", remedy]);
   lossy.hidden = notice.hidden = true;
-  const element = make("div", "sum-status", {}, [pill, lossy, notice]);
+  const element = make("div", "sum-status", {}, [make("div", "sum-line", {}, [pill, lossy]), notice]);
   return {
     element,
     /** @param {Run} run */
@@ -70,39 +96,55 @@ function makeStatus() {
   };
 }
 
-/** The result in a sentence, the reason, the meaning of bodies, and a warning if there is one. */
-function makeResult() {
-  const lead = make("b");
-  const because = make("span", "sum-because");
-  const sentence = make("p", "sum-sentence", {}, [lead, " ", because]);
-  const bodies = make("p", "sum-bodies");
-  const lamp = make("p", "sum-lamp");
-  bodies.hidden = lamp.hidden = true;
+/** The verdict in a few words, with its interval. */
+function makeHeadline() {
+  const words = make("b");
+  const span = make("span", "sum-span");
   return {
-    element: make("div", "sum-result", {}, [sentence, bodies, lamp]),
+    element: make("p", "sum-headline", { "data-testid": "headline" }, [words, " ", span]),
     /** @param {Summary} summary */
     update(summary) {
-      setText(lead, summary.sentence || "");
-      setText(because, summary.because || "");
-      setTextOrHide(bodies, summary.bodies);
-      setTextOrHide(lamp, summary.lamp);
+      setText(words, visibleText(summary.headline));
+      setText(span, summary.span);
     },
   };
 }
 
-/** The detailed figures, open or closed as the user left them. @param {HTMLElement} content */
-function makeMeasure(content) {
-  const details = make("details", "sum-measure", {}, [
-    make("summary", "", {}, ["More figures"]),
-    content,
-  ]);
-  details.open = recall(MEASURE_KEY) === "open";
-  details.addEventListener("toggle", () => remember(MEASURE_KEY, details.open ? "open" : "shut"));
+/** The verdict as a sentence, the reason, the meaning of simulated sizes, and a warning. */
+function makeWhy() {
+  const sentence = make("p", "sum-sentence");
+  const because = make("p", "sum-because");
+  const bodies = make("p", "sum-bodies");
+  const lamp = make("p", "sum-lamp");
+  const texts = make("div", "sum-reasons", {}, [sentence, because, bodies, lamp]);
+  const element = makeDetails("sum-why", "Why?", texts, WHY_KEY);
+  return {
+    element,
+    /** @param {Summary} summary */
+    update(summary) {
+      setTextOrHide(sentence, summary.sentence);
+      setTextOrHide(because, summary.because);
+      setTextOrHide(bodies, summary.bodies);
+      setTextOrHide(lamp, summary.lamp);
+      element.dataset.warns = String(Boolean(summary.lamp));
+      element.hidden = ![sentence, because, bodies, lamp].some((each) => !each.hidden);
+    },
+  };
+}
+
+/**
+ * Details that are open or closed as the user left them.
+ * @param {string} name @param {string} label @param {HTMLElement} content @param {string} key
+ */
+function makeDetails(name, label, content, key) {
+  const details = make("details", name, {}, [make("summary", "", {}, [label]), content]);
+  details.open = recall(key) === "open";
+  details.addEventListener("toggle", () => remember(key, details.open ? "open" : "shut"));
   return details;
 }
 
 /** A row of figures; its cards are reused while the same figures are shown. @param {string} name */
-function makeFigures(name) {
+function makeCards(name) {
   const element = make("dl", name);
   /** @type {{id: string, element: HTMLElement, update: (figure: Figure) => void}[]} */
   let cards = [];

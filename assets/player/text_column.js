@@ -1,7 +1,7 @@
 // Draws the text of the text pane, in blocks. Tokens are only added or removed at the end.
 
 import { make } from "./elements.js";
-import { visibleText } from "./token_text.js";
+import { isEnd, nameSpecial, visibleText } from "./token_text.js";
 
 /** @import { Fate } from "./round_events.js" */
 
@@ -59,16 +59,15 @@ export class Column {
     this.blocks.push({ element, start: this.count - tokens.length });
   }
 
-  /**
-   * @param {string} text @param {Fate} fate @param {boolean} ends whether it is an end-of-text token
-   */
-  push(text, fate, ends) {
+  /** @param {string} text @param {Fate} fate */
+  push(text, fate) {
     if (this.count - this.last.start >= BLOCK) this.open(lastLine(this.tokens));
     const name = this.gapped || !SIMPLE.test(text) ? "word spaced" : "word";
     const token = make("span", name, { "data-testid": "token", "data-state": fate });
     token.textContent = visibleText(text);
     this.gapped = /\s$/.test(text);
-    if (ends) markEnd(token);
+    nameSpecial(token, text);
+    token.classList.toggle("end", isEnd(text)); // a line break follows
     token.dataset.at = String(this.count);
     this.last.element.insertBefore(token, this.caret);
     this.count += 1;
@@ -98,13 +97,4 @@ export class Column {
     const token = element.children[index - start];
     return token === this.caret ? undefined : /** @type {HTMLElement|undefined} */ (token);
   }
-}
-
-/**
- * An end-of-text token is drawn as a small mark followed by a line break; its text is kept.
- * @param {HTMLElement} token
- */
-function markEnd(token) {
-  token.classList.add("end");
-  token.title = visibleText(token.textContent ?? "");
 }

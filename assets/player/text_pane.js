@@ -109,13 +109,7 @@ class TextPane {
 
   showPrompt() {
     const { prompt } = this.store.recording;
-    for (const text of prompt.slice(this.column.count)) this.push(text, "prompt");
-  }
-
-  /** @param {string} text @param {Fate} fate */
-  push(text, fate) {
-    const ends = this.store.data.end_texts ?? [];
-    this.column.push(text, fate, ends.includes(text));
+    for (const text of prompt.slice(this.column.count)) this.column.push(text, "prompt");
   }
 
   collectTokens() {
@@ -142,7 +136,7 @@ class TextPane {
     column.cut(wanted);
     while (column.count < wanted) {
       const { text, fate } = this.landed[column.count - prompt];
-      this.push(text, fate);
+      column.push(text, fate);
     }
     if (wanted < before) this.follower.following = true;
     this.follower.settle();

@@ -1,17 +1,21 @@
-// The one-minute tour shows the first round with captions, stops before the first rejection
-// and asks a question. It opens once per browser, can be skipped, and ends when the user takes over.
+// The tour explains the first round in a few cards, asks a question before the first rejection, and
+// ends with a draw to drag. It opens once per browser, can be skipped, and ends when the user takes over.
 
 import { recall, remember } from "./browser_memory.js";
 import { make, makeButton } from "./elements.js";
-import { eventKind, judged, passedAt } from "./round_events.js";
-import { answerWords, captionAt, questionWords } from "./tour_words.js";
+import { eventsOf, judged, passedAt } from "./round_events.js";
+import { againWords, answerWords, questionWords, wordsOfCard } from "./tour_words.js";
 
-/** @import { Tour as TourWish } from "./payload.d.ts" */
+/** @import { Candidate, Tour as TourWish } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Spot } from "./round_events.js" */
 /** @import { RunStore } from "./run_store.js" */
 
+/** @typedef {{name: "draft"|"check"|"test"|"bonus"|"ask"|"safe"|"drag", to: number}} Card  to: the cursor that the card plays to */
+
 const TOUR_KEPT = "specviz.tour";
+const SLOW = "0.25";
+const NARROW = 700; // pixels: below it the panes are one below the other
 
 /** @param {TourWish|undefined} wish @returns {boolean} */
 function tourWanted(wish) {
@@ -33,182 +37,225 @@ function beforeVerdict(recording, spot) {
 }
 
 /**
+ * The cards of a run. Without a rejection there is no question, and no draw to drag.
+ * @param {Recording} recording @param {Spot|null} spot the first rejection @returns {Card[]}
+ */
+function cardsFor(recording, spot) {
+  const [round] = recording.rounds;
+  const passed = passedAt(round);
+  const doubt = spot ? beforeVerdict(recording, spot) : 0;
+  const over = spot ? recording.starts[spot.round + 1] : recording.starts[1];
+  const isWhole = spot?.round !== 0 && round.extra?.kind === "bonus";
+  return [
+    { name: "draft", to: passed - 2 },
+    { name: "check", to: passed - 1 },
+    { name: "test", to: spot?.round === 0 ? doubt : eventsOf(round) - (isWhole ? 1 : 0) },
+    ...(isWhole ? [/** @type {Card} */ ({ name: "bonus", to: recording.starts[1] })] : []),
+    ...(spot ? [/** @type {Card} */ ({ name: "ask", to: doubt })] : []),
+    { name: "safe", to: over },
+    ...(spot ? [/** @type {Card} */ ({ name: "drag", to: over })] : []),
+  ];
+}
+
+/**
  * The chip that the tour points at: the selected one, else the last tested, else the newest.
  * @param {Element} row
  */
 function chipToPointAt(row) {
-  const judged = [...row.querySelectorAll('[data-place]:not([data-state="drafted"])')];
+  const tested = [...row.querySelectorAll('[data-place]:not([data-state="drafted"])')];
   const chips = [...row.querySelectorAll("[data-place]")];
-  return row.querySelector(".selected") ?? judged.at(-1) ?? chips.at(-1) ?? row;
+  return row.querySelector(".selected") ?? tested.at(-1) ?? chips.at(-1) ?? row;
 }
 
 class Tour {
   /** @param {RunStore} store */
   constructor(store) {
     this.store = store;
-    /** @type {"waiting"|"watching"|"asking"|"answered"|"over"} */
+    /** @type {"waiting"|"playing"|"resting"|"over"} */
     this.state = "waiting";
-    /** @type {Spot|null} */
-    this.spot = null;
-    this.caption = "";
+    /** @type {Card[]} */
+    this.cards = [];
+    this.at = 0; // the index of the card
     this.from = 0; // the tour ends when the cursor leaves these events
     this.to = 0;
-    this.words = make("p", "", { "aria-live": "polite" });
+    /** @type {Spot|null} */
+    this.spot = null;
+    this.shown = "";
+    this.words = make("div", "tour-words", { "aria-live": "polite" });
     this.choices = make("div", "choices");
     this.element = make(
       "div",
       "tour",
-      { role: "group", "aria-label": "The first minute", tabindex: "-1", "data-testid": "tour" },
+      { role: "group", "aria-label": "The tour", tabindex: "-1", "data-testid": "tour" },
       [this.words, this.choices],
     );
     this.element.hidden = true;
+    this.element.addEventListener("keydown", (/** @type {KeyboardEvent} */ { key }) => {
+      if (key === "Escape") this.playOn();
+    });
   }
 
   close() {}
 
+  get card() {
+    return this.cards[this.at];
+  }
+
   draw() {
     if (this.state === "waiting") this.begin();
-    if (this.state === "watching") this.watchPlaying();
-    if (this.state === "asking" || this.state === "answered") this.endIfLeft();
-    if (!this.element.hidden) this.placeByRow();
+    if (this.state === "playing" || this.state === "resting") this.watch();
+    if (!this.element.hidden) this.place();
   }
 
   begin() {
     const { store } = this;
     const { recording, data } = store;
     if (!recording.rounds.length || data.run?.state !== "recorded") return;
+    if (window.specvizFirstStage) return; // the player still takes over its cursor
     if (data.run.engine || !tourWanted(data.tour)) {
       this.state = "over";
       return;
     }
-    this.state = "watching";
     this.recording = recording;
     this.spot = firstRejection(recording);
+    this.cards = cardsFor(recording, this.spot);
     store.seek(0);
-    store.setSpeed(store.still ? "1" : "0.25");
-    store.halt = this.spot ? beforeVerdict(recording, this.spot) : recording.starts[1];
+    this.enter(0, false);
+  }
+
+  /** Show a card, and play the events that it explains. @param {number} index @param {boolean} byUser */
+  enter(index, byUser) {
+    this.at = index;
+    const { name, to } = this.card;
+    this.playTo(to, name === "ask" ? "1" : SLOW);
+    if (name === "drag") this.store.open(/** @type {Spot} */ (this.spot), "rounds");
+    if (name === "ask") this.show("again", againWords(), []);
+    else this.showCard();
+    if (byUser) this.focus();
+  }
+
+  /** @param {number} to @param {string} speed */
+  playTo(to, speed) {
+    const { store } = this;
+    this.from = store.cursor;
+    this.to = to;
+    this.state = "playing";
+    if (store.still || store.cursor === to) return store.seek(to);
+    store.setSpeed(speed);
+    store.halt = to;
     store.play();
   }
 
-  watchPlaying() {
-    const { store } = this;
-    const { recording, cursor } = store;
-    if (recording !== this.recording) return this.end();
-    const last = this.spot ? beforeVerdict(recording, this.spot) : recording.starts[1];
-    if (cursor > last) return this.end();
-    if (cursor === last && !store.playing) return this.spot ? this.ask(this.spot) : this.end();
-    if (store.halt === null) return this.end();
-    return this.showCaption(recording.place(cursor));
+  /** End the tour when the user moves the cursor elsewhere. Play shows the next card. */
+  watch() {
+    const { store, card } = this;
+    const { recording, cursor, playing, until } = store;
+    const isLeft = until || cursor < this.from || cursor > this.to || (card.name === "drag" && !store.beside);
+    if (isLeft || recording !== this.recording) return this.end();
+    if (this.state === "resting" && playing) return this.shown === "question" ? this.end() : this.next();
+    if (this.state === "playing" && cursor === this.to && !playing) this.rest();
+    if (card.name === "drag") this.showCard(); // the run may have become forkable
   }
 
-  /** @param {{round: number, step: number}} at */
-  showCaption({ round, step }) {
-    const { store } = this;
-    if (round > 0) {
-      if (store.speed === "0.25") store.setSpeed("1");
-      return this.show("next", [make("b", "", {}, ["And again."]), " The tour stops at the first rejection."], [this.skipButton()]);
-    }
-    const whole = store.recording.rounds[0];
-    const kind = step ? eventKind(whole, step) : "draft";
-    return this.show(kind, captionAt(whole, step), [this.skipButton()]);
-  }
-
-  /** @param {Spot} spot */
-  ask(spot) {
-    const { store } = this;
-    this.state = "asking";
-    this.from = this.to = store.cursor;
-    store.select(spot);
-    const candidate = judged(store.recording.rounds[spot.round].candidates[spot.place]);
-    if (!candidate) return;
-    this.show("ask", questionWords(candidate), [
-      makeButton("yes", "Accept", () => this.reply(spot, true)),
-      makeButton("no", "Reject", () => this.reply(spot, false)),
-      this.skipButton(),
+  rest() {
+    this.state = "resting";
+    if (this.shown !== "again") return;
+    this.store.select(this.spot);
+    this.show("question", questionWords(this.doubted()), [
+      makeButton("yes", "Accept", () => this.reply(true)),
+      makeButton("no", "Reject", () => this.reply(false)),
     ]);
     this.focus();
   }
 
-  /** @param {Spot} spot @param {boolean} guess */
-  reply(spot, guess) {
-    const { store } = this;
-    const candidate = judged(store.recording.rounds[spot.round].candidates[spot.place]);
-    if (!candidate) return;
-    this.state = "answered";
-    this.to = store.recording.starts[spot.round + 1];
-    store.setSpeed("0.5");
-    store.halt = this.to;
-    store.play();
-    this.show("answered", answerWords(candidate, guess), [makeButton("yes", "Continue", () => this.playOn())]);
+  /** The rejected candidate. @returns {Candidate} */
+  doubted() {
+    const { round, place } = /** @type {Spot} */ (this.spot);
+    return /** @type {Candidate} */ (judged(this.store.recording.rounds[round].candidates[place]));
+  }
+
+  /** @param {boolean} guess whether the user chose "accept" */
+  reply(guess) {
+    const { round } = /** @type {Spot} */ (this.spot);
+    this.show("answer", answerWords(this.doubted(), guess), [this.nextButton()]);
+    this.playTo(this.store.recording.starts[round + 1], "0.5");
     this.focus();
   }
 
-  /** End the tour when the user moves the cursor elsewhere. */
-  endIfLeft() {
-    const { recording, cursor } = this.store;
-    if (recording !== this.recording || cursor < this.from || cursor > this.to) this.end();
+  next() {
+    const { store, to } = this;
+    if (store.cursor !== to) store.seek(to);
+    if (this.at + 1 === this.cards.length) return this.playOn();
+    return this.enter(this.at + 1, true);
   }
 
   playOn() {
     const { store } = this;
     this.end();
     store.select(null);
-    store.setSpeed("1");
     store.play();
-  }
-
-  skipButton() {
-    return makeButton("skip", "Skip", () => this.playOn());
   }
 
   end() {
     this.state = "over";
     this.element.hidden = true;
-    this.store.halt = null;
-    if (this.store.speed === "0.25" || this.store.speed === "0.5") this.store.setSpeed("1");
+    if (!this.store.until) this.store.halt = null;
+    if (this.store.speed === SLOW || this.store.speed === "0.5") this.store.setSpeed("1");
     remember(TOUR_KEPT, "seen");
+    this.store.changed(); // the player has its usual height again
   }
 
-  /** @param {string} caption @param {(Node|string)[]} words @param {Node[]} choices */
-  show(caption, words, choices) {
-    if (caption === this.caption) return;
-    this.caption = caption;
+  showCard() {
+    const { name } = this.card;
+    const { data, recording } = this.store;
+    this.show(`${name} ${data.run?.forkable}`, wordsOfCard(name, recording, data), [this.nextButton()]);
+  }
+
+  nextButton() {
+    return makeButton("yes", this.at + 1 === this.cards.length ? "Done" : "Next", () => this.next());
+  }
+
+  /** @param {string} name @param {(Node|string)[]} words @param {Node[]} choices */
+  show(name, words, choices) {
+    if (name === this.shown) return;
+    this.shown = name;
+    const where = make("span", "tour-where", {}, [`${this.at + 1} of ${this.cards.length}`]);
+    const skip = makeButton("skip", "Skip", () => this.playOn());
     this.words.replaceChildren(...words);
-    this.choices.replaceChildren(...choices);
+    this.choices.replaceChildren(...choices, where, ...(this.at + 1 < this.cards.length ? [skip] : []));
+    this.element.dataset.card = this.card.name;
+    if (this.card.name === "drag") this.element.dataset.side = "foot";
     this.element.hidden = false;
+    this.store.changed(); // the verdict card is below a tour of another height
   }
 
-  /** Focus the tour, unless an element outside the player has the focus. */
+  /** Focus the button for the next card, or the question; not if another part of the page has the focus. */
   focus() {
     const { activeElement } = document;
     const free = !activeElement || activeElement === document.body;
-    if (free || this.element.closest(".sv")?.contains(activeElement))
-      this.element.focus({ preventScroll: true });
+    if (!free && !this.element.closest(".sv")?.contains(activeElement)) return;
+    const [first, second] = this.choices.querySelectorAll("button:not(.skip)");
+    const target = first instanceof HTMLElement && !second ? first : this.element;
+    target.focus({ preventScroll: true });
   }
 
   /**
-  * Place the tour below or above the row it describes. If the tour would cover the row, place it
-  * below the player's buttons and keep it there.
+  * Place the tour below or above the row that it describes, clear of the controls. Without space for
+  * that, it is the first row of the player; the last card is the row above the verdict card.
    */
-  placeByRow() {
-    const stage = this.element.offsetParent ?? this.element.parentElement;
-    const row = stage?.querySelector('.round[data-now="true"]');
-    if (!stage || !row || this.element.dataset.side === "docked") return;
-    const frame = stage.getBoundingClientRect();
-    const place = row.getBoundingClientRect();
-    const height = this.element.offsetHeight;
-    const below = place.bottom - frame.top + 10;
-    const above = place.top - frame.top - height - 10;
-    const fits = below + height < frame.height - 8;
-    if (!fits && above < 8) return this.dock();
-    this.element.dataset.side = fits ? "below" : "above";
-    this.element.style.top = `${fits ? below : above}px`;
+  place() {
+    const { element } = this;
+    if (element.dataset.side === "docked" || element.dataset.side === "foot") return;
+    const stage = element.parentElement;
+    const [row, controls] = [stage?.querySelector('.round[data-now="true"]'), stage?.querySelector(".controls")];
+    if (!stage || !row || !controls) return;
+    const [frame, place] = [stage.getBoundingClientRect(), row.getBoundingClientRect()];
+    const below = place.bottom + 10 - frame.top;
+    const above = place.top - 10 - element.offsetHeight - frame.top;
+    const fits = below + element.offsetHeight < controls.getBoundingClientRect().top - frame.top;
+    element.dataset.side = frame.width > NARROW && (fits || above > 8) ? (fits ? "below" : "above") : "docked";
+    element.style.top = `${fits ? below : above}px`;
     this.placeSideways(frame, place, chipToPointAt(row).getBoundingClientRect());
-  }
-
-  dock() {
-    this.element.dataset.side = "docked";
-    this.element.scrollIntoView({ block: "nearest" });
   }
 
   /**

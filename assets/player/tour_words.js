@@ -1,60 +1,104 @@
-// Sentences of the one-minute tour.
+// The texts of the tour, and its picture of a pass.
 
 import { make } from "./elements.js";
 import { distinguish, likelihood } from "./number_words.js";
-import { eventKind } from "./round_events.js";
-import { chipText } from "./token_text.js";
+import { showToken } from "./token_text.js";
+import { forkBarrier } from "./verdict_rule.js";
 
-/** @import { Candidate, Round } from "./payload.d.ts" */
+/** @import { Candidate, Lanes, RunPayload } from "./payload.d.ts" */
+/** @import { Recording } from "./recording.js" */
+
+/** @typedef {(Node|string)[]} Words */
 
 /** Token text in a sentence. @param {string} text */
 function quotedToken(text) {
-  return make("q", "", {}, [chipText(text)]);
+  const word = make("q");
+  showToken(word, text);
+  return word;
 }
 
-/**
- * The caption for a step of the first round.
- * @param {Round} round @param {number} step @returns {(Node|string)[]}
- */
-export function captionAt(round, step) {
-  const drafted = round.candidates.length;
-  const kind = step ? eventKind(round, step) : "draft";
-  if (kind === "draft")
-    return [make("b", "", {}, ["The small model guesses."]), ` It drafts ${drafted} tokens, one after another. Each step is cheap.`];
-  if (kind === "check")
-    return [make("b", "", {}, ["The large model checks."]), ` One pass covers all ${drafted} tokens, instead of ${drafted} passes.`];
-  if (kind === "land") return landingCaption(round);
-  return [make("b", "", {}, ["The tokens are tested from left to right."]), " A token is accepted if the large model finds it likely enough."];
+/** @param {string} title @param {Words} words */
+function titled(title, ...words) {
+  return make("p", "", {}, [make("b", "", {}, [title]), " ", ...words]);
 }
 
-/** @param {Round} round */
-function landingCaption(round) {
-  const { extra } = round;
-  const why = extra?.kind === "bonus" ? "All were accepted, so it adds one more:" : "It replaces the rejected token:";
-  return [make("b", "", {}, ["The large model adds the last token."]), ` ${why} `, quotedToken(extra?.text ?? "")];
+/** @type {Record<string, (recording: Recording, data: Partial<RunPayload>) => Words>} */
+const CARDS = {
+  draft: ({ rounds }) => [titled("The draft, a small model, guesses.", `It writes ${rounds[0].candidates.length} tokens, one after another. Each step is cheap.`)],
+  check: ({ rounds }, { lanes }) => {
+    const count = rounds[0].candidates.length;
+    return [
+      titled(`The target, the large model, checks all ${count} at once.`, `A step mostly reads the weights from memory. One pass reads them once, for one token or for ${count + 1}.`),
+      makeReading(count + 1),
+      ...measuredCheck(lanes),
+    ];
+  },
+  test: () => [titled("Each token is tested, from left to right.", "If the target likes the token at least as much as the draft did, it stays; otherwise chance decides.")],
+  bonus: ({ rounds }) => [titled("All were accepted, so one more is free.", "The same pass gives the target’s own next token, the bonus token: ", quotedToken(rounds[0].extra?.text ?? ""))],
+  safe: ({ rounds }) => [
+    titled("Nothing is lost.", "After a rejection, the target draws a replacement that makes up for the draft’s errors. The text is distributed as if the target had written it alone."),
+    ...(rounds[0].extra?.kind === "bonus" ? [] : [make("p", "", {}, ["If all tokens of a round stay, the pass gives one more: the bonus token."])]),
+  ],
+  drag: (_, data) => [
+    titled("Your turn: drag the draw below.", "Past the edge, the verdict changes.", data.run?.forkable ? " Then press Fork here: the run continues from the other verdict." : ` ${forkBarrier(data)}`),
+  ],
+};
+
+/** @param {string} name of the card @param {Recording} recording @param {Partial<RunPayload>} data */
+export function wordsOfCard(name, recording, data) {
+  return CARDS[name](recording, data);
 }
 
-/** @param {Candidate} candidate @returns {(Node|string)[]} */
+/** How long a check takes in this run, in steps of the target alone. @param {Lanes|null|undefined} lanes @returns {Words} */
+function measuredCheck(lanes) {
+  const checks = (lanes?.speculative ?? []).flatMap((times) => ("verify" in times ? [times.verify] : []));
+  if (!lanes?.target?.length || !checks.length) return [];
+  const steps = mean(checks) / mean(lanes.target);
+  return [make("p", "", { "data-steps": String(steps) }, [`In this run, a check took as long as ${steps.toFixed(1)} single steps.`])];
+}
+
+/** @param {number[]} values */
+function mean(values) {
+  return values.reduce((sum, each) => sum + each, 0) / values.length;
+}
+
+/** A picture: the weights are read once, for one token or for several. @param {number} count */
+function makeReading(count) {
+  /** @param {number} tokens */
+  const pass = (tokens) => [
+    make("span", "", {}, [tokens === 1 ? "1 token" : `${tokens} tokens`]),
+    make("span", "tour-weights", {}, [make("i"), make("span", "", {}, ["read the weights"])]),
+    make("span", "tour-slots", {}, Array.from({ length: tokens }, () => make("i"))),
+  ];
+  const label = `A pass reads the weights once, for 1 token and for ${count} tokens.`;
+  return make("div", "tour-reading", { role: "img", "aria-label": label }, [...pass(1), ...pass(count)]);
+}
+
+/** @returns {Words} */
+export function againWords() {
+  return [titled("And again.", "The tour stops at a token that the target doubts.")];
+}
+
+/** @param {Candidate} candidate @returns {Words} */
 export function questionWords(candidate) {
   const odds = Math.min(1, candidate.target / candidate.draft);
   const [shown] = distinguish(odds, candidate.uniform);
   const [draft, target] = [likelihood(candidate.draft), likelihood(candidate.target)];
   return [
-    make("b", "", {}, ["Accept or reject "]),
-    quotedToken(candidate.text),
-    make("b", "", {}, ["?"]),
-    ` The small model gave it ${draft}, the large one only ${target}, so its acceptance probability is ${shown}: a number between 0 and 1 is drawn, and below ${shown} the token is accepted.`,
+    make("p", "", {}, [
+      make("b", "", {}, ["Accept or reject "]),
+      quotedToken(candidate.text),
+      make("b", "", {}, ["?"]),
+      ` The draft gave it ${draft}, the target only ${target}, so its acceptance probability is ${shown}. A number between 0 and 1 is drawn: below ${shown}, the token stays.`,
+    ]),
   ];
 }
 
-/** @param {Candidate} candidate @param {boolean} guess whether the user chose "accept" */
+/** @param {Candidate} candidate @param {boolean} guess whether the user chose "accept" @returns {Words} */
 export function answerWords(candidate, guess) {
   const odds = Math.min(1, candidate.target / candidate.draft);
   const [drawn] = distinguish(candidate.uniform, odds);
   const said = guess ? "You guessed accept, which was wrong." : "You guessed reject, which was right.";
   const likely = odds > 0.5 ? "Acceptance was more likely." : "Rejection was more likely.";
-  return [
-    make("b", "", {}, [`The draw was ${drawn}: rejected. `]),
-    `${said} ${likely} The tokens after it are discarded, and the large model adds a token of its own instead.`,
-  ];
+  return [titled(`The draw was ${drawn}: rejected.`, `${said} ${likely} The tokens after it are discarded, and the target adds a token of its own.`)];
 }

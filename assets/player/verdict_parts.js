@@ -2,7 +2,7 @@
 
 import { make } from "./elements.js";
 import { likelihood } from "./number_words.js";
-import { chipText } from "./token_text.js";
+import { showToken } from "./token_text.js";
 
 /** @import { Candidate } from "./payload.d.ts" */
 /** @import { Fate } from "./round_events.js" */
@@ -10,7 +10,9 @@ import { chipText } from "./token_text.js";
 
 /** @param {string} text */
 export function tokenWord(text) {
-  return make("q", "vd-token", {}, [chipText(text)]);
+  const word = make("q", "vd-token");
+  showToken(word, text);
+  return word;
 }
 
 /** @param {string} text */

@@ -2,7 +2,7 @@
 // token arrives after its random time divided by its probability, and the earliest wins.
 
 import { make, setText } from "./elements.js";
-import { chipText } from "./token_text.js";
+import { showToken } from "./token_text.js";
 
 /** @import { Candidate, Round } from "./payload.d.ts" */
 /** @import { Subject } from "./verdict_subject.js" */
@@ -72,7 +72,7 @@ function makeTrack(name) {
         const each = sorted[place];
         element.classList.toggle("vd-empty", !each);
         element.classList.toggle("vd-marked", place === 0 && Boolean(each));
-        setText(token, each ? chipText(each.text) : "");
+        showToken(token, each ? each.text : null);
         setText(value, each ? timeWords(each.time) : "");
         bar.style.width = each ? `${(100 * each.time) / longest}%` : "0";
         bar.classList.toggle("vd-own", Boolean(each?.own));

@@ -1,8 +1,9 @@
 // The rule by which a run accepts or rejects its candidates.
 
+import { UNDER_WAY } from "./base_store.js";
 import { judged, failedPlace } from "./round_events.js";
 
-/** @import { Candidate, Round, Run } from "./payload.d.ts" */
+/** @import { Candidate, Round, Run, RunPayload } from "./payload.d.ts" */
 
 export const LAST_DRAW = 1 - 2 ** -24; // the largest possible draw
 
@@ -14,6 +15,16 @@ export function allowance(run) {
 /** The fork at a place, or null. @param {Run} run @param {number} round @param {number} place */
 export function forkAt(run, round, place) {
   return run.forks.find((fork) => fork.round === round && fork.place === place) ?? null;
+}
+
+/** Why a run cannot be forked, and what to do; empty if it can. @param {Partial<RunPayload>} data */
+export function forkBarrier({ run, link }) {
+  if (!run || run.forkable) return "";
+  if (link?.file) return "A replay file cannot fork. Run the prompt in specviz to fork it.";
+  if (run.state === "recorded") return "The models of this run are not loaded, so it cannot be forked yet. Press Run, then drag a draw of your own run.";
+  if (run.state === "failed") return "The run failed and cannot be forked. Press Run to repeat it.";
+  if (UNDER_WAY.includes(run.state)) return "Fork here appears when the run is decoded.";
+  return "A run can be forked on the page Watch.";
 }
 
 /** Whether a draw is compared with an acceptance probability, of a candidate or a position. @param {Run} run */

@@ -157,11 +157,11 @@ def _with_body(
     """Measure with a body. Return None for ``NO_BODY``, or None and a notice if loading fails."""
     if body == NO_BODY:
         return None, ()
-    say(f"with a body of {body}")
+    say(f"at a simulated size of {body}")
     try:
         pair = load(body)
     except SpecvizError as error:
-        return None, (f"No lanes with a body of {body}: {error}",)
+        return None, (f"No lanes at a simulated size of {body}: {error}",)
     texts = _texts(pair, amount.body_prompts, amount.body_tokens)
     return _part(pair, (), texts, _COMPARISONS_OF_A_BODY, amount.repeats, say), ()
 

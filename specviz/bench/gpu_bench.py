@@ -72,11 +72,11 @@ def run_gpu_bench(
     """
     found = _Found(figures=list(further))
     for bodies in plan.bodies:
-        say(f"bodies of {bodies}")
+        say(f"simulated sizes {bodies}")
         try:
             _measure_bodies(load, bodies, plan, found, say)
         except SpecvizError as error:
-            found.notices.append(f"Left out: bodies of {bodies}. {error}")
+            found.notices.append(f"Left out: simulated sizes {bodies}. {error}")
         _free_memory()
     return {
         "environment": found.environment,
@@ -110,12 +110,12 @@ def _measure_bodies(load: Load, bodies: Bodies, plan: GpuPlan, found: _Found, sa
     found.figures.append(GpuFigure(name="bandwidth", value=bandwidth, bodies=str(bodies)))
     loaded = _Loaded(pair=pair, bodies=bodies, bandwidth=bandwidth, costs=costs)
     for context in plan.contexts:
-        say(f"bodies of {bodies}, {context} tokens")
+        say(f"simulated sizes {bodies}, {context} tokens")
         try:
             with memory_errors(pair.device):
                 _measure_context(loaded, context, plan, found, say)
         except SpecvizError as error:
-            found.notices.append(f"Left out: bodies of {bodies} at {context} tokens. {error}")
+            found.notices.append(f"Left out: simulated sizes {bodies} at {context} tokens. {error}")
 
 
 def _measure_context(loaded: _Loaded, context: int, plan: GpuPlan, found: _Found, say: Say) -> None:

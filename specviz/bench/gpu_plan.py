@@ -74,7 +74,7 @@ def _bodies(text: str) -> Bodies:
     parts = text.split("/")
     if len(parts) != 2:
         raise ConfigError(
-            f"--bodies: {text[:40]!r} is not two bodies.", remedy="Give draft/target, as 1B/8B."
+            f"--bodies: {text[:40]!r} is not two sizes.", remedy="Give draft/target, as 1B/8B."
         )
     draft, target = map(body_name, parts)
     return Bodies(draft=draft, target=target)

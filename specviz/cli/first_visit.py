@@ -57,4 +57,4 @@ def first_visit(spec: PairSpec, *, budget: float | None = None) -> FirstVisit:
 
 
 def _no_speedup() -> SpecvizError:
-    return DeviceError("The first visit measured no speedup.", remedy="Try smaller bodies.")
+    return DeviceError("The first visit measured no speedup.", remedy="Try smaller sizes.")

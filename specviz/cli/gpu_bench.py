@@ -63,7 +63,7 @@ def _spec(options: argparse.Namespace) -> PairSpec:
         raise DeviceError(
             "bench --gpu needs a CUDA device, but torch finds none.",
             remedy="Run it on a machine with an NVIDIA GPU, its driver, and a build of torch for "
-            "CUDA; to try the command alone, use --device cpu with small bodies such as none/10M.",
+            "CUDA; to try the command alone, use --device cpu with small sizes such as none/10M.",
         )
     if not on_gpu:
         return replace(spec, step=GRAPHED if spec.step == "auto" else spec.step)
@@ -87,7 +87,7 @@ def _timed_visit(spec: PairSpec, bodies: Bodies) -> tuple[tuple[GpuFigure, ...],
     try:
         visit = first_visit(_with_bodies(spec, bodies))
     except SpecvizError as error:
-        return (), (f"The first visit to the dashboard with bodies {bodies} failed. {error}",)
+        return (), (f"The first visit to the dashboard at sizes {bodies} failed. {error}",)
     seconds = zip(_VISIT, (visit.first_round, visit.verdict), strict=True)
     return tuple(GpuFigure(name=n, value=v, bodies=str(bodies)) for n, v in seconds), ()
 

@@ -76,7 +76,7 @@ def add_pair(
         group.add_argument(
             f"--{role}-body",
             default=body,
-            metavar="BODY",
+            metavar="SIZE",
             help=f"enlarge the {role} to a size such as 90M, or to the shape of a well-known model "
             f"such as llama-3.2-1b: higher cost, same output (default: {body})",
         )

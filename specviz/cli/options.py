@@ -120,7 +120,9 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         "bandwidth",
     )  # fmt: skip
     group.add_argument(
-        "--bodies", metavar="X/Y,…", help="bodies of draft and target (default: 0.5B/7B,1B/8B)"
+        "--bodies",
+        metavar="X/Y,…",
+        help="simulated sizes of draft and target (default: 0.5B/7B,1B/8B)",
     )
     group.add_argument(
         "--contexts", metavar="N,…", help="prompt lengths in tokens (default: 256,4096)"
@@ -189,8 +191,8 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--candidate", action="append", default=[], metavar="KEY=VALUE,…",
-        help="a further candidate, written like a lane of compare: a draft, a body, or a method "
-        "such as rule=block or drafter=suffix",
+        help="a further candidate, written like a lane of compare: a draft, a simulated size, "
+        "or a method such as rule=block or drafter=suffix",
     )  # fmt: skip
     costs = parser.add_argument_group("costs of another machine")
     costs.add_argument("--c", type=float, metavar="N", help="cost of a draft step, in target steps")

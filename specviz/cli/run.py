@@ -122,7 +122,7 @@ def _speedup_without_body(
             return stored
     with (
         contextlib.suppress(KeyboardInterrupt),
-        waiting("measuring the same pair without bodies") as say,
+        waiting("measuring the same pair at its own size") as say,
     ):
         from specviz.measure.loaded_pairs import load
 

@@ -20,15 +20,12 @@ from specviz.record.trace import PairInfo, Trace
 
 LOW_SHARE = 0.5  # of the bandwidth: below this, the target is slower than it could be
 WEAK_BASELINE = "The target alone is slower here than it could be, so this speedup is overstated."
-EARLY_RUN = (
-    "This run had no body (an enlarged target with identical output), because the body was not "
-    "ready yet."
-)
-WITHOUT_BODY = "without a body"
-RUN_WITHOUT_BODY_HINT = "you can already run without the body"
+EARLY_RUN = "at its own size: the simulated size was still being loaded"
+WITHOUT_BODY = "without a body"  # stored in the library
+RUN_WITHOUT_BODY_HINT = "Run already works at the pair's own size"
 _MEANING = (
-    "The body sets the cost; the small pair sets the acceptance. A target trained at that size "
-    "usually agrees less with such a draft."
+    "The simulated size sets the cost; the small pair sets the acceptance. A target trained at "
+    "that size usually agrees less with such a draft."
 )
 
 
@@ -59,27 +56,44 @@ def cost_words(body: BodyInfo, role: str = "target") -> str:
     )
 
 
-def body_title(body: str) -> str:
-    """Return a body's name in controls: "no body", "90M", "Llama-3.2-1B"."""
+def body_title(body: str, parameters: int | None = None) -> str:
+    """Return a body's name in controls: "off" or its cost, such as "cost of 88 M".
+
+    Args:
+        parameters: Of the enlarged model, if known. The name of a known model is then left out.
+    """
+    if body == NO_BODY:
+        return "off"
+    return f"cost of {COUNT.shown(parameters)}" if parameters else f"cost {_like(body)}"
+
+
+def _like(body: str) -> str:
     named = NAMED_BODIES.get(body)
-    return "no body" if body == NO_BODY else named.like if named else body
+    return f"like {named.like}" if named else f"of {body[:-1]} {body[-1]}"
 
 
 def spec_words(spec: PairSpec) -> str:
-    """Return a requested pair as text, such as "embedded pair, target as Llama-3.2-1B"."""
+    """Return a requested pair as text, such as "embedded pair, target at a cost of 90 M"."""
     sharing = ["shared vocabulary"] if spec.shared_vocabulary else []
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
-    titles = [f"{role} as {body_title(body)}" for role, body in bodies if body != NO_BODY]
+    titles = [f"{role} at a {body_title(body)}" for role, body in bodies if body != NO_BODY]
     return ", ".join([spec.label, *sharing, *titles])
 
 
-def expected_words(cost: BodyCost, room: BodyRoom) -> str:
+def expected_words(body: str, cost: BodyCost, room: BodyRoom) -> str:
     """Return the expected time of a step with a body and, if the body does not fit, the reason."""
-    text = f"{COUNT.shown(cost.parameters)} parameters, {SIZE.shown(cost.step_bytes)} read per "
-    text += f"step: {_duration(cost.step_seconds)} expected."
+    named = NAMED_BODIES.get(body)
+    text = f"About as costly as {named.like}: " if named else ""
+    text += f"{COUNT.shown(cost.parameters)} parameters, {SIZE.shown(cost.step_bytes)} read per "
+    text += f"step, {_duration(cost.step_seconds)} expected."
     if cost.fits(room) is False:
         text += f" It does not fit: {_memory_words(cost, room)}."
     return text
+
+
+def offer_words(title: str, *, loading: bool) -> str:
+    """Return what the next run does with the default body, which has this title in controls."""
+    return f"Run will simulate a {title}{' once it is loaded' if loading else ''}."
 
 
 def not_offered_words(bodies: Sequence[tuple[str, BodyCost]], room: BodyRoom) -> str:
@@ -87,7 +101,7 @@ def not_offered_words(bodies: Sequence[tuple[str, BodyCost]], room: BodyRoom) ->
     if not bodies:
         return ""
     smallest = min((cost for _, cost in bodies), key=lambda each: each.memory_bytes)
-    names = ", ".join(body_title(body) for body, _ in bodies)
+    names = ", ".join(COUNT.shown(cost.parameters) for _, cost in bodies)
     smallest_of = "" if len(bodies) == 1 else "the smallest "
     return f"Not enough memory for {names}; {smallest_of}{_memory_words(smallest, room)}."
 
@@ -102,9 +116,16 @@ def _memory_words(cost: BodyCost, room: BodyRoom) -> str:
 
 
 def bodies_title(pair: PairInfo) -> str:
-    """Return a title such as "target body 122 M", or "without a body"."""
+    """Return a title such as "target body 122 M", as the library stores it."""
     titles = [f"{role} body {COUNT.shown(body.parameters)}" for role, body in pair.bodies.items()]
     return ", ".join(titles) or WITHOUT_BODY
+
+
+def shown_bodies_title(stored: str) -> str:
+    """Return a stored title as pages show it, such as "target at a cost of 122 M"."""
+    if stored == WITHOUT_BODY:
+        return "own size"
+    return stored.replace(" body ", " at a cost of ")
 
 
 def cost_sentences(pair: PairInfo) -> tuple[str, ...]:
@@ -133,7 +154,8 @@ def _without_body(speedup: SpeedupWithoutBody | float | None) -> str:
         return ""
     if not isinstance(speedup, SpeedupWithoutBody):
         speedup = SpeedupWithoutBody(value=speedup)
-    return f"Without a body: {reported_speedup(speedup.value, speedup.low, speedup.high)}. "
+    shown = reported_speedup(speedup.value, speedup.low, speedup.high)
+    return f"At the pair's own size: {shown}. "
 
 
 def weak_baseline_warning(metrics: Metrics) -> tuple[str, ...]:

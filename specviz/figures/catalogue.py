@@ -33,6 +33,7 @@ from specviz.figures.formulas import (
     timed_pairs,
 )
 from specviz.figures.roofline import FREE
+from specviz.figures.symbols import SYMBOLS
 from specviz.record.numbers import (
     COST,
     COUNT,
@@ -81,7 +82,7 @@ _ACCEPTANCE = (
         label="α observed",
         quantity=PROBABILITY,
         better="higher",
-        formula="accepted / tested",
+        formula=SYMBOLS["alpha"].formula,
         remark="Candidates after a rejected one do not count, because they were never tested",
         numbers=lambda m: quotient(m.num_accepted, m.num_tested),
         note=lambda m: f"{m.num_accepted} of {m.num_tested} tested were accepted",
@@ -114,7 +115,7 @@ _ACCEPTANCE = (
         short="τ",
         quantity=TOKENS,
         better="higher",
-        formula="tokens / whole rounds",
+        formula=SYMBOLS["tau"].formula,
         remark="The recovered or bonus token is included",
         numbers=lambda m: quotient(m.num_tokens, m.num_whole_rounds),
         caveat=cut_left_out,
@@ -206,7 +207,7 @@ _COSTS = (
         short="c",
         quantity=COST,
         better="lower",
-        formula="draft step time / target step time",
+        formula=SYMBOLS["c"].formula,
         remark="Both times come from the step costs measured before the run",
         numbers=lambda m: quotient(m.steps.draft, m.steps.target, "ms"),
         caveat=step_cost_caveat,
@@ -218,7 +219,7 @@ _COSTS = (
         short="v",
         quantity=STEPS,
         better="lower",
-        formula="time to verify γ + 1 tokens / target step time",
+        formula=SYMBOLS["v"].formula,
         remark="Both times come from the step costs measured before the run. v is below 1 if a "
         "pass over several tokens is faster than over one, because other kernels run",
         numbers=lambda m: quotient(m.steps.verification, m.steps.target, "ms"),
@@ -317,8 +318,8 @@ _MEMORY = (
         label="parameters, target",
         short="parameters",
         quantity=COUNT,
-        formula="parameters of the target at its simulated size (its body)",
-        remark="It is empty without a body",
+        formula="parameters of the target at its simulated size",
+        remark="It is empty without a simulated size",
     ),
     Figure(
         id="step_bytes",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from specviz.figures.symbols import names_of_symbols
 from specviz.record.numbers import RATIO, Quantity
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Figure:
         return self.quantity.shown(self.of(figures))
 
     def help(self, figures: Metrics) -> str:
-        """Return the formula with this run's numbers, the remark and the caveat."""
-        parts = (f"{self.formula}{self.numbers(figures)}", self.remark, self.caveat(figures))
+        """Return the formula with this run's numbers, the names of symbols, remark and caveat."""
+        symbols = names_of_symbols(f"{self.label} {self.formula}")
+        formula = f"{self.formula}{self.numbers(figures)}"
+        parts = (formula, symbols, self.remark, self.caveat(figures))
         return " ".join(f"{part.rstrip('.')}." for part in parts if part)

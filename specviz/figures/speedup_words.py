@@ -44,6 +44,39 @@ def speedup_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) ->
     return f"{sentence}."
 
 
+def headline(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> tuple[str, str]:
+    """Return the verdict in a few words, and its interval unless the words contain it."""
+    speed, low, high = metrics.speedup_observed, metrics.speedup_low, metrics.speedup_high
+    if trace.baseline is None or speed is None:
+        return "Speedup not measured", ""
+    until = " so far" if so_far else ""
+    output = f"{until}, {_output_words(trace)}"
+    if low is None or high is None:
+        return f"{_faster_words(speed, RATIO.shown(speed))}{output}", "timed once, no interval"
+    span = f"{RATIO.bare(low)} to {RATIO.shown(high)}"
+    if is_too_wide(low, high):
+        return "Timing the target alone" if so_far else "Speedup unknown: timing too noisy", ""
+    if is_open(low, high):
+        words = f"Too close to call{until}"
+    elif low >= 1 / _EVEN and high <= _EVEN:
+        words = f"As fast as the target alone{output}"
+    else:
+        wide = is_wide(low, high)
+        words = f"{_faster_words(speed, span if wide else RATIO.shown(speed))}{output}"
+        span = "" if wide else span
+    return words, span
+
+
+def _faster_words(speed: float, shown: str) -> str:
+    return f"{shown} faster" if speed > 1 else f"Slower: {shown} the speed"
+
+
+def _output_words(trace: Trace) -> str:
+    if not trace.config.exact:
+        return "changed distribution"
+    return "same text" if trace.config.temperature == 0 else "same distribution"
+
+
 def timing_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> str:
     """Return what made a wide interval wide: a disturbance or a time limit; else empty."""
     low, high = metrics.speedup_low, metrics.speedup_high

@@ -10,6 +10,7 @@ from specviz.figures.body_words import SpeedupWithoutBody
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.roofline import FREE, Pass, Roofline
 from specviz.figures.roofline_words import roofline_words
+from specviz.figures.round_trade import RoundTrade, trade_at
 from specviz.figures.speedup_words import is_undecided
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.figures.throughput import (
@@ -34,8 +35,6 @@ from specviz.record.trace import RunConfig, Trace
 
 _FEW_ROUNDS = 10
 Tour = Literal["ask", "force", "never"]
-# The end-of-text tokens of the model families that the engine supports.
-END_TEXTS = ["<|endoftext|>", "</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +126,7 @@ def payload(
             growing=growing,
             so_far=so_far,
             own_speedup=own_speedup,
+            trade=_chosen_trade(trace, curves, chosen),
         ),
         "charts": {
             "throughput": _throughput(curves, points, trace, figures, chosen),
@@ -171,7 +171,6 @@ def shared_payload(
     return {
         "run": known | run,
         "target_step": None,
-        "end_texts": END_TEXTS,
         "growing": growing,
         "tour": "never",
         "forked": None,
@@ -211,6 +210,15 @@ def chart_point(trace: Trace, figures: Metrics, *, current: bool) -> ChartPoint 
         partial=trace.finish == "stopped",
         few=figures.num_whole_rounds < _FEW_ROUNDS,
     )
+
+
+def _chosen_trade(
+    trace: Trace, curves: ThroughputCurves | None, chosen: RunChoice | None
+) -> RoundTrade | None:
+    """Return the round predicted for the chosen γ; None if it is the run's own γ."""
+    if chosen is None or chosen.config.gamma == trace.config.gamma:
+        return None
+    return trade_at(trace, curves, chosen.config.gamma)
 
 
 def _left_out(config: RunConfig) -> JsonObject | None:

@@ -33,6 +33,7 @@ def race_payload(
     figures: Sequence[Metrics] | None = None,
     chosen: int = 0,
     by_turns: bool = True,
+    details: Sequence[str] = (),
 ) -> JsonObject:
     """Return the player's data for a race of finished runs.
 
@@ -43,6 +44,7 @@ def race_payload(
         figures: The metrics of the traces, if already computed; intervals of α are added.
         chosen: The lane shown below the race.
         by_turns: Whether the runs were timed in turn.
+        details: For each run, a few words beside its label.
     """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
     assert 0 <= chosen < len(traces)
@@ -51,8 +53,10 @@ def race_payload(
     found = [_with_intervals(*each) for each in zip(traces, known, strict=True)]
     reason = _why_incomparable(traces, by_turns=by_turns)
     lanes = [
-        _lane(str(label), trace, each)
-        for label, trace, each in zip(labels, traces, found, strict=True)
+        _lane(str(label), trace, each, detail)
+        for label, trace, each, detail in zip(
+            labels, traces, found, details or [""] * len(traces), strict=True
+        )
     ]
     return {
         "race": {
@@ -115,6 +119,17 @@ def representatives(
     return tuple(run for run in found if run is not None)
 
 
+def representative_details(comparison: Comparison, measured: Sequence[LaneRun]) -> list[str]:
+    """Return, for each lane, that the run in the race is one of several; empty for a single run.
+
+    The verdict on this run may differ from the verdict over all runs.
+    """
+    counts = [
+        sum(run.job.lane == lane for run in measured) for lane in range(len(comparison.lanes))
+    ]
+    return [f"one of {count} runs" if count > 1 else "" for count in counts]
+
+
 def _with_intervals(trace: AnyTrace, known: Metrics | None) -> Metrics | None:
     """Return the metrics of a run, with intervals of α; None for another engine's answer."""
     return dispatch(
@@ -122,8 +137,9 @@ def _with_intervals(trace: AnyTrace, known: Metrics | None) -> Metrics | None:
     )
 
 
-def _lane(label: str, trace: AnyTrace, figures: Metrics | None) -> JsonObject:
+def _lane(label: str, trace: AnyTrace, figures: Metrics | None, detail: str) -> JsonObject:
     stage = payload_of_run(trace, run_id="", state="done", label=label, figures=figures)
+    stage["run"]["detail"] = detail
     times, timed = [each["times"] for each in stage["rounds"]["items"]], stage["lanes"]
     content = repr((label, trace.created, trace.facts, trace.token_ids, times))
     digest = blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -21,7 +21,12 @@ from specviz.figures.body_words import SpeedupWithoutBody
 from specviz.figures.metrics import Metrics
 from specviz.player.any_run import payload_of_run
 from specviz.player.player_source import replay_source
-from specviz.player.racing import prompts_raced, race_payload, representatives
+from specviz.player.racing import (
+    prompts_raced,
+    race_payload,
+    representative_details,
+    representatives,
+)
 from specviz.player.round_values import JsonObject
 from specviz.record.server_run import AnyTrace
 from specviz.record.trace import Trace
@@ -92,6 +97,7 @@ def comparison_html(
         [lane.label for lane in comparison.lanes],
         [run.trace for run in runs],
         figures=[run.figures for run in runs],
+        details=representative_details(comparison, measured),
         verdict=comparison.verdict.text,
         table=as_texts(comparison),
         facts=[
@@ -122,13 +128,14 @@ def comparison_replay_html(
     facts: Sequence[str] = (),
     figures: Sequence[Metrics] | None = None,
     by_turns: bool = True,
+    details: Sequence[str] = (),
 ) -> str:
     """Return a page with the verdict, the table (header row first) and the race in the player."""
     assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
     pairs = dict.fromkeys(trace.facts.name for trace in traces)
     others = [_where_and_when(trace) for trace in traces[1:] if trace.facts.engine]
     return _document(
-        race_payload(labels, traces, figures=figures, by_turns=by_turns),
+        race_payload(labels, traces, figures=figures, by_turns=by_turns, details=details),
         title=f"{len(traces)} lanes: {', '.join(pairs)}",
         facts=[*facts, *_where_and_when(traces[0]), *dict.fromkeys(chain.from_iterable(others))],
         verdict=verdict,

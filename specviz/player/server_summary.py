@@ -25,7 +25,10 @@ def server_summary(
     """Return the summary; ``sentence`` replaces the default sentence."""
     figures = server_metrics(trace)
     return {
-        "sentence": sentence or _sentence(trace, figures, growing=growing),
+        "headline": (sentence or _sentence(trace, figures, growing=growing)).removesuffix("."),
+        "span": "",
+        "trade": None,
+        "sentence": "",
         "because": "" if growing else _because(trace),
         "bodies": "",
         "lamp": "",

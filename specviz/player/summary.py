@@ -8,9 +8,11 @@ from __future__ import annotations
 from specviz.figures.body_words import SpeedupWithoutBody, body_sentences, cost_sentences
 from specviz.figures.catalogue import CATALOGUE, Figure, titled
 from specviz.figures.metrics import Metrics
+from specviz.figures.round_trade import RoundTrade, trade_of
 from specviz.figures.speedup_words import (
     TOO_NOISY,
     contradiction_warning,
+    headline,
     is_too_wide,
     is_wide,
     shown_speedup,
@@ -19,7 +21,7 @@ from specviz.figures.speedup_words import (
     why_sentence,
 )
 from specviz.player.round_values import JsonObject
-from specviz.record.numbers import RATIO, UNKNOWN
+from specviz.record.numbers import RATIO, STEPS, TOKENS, UNKNOWN
 from specviz.record.trace import Trace
 
 HEADLINES = ("alpha_observed", "tau", "speedup_observed", "tokens_per_second")
@@ -47,15 +49,18 @@ def summary(
     growing: bool = False,
     so_far: bool = False,
     own_speedup: SpeedupWithoutBody | None = None,
+    trade: RoundTrade | None = None,
 ) -> JsonObject:
-    """Return the summary above the player.
+    """Return the headline and the bar picture above the player, and the figures below it.
 
     Args:
-        sentence: Shown while the run has no verdict.
+        sentence: Shown as the headline while the run has no verdict.
         growing: The run is not finished.
         so_far: The target alone is still being timed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
+        trade: The round of the bar picture; by default the mean round of this run.
     """
+    lead, span = (sentence, "") if sentence else headline(metrics, trace, so_far=so_far)
     beside = {
         "speedup_observed": _speedup_note(metrics, own_speedup, growing=growing, so_far=so_far),
         "tokens_per_second": _rate_note(metrics),
@@ -63,7 +68,10 @@ def summary(
     if is_too_wide(metrics.speedup_low, metrics.speedup_high):
         beside["speedup_interval"] = _unreported_note(so_far=so_far)
     return {
-        "sentence": sentence or speedup_sentence(metrics, trace, so_far=so_far),
+        "headline": lead.removesuffix("."),
+        "span": span,
+        "trade": _trade(trade or trade_of(metrics)),
+        "sentence": "" if sentence else speedup_sentence(metrics, trace, so_far=so_far),
         "because": "" if sentence else _because(metrics, trace, so_far=so_far),
         "bodies": " ".join(_bodies(trace, metrics, own_speedup, growing=growing)),
         "lamp": "" if growing else contradiction_warning(metrics),
@@ -80,6 +88,23 @@ def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:
     timing = timing_sentence(metrics, trace, so_far=so_far)
     texts = (timing, why_sentence(metrics), *trace.notices)
     return " ".join(each for each in texts if each)
+
+
+def _trade(trade: RoundTrade | None) -> JsonObject | None:
+    """Return the bar picture, with its caption."""
+    if trade is None:
+        return None
+    cost = sum(float(STEPS.bare(each)) for each in (trade.drafting, trade.verification))
+    words = f"{STEPS.bare(cost)} target steps and gives {TOKENS.bare(trade.tokens)} tokens."
+    start = f"Predicted for γ {trade.gamma}: a" if trade.predicted else "A"
+    return {
+        "gamma": trade.gamma,
+        "drafting": trade.drafting,
+        "verification": trade.verification,
+        "tokens": trade.tokens,
+        "predicted": trade.predicted,
+        "caption": f"{start} round costs {words}",
+    }
 
 
 def _bodies(
@@ -157,7 +182,7 @@ def _speedup_note(
     if ends is not None and is_too_wide(*ends):
         notes = [_unreported_note(so_far=so_far)]
     if own is not None:
-        notes.append(f"without a body {shown_speedup(own.value, own.low, own.high)}")
+        notes.append(f"own size {shown_speedup(own.value, own.low, own.high)}")
     known = {"forecast": m.speedup_forecast, "ideal (v = 1)": m.speedup_ideal}
     notes += [f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None]
     return " · ".join(notes)

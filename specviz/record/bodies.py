@@ -104,12 +104,13 @@ def body_name(text: str) -> str:
     size = _parameters(typed)
     if size is None:
         raise ConfigError(
-            f"{text[:40]!r} is not a body.",
+            f"{text[:40]!r} is not a simulated size.",
             remedy=f"Give a size such as 90M or 1.2B, {NO_BODY}, or {', '.join(NAMED_BODIES)}.",
         )
     if not MIN_PARAMETERS <= size <= MAX_PARAMETERS:
         raise ConfigError(
-            f"A body of {text.strip()} is out of range.", remedy="Give a size from 10M to 100B."
+            f"A simulated size of {text.strip()} is out of range.",
+            remedy="Give a size from 10M to 100B.",
         )
     unit = "M" if size < _UNITS["B"] else "B"
     return f"{size / _UNITS[unit]:.3f}".rstrip("0").rstrip(".") + unit
@@ -205,7 +206,7 @@ def _rounded_up(value: int, step: int) -> int:
 def _too_small(body: str, model: ModelShape) -> ConfigError:
     own = model.shape
     return ConfigError(
-        f"A body of {body} is smaller than the model, which is {own.width} wide, with "
+        f"A simulated size of {body} is smaller than the model, which is {own.width} wide, with "
         f"{own.feed_forward} feed-forward units and {own.layers} layers.",
-        remedy="Give a larger body.",
+        remedy="Give a larger size.",
     )

@@ -216,9 +216,9 @@ class PairInfo:
 
     @property
     def body_sizes(self) -> str:
-        """Parameter counts of the enlarged models, such as "target of 88 M"; empty if none."""
+        """The simulated sizes, such as "target simulates the cost of 88 M"; empty if none."""
         sizes = {role: COUNT.shown(body.parameters) for role, body in self.bodies.items()}
-        return ", ".join(f"{role} of {size}" for role, size in sizes.items())
+        return ", ".join(f"{role} simulates the cost of {size}" for role, size in sizes.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,8 @@ def where_clause(query: Query) -> Condition:
     parts += _among_or_none("kind", query.kinds) + _among_or_none("engine", query.engines)
     if query.comparison is not None:
         parts.append(("comparison = ?", [query.comparison]))
+    if not query.of_comparisons:
+        parts.append(("comparison IS NULL", []))
     clause = " AND ".join(text for text, _ in parts)
     return f"WHERE {clause}", [_bindable(value) for _, values in parts for value in values]
 

@@ -107,6 +107,7 @@ class Query(Facets):
 
     search: str = ""
     comparison: str | None = None
+    of_comparisons: bool = True  # include runs of comparisons
     deleted: bool = False  # only deleted runs that can be restored
     sort: SortKey = "created"
     descending: bool = True

@@ -53,6 +53,20 @@ class SpecBenchRow:
     speedup: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperLetters:
+    """The letters by which a paper names the distributions of draft and target."""
+
+    paper: str
+    draft: str
+    target: str
+
+
+PAPER_LETTERS = (
+    PaperLetters(paper="Leviathan et al. 2023", draft="q", target="p"),
+    PaperLetters(paper="Chen et al. 2023", draft="p", target="q"),
+    PaperLetters(paper="Yin et al. 2024", draft="p", target="q"),
+)
 LEVIATHAN_SOURCE = "Leviathan et al. 2023, tables 2 and 4"
 CHINCHILLA_SOURCE = "Chen et al. 2023, table 1"
 SPEC_BENCH_SOURCE = "Spec-Bench (Xia et al. 2024), leaderboard: Vicuna-7B, greedy, A100"

@@ -154,7 +154,7 @@ def _gains(candidate: Candidate, temperature: float) -> str:
         return ""
     text = f"A draft twice as fast would change the speedup by {faster:+.2f}"
     if accepted is not None:
-        text += f"; a mean acceptance probability higher by 0.1 would change it by {accepted:+.2f}"
+        text += f"; 10 points more acceptance would change it by {accepted:+.2f}"
     return f"{text}."
 
 

@@ -102,7 +102,8 @@ def check_candidate(config: RunConfig, like: RunConfig) -> None:
         if getattr(config, name) != getattr(like, name):
             raise ConfigError(
                 f"A candidate has its own {name}.",
-                remedy="Only the pair, the bodies and the method may differ between candidates.",
+                remedy="Only the pair, the simulated sizes and the method may differ between "
+                "candidates.",
             )
 
 

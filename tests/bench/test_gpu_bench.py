@@ -154,9 +154,9 @@ def test_accounting_is_observed_over_accounted(result: dict[str, Any]) -> None:
 
 def test_skips_bodies_that_do_not_fit(result: dict[str, Any], messages: list[str]) -> None:
     assert result["notices"] == [
-        "Left out: bodies of none/100B. It does not fit. Choose a smaller one."
+        "Left out: simulated sizes none/100B. It does not fit. Choose a smaller one."
     ]
-    assert "bodies of none/100B" in messages
+    assert "simulated sizes none/100B" in messages
 
 
 def test_no_goals_on_a_cpu(result: dict[str, Any]) -> None:

@@ -34,8 +34,8 @@ def test_reads_typed_lists() -> None:
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        ({"bodies": "8B"}, "'8B' is not two bodies"),
-        ({"bodies": "1B/huge"}, "'huge' is not a body"),
+        ({"bodies": "8B"}, "'8B' is not two sizes"),
+        ({"bodies": "1B/huge"}, "'huge' is not a simulated size"),
         ({"contexts": "0"}, "--contexts is '0'"),
         ({"contexts": "256,"}, "--contexts is '256,'"),
         ({"gammas": "3,x"}, "--gammas is '3,x'"),

@@ -20,7 +20,6 @@ LANES, RACE = '[data-testid="lanes"]', '[data-testid="race"]'
 LIVE = '[data-testid="now"]'
 AHEAD, SPEED, SEEK = ('[data-testid="ahead"]', '[data-testid="speed"]', '[data-testid="seek"]')
 THROUGHPUT = ".ch-throughput"
-TOUR = '[data-testid="tour"]'
 
 MOUNT = """(data) => {
   const parentElement = document.querySelector('#stage');

@@ -10,6 +10,7 @@ STATUS = '[data-testid="status"]'
 ROUND = '[data-testid="round"]'
 TEXT_TOKENS = '[data-testid="text-pane"] [data-testid="token"]'
 EMITTED = f'{TEXT_TOKENS}:not([data-state="prompt"])'
+TOUR = '[data-testid="tour"]'
 END = 1_000_000  # beyond any event
 
 
@@ -129,3 +130,11 @@ def seek(page: Any, event: float) -> None:
 def visible_rounds(page: Any) -> list[int]:
     """Return the indices of the rows in the document, in order."""
     return list(page.eval_on_selector_all(ROUND, "all => all.map(r => Number(r.dataset.index))"))
+
+
+def tour_to_question(page: Any) -> None:
+    """Press Next until the tour asks whether a token is accepted."""
+    page.wait_for_selector(f"{TOUR} .yes")
+    while page.get_attribute(TOUR, "data-card") != "ask":
+        page.click(f"{TOUR} .yes")
+    page.wait_for_selector(f"{TOUR} .no")

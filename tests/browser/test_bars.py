@@ -163,5 +163,7 @@ def test_they_fit_and_are_accessible(
     page = opened(open_page, f"{bars_server.url}/?full=1", scheme=scheme, width=width)
     assert serious_violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    names = page.locator(".bars .names span")
+    assert names.evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth).length") == 0
     page.locator(handle("target", 3)).focus()
     assert page.evaluate("document.activeElement.getAttribute('role')") == "slider"

@@ -36,7 +36,7 @@ def slow(start_slow: Callable[[], Server]) -> Server:
 
 
 def body_is(page: Any, body: str) -> None:
-    """Wait until the slider shows the body."""
+    """Wait until the slider shows the body's title."""
     from playwright.sync_api import expect
 
     thumb = page.locator(".st-key-target_body [data-testid=stSliderThumbValue]")
@@ -59,15 +59,14 @@ def test_a_body_that_does_not_fit_is_reported_before_a_run_and_refused_by_it(
     from playwright.sync_api import expect
 
     page = open_page(f"{slow.url}/?target_body=100B{WHOLE}")
-    body_is(page, "100B")
+    body_is(page, "cost of 100 B")
     bodies = page.locator(".st-key-bodies")
     expect(bodies).to_contain_text("It does not fit: needs 521 GB to run", timeout=60_000)
     click_run(page)
     wait_for_state(page, "failed")
-    status = page.locator(STATUS).locator("xpath=..")
-    expect(status).to_contain_text("the pair needs 521 GB")
-    page.get_by_role("button", name="Without a body").click()
-    body_is(page, "no body")
+    expect(page.locator(".sum-notice")).to_contain_text("the pair needs 521 GB")
+    page.get_by_role("button", name="Turn simulation off").click()
+    body_is(page, "off")
     expect(bodies).not_to_contain_text("does not fit")
 
 
@@ -82,14 +81,15 @@ def test_a_run_before_the_body_is_ready_has_none(
     until_pending(page, pending=True)
     click_run(page)
     wait_for_state(page, "done")
-    expect(page.get_by_text(EARLY_RUN)).to_be_visible()
-    body_is(page, "30M")
-    assert "target of" not in page.locator(STATUS).inner_text()
+    expect(page.locator(".sum-detail")).to_have_text(EARLY_RUN)
+    body_is(page, "off")
+    assert "simulates" not in page.locator(STATUS).inner_text()
     page.wait_for_selector(".st-key-unload_pair", state="attached", timeout=60_000)  # is ready
     click_run(page)
-    expect(page.locator(STATUS)).to_contain_text("target of 31 M", timeout=60_000)
+    expect(page.locator(STATUS)).to_contain_text("simulates the cost of 31 M", timeout=60_000)
+    body_is(page, "cost of 31 M")
     expect(page.locator(".sum-bodies")).to_contain_text("as much as in a model of 31 M")
-    expect(page.get_by_text(EARLY_RUN)).to_have_count(0)
+    expect(page.locator(".sum-detail")).not_to_have_text(EARLY_RUN)
     assert "target_body=30M" in page.url
 
 
@@ -102,20 +102,23 @@ def test_a_slider_changes_the_body_and_one_click_removes_it(
     run = page.locator(".st-key-run button")
     expect(run).to_have_text("Run", timeout=60_000)
     set_slider(page, "target_body", 1)
-    expect(run).to_have_text("Load the enlarged pair and run")
-    body_is(page, "10M")
+    expect(run).to_have_text("Load the simulated size and run")
+    body_is(page, "cost of 11 M")
     expect(page).to_have_url(re.compile("target_body=10M"))
-    page.get_by_role("button", name="Without a body").click()
+    page.get_by_role("button", name="Turn simulation off").click()
     expect(run).to_have_text("Run")
-    body_is(page, "no body")
+    body_is(page, "off")
 
 
 def test_a_fast_machine_gets_a_larger_default(
     serve: Callable[..., Server], open_page: Callable[..., Any]
 ) -> None:
+    from playwright.sync_api import expect
+
     server = serve(APP, SPECVIZ_FIRST_BODY="auto", SPECVIZ_MACHINE="fast")
     page = open_page(server.url)
-    body_is(page, "SmolLM2-135M")
-    page.get_by_role("button", name="Without a body").click()  # before the body is ready
+    expect(page.locator(".st-key-bodies")).to_contain_text("cost of 122 M", timeout=60_000)
+    body_is(page, "off")
+    page.get_by_role("button", name="Keep it off").click()  # before the body is ready
     until_pending(page, pending=False)
-    body_is(page, "no body")
+    body_is(page, "off")

@@ -37,12 +37,14 @@ def in_view(page: Any, frame: dict[str, float]) -> bool:
 
 
 def assert_beside(page: Any, token: str) -> None:
-    """Assert that the card is fully in view, close to its token, without overlap."""
+    """Assert that the card is in view, below its token and the token's round, which are in view."""
     (card,) = frames_of(page, BESIDE)
-    tokens = [each for each in frames_of(page, token) if in_view(page, each)]
     assert in_view(page, card)
-    apart = [max(card["top"] - each["bottom"], each["top"] - card["bottom"]) for each in tokens]
-    assert any(0 < each < 20 for each in apart), (card, tokens)
+    tokens = [each for each in frames_of(page, token) if in_view(page, each)]
+    rounds = [each for each in frames_of(page, ".round:has(.selected)") if in_view(page, each)]
+    assert tokens
+    assert rounds
+    assert all(card["top"] >= each["bottom"] for each in (*tokens, *rounds))
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

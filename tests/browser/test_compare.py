@@ -128,6 +128,13 @@ def test_prompt_lookup_as_a_lane_on_a_narrow_page(
     assert "prompt lookup" in verdict
     assert "over 2 seeds" in verdict
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    lanes, link = (page.locator(f".st-key-compare_{each}") for each in ("lanes", "to_lanes"))
+    assert page.locator(VERDICT).bounding_box()["y"] < lanes.bounding_box()["y"]
+    link.get_by_role("link").click()
+    page.wait_for_function(
+        "() => document.querySelector('.st-key-compare_lanes').getBoundingClientRect().y"
+        " < innerHeight"
+    )
     page.add_style_tag(content=WITHOUT_STREAMLITS_LIST)
     at_rest(page)
     assert serious_violations(page) == []

@@ -48,7 +48,7 @@ def test_an_audit_finds_nothing_and_a_bug_is_found(
     text = report.inner_text()
     assert text.index("Alarm at run") < text.index("broken on purpose (recovered-from-target)")
     card = page.locator(".st-key-bug_recovered-from-target")
-    card.get_by_text(re.compile(r"at run \d+")).wait_for()
+    card.locator(REPORT).wait_for()
     at_rest(page)
     assert_readable(page)
     assert cut_off(page) == []

@@ -19,7 +19,6 @@ from tests.browser.fed_player import (
     RESULT,
     SEEK,
     SPEED,
-    TOUR,
     Feed,
     data_of,
     feed,
@@ -28,7 +27,7 @@ from tests.browser.fed_player import (
     words,
 )
 from tests.browser.long_runs import recorded
-from tests.browser.reading import ROUND, next_frame, seek
+from tests.browser.reading import ROUND, TOUR, next_frame, seek, tour_to_question
 from tests.player.races import thrifty, wasteful
 from tests.traces import make_round, make_trace
 
@@ -282,7 +281,7 @@ def ended() -> Trace:
 
 
 def test_an_end_of_text_token_is_a_mark_and_a_line_break(feed: Feed) -> None:
-    page = feed(data_of(ended(), end_texts=[END]))
+    page = feed(data_of(ended()))
     mark, after = page.query_selector_all(
         '[data-testid="text-pane"] .word:not([data-state="prompt"])'
     )[:2]
@@ -290,13 +289,24 @@ def test_an_end_of_text_token_is_a_mark_and_a_line_break(feed: Feed) -> None:
     shown = mark.evaluate("e => getComputedStyle(e, '::before').content")
     assert "end of text" in shown
     assert after.bounding_box()["y"] > mark.bounding_box()["y"]
-    assert END in words(page, '[data-testid="round"]')
 
 
-def test_only_listed_tokens_are_drawn_as_ends(feed: Feed) -> None:
+def test_a_special_token_is_named_everywhere(feed: Feed) -> None:
     data = data_of(ended())
-    del data["end_texts"]
-    assert feed(data).query_selector(".word.end") is None
+    insight = {"draft": 0.5, "target": 0.25, "draft_entropy": 1, "target_entropy": 1}
+    tops = {f"{column}_top": [[END, 0.5]] for column in ("draft", "target", "residual")}
+    data["rounds"]["items"][0]["candidates"][0]["insight"] = insight | tops
+    page = feed(data)
+    page.click('[data-testid="round"][data-index="0"] [data-place="0"]')
+    next_frame(page)
+    columns = [f".vd-of-{column} li span" for column in ("draft", "target", "rest")]
+    for part in (".rounds .chip", ".vd-say q", *columns):
+        shown = page.locator(f"{part}[data-special]").first
+        assert shown.get_attribute("data-special") == "end of text"
+        assert (shown.text_content(), shown.get_attribute("title")) == (END, END)
+        assert shown.evaluate("e => getComputedStyle(e, '::before').content") == '"end of text"'
+    others = page.locator(".rounds .chip:not([data-special])")
+    assert others.count() == page.locator(".rounds .chip").count() - 1
 
 
 @pytest.mark.parametrize("width", [1140, 420])
@@ -318,7 +328,7 @@ def test_the_question_does_not_cover_its_row(feed: Feed) -> None:
     wordy = replace(entry.candidates[0], text="verylong" * 20)  # no space beside the row
     trace = make_trace([replace(entry, candidates=(wordy,))], config=RunConfig(gamma=1))
     page = feed(data_of(trace, "recorded", tour="force"), width=420)
-    page.wait_for_selector(f"{TOUR}:has-text('Accept or reject')", timeout=10_000)
+    tour_to_question(page)
     next_frame(page)
     row = page.locator('[data-now="true"]').bounding_box()
     tour = page.locator(TOUR).bounding_box()

@@ -1,4 +1,4 @@
-"""Presenter mode: only player and verdict, in large type, in the dashboard and in a file."""
+"""Presenter mode: result, player, verdict and race, in large type, on the page and in a file."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ PRESENTED = '.sv[data-presenting="true"]'
 BUTTON = '[data-testid="present"]'
 TEXT = '[data-testid="text-pane"]'
 CARD = '[data-testid="verdict-card"]'
+HEADLINE, RACE = (".sum-headline", '[data-testid="lanes"]')
 SMALLEST = 18
 LOOKS = [
     (1440, 900, "light"),
@@ -29,7 +30,7 @@ LOOKS = [
 ]
 PHONE = (420, 860)
 
-# Visible text below a size, and visible text outside the player.
+# Visible text below a size, and visible text outside the parts that are presented.
 VISIBLE = """(smallest) => {
   const found = {small: [], strange: []};
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -43,26 +44,41 @@ VISIBLE = """(smallest) => {
     if (width * height === 0) continue;
     const size = parseFloat(getComputedStyle(element).fontSize);
     if (size < smallest) found.small.push(`${size} ${text.trim()}`);
-    if (!element.closest('[data-testid="player"], [data-testid="verdict-card"]'))
+    if (!element.closest('.player, .vd, .sum-headline, .lanes'))
       found.strange.push(text.trim());
   }
   return found;
 }"""
 
 
+LINE = "parseFloat(getComputedStyle(document.querySelector('.words')).lineHeight)"
+
+
 def assert_presented(page: Any) -> None:
-    """Assert that only the player is shown, in large type, with text and verdict in view."""
+    """Assert that the result, the player, the verdict and the race are in view, in large type."""
     page.wait_for_selector(PRESENTED)
     next_frame(page)
     assert page.evaluate(VISIBLE, SMALLEST) == {"small": [], "strange": []}
     size = page.viewport_size
-    for part in (TEXT, CARD):
+    for part in (TEXT, CARD, HEADLINE, RACE):
         box = page.locator(part).bounding_box()
         assert box["x"] >= 0
         assert box["y"] >= 0
         assert box["x"] + box["width"] <= size["width"]
         assert box["y"] + box["height"] <= size["height"]
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def assert_text_is_whole(page: Any) -> None:
+    """Assert that the panes show their last lines, and the text has space for three."""
+    for last in (f"{TEXT} [data-at] >> nth=-1", f"{ROUND} >> nth=-1"):
+        token = page.locator(last)
+        pane = token.locator("xpath=ancestor::*[contains(@class, 'scroll')]").bounding_box()
+        box = token.bounding_box()
+        assert pane["y"] <= box["y"]
+        assert box["y"] + box["height"] <= pane["y"] + pane["height"] + 1
+    text = page.locator(f"{TEXT} .scroll").bounding_box()
+    assert text["height"] >= 3 * page.evaluate(LINE)
 
 
 def assert_left(page: Any) -> None:
@@ -72,7 +88,7 @@ def assert_left(page: Any) -> None:
 
 
 @pytest.mark.parametrize(("width", "height", "scheme"), LOOKS)
-def test_it_shows_only_player_and_verdict_in_large_type(
+def test_it_shows_the_result_the_player_the_verdict_and_the_race(
     demo: Demo, open_page: Callable[..., Any], width: int, height: int, scheme: str
 ) -> None:
     link = demo.show("talk", recorded(), state="done")
@@ -86,6 +102,7 @@ def test_it_shows_only_player_and_verdict_in_large_type(
     page.keyboard.press("n")
     page.wait_for_selector(f"{CARD} .vd-rejected")
     assert_presented(page)
+    assert_text_is_whole(page)
     page.click('[data-testid="until"]')
     assert_presented(page)
     page.keyboard.press("Escape")
@@ -170,7 +187,8 @@ def test_a_link_shows_the_first_view_in_it(server: Server, open_page: Callable[.
     page.locator(".st-key-prompt textarea").press("p")
     next_frame(page)
     assert page.locator(PRESENTED).count() == 0
-    page.locator(".st-key-gamma [role=slider], .st-key-gamma input[type=range]").first.press("p")
+    page.locator(".st-key-temperature :is([role=slider], input)").first.click(force=True)
+    page.keyboard.press("p")
     assert_presented(page)
     page.keyboard.press("Escape")
     assert_left(page)

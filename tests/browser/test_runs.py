@@ -102,6 +102,21 @@ def test_an_empty_sidebar_takes_no_space(
 ONE_SEARCH = "() => document.querySelectorAll('input[aria-label=Search]').length === 1"
 
 
+def test_the_menu_stays_in_place_on_a_page_without_a_sidebar(
+    library_server: Server, open_page: Callable[..., Any]
+) -> None:
+    places = []
+    for name in ("compare", "runs"):
+        page = open_page(f"{library_server.url}/{name}")
+        at_rest(page)
+        boxes = [
+            page.get_by_test_id(part).first.bounding_box()
+            for part in ("stLogoLink", "stTopNavLink")
+        ]
+        places += [[(box["x"], box["y"]) for box in boxes]]
+    assert places[0] == [pytest.approx(each, abs=1) for each in places[1]]
+
+
 def test_names_and_tags_are_in_view(library_server: Server, open_page: Callable[..., Any]) -> None:
     page = wait_for_table(open_page(f"{library_server.url}/runs"))
     heads = page.locator(f"{TABLE} [role=columnheader]").all_text_contents()

@@ -115,7 +115,7 @@ def test_stop_keeps_the_rounds(server: Server, open_page: Callable[..., Any]) ->
     page = open_page(f"{server.url}/{LONG}")
     wait_for_pair(page)
     click_run(page)
-    page.wait_for_selector('.sum-sentence:has-text("so far")')
+    page.wait_for_selector('.sum-headline:has-text("so far")')
     page.click(".st-key-stop button")
     wait_for_state(page, "stopped")
     trace = trace_from_json(download_trace(page))

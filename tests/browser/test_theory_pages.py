@@ -91,6 +91,32 @@ def expect_narrow(page: Any) -> None:
     assert serious_violations(page) == []
 
 
+@pytest.mark.parametrize("size", [(1440, 900), (420, 860)], ids=["wide", "phone"])
+def test_the_card_of_a_symbol_opens_by_keyboard_inside_the_window(
+    cold: Server, open_page: Callable[..., Any], size: tuple[int, int]
+) -> None:
+    page = open_page(f"{cold.url}/speed")
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    symbols = page.locator(f"{MAIN} .symbol")
+    symbols.first.wait_for()
+    at_rest(page)
+    assert [each.partition(",")[0] for each in symbols.evaluate_all(
+        "all => all.map(each => each.ariaLabel)"
+    )] == ["α", "c", "v", "γ"]  # fmt: skip
+    for place in range(symbols.count()):
+        card = symbols.nth(place).locator(".symbol-card")
+        assert not card.is_visible()
+        symbols.nth(place).focus()
+        box = card.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= size[0]
+        assert box["y"] + box["height"] <= size[1]
+    page.keyboard.press("Tab")  # to the link within the card, which stays open
+    card = symbols.last.locator(".symbol-card")
+    assert card.is_visible()
+    assert card.locator("a").get_attribute("href") == "docs?chapter=figures#symbols"
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(("name", "links"), VIEWS.items(), ids=VIEWS)
 def test_further_views_are_accessible(
@@ -118,7 +144,7 @@ def test_a_slider_updates_the_page_at_once(cold: Server, open_page: Callable[...
     at_rest(page)
     durations = []
     for presses, alpha in ((-5, "0.65"), (5, "0.7"), (-5, "0.65")):
-        durations.append(update_seconds(page, presses, f"With α {alpha},"))
+        durations.append(update_seconds(page, presses, f"acceptance rate α {alpha},"))
         if durations[-1] < 2 * UPDATE_SECONDS:
             break
         at_rest(page)

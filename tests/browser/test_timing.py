@@ -17,7 +17,7 @@ from tests.browser.test_live_run import first_token_seconds
 pytestmark = pytest.mark.alone
 
 FIRST_ROUND_SECONDS = 0.6
-LEAD = ".sum-sentence b"
+LEAD = ".sum-sentence"
 ENDS = re.compile(r"(\d+\.\d+) (?:to|and) (\d+\.\d+)")
 
 

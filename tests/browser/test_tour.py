@@ -1,4 +1,4 @@
-"""The tour: its captions, the question before the first rejection, and that it opens once."""
+"""The tour: its cards, the question, the draw to drag, its place, and that it opens once."""
 
 from __future__ import annotations
 
@@ -9,42 +9,25 @@ import pytest
 
 from specviz.record.trace import RunConfig, Trace
 from tests.browser.conftest import Demo, Server, wait_for_pair, wait_for_state
-from tests.browser.reading import ROUND, click_run, next_frame
+from tests.browser.reading import ROUND, TOUR, click_run, next_frame, tour_to_question
+from tests.browser.verdict_cards import chip
 from tests.traces import make_trace
 
-TOUR = '[data-testid="tour"]'
 PLAY = '[data-testid="play"]'
 SEEK = '[data-testid="seek"]'
+CARD = '[data-testid="verdict-card"]'
 REJECTED = '[data-index="0"] [data-place="0"][data-state="rejected"]'
-SHOWS = """([tour, words]) => {
-  const shown = document.querySelector(tour);
-  return shown && !shown.hidden && shown.textContent.includes(words);
-}"""
-CAPTIONS = (
-    "The small model guesses.",
-    "The large model checks.",
-    "The tokens are tested from left to right.",
-    "The large model adds the last token.",
-    "And again.",
-    "Accept or reject",
-)
 
 
-# Records each caption, since one may be shown for less than a second.
-RECORD = """(tour) => {
-  window.captions = [];
-  (function look() {
-    const shown = document.querySelector(tour);
-    const text = shown && !shown.hidden ? shown.textContent : '';
-    if (text && window.captions.at(-1) !== text) window.captions.push(text);
-    requestAnimationFrame(look);
-  })();
-}"""
+def next_card(page: Any, card: str) -> str:
+    """Press Next and return the text of the next card."""
+    page.click(f"{TOUR} .yes")
+    return shown_card(page, card)
 
 
-def wait_for_caption(page: Any, text: str) -> None:
-    """Wait for a caption that stays, or for the one after a click."""
-    page.wait_for_function(SHOWS, arg=[TOUR, text], polling=50, timeout=60_000)
+def shown_card(page: Any, card: str) -> str:
+    page.wait_for_selector(f'{TOUR}[data-card="{card}"]:visible')
+    return page.inner_text(TOUR).replace("\u00a0", " ")
 
 
 def question_first() -> Trace:
@@ -55,7 +38,7 @@ def question_first() -> Trace:
 def at_question(demo: Demo, open_page: Callable[..., Any]) -> Any:
     """Open the tour at the question."""
     page = open_page(demo.show("tour", question_first(), tour="ask"), tour=True)
-    wait_for_caption(page, "Accept or reject")
+    tour_to_question(page)
     return page
 
 
@@ -69,23 +52,28 @@ def stored_state(page: Any) -> str | None:
     return page.evaluate("localStorage.getItem('specviz.tour')")
 
 
-def test_captions_of_round_one_and_the_question_before_the_draw(
+def test_cards_of_round_one_and_the_question_before_the_draw(
     demo: Demo, open_page: Callable[..., Any]
 ) -> None:
     trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
-    page = open_page("about:blank", tour=True)
-    page.add_init_script(f"({RECORD})('{TOUR}')")
-    page.goto(demo.show("captions", trace, tour="ask"))
-    recorded = "last => window.captions.some(each => each.includes(last))"
-    page.wait_for_function(recorded, arg=CAPTIONS[-1], timeout=60_000)
-    seen = page.evaluate("window.captions")
-    places = [next(at for at, each in enumerate(seen) if text in each) for text in CAPTIONS]
-    assert places == sorted(places)
+    page = open_page(demo.show("captions", trace, tour="ask"), tour=True)
+    shown_card(page, "draft")
+    page.wait_for_selector(f'{ROUND} [data-state="drafted"]')
+    next_card(page, "check")
+    assert page.locator(f"{TOUR} .tour-slots i").count() == 1 + 2  # one token, and two at once
+    rule = next_card(page, "test")
+    assert "at least as much as the draft did, it stays; otherwise chance decides" in rule
+    extra = trace.rounds[0].extra
+    assert extra is not None
+    assert chip(extra.text) in next_card(page, "bonus")
+    page.wait_for_selector(f'{ROUND} [data-state="bonus"]')
+    next_card(page, "ask")
+    page.wait_for_selector(f"{TOUR} .no")
     next_frame(page)  # the card follows the question
     assert states(page, 1) == ["accepted", "drafted"]
     assert page.inner_text(PLAY) == "Play"
     position = page.input_value(SEEK)
-    question, card = page.inner_text(TOUR), page.inner_text('[data-testid="verdict-card"]')
+    question, card = page.inner_text(TOUR), page.inner_text(CARD)
     for text in ("·w11", "50\u00a0%", "25\u00a0%", "acceptance probability is .50"):
         assert text in question
     assert "·w11" in card
@@ -103,14 +91,68 @@ def test_the_tour_replies_to_the_guess(
 ) -> None:
     page = at_question(demo, open_page)
     page.click(f"{TOUR} button:text-is('{choice}')")
-    wait_for_caption(page, "The draw was .75: rejected.")
+    page.wait_for_selector(f"{TOUR}:has-text('The draw was .75: rejected.')")
     assert reply in page.inner_text(TOUR)
     page.wait_for_selector(REJECTED)
-    page.click(f"{TOUR} button:text-is('Continue')")
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_it_ends_with_a_draw_to_drag(
+    demo: Demo, open_page: Callable[..., Any], *, forks: bool
+) -> None:
+    link = demo.show("tour", question_first(), tour="ask", **({"forks": "1"} if forks else {}))
+    page = open_page(link, tour=True)
+    tour_to_question(page)
+    page.keyboard.press("Tab")  # from the question to Accept
+    page.keyboard.press("Enter")
+    page.wait_for_selector(REJECTED)
+    page.keyboard.press("Enter")  # Next has the focus
+    assert "bonus token" in shown_card(page, "safe")  # round 1 had none
+    page.keyboard.press("Enter")
+    last = shown_card(page, "drag")
+    assert ("Fork here" in last) == forks
+    assert ("Press Run" in last) != forks
+    page.wait_for_selector(f"{CARD}.vd-beside")
+    page.focus(f"{CARD} [role=slider]")
+    page.keyboard.press("Home")
+    next_frame(page)
+    assert page.is_visible(f"{TOUR} >> text=Done")
+    assert page.is_visible('[data-testid="fork-here"]') == forks
+    assert page.is_visible('[data-testid="no-fork"]') != forks
+    page.click(f"{TOUR} .yes")
     page.wait_for_selector(TOUR, state="hidden")
     next_frame(page)
     assert page.inner_text(PLAY) == "Pause"
     assert stored_state(page) == "seen"
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768), (420, 860)])
+def test_it_is_clear_of_the_row_the_controls_and_the_race(
+    demo: Demo, open_page: Callable[..., Any], width: int, height: int
+) -> None:
+    trace = make_trace(["a", "ar", "a"], config=RunConfig(gamma=2))
+    link = demo.show("captions", trace, tour="force")
+    page = open_page(link, width=width, height=height, tour=True)
+    shown_card(page, "draft")
+    for card in ("check", "test", "bonus", "ask"):
+        next_card(page, card)
+        next_frame(page)
+        tour = page.locator(TOUR).bounding_box()
+        for part in (f"{ROUND}[data-now=true]", ".sv .controls", ".sv .lanes"):
+            other = page.locator(part).bounding_box()
+            under = tour["y"] >= other["y"] + other["height"]
+            assert under or tour["y"] + tour["height"] <= other["y"], (card, part)
+
+
+def test_it_respects_reduced_motion(demo: Demo, open_page: Callable[..., Any]) -> None:
+    page = open_page("about:blank", tour=True)
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(demo.show("tour", question_first(), tour="ask"))
+    for card in ("check", "test"):
+        next_card(page, card)
+        next_frame(page)
+        assert page.input_value(SEEK) == "2"  # the candidate and the pass, at once
+        assert page.eval_on_selector(TOUR, "e => e.getAnimations({subtree: true}).length") == 0
 
 
 def test_it_can_be_skipped_and_opens_once(demo: Demo, open_page: Callable[..., Any]) -> None:
@@ -147,8 +189,8 @@ def test_it_works_without_local_storage(demo: Demo, browser: Any) -> None:
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(demo.show("tour", question_first(), tour="ask"))
-    wait_for_caption(page, "Accept or reject")
-    page.click(f"{TOUR} button:text-is('Skip')")
+    tour_to_question(page)
+    page.keyboard.press("Escape")  # skips, too
     page.wait_for_function(f"() => document.querySelector('{SEEK}').value > 8")
     assert not [error for error in errors if "nothing is kept" in error]
     context.close()

@@ -12,7 +12,7 @@ import pytest
 
 from specviz.record.trace import Alternatives, Candidate, Insight, Prompt, Round, RunConfig, Trace
 from tests.browser.conftest import Demo, Server
-from tests.browser.reading import ROUND, TEXT_TOKENS, next_frame, seek, text_of
+from tests.browser.reading import ROUND, TEXT_TOKENS, next_frame, seek, text_of, tour_to_question
 from tests.traces import make_round, make_trace
 from tests.ui.test_plain_text import HOSTILE
 
@@ -250,7 +250,7 @@ def test_right_to_left_words_stay_in_order(wide: Any) -> None:
 def test_a_long_token_fits_in_the_tour(demo: Demo, open_page: Callable[..., Any]) -> None:
     trace = make_trace([with_text(make_round("r"), LONG)], config=RunConfig(gamma=1))
     page = open_page(demo.show("long-token", trace, tour="force"), width=420, height=860)
-    page.wait_for_selector("[data-testid=tour] >> text=Accept or reject")
+    tour_to_question(page)
     next_frame(page)
     assert_whole(page)
     box = page.locator("[data-testid=tour] .choices").bounding_box()

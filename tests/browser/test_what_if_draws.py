@@ -103,6 +103,18 @@ def test_the_card_describes_the_what_if(page: Any, failed: Candidate) -> None:
     assert failed.verdict == "rejected"
 
 
+def test_a_changed_verdict_without_a_fork_says_why(page: Any, failed: Candidate) -> None:
+    barrier = page.get_by_test_id("no-fork")
+    page.focus(DRAW)
+    page.keyboard.press("End")
+    next_frame(page)
+    assert barrier.is_hidden()  # still rejected
+    page.keyboard.press("Home")
+    next_frame(page)
+    assert barrier.is_visible()
+    assert failed.verdict == "rejected"
+
+
 def test_back_to_the_real_draw(page: Any, failed: Candidate) -> None:
     assert page.is_hidden(BACK)
     page.focus(DRAW)

@@ -32,7 +32,7 @@ def test_a_killed_worker_is_reported_and_replaced(
     page = open_page(f"{server.url}/?length=2000&ignore_eos=true&gamma=2")
     wait_for_pair(page)
     click_run(page)
-    page.wait_for_selector('.sum-sentence:has-text("so far")')  # the rows are those of the new run
+    page.wait_for_selector('.sum-headline:has-text("so far")')  # the rows are those of the new run
     page.wait_for_function(
         f"() => Number(document.querySelector('{ROUND}:last-of-type')?.dataset.index) >= 3"
     )

@@ -58,7 +58,7 @@ def test_bench_loads_the_pair_with_and_without_bodies(
     ]
     assert {spec.threads for spec in specs} == {1}
     assert main(["bench", "--target-body", "huge"]) == 2
-    assert "'huge' is not a body." in capsys.readouterr().err
+    assert "'huge' is not a simulated size." in capsys.readouterr().err
 
 
 def test_bench_tables_have_rows_groups_and_machine() -> None:

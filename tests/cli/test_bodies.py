@@ -32,7 +32,7 @@ def test_commands_accept_bodies(command: list[str], default: str) -> None:
 def test_refuses_an_unknown_body(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "Once", "--target-body", "huge"]) != 0
     output = capsys.readouterr().err
-    assert "'huge' is not a body" in output
+    assert "'huge' is not a simulated size" in output
     assert "smollm2-135m" in output
 
 

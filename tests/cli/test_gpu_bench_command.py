@@ -89,7 +89,7 @@ def test_reports_a_failed_first_visit(
     assert main([*ON_CPU]) == 0
     assert requested["further"] == ()
     out = capsys.readouterr().out
-    assert "  The first visit to the dashboard with bodies none/10M failed. It does not fit." in out
+    assert "  The first visit to the dashboard at sizes none/10M failed. It does not fit." in out
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_tables_show_the_goals_first_and_the_first_visit_last() -> None:
         "figures": [asdict(each) for each in figures],
         "rows": [{**place, "lane": "plain", "seconds": 0.5}],
         "divergences": [{**place, "lane": "compiled", "position": 7, "margin": 0.015625}],
-        "notices": ["Left out: bodies of 1B/70B."],
+        "notices": ["Left out: simulated sizes 1B/70B."],
         "environment": {"device": "cuda", "dtype": "bfloat16"},
     }
     lines = render_gpu_bench(Painter(colour=False, width=80), result).split("\n")

@@ -49,8 +49,11 @@ def lanes(*texts: str) -> tuple[Lane, ...]:
         (("gamma=2,name=x", "gamma=8,name=x"), ("x · γ 2", "x · γ 8")),
         (("gamma=2", "gamma=2"), ("embedded pair", "embedded pair (2)")),
         (("pair=tinystories", "draft=d,target=t"), ("tinystories", "t + d")),
-        (("gamma=5", "target-body=90M"), ("no body of the target", "target body 90M")),
-        (("draft_body=10m", "draft_body=0.02b"), ("draft body 10M", "draft body 20M")),
+        (("gamma=5", "target-body=90M"), ("target at its own size", "target at a cost of 90 M")),
+        (
+            ("draft_body=10m", "draft_body=0.02b"),
+            ("draft at a cost of 10 M", "draft at a cost of 20 M"),
+        ),
     ],
 )
 def test_labels_distinguish_lanes(typed: tuple[str, ...], labels: tuple[str, ...]) -> None:
@@ -66,7 +69,7 @@ def test_a_lane_has_its_own_or_the_default_bodies() -> None:
     assert one == default.spec
     assert two == PairSpec()
     assert three == PairSpec(name="other", target_body="90M", draft_body="llama-3.2-1b")
-    with pytest.raises(ConfigError, match="not a body"):
+    with pytest.raises(ConfigError, match="not a simulated size"):
         parse_lane("target-body=huge", default)
 
 

@@ -42,20 +42,20 @@ def test_reports_costs_and_both_speedups() -> None:
     assert costs == (
         "The 6.1 M target chooses the tokens; each step costs as much as in a model of 88 M."
     )
-    assert speedups.startswith("Without a body: 1.60 times. The body sets the cost; ")
+    assert speedups.startswith("At the pair's own size: 1.60 times. The simulated size ")
 
 
 def test_the_speedup_without_a_body_has_its_interval() -> None:
     def sentence(low: float, high: float) -> str:
         return body_sentences(*judged(), SpeedupWithoutBody(value=1.6, low=low, high=high))[1]
 
-    assert sentence(1.5, 1.7).startswith("Without a body: 1.60 times (1.50 to 1.70). ")
-    assert sentence(1.2, 2.4).startswith("Without a body: 1.20 to 2.40 times. ")
-    assert sentence(0.1, 9.0).startswith("Without a body: timing too noisy. ")
+    assert sentence(1.5, 1.7).startswith("At the pair's own size: 1.60 times (1.50 to 1.70). ")
+    assert sentence(1.2, 2.4).startswith("At the pair's own size: 1.20 to 2.40 times. ")
+    assert sentence(0.1, 9.0).startswith("At the pair's own size: timing too noisy. ")
 
 
 def test_leaves_out_what_was_not_measured() -> None:
-    assert "Without a body" not in " ".join(body_sentences(*judged()))
+    assert "own size" not in " ".join(body_sentences(*judged()))
     trace, figures = judged()
     assert len(body_sentences(trace, replace(figures, timing=None), 1.6)) == 1
 
@@ -65,7 +65,7 @@ def test_a_draft_in_a_body_is_named() -> None:
     figures = metrics(trace)
     sentences = body_sentences(trace, figures, 1.6)
     assert sentences[0].startswith("The 6.1 M draft proposes the tokens; ")
-    assert sentences[1].startswith("Without a body: 1.60 times. ")
+    assert sentences[1].startswith("At the pair's own size: 1.60 times. ")
     quick = with_costs(figures, gamma=3, c=0.1, v=0.5)
     assert not is_weak_baseline(quick)  # the target has no body
 
@@ -110,10 +110,10 @@ def cost(gigabytes: float, seconds: float) -> BodyCost:
 
 
 def test_the_cost_of_a_body_is_marked_as_expected() -> None:
-    small = expected_words(cost(0.352, 0.021), ROOM)
-    assert small == "88 M parameters, 352 MB read per step: 21.0 ms expected."
-    large = expected_words(cost(4, 1.25), ROOM)
-    assert large.startswith("1.0 B parameters, 4 GB read per step: 1.2 s expected. ")
+    small = expected_words("90M", cost(0.352, 0.021), ROOM)
+    assert small == "88 M parameters, 352 MB read per step, 21.0 ms expected."
+    large = expected_words("llama-3.2-1b", cost(4, 1.25), ROOM)
+    assert large.startswith("About as costly as Llama-3.2-1B: 1.0 B parameters, 4 GB read per ")
     assert large.endswith("does not fit: needs 6.27 GB to run, 2 GB is free.")
 
 
@@ -121,13 +121,14 @@ def test_names_bodies_that_do_not_fit_and_why() -> None:
     assert not_offered_words([], ROOM) == ""
     bodies = [("llama-3.2-1b", cost(4, 1)), ("500M", cost(2, 1))]
     text = not_offered_words(bodies, ROOM)
-    assert "Llama-3.2-1B, 500M; the smallest needs 3.67 GB to run, 2 GB is free" in text
+    assert "1.0 B, 500 M; the smallest needs 3.67 GB to run, 2 GB is free" in text
 
 
 def test_a_pair_is_named_with_its_bodies() -> None:
     assert spec_words(PairSpec()) == "embedded pair"
     spec = PairSpec(target_body="llama-3.2-1b", draft_body="10M")
-    assert spec_words(spec) == "embedded pair, target as Llama-3.2-1B, draft as 10M"
+    words = "target at a cost like Llama-3.2-1B, draft at a cost of 10 M"
+    assert spec_words(spec) == f"embedded pair, {words}"
     trace, _ = judged()
-    assert trace.pair.body_sizes == "target of 88 M"
+    assert trace.pair.body_sizes == "target simulates the cost of 88 M"
     assert full_trace().pair.body_sizes == ""

@@ -10,6 +10,7 @@ import pytest
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.speedup_words import (
     contradiction_warning,
+    headline,
     shown_speedup,
     speedup_sentence,
     timing_sentence,
@@ -55,6 +56,32 @@ def test_noise_widens_the_verdict_and_never_withholds_it(
     figures: Metrics, numbers: tuple[float, float, float], sentence: str
 ) -> None:
     assert said(with_timing(figures, *numbers)) == sentence
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((1.43, 1.36, 1.5), ("1.43× faster, same distribution", "1.36 to 1.50×")),
+        ((1.9, 1.2, 3.0), ("1.20 to 3.00× faster, same distribution", "")),
+        ((1.0, 0.97, 1.03), ("As fast as the target alone, same distribution", "0.97 to 1.03×")),
+        ((1.1, 0.9, 1.3), ("Too close to call", "0.90 to 1.30×")),
+        ((0.8, 0.75, 0.85), ("Slower: 0.80× the speed, same distribution", "0.75 to 0.85×")),
+        ((1.0, 0.1, 9.0), ("Speedup unknown: timing too noisy", "")),
+    ],
+)
+def test_the_headline_is_the_verdict_in_a_few_words(
+    figures: Metrics, numbers: tuple[float, float, float], words: tuple[str, str]
+) -> None:
+    assert headline(with_timing(figures, *numbers), paper_trace()) == words
+
+
+def test_the_headline_says_what_happens_to_the_output(figures: Metrics) -> None:
+    faster, run = with_timing(figures, 1.43, 1.36, 1.5), paper_trace()
+    greedy = replace(run, config=replace(run.config, temperature=0.0))
+    lossy = replace(run, config=replace(run.config, rule="over-accept", epsilon=0.2))
+    assert headline(faster, greedy)[0].endswith("same text")
+    assert headline(faster, lossy)[0].endswith("changed distribution")
+    assert headline(figures, replace(run, baseline=None)) == ("Speedup not measured", "")
 
 
 def test_reports_a_missing_speedup_or_interval() -> None:

@@ -117,7 +117,7 @@ def shown(data: JsonObject) -> dict[str, str]:
 
 def test_the_summary_names_engine_and_model_and_has_no_speedup() -> None:
     text = sent(server_trace())["summary"]
-    assert text["sentence"] == "vLLM 0.32.0 · tiny: 15 tokens in 4 rounds."
+    assert text["headline"] == "vLLM 0.32.0 · tiny: 15 tokens in 4 rounds"
     assert "No speedup" in text["because"]
     assert "speedup" not in " ".join(shown(sent(server_trace())))
 
@@ -173,7 +173,7 @@ def test_counts_pieces_without_token_counts_as_pieces() -> None:
     rounds = tuple(replace(each, num_tokens=0, texts=("a",)) for each in trace.rounds)
     data = sent(replace(trace, rounds=rounds))
     assert data["run"]["engine"]["counts"] == data["run"]["engine"]["unit"] == "piece"
-    assert data["summary"]["sentence"].endswith("5 pieces.")
+    assert data["summary"]["headline"].endswith("5 pieces")
 
 
 def test_a_replay_contains_no_address() -> None:

@@ -11,7 +11,6 @@ from streamlit.testing.v1 import AppTest
 from specviz.record.trace import RunConfig, Trace
 from specviz.theory import blocks, multidraft
 from specviz.theory.examples import EXAMPLES, REF5, WORKED_EXAMPLE
-from specviz.ui.theory.bias.bars import MOST_TOKENS
 from specviz.ui.theory.bias.charts import ExactPoint
 from specviz.ui.theory.bias.sections import (
     blocks_sentence,
@@ -20,6 +19,7 @@ from specviz.ui.theory.bias.sections import (
     run_dots,
 )
 from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
+from specviz.ui.widgets.distribution_bars import MOST_TOKENS
 from tests.traces import make_candidate, make_round, make_trace
 from tests.ui.paging import page_of, sent, sound
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
@@ -38,8 +38,8 @@ def test_opens_with_the_worked_example_of_the_guide() -> None:
     assert sent(app)["labels"] == list(WORKED_EXAMPLE.labels)
     assert sent(app)["now"]["draft"] == pytest.approx(WORKED_EXAMPLE.draft)
     assert "“breakthrough” is accepted with probability 0.50" in words(app)
-    assert ", ε 0.05)" in words(app)  # without it the three numbers do not agree
-    assert "The distance between the models is 0.350" in words(app)
+    assert "over-acceptance ε 0.05)" in words(app)  # without it the three numbers do not agree
+    assert "the distance between the models, 0.350." in words(app)
     assert "paused before it began" in words(app)
 
 
@@ -113,14 +113,14 @@ def test_block_and_drafts_curves_match_the_library() -> None:
 
 
 def test_sentences_at_the_ends_of_the_sliders() -> None:
-    assert "would increase the bias by 0.070" in plane_sentence(SETTINGS)
+    assert "the bias would be 0.170" in plane_sentence(SETTINGS)
     never = plane_sentence(replace(SETTINGS, epsilon=1.0))
-    assert "a rejection is **0.000**" in never
-    assert "would increase" not in never
+    assert "rejected with probability **0.000**" in never
+    assert "would be" not in never
     one_block = blocks.accepted_curves(REF5.draft, REF5.target, 1)
     assert one_block.block == pytest.approx(one_block.token)
     assert one_block.block == pytest.approx(one_block.bound)
-    assert "both methods accept with probability **0.700**" in blocks_sentence(one_block)
+    assert "both methods accept it with probability **0.700**" in blocks_sentence(one_block)
     one_draft = multidraft.acceptance_curves(REF5.draft, REF5.target, 1)
     assert one_draft.recursive == pytest.approx(one_draft.optimal)
     assert "With one draft for one position" in drafts_sentence(one_draft)
@@ -135,7 +135,7 @@ def test_rejects_dragged_bars_that_are_no_distributions() -> None:
     bad = ([0.9] * 5, [1.0], ["a"] * 5, None, [float("nan")] * 5)
     for draft in bad:
         app.session_state["bias_bars"] = {"laws": {"id": mark, "draft": draft, "target": equal}}
-        assert "The distance between the models is 0.350" in words(sound(app.run()))
+        assert "the distance between the models, 0.350." in words(sound(app.run()))
     assert all(len(each.labels) <= MOST_TOKENS for each in EXAMPLES)
 
 
@@ -172,7 +172,7 @@ def test_shows_over_accepting_runs_of_the_session() -> None:
     app.session_state["history"] = SimpleNamespace(shown_runs=lambda: [shown])
     sound(app.run())
     assert drawn(app, "bias_run", "tokens of the run")["x"] == pytest.approx([0.5, 0.5])
-    assert "3 tested tokens with ε 0.1; recovered tokens are drawn from the leftover" in words(app)
+    assert "3 tested tokens with ε 0.1; recovered tokens are drawn from the residual" in words(app)
     assert "2 dots for the 3 tested tokens of the newest over-accepting run" in words(app)
     assert "The models agree on the other 1" in words(app)
 

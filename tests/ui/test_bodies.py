@@ -20,6 +20,8 @@ from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.watch.first_body import FIRST_BODY
+from specviz.ui.widgets.body_boxes import BODY_LABELS
+from specviz.ui.widgets.pair_boxes import TARGET_BODY
 from specviz.worker.parent import link
 from specviz.worker.parent.client import Run
 from specviz.worker.parent.pair_status import PairStatus
@@ -46,7 +48,7 @@ def test_a_slider_selects_a_pair_that_a_click_loads() -> None:
     app = opened()
     assert label(app) == "Run"
     sound(app.select_slider(key="target_body").set_value("10M").run())
-    assert label(app) == "Load the enlarged pair and run"
+    assert label(app) == "Load the simulated size and run"
     assert app.query_params["target_body"] == "10M"
     assert "draft_body" not in app.query_params
     assert "MB read per step" in words(app)
@@ -60,7 +62,7 @@ def test_a_link_chooses_bodies_without_loading() -> None:
     app = opened(target_body="1200m", draft_body="what?")
     assert app.select_slider(key="target_body").value == "1.2B"
     assert app.select_slider(key="draft_body").value == NO_BODY
-    assert label(app) == "Load the enlarged pair and run"
+    assert label(app) == "Load the simulated size and run"
     assert "pair asked for" not in app.session_state
 
 
@@ -77,8 +79,8 @@ def test_bodies_that_do_not_fit_are_listed_but_not_offered(monkeypatch: pytest.M
     answer_with(monkeypatch, CRAMPED)
     app = opened()
     slider = app.select_slider(key="target_body")
-    assert "90M" in slider.options
-    assert "Llama-3.2-1B" not in slider.options
+    assert "cost of 88 M" in slider.options
+    assert "cost of 1.1 B" not in slider.options
     assert "Not enough memory for " in slider.help
     assert "needs 2.13 GB to run, 2 GB is free." in slider.help
     linked = opened(target_body="llama-3.2-1b")
@@ -100,7 +102,7 @@ def test_compare_takes_over_bodies_and_a_lane_can_have_its_own() -> None:
     sound(app.run())
     grown = PairSpec(target_body="90M")
     assert [each.spec for each in app.session_state["compare cards"].lanes] == [grown, grown]
-    boxes = [each for each in app.selectbox if each.label == "Body of the target"]
+    boxes = [each for each in app.selectbox if each.label == BODY_LABELS[TARGET_BODY]]
     sound(boxes[1].set_value(NO_BODY).run())
     assert [each.spec for each in app.session_state["compare cards"].lanes] == [grown, PairSpec()]
     first, second = app.query_params["lane"]
@@ -133,11 +135,10 @@ def test_a_run_shows_its_body_and_the_speedup_without_it(
     shown = sent(sound(app.run()))
     sentences = body_sentences(run.trace, figures, own)
     assert shown["summary"]["bodies"] == " ".join(sentences)
-    assert "Without a body: " in " ".join(sentences)
     assert own.low is not None
     card = next(each for each in shown["summary"]["figures"] if each["id"] == "speedup-observed")
-    assert "without a body " in card["note"]
-    assert "target of " in shown["run"]["label"]
+    assert "own size " in card["note"]
+    assert "target simulates the cost of 11 M" in shown["run"]["label"]
     assert label(app) == "Run"
     # The run without a body is saved, so it is not repeated.
     sound(app.button(key="run").click().run())
@@ -176,16 +177,18 @@ def test_the_default_body_depends_on_the_machine(
 ) -> None:
     answer_with(monkeypatch, machine)
     app = opened()
-    assert app.select_slider(key="target_body").value == body
-    assert app.query_params["target_body"] == body
+    assert app.select_slider(key="target_body").value == NO_BODY
     assert label(app) == "Run"
+    offered = app.session_state["first body"].offered
+    assert (offered.target_body if offered else NO_BODY) == body
+    assert app.query_params.get("target_body") == (None if offered else NO_BODY)
 
 
 @pytest.mark.usefixtures("by_the_machine")
 def test_a_link_without_a_body_gets_no_default() -> None:
     app = opened(target_body=NO_BODY)
     assert app.select_slider(key="target_body").value == NO_BODY
-    assert app.session_state["first body"].loading is None
+    assert app.session_state["first body"].offered is None
 
 
 @pytest.mark.usefixtures("by_the_machine")
@@ -197,7 +200,20 @@ def test_there_is_no_body_until_the_machine_is_known(monkeypatch: pytest.MonkeyP
     assert "target_body=none" in app.code[0].value
     asked[0].end(LAPTOP, None)
     sound(app.run())
-    assert app.query_params["target_body"] == "smollm2-135m"
+    assert app.session_state["first body"].offered.target_body == "smollm2-135m"
+
+
+@pytest.mark.usefixtures("by_the_machine")
+def test_a_refused_run_does_not_use_the_default_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FIRST_BODY, "10M")
+    ready = PairStatus(state="ready", spec=GROWN)
+    monkeypatch.setattr("specviz.worker.parent.client.Worker.status", lambda _: ready)
+    app = opened(live="false")
+    app.text_area(key="prompt").set_value(" ")
+    sound(app.button(key="run").click().run())
+    assert app.error
+    assert app.select_slider(key="target_body").value == NO_BODY
+    assert app.session_state["first body"].ready == GROWN
 
 
 @pytest.mark.usefixtures("costs_of_the_grown")
@@ -216,31 +232,33 @@ def test_a_run_started_before_the_body_is_ready_has_none(
 
     monkeypatch.setattr(link, "_start", start_paused)
     app = opened(length="24")
-    assert app.query_params["target_body"] == "10M"
+    assert app.session_state["first body"].loading
     assert RUN_WITHOUT_BODY_HINT in sent(app)["run"]["detail"]
     sound(app.button(key="run").click().run())
     os.kill(started[0], signal.SIGCONT)
     until_over(app)
     run: Run = app.session_state["history"].current
     assert run.spec == PairSpec()
-    assert EARLY_RUN in words(app)
-    until(app, lambda: app.session_state["first body"].loading is None)
+    assert sent(app)["run"]["detail"] == EARLY_RUN
+    until(app, lambda: not app.session_state["first body"].loading)
+    assert app.select_slider(key="target_body").value == NO_BODY
     sound(app.button(key="run").click().run())
     until_over(app)
     assert app.session_state["history"].current.spec == GROWN
-    assert EARLY_RUN not in words(app)
+    assert app.select_slider(key="target_body").value == app.query_params["target_body"] == "10M"
+    assert sent(app)["run"]["detail"] != EARLY_RUN
 
 
 @pytest.mark.usefixtures("by_the_machine")
 def test_a_default_body_that_fails_is_dropped_with_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    problem = DeviceError("A body of 90 M does not fit.", remedy="Choose a smaller body.")
+    problem = DeviceError("A target of 90 M does not fit.", remedy="Choose a smaller size.")
     there = [PairStatus(preparing=True)]
     monkeypatch.setattr("specviz.worker.parent.client.Worker.status", lambda _: there[-1])
     monkeypatch.setenv(FIRST_BODY, "90M")
     app = opened()
-    assert app.query_params["target_body"] == "90M"
+    assert app.session_state["first body"].loading
     there.append(PairStatus(state="failed", spec=PairSpec(target_body="90M"), error=problem))
     sound(app.run())
     assert app.query_params["target_body"] == NO_BODY
@@ -261,8 +279,8 @@ def test_another_choice_cancels_the_loading(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(f"{worker}.cancel_preparing", cancel)
     monkeypatch.setenv(FIRST_BODY, "90M")
     app = opened()
-    assert app.session_state["first body"].loading == growing.spec
+    assert app.session_state["first body"].offered == growing.spec
     sound(app.button(key="without_body").click().run())
-    assert app.session_state["first body"].loading is None
+    assert app.session_state["first body"].offered is None
     assert len(cancelled) == 1
     assert label(app) == "Run"

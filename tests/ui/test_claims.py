@@ -101,7 +101,7 @@ def test_drafts_chart_uses_the_chain_of_the_card() -> None:
     assert f"{one} rejections with one draft; **{four}** with 4 drafts" in words(app)
     assert f"with any number of drafts, at least {limit}" in words(app)
     app = opened_by(next(each for each in CLAIMS if each.id == "batch-accuracy"))
-    assert "The distribution of the first 3 tokens differs from the target's by" in words(app)
+    assert "the distribution of its first 3 tokens differs from the target's only" in words(app)
 
 
 def test_memory_chart_uses_the_models_of_the_card() -> None:
@@ -231,7 +231,7 @@ PHRASES: dict[RunName, tuple[str, ...]] = {
     "estimates": ("yielded all 6 tokens", "of the rounds are full"),
     "drafts": ("M 1:", "M 2:", "M 4:", "rejections per 100 tokens"),
     "blocks": ("candidates were accepted", "of the same candidates are"),
-    "residual": ("is drawn from the leftover", "is drawn from the target itself"),
+    "residual": ("is drawn from the residual", "is drawn from the target itself"),
     "benchmark": (
         "the greedy target alone by the time of sampled speculation",
         "the first call took",

@@ -65,6 +65,7 @@ def test_compares_then_reuses_kept_runs_then_compares_by_kind(prepared: None) ->
     assert [lane.count for lane in comparison.lanes] == [2, 2]
     race = sent(app)["race"]
     assert [lane["label"] for lane in race["lanes"]] == ["γ 2", "γ 8"]
+    assert {lane["stage"]["run"]["detail"] for lane in race["lanes"]} == {"one of 2 runs"}
     drawn = charts(app)
     points = {each["name"]: each for each in drawn["compare_gamma_prompt"]["data"]}
     for lane in comparison.lanes:

@@ -33,7 +33,7 @@ def test_links_and_pictures_of_a_chapter_exist(chapter: str) -> None:
             assert part[0].is_file()
             continue
         for target in _LINK.findall(part):
-            name = target.removeprefix("docs?chapter=")
+            name = target.removeprefix("docs?chapter=").partition("#")[0]
             assert name in CHAPTERS or target.startswith("http") or (FOLDER / target).is_file()
 
 

@@ -23,8 +23,9 @@ OWN = {
     "specviz.ui.theory.speed.speedup_points: timed_interval: timed_pairs: "
     "m.speedup_pairs": "a count",
     "specviz.ui.theory.speed.speedup_points: each.label": "of the catalogue of figures",
-    "specviz.ui.theory.speed.speedup_points: each.definition": "of the catalogue of figures",
     "specviz.ui.theory.speed.speedup_points: each.shown(figures)": "a number with its unit",
+    "specviz.ui.theory.speed.speedup_points: each.help(figures)": "of the catalogue, with numbers",
+    "specviz.ui.widgets.body_boxes: offer.target_body": "a name that record.bodies checks",
     "specviz.ui.theory.misleading.sentences: serving.gpu.name": "of the GPUs that the theory knows",
     "specviz.ui.widgets.run_controls: forked.forks[-1].words": "a round and a place",
     "specviz.figures.body_words: named.like": "of the table of named bodies",
@@ -32,7 +33,7 @@ OWN = {
     "specviz.ui.learn.guess: questions_of: trace.rounds": "a question, of which numbers are drawn",
     "specviz.ui.docs.chapters: parts_of: re.compile('!\\\\[(.*)\\\\]\\\\((.*)\\\\)')": "own",
     "specviz.ui.docs.chapters: parts_of: "
-    "_LINK.sub('](docs?chapter=\\\\1)', _source(chapter))": "own",
+    "_LINK.sub('](docs?chapter=\\\\1\\\\2)', _source(chapter))": "own",
     "pages.bias: example.source": "of the examples in the theory's code",
     "pages.bias: example.labels": "of the examples in the theory's code",
 }

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from specviz.record.pairs import PairSpec
-from specviz.record.trace import RunConfig, Trace
+from specviz.record.trace import RoundTimes, RunConfig, Trace
 from specviz.store import Library, load_trace
 from specviz.store.saving import save_run
 from specviz.ui.session.run_saving import RunSaver, the_run_saver
 from specviz.worker.parent.client import Run
-from tests.traces import full_trace, make_trace
+from tests.traces import BODY, full_trace, make_trace, with_bodies
 from tests.ui.paging import opened, page_of, sent, sound
 from tests.ui.runs_page import FIRST, home, library, runs_page
 
@@ -36,6 +36,18 @@ def test_a_link_opens_a_kept_run_on_the_stage(library: Library) -> None:
     sound(app.button(key="close_opened").click().run())
     assert sent(app)["run"]["id"] == "recorded"
     assert "run" not in app.query_params
+
+
+@pytest.mark.parametrize("before", ["none", "10M"])
+def test_the_size_sliders_show_an_opened_run_until_it_is_closed(
+    library: Library, before: str
+) -> None:
+    trace = load_trace(FIRST)
+    enlarged = with_bodies(trace, target=BODY)
+    app = opened(run=save_run(library, enlarged), target_body=before)
+    assert app.select_slider(key="target_body").value == BODY.name
+    sound(app.button(key="close_opened").click().run())
+    assert app.select_slider(key="target_body").value == app.query_params["target_body"] == before
 
 
 def test_the_controls_take_the_settings_of_an_opened_run(library: Library) -> None:
@@ -88,13 +100,36 @@ def test_a_stopped_run_has_no_verdict_on_the_stage(library: Library) -> None:
     run_id = save_run(library, replace(make_trace(), finish="stopped"))
     data = sent(opened(run=run_id))
     assert data["run"]["state"] == "stopped"
-    assert re.match(r"Stopped after \d+ rounds?\.", data["summary"]["sentence"])
+    assert re.match(r"Stopped after \d+ rounds?\.", data["summary"]["headline"])
 
 
 # Failures
 
 
+@pytest.mark.parametrize(
+    ("superseded", "seconds", "saved"), [(True, 0.4, 0), (True, 1.2, 1), (False, 0.4, 1)]
+)
+def test_leaves_out_short_runs_that_a_changed_setting_stopped(
+    library: Library, superseded: bool, seconds: float, saved: int
+) -> None:
+    trace = make_trace()
+    times = RoundTimes(draft=seconds / len(trace.rounds), verify=0.0, other=0.0)
+    run = begun_run(
+        replace(trace, rounds=tuple(replace(each, times=times) for each in trace.rounds))
+    )
+    run.superseded = superseded
+    run.end("stopped")
+    RunSaver().save(run)
+    assert library.count() == saved
+
+
 def finished_run(trace: Trace) -> Run:
+    run = begun_run(trace)
+    run.end("done")
+    return run
+
+
+def begun_run(trace: Trace) -> Run:
     run = Run(
         session="a",
         spec=PairSpec(),
@@ -104,7 +139,6 @@ def finished_run(trace: Trace) -> Run:
     run.conclude(replace(trace, rounds=()))
     for entry in trace.rounds:
         run.add(entry)
-    run.end("done")
     return run
 
 

@@ -17,12 +17,12 @@ from specviz import ASSETS
 from specviz.ui.learn import checks
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Attempt, CheckResult, text_of
-from specviz.ui.learn.drawn_tokens import drawn_tokens
+from specviz.ui.learn.drawn_tokens import none_drawn, position_of
 from specviz.ui.learn.guess import Game, Question, questions_of
 from specviz.ui.learn.steps import STEPS
 from specviz.ui.session.history import ShownRun
 from tests.traces import make_costs
-from tests.ui.lesson_runs import preset, real, written
+from tests.ui.lesson_runs import preset, real, shown, written
 from tests.ui.paging import page_of, sound
 
 TASKS = {f"{folder}/{task.name}": task for folder, tasks in
@@ -57,14 +57,24 @@ def quick() -> ShownRun:
 
 
 def test_memory() -> None:
+    assert failure("steps/memory") == "none"
+    run = written(alone=0.010)
+    assert result_of("steps/memory", run).numbers["alone_ms"] == "10.0 ms"
+    untimed = shown(replace(run.trace, baseline=None))
+    assert result_of("steps/memory", untimed).name == "untimed"
+    decoded = result_of("steps/memory", replace(run, growing=True))
+    assert decoded.done  # needs no timing of the target alone
+    assert decoded.name == "measuring"
+
+
+def test_memory_compares_two_timed_sizes() -> None:
     small, large = written(parameters=6_000_000, alone=0.001), written(parameters=90_000_000)
     result = result_of("steps/memory", small, large)
-    assert result.done
+    assert result.name == "compared"
     assert result.numbers["bigger_times"] == "15.00×"
     assert result.numbers["slower_times"] == "10.00×"
-    assert failure("steps/memory") == "none"
-    assert failure("steps/memory", small) == "one"
-    assert failure("steps/memory", small, written(parameters=7_000_000)) == "alike"
+    assert result_of("steps/memory", small, written(parameters=7_000_000)).name == "done"
+    assert result_of("steps/memory", small, replace(large, growing=True)).name == "measuring"
 
 
 def test_drafting() -> None:
@@ -97,6 +107,7 @@ def test_rejection() -> None:
 
 
 def test_residual() -> None:
+    assert failure("steps/residual", draws=0) == "draw"
     assert failure("steps/residual", draws=500, answer="leftover") == "draw"
     assert failure("steps/residual", draws=2_000) == "choose"
     assert failure("steps/residual", draws=2_000, answer="target") == "wrong"
@@ -105,8 +116,9 @@ def test_residual() -> None:
 
 def test_only_the_residual_rule_converges_to_the_target() -> None:
     """The broken rule's distribution is known: it has too much of the draft's excess tokens."""
-    found = drawn_tokens("run", real(temperature=1.0).trace)
-    assert found is not None
+    position = position_of(real(temperature=1.0).trace)
+    assert position is not None
+    found = none_drawn(position.texts, position.draft.tolist(), position.target.tolist())
     rng = np.random.default_rng(1)
     for _ in range(200):
         found.draw(rng)
@@ -116,6 +128,7 @@ def test_only_the_residual_rule_converges_to_the_target() -> None:
     assert np.abs(shares[0] - target).max() < noise
     assert np.abs(shares[1] - broken).max() < noise
     assert np.abs(broken - target).max() > 2 * noise
+    assert np.abs(broken - target).sum() / 2 == pytest.approx(position.broken_bias)
 
 
 def test_gamma() -> None:
@@ -139,6 +152,11 @@ def test_costs() -> None:
 def test_loses() -> None:
     assert is_done("steps/loses", slow())
     assert failure("steps/loses", quick()) == "faster"
+    assert failure("steps/loses", replace(slow(), growing=True)) == "measuring"
+    timing = slow().figures.timing
+    assert timing is not None
+    unsure = replace(slow().figures, timing=replace(timing, high=1.1))
+    assert failure("steps/loses", replace(slow(), figures=unsure)) == "unsure"
     assert failure("steps/loses") == "none"
 
 
@@ -148,6 +166,7 @@ def test_loses() -> None:
 def test_slower() -> None:
     assert is_done("challenges/slower", slow())
     assert failure("challenges/slower", quick()) == "faster"
+    assert failure("challenges/slower", replace(slow(), growing=True)) == "measuring"
 
 
 def test_six_accepted_of_six() -> None:
@@ -277,6 +296,14 @@ def test_a_streak_ends_with_a_wrong_guess() -> None:
     assert (game.streak, game.top_streak) == (0, 3)
 
 
+def test_an_answered_question_stays_until_the_user_goes_on() -> None:
+    game, question = Game(1, None), next(iter(questions_of(real(temperature=1.0).trace)))
+    game.answer(question, 0.0)
+    assert (game.answered, game.place, bool(game.feedback)) == (1, 0, True)
+    game.go_on()
+    assert (game.answered, game.place, bool(game.feedback)) == (1, 1, False)
+
+
 def test_the_expected_count_follows_from_the_odds() -> None:
     question = next(iter(questions_of(written(["ar"]).trace)))
     one, other = (each.odds for each in question.entry.candidates)
@@ -298,6 +325,7 @@ def test_texts_have_what_their_tasks_need(name: str) -> None:
     assert "done" in text["said"]
     assert bool(task.asks) == ("asks" in text)
     assert (task.asks in ("choice", "draws")) == ("choices" in text)
+    assert not name.startswith("steps") or {"why", "picture"} <= set(text)
     assert not name.startswith("steps") or len(text["why"].split()) < 130
     for words in text["said"].values():
         fields = [field for _, field, _, _ in string.Formatter().parse(words) if field]
@@ -342,6 +370,5 @@ def test_a_step_sets_its_controls() -> None:
 
 
 def test_numbers_have_units_of_the_catalogue() -> None:
-    result = result_of("steps/memory", written(parameters=6_000_000, alone=0.001),
-                written(parameters=90_000_000))  # fmt: skip
-    assert result.numbers["fast_ms"].endswith("ms")
+    result = result_of("steps/memory", written(alone=0.001))
+    assert result.numbers["alone_ms"].endswith("ms")

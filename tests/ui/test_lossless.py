@@ -108,6 +108,24 @@ def test_names_the_injected_bug_before_explaining_the_alarm(
     assert ":red-badge[found] at run 43." in shown
 
 
+def test_the_finding_is_on_the_card_of_the_injected_bug(
+    use: Callable[..., AuditingMaker],
+) -> None:
+    app = page_of("lossless")
+    use(LAST)
+    audited(app)
+    use(ALARM)
+    audited(app, "break_recovered-from-target")
+    shown = page_text(app)
+    card = shown.index("The bug zoo")
+    assert shown.index("No deviation found") < card < shown.index("Alarm at run 43")
+    lines = {key: drawn["data"] for key, drawn in charts(app).items()}
+    assert [each["name"] for each in lines["audit_evidence"]] == [
+        "the true rule", "recovered-from-target"
+    ]  # fmt: skip
+    assert len(lines["audit_evidence_before"]) == 1
+
+
 def test_alarm_of_the_true_rule_is_red(use: Callable[..., AuditingMaker]) -> None:
     use(replace(ALARM, broken=None))
     app = page_of("lossless")

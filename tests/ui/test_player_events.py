@@ -14,13 +14,13 @@ from specviz.record.trace import RunConfig, Trace
 from specviz.store import Library
 from specviz.store.saving import save_run, summary_of
 from specviz.ui.runs import table
-from specviz.ui.session.history import RECORDED, History
+from specviz.ui.session.history import RECORDED, History, recorded_run
 from specviz.ui.session.moments import valid_moment
 from specviz.ui.watch import player_events
 from specviz.ui.watch.sharing import show_downloads
 from specviz.worker.parent.client import Run, Worker
 from tests.traces import full_trace
-from tests.ui.paging import opened, sent, sound
+from tests.ui.paging import opened, sent, sound, until
 
 
 class FakeWorker:
@@ -128,9 +128,20 @@ def test_invalid_forks_are_ignored(
     assert (drawn, worker.runs) == (False, [])
 
 
-def test_the_recorded_run_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn, worker = handle(History(), {"fork": {**REQUEST, "run": RECORDED}}, monkeypatch)
-    assert (drawn, worker.runs) == (False, [])
+def test_the_recorded_run_is_forked_without_a_link_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History()
+    drawn, worker = handle(history, {"fork": {**REQUEST, "run": RECORDED}}, monkeypatch)
+    ((spec, prompt, config),) = worker.runs
+    recorded = recorded_run().trace
+    assert drawn
+    assert (spec.name, prompt) == (recorded.pair.name, recorded.prompt.text)
+    assert [(each.at, each.of) for each in config.forks] == [((0, 0), None)]
+
+
+def test_the_recorded_run_can_be_forked_once_its_pair_is_loaded() -> None:
+    app = opened()
+    until(app, lambda: sent(app)["run"]["forkable"])
+    assert sent(app)["run"]["id"] == RECORDED
 
 
 def replay_of(history: History, patch: pytest.MonkeyPatch) -> str:

@@ -192,7 +192,33 @@ def test_a_link_selects_the_runs_of_a_comparison(library: Library) -> None:
     assert list(table(app)["Run"]) == ["of it"]
     assert "Runs of one comparison." in words(app)
     sound(app.button(key="runs_all").click().run())
-    assert len(table(app)) == 2
+    assert list(table(app)["Run"]) == ["another"]
+
+
+def test_runs_of_comparisons_are_hidden_until_wanted(library: Library) -> None:
+    library.begin_comparison("key", "{}", "one")
+    for repeat in range(3):
+        save_run(library, make_trace(), name="of it", comparison="key", job=(0, 0, repeat))
+    app = runs_page()
+    assert not app.dataframe
+    assert "of comparisons match: 3" in words(app)
+    save_run(library, make_trace(), name="another")
+    sound(app.run())
+    assert list(table(app)["Run"]) == ["another"]
+    assert "1 run, 3 of comparisons hidden" in words(app)
+    sound(app.toggle(key="runs_of_comparisons").set_value(True).run())
+    assert len(table(app)) == 4
+    assert "of comparisons hidden" not in words(app)
+
+
+def test_chosen_rows_have_their_whole_names(library: Library) -> None:
+    names = [f"{word} {'long name ' * 9}".strip() for word in ("older", "newer")]
+    for name in names:
+        save_run(library, make_trace(), name=name)
+    app = runs_page()
+    for chosen in ((0,), (0, 1)):
+        shown = words(choose(app, *chosen))
+        assert [name in shown for name in names] == [1 in chosen, 0 in chosen]
 
 
 def test_a_lane_names_the_pair_of_the_run() -> None:
@@ -288,8 +314,8 @@ def test_distinguishes_and_finds_runs_with_bodies(library: Library) -> None:
     assert library.facets().bodies == ("target body 88 M", "without a body")
     assert [row.id for row in library.find(Query(bodies=("without a body",)))] == [own]
     cells = _cells(library.row(grown))
-    assert cells["Bodies"] == "target body 88 M"
-    assert str(cells["Run"]).startswith("target body 88 M, ")
+    assert cells["Simulated size"] == "target at a cost of 88 M"
+    assert str(cells["Run"]).startswith("target at a cost of 88 M, ")
 
 
 def test_a_run_without_a_speedup_shows_the_reason(library: Library) -> None:

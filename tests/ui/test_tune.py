@@ -83,7 +83,7 @@ def test_chosen_temperature_is_added_to_the_map(use: Callable[..., ScoringMaker]
     use(ScoringMaker())
     app = tune_page(tune_temperature="1.3")
     assert asked(app).temperatures == (0.0, 0.4, 0.7, 1.0, 1.3)
-    assert "1.3" in charts(app)["tune_map"]["layout"]["yaxis"]["ticktext"]
+    assert "1.3" in charts(app)["tune_map"]["layout"]["xaxis"]["ticktext"]
     assert "at temperature 1.3" in page_text(app)
 
 
@@ -272,7 +272,7 @@ def test_measures_the_chosen_cells(use: Callable[..., ScoringMaker]) -> None:
     assert [each.split("×")[0] for each in rows["measured"]] == ["1.50", "1.50"]
     assert list(rows["runs"]) == ["3", "3"]  # seeds of the one prompt
     marked = [each for each in charts(app)["tune_map"]["data"] if each.get("name") == "measured"]
-    assert [each["x"] for each in marked] == [[1, 2]]
+    assert [each["y"] for each in marked] == [[1, 2]]
 
 
 def test_races_the_first_candidates(use: Callable[..., ScoringMaker]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from specviz.figures.waterfall import Waterfall, WaterfallStep
 from specviz.tune.surface import Cell, Surface
 from specviz.ui.tune import charts
 from specviz.ui.tune.charts import LedgerPoint, RunPoint
+from specviz.ui.widgets.chart_style import COLOURS
 
 INK = "#123456"
 DRAW: Any = charts  # plotly's types are incomplete
@@ -55,7 +57,7 @@ def test_every_cell_has_its_number_and_setting() -> None:
     assert [tuple(each) for each in numbers.customdata] == [
         (1, 0.0), (2, 0.0), (3, 0.0), (1, 0.7), (2, 0.7), (3, 0.7)
     ]  # fmt: skip
-    assert list(zip(numbers.x, numbers.y, strict=True))[3:5] == [(0, 1), (1, 1)]
+    assert list(zip(numbers.x, numbers.y, strict=True))[3:5] == [(1, 0), (1, 1)]
     assert numbers.textfont.color == INK
     assert numbers.hovertext[0] == "γ 1, temperature 0: 1.40×<br>2.50 tokens per round"
 
@@ -63,17 +65,37 @@ def test_every_cell_has_its_number_and_setting() -> None:
 def test_cell_without_a_speedup_stays_empty() -> None:
     found = surface_of({0.0: [1.4, None], 0.7: [1.2, 1.1]})
     drawn = DRAW.surface_map(found, [], ink=INK)
-    assert drawn.data[0].z[0][1] is None
+    assert drawn.data[0].z[1][0] is None
     assert len(drawn.data[1].text) == 3
     alone = Surface(cells=found.cells[:1] + found.cells[2:])  # without that cell
-    assert DRAW.surface_map(alone, [], ink=INK).data[0].z[0][1] is None
+    assert DRAW.surface_map(alone, [], ink=INK).data[0].z[1][0] is None
 
 
 def test_twice_and_half_as_fast_have_opposite_shades() -> None:
     shades = DRAW.surface_map(surface_of({0.0: [2.0, 1.0, 0.5]}), [], ink=INK).data[0]
-    first, none, last = shades.z[0]
+    first, none, last = (row[0] for row in shades.z)
     assert (first, none) == (pytest.approx(-last), 0.0)
     assert shades.zmin == -shades.zmax
+
+
+def test_a_small_gain_has_the_colour_of_a_gain() -> None:
+    shades = DRAW.surface_map(surface_of({0.0: [1.05, 1.0, 0.95]}), [], ink=INK).data[0]
+    places = [0.5 + row[0] / (2 * shades.zmax) for row in shades.z]
+    gain, none, loss = (shade_at(shades.colorscale, place) for place in places)
+    assert gain == COLOURS.exact
+    assert loss == COLOURS.rejected
+    assert none == COLOURS.muted
+
+
+def shade_at(colorscale: Any, place: float) -> str:
+    """Return the colour of both ends of the part of a scale that contains ``place``."""
+    ends = next(
+        (one[1], other[1])
+        for one, other in itertools.pairwise(colorscale)
+        if one[0] < place < other[0]
+    )
+    (found,) = {each.rpartition(",")[0] for each in ends}
+    return "#" + "".join(f"{int(each):02x}" for each in found.removeprefix("rgba(").split(","))
 
 
 def test_break_even_runs_along_the_edges() -> None:
@@ -81,9 +103,9 @@ def test_break_even_runs_along_the_edges() -> None:
     edge = named(DRAW.surface_map(MAP, [], ink=INK), "break-even")
     parts = list(zip(edge.x, edge.y, strict=True))
     assert parts == [
-        (0.5, -0.5), (0.5, 0.5), (None, None),
-        (0.5, 0.5), (1.5, 0.5), (None, None),
-        (1.5, 0.5), (1.5, 1.5), (None, None),
+        (-0.5, 0.5), (0.5, 0.5), (None, None),
+        (0.5, 0.5), (0.5, 1.5), (None, None),
+        (0.5, 1.5), (1.5, 1.5), (None, None),
     ]  # fmt: skip
 
 
@@ -95,9 +117,11 @@ def test_no_break_even_line_if_all_cells_are_faster() -> None:
 def test_marks_the_best_the_measured_and_the_selected_cells() -> None:
     elsewhere = point(gamma=9)  # no cell of this map
     drawn = DRAW.surface_map(MAP, [point(), elsewhere], ink=INK)
-    assert [tuple(each) for each in (named(drawn, "best of all").x,)] == [(0,)]
+    best = named(drawn, "best of all")
+    assert [(min(each), max(each)) for each in (best.x, best.y)] == [(-0.5, 0.5), (-0.5, 0.5)]
     assert drawn.data[1].selected.marker.color != drawn.data[1].marker.color
-    assert (list(named(drawn, "measured").x), list(named(drawn, "measured").y)) == ([1], [1])
+    mark = named(drawn, "measured")
+    assert [(round(x), y) for x, y in zip(mark.x, mark.y, strict=True)] == [(1, 1)]
     names = {each.name for each in DRAW.surface_map(MAP, [], ink=INK).data}
     assert "measured" not in names
 

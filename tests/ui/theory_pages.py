@@ -26,8 +26,12 @@ def charts(app: AppTest) -> dict[str, Any]:
     }
 
 
+_CARD = re.compile(r'<span class="symbol"[^>]*>(.)<span.*?</span></span>')
+
+
 def words(app: AppTest) -> str:
-    return " ".join(each.value for each in (*app.markdown, *app.caption))
+    """Return the page's sentences, without the cards of symbols."""
+    return _CARD.sub(r"\1", " ".join(each.value for each in (*app.markdown, *app.caption)))
 
 
 _STYLES = (

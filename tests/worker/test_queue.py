@@ -9,6 +9,7 @@ import pytest
 
 from specviz.engine import speculate
 from specviz.engine.model.pair import Pair
+from specviz.record.forks import Fork
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.worker.parent.client import Worker
@@ -60,6 +61,17 @@ def test_session_has_one_run(worker: Worker, spec: PairSpec) -> None:
     assert first.state == "stopped"
     assert first.trace is not None
     assert len(first.trace.rounds) == len(first.rounds) >= 2
+
+
+def test_a_run_that_is_forked_or_stopped_is_not_superseded(worker: Worker, spec: PairSpec) -> None:
+    first = worker.submit("a", spec, PROMPT, LONG)
+    wait_for_rounds(first, 1)
+    fork = Fork(round=0, place=0, token_id=0, uniform=0.5, of=first.id)
+    second = worker.submit("a", spec, PROMPT, replace(LONG, forks=(fork,)))
+    third = worker.submit("a", spec, PROMPT, LONG)
+    third.stop()
+    finish(worker.submit("a", spec, PROMPT, SHORT))
+    assert [each.superseded for each in (first, second, third)] == [False, True, False]
 
 
 def test_only_the_last_of_five_quick_runs_completes(

@@ -38,7 +38,8 @@ from specviz.theory.tradeoff import (
 _ROUNDING = 1e-12
 _DRAFT, _TARGET = np.array(REF5.draft), np.array(REF5.target)
 _BATCHES = (1, 2, 4, 16, 64)
-_MODELS = (("p", "the draft’s probability of a token"), ("q", "the target’s"))
+_RESIDUAL = r"\text{residual} \propto \max(0,\, p_{\text{target}} - p_{\text{draft}})"
+_MODELS = ((r"p_{\text{draft}},\, p_{\text{target}}", "a token’s probability under each model"),)
 
 _SEED, _SIZE, _HORIZON = 10, 7, 50  # the default Markov chain of the page Rejections
 _TEXT = 3  # tokens whose distribution is enumerated
@@ -85,8 +86,8 @@ def _exact_output() -> Claim:
         ),
         chart=_bias_chart("The output distribution where the verdict changes", flip_at),
         run="residual",
-        latex=r"\text{residual} \propto \max(0,\, q - p) \\ "
-        r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right)",
+        latex=rf"{_RESIDUAL} \\ b_\varepsilon = "
+        r"\min\!\left(1, \tfrac{p_{\text{target}} + \varepsilon}{p_{\text{draft}}}\right)",
         symbols=(*_MODELS, (r"b_\varepsilon", "acceptance probability, over-accepting by ε")),
     )
 
@@ -124,7 +125,7 @@ def _new_token_from_target() -> Claim:
         ),
         chart=_bias_chart("The output distribution of this rule", 0.0),
         run="residual",
-        latex=r"\text{residual} \propto \max(0,\, q - p)",
+        latex=_RESIDUAL,
         symbols=_MODELS,
     )
 

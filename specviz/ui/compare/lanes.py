@@ -24,7 +24,7 @@ from specviz.comparison.plan import (
     parse_lane,
 )
 from specviz.errors import SpecvizError
-from specviz.figures.body_words import body_title, spec_words
+from specviz.figures.body_words import spec_words
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
 from specviz.record.drafters import methods_for
@@ -34,7 +34,7 @@ from specviz.record.pairs import PairSpec, known_pairs
 from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.record.shapes import shape_text
 from specviz.ui.session.body_rooms import known_room
-from specviz.ui.widgets.body_boxes import BODY_LABELS, offered
+from specviz.ui.widgets.body_boxes import BODY_LABELS, offered, size_title
 from specviz.ui.widgets.method_boxes import METHOD_SETTINGS, MethodBoxes, method_of, with_method
 from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
 from specviz.ui.widgets.plain_text import as_text
@@ -191,6 +191,8 @@ def choose_lanes(cards: Cards, spec: PairSpec, *, busy: bool) -> tuple[Lane, ...
         st.warning(f"A lane of the link was left out. {as_text(reason)}")
     for change in cards.changed:
         st.info(as_text(change))
+    with st.container(key="compare_lanes_title"):
+        st.markdown("#### Lanes")
     columns = st.columns(len(cards.cards), gap="small")
     heads = [
         _draw_card(column, card, spec, busy)
@@ -216,10 +218,16 @@ def _draw_card(column: DeltaGenerator, card: Card, spec: PairSpec, busy: bool) -
 
 
 def show_add(cards: Cards, spec: PairSpec, *, busy: bool) -> None:
+    """Draw a button that adds a lane and, for narrow windows, a link to the lanes.
+
+    In a narrow window the lanes follow the results, so that the verdict comes first (shell.css).
+    """
     st.button(
         "Add a lane", key="compare_add", disabled=busy or len(cards.cards) >= MAX_LANES,
         on_click=cards.add_spare, args=(spec,),
     )  # fmt: skip
+    with st.container(key="compare_to_lanes", width="content"):
+        st.markdown("[Lanes ↓](#lanes)", width="content")
 
 
 def _link(lanes: Sequence[Lane]) -> None:
@@ -296,7 +304,7 @@ def _choose_body(
     bodies = list(offered(shape, room, st.session_state.get(key, body)))
     return st.selectbox(
         BODY_LABELS[box], bodies, bodies.index(body) if body in bodies else 0, key=key,
-        format_func=body_title, disabled=busy,
+        format_func=lambda each: size_title(each, shape, room), disabled=busy,
     )  # fmt: skip
 
 

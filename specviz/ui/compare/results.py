@@ -29,7 +29,12 @@ from specviz.comparison import (
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of, spread_text
 from specviz.figures.catalogue import CATALOGUE
-from specviz.player.racing import prompts_raced, race_payload, representatives
+from specviz.player.racing import (
+    prompts_raced,
+    race_payload,
+    representative_details,
+    representatives,
+)
 from specviz.player.replay import comparison_html
 from specviz.record.numbers import UNKNOWN
 from specviz.ui.compare.charts import (
@@ -46,6 +51,7 @@ from specviz.ui.compare.lanes import DOTS
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.player import show_player
+from specviz.ui.widgets.symbols import show_symbols
 
 NO_KIND = "no kind"
 _KEY = "compare findings"
@@ -72,8 +78,9 @@ class Findings:
         if item not in self._races:
             runs = representatives(self.comparison, self.measured, item)
             self._races[item] = race_payload(
-                self.labels, [run.trace for run in runs], figures=[run.figures for run in runs]
-            )
+                self.labels, [run.trace for run in runs], figures=[run.figures for run in runs],
+                details=representative_details(self.comparison, self.measured),
+            )  # fmt: skip
         return self._races[item]
 
     @functools.cached_property
@@ -126,11 +133,12 @@ def show_results(found: Findings, name: str) -> None:
 
 
 def _show_verdict(found: Findings, name: str) -> None:
-    """Show the verdict, its notes, and what it is based on."""
+    """Show what the verdict is based on, the verdict, and its notes."""
     comparison = found.comparison
     notes = comparison.verdict.notes
     text = comparison.verdict.text.removesuffix(" ".join(notes)).strip()
     with st.container(border=True, key=f"compare_verdict_{name}", gap="small"):
+        st.caption(f":green-badge[measured] Over {as_text(basis(comparison))}")
         st.markdown(f"##### {as_text(first_sentence(text))}")
         if rest := text.removeprefix(first_sentence(text)).strip():
             st.markdown(as_text(rest))
@@ -138,7 +146,6 @@ def _show_verdict(found: Findings, name: str) -> None:
             st.caption(f"▲ {as_text(note)}")
         for fact in body_facts(comparison, found.measured):
             st.caption(as_text(fact))
-        st.caption(f":green-badge[measured] {as_text(basis(comparison))}")
 
 
 def _show_race(found: Findings, name: str) -> int | None:
@@ -150,9 +157,9 @@ def _show_race(found: Findings, name: str) -> int | None:
         return None
     st.markdown("#### Race")
     st.caption(
-        "Each lane shows the run whose rate is nearest to the lane's median on this prompt. All "
-        "lanes replay on one clock at their measured times. Choose a lane to see its text and "
-        "verdicts."
+        "Each lane shows one run, whose rate is nearest to the lane's median on this prompt. Its "
+        "interval covers the timing of that run alone; the verdict above covers all runs. All "
+        "lanes replay on one clock at their measured times."
     )
     item = found.raced[0]
     if len(found.comparison.plan.items) > 1:
@@ -179,6 +186,7 @@ def _show_table(found: Findings, name: str) -> None:
         for row in rows_of(comparison)
     }
     st.markdown("#### Figures")
+    show_symbols("alpha", "tau", "c", "v")
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=[*labels, "target alone"])
     if not has_one_target(comparison):
         frame = frame[labels]

@@ -15,6 +15,7 @@ import streamlit as st
 
 from specviz import ASSETS
 from specviz.ui.widgets.pair_boxes import OPEN_PAGE
+from specviz.ui.widgets.symbols import show_sentence
 
 FOLDER = ASSETS / "docs"
 CHAPTERS = (
@@ -24,7 +25,7 @@ CHAPTERS = (
 )  # fmt: skip
 _THEORY = "theory"  # the chapter of every page without a chapter of its own
 _PARAMETER, _BOX, _LINKED = "chapter", "chapter_box", "chapter of the link"
-_LINK = re.compile(r"\]\((\w+)\.md(?:#[\w-]+)?\)")
+_LINK = re.compile(r"\]\((\w+)\.md(#[\w-]+)?\)")
 _PICTURE = re.compile(r"!\[(.*)\]\((.*)\)")
 
 
@@ -49,14 +50,14 @@ def show_chapters() -> None:
     with st.container(key="chapter_text", width=820):
         for part in parts_of(chosen):
             if isinstance(part, str):
-                st.markdown(part)
+                show_sentence(part)
             else:
                 st.image(*part)
 
 
 def parts_of(chapter: str) -> Iterator[str | tuple[Path, str]]:
     """Yield the texts of a chapter, and its pictures with their captions."""
-    text = _LINK.sub(r"](docs?chapter=\1)", _source(chapter))
+    text = _LINK.sub(r"](docs?chapter=\1\2)", _source(chapter))
     pieces = _PICTURE.split(text)
     yield pieces[0]
     for caption, place, after in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):

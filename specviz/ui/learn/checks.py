@@ -21,8 +21,8 @@ Fits = Callable[[ShownRun], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """Input of a check: finished runs of this tab, newest last; the typed or chosen answer; and
-    the number of tokens drawn in the simulation."""
+    """Input of a check: decoded runs of this tab, newest last; the typed or chosen answer; and the
+    number of tokens drawn in the simulation. The target alone may still be timed."""
 
     runs: Sequence[ShownRun]
     answer: Any = None
@@ -59,8 +59,8 @@ def no(name: str, **numbers: object) -> CheckResult:
     return CheckResult(False, name, {key: _shown(key, each) for key, each in numbers.items()})
 
 
-def yes(**numbers: object) -> CheckResult:
-    return CheckResult(True, "done", {key: _shown(key, each) for key, each in numbers.items()})
+def yes(name: str = "done", **numbers: object) -> CheckResult:
+    return CheckResult(True, name, {key: _shown(key, each) for key, each in numbers.items()})
 
 
 def _shown(name: str, value: object) -> str:

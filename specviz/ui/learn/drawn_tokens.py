@@ -1,10 +1,11 @@
-"""Draw many tokens by two rules.
+"""One position of a run, and many tokens drawn at it by two rules.
 
 The correct rule draws recovered tokens from the residual, the broken rule from the target.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,31 +17,52 @@ from specviz.ui.learn.checks import text_of
 from specviz.ui.widgets.chart_style import COLOURS, figure
 
 BATCH = 500
-_DRAWN = 8  # number of tokens in the chart
+MOST_DRAWS = 20_000
+_LISTED = 5  # tokens of a position
+_VISIBLE = 0.05  # least probability of a bar that can be read
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The likeliest tokens at one position of a run, the drafted one among them.
+
+    ``draft`` and ``target`` are normalised over these tokens. ``guess`` is the index of the
+    drafted token, ``entry`` the index of its round.
+    """
+
+    entry: int
+    guess: int
+    texts: tuple[str, ...]
+    draft: NDArray[np.float64]  # [num_tokens]
+    target: NDArray[np.float64]  # [num_tokens]
+
+    @property
+    def broken_bias(self) -> float:
+        """Total variation distance between the broken rule's distribution and the target's."""
+        both = np.minimum(self.draft, self.target)
+        return float(np.abs(both - both.sum() * self.target).sum()) / 2
+
+    @property
+    def is_varied(self) -> bool:
+        """Return whether nearly all tokens have a visible bar."""
+        return int((np.maximum(self.draft, self.target) >= _VISIBLE).sum()) >= _LISTED - 1
 
 
 @dataclass(slots=True)
 class DrawnTokens:
-    """Tokens drawn at one position of a run.
+    """Tokens drawn from two distributions.
 
-    ``probs``: draft and target probabilities `[2, num_tokens]`, normalised over the listed tokens.
-    ``counts``: draws per token by the correct and by the broken rule, `[2, num_tokens]`.
+    ``probs``: draft and target probabilities `[2, num_tokens]`. ``counts``: draws per token by the
+    correct and by the broken rule, `[2, num_tokens]`.
     """
 
-    run: str
-    texts: list[str]
+    texts: Sequence[str]
     probs: NDArray[np.float64]
     counts: NDArray[np.float64]
 
     @property
     def draws(self) -> int:
         return int(self.counts[0].sum())
-
-    @property
-    def broken_bias(self) -> float:
-        """Total variation distance between the broken rule's distribution and the target's."""
-        both = self.probs.min(0)
-        return float(np.abs(both - both.sum() * self.probs[1]).sum()) / 2
 
     def draw(self, rng: np.random.Generator) -> None:
         (draft, target), size = self.probs, len(self.texts)
@@ -52,33 +74,51 @@ class DrawnTokens:
             self.counts[row] += np.bincount(emitted, minlength=size)
 
 
-def drawn_tokens(run: str, trace: Trace) -> DrawnTokens | None:
-    """Return the position where the broken rule is most biased, with no token drawn yet.
+def none_drawn(
+    texts: Sequence[str], draft: Sequence[float], target: Sequence[float]
+) -> DrawnTokens:
+    """Return the start of the simulation for two distributions."""
+    probs = np.array([draft, target])
+    return DrawnTokens(texts, probs, np.zeros(probs.shape))
+
+
+def position_of(trace: Trace) -> Position | None:
+    """Return the tested position where the broken rule is most biased, if possible a varied one.
 
     Return None if the run recorded no probabilities.
     """
-    insights = [each.insight for entry in trace.rounds for each in entry.candidates if each.insight]
-    return max((_at(run, each) for each in insights), key=lambda p: p.broken_bias, default=None)
+    found = [
+        _position(entry.index, each.token_id, each.insight)
+        for entry in trace.rounds
+        for each in entry.candidates
+        if each.insight and each.tested and each.token_id in each.insight.draft_top.token_ids
+    ]
+    return max(found, key=lambda each: (each.is_varied, each.broken_bias), default=None)
 
 
-def _at(run: str, insight: Insight) -> DrawnTokens:
+def _position(entry: int, guess: int, insight: Insight) -> Position:
     tops = (insight.draft_top, insight.target_top)
     texts = {i: text for top in tops for i, text in zip(top.token_ids, top.texts, strict=True)}
-    listed = [dict(zip(top.token_ids, top.probs, strict=True)) for top in tops]
-    order = sorted(texts, key=lambda each: -listed[1].get(each, 0.0))
-    probs = np.array([[top.get(each, 0.0) for each in order] for top in listed])
+    draft, target = (dict(zip(top.token_ids, top.probs, strict=True)) for top in tops)
+
+    def likeliest(each: int) -> tuple[bool, float]:
+        return each == guess, max(draft.get(each, 0.0), target.get(each, 0.0))
+
+    listed = sorted(texts, key=likeliest, reverse=True)[:_LISTED]
+    order = sorted(listed, key=lambda each: -target.get(each, 0.0))
+    probs = np.array([[known.get(each, 0.0) for each in order] for known in (draft, target)])
     probs /= probs.sum(1, keepdims=True)
-    return DrawnTokens(run, [texts[each] for each in order], probs, np.zeros(probs.shape))
+    return Position(entry, order.index(guess), tuple(texts[each] for each in order), *probs)
 
 
 def chart(tokens: DrawnTokens) -> go.Figure:
     words = text_of("page")
-    names = [text.replace("<", "‹").replace(" ", "·") for text in tokens.texts[:_DRAWN]]
-    drawn = figure(x_title="", y_title=words["share"], height=300)
+    names = [text.replace("<", "‹").replace(" ", "·") for text in tokens.texts]
+    drawn = figure(x_title="", y_title=words["share"], height=260)
     shares = np.vstack((tokens.probs[1], tokens.counts / max(1, tokens.draws)))
     colours = (COLOURS.exact, COLOURS.accepted, COLOURS.rejected)
     for key, row, colour in zip(
         ("target_distribution", "residual_rule", "target_rule"), shares, colours, strict=True
     ):
-        drawn.add_bar(x=names, y=row[:_DRAWN], name=words[key], marker_color=colour)
+        drawn.add_bar(x=names, y=row, name=words[key], marker_color=colour)
     return drawn

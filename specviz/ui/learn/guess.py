@@ -73,6 +73,8 @@ def _divergence(truth: float, guess: float) -> float:
 
 @dataclass(slots=True)
 class Game:
+    """A game on the rounds of one seed. ``feedback`` is about the last answer, until ``go_on``."""
+
     seed: int
     run: Run | None
     answered: int = 0
@@ -81,6 +83,15 @@ class Game:
     top_streak: int = 0
     feedback: str = ""
 
+    @property
+    def place(self) -> int:
+        """The index of the question on the page, answered or not."""
+        return self.answered - bool(self.feedback)
+
+    def go_on(self) -> None:
+        """Leave the answered question for the next one."""
+        self.feedback = ""
+
     def answer(self, question: Question, guess: float) -> None:
         gained, right = question.score(guess), question.is_right(guess)
         self.answered, self.score = self.answered + 1, self.score + gained
@@ -88,20 +99,22 @@ class Game:
         self.top_streak = max(self.top_streak, self.streak)
         which = "outcome_count" if question.place is None else f"outcome_{question.outcome}"
         draw = question.entry.candidates[question.place or 0].uniform
-        text = text_of("page")[which].format(
+        self.feedback = text_of("page")[which].format(
             odds=f"{question.truth:.2f}", draw=f"{draw:.2f}", accepted=question.outcome,
             score=f"{gained:.0f}",
         )  # fmt: skip
-        self.feedback = f"{_verdicts(question.entry)}\n\n{text}"
 
 
-def _verdicts(entry: Round) -> str:
-    """Return a round's candidates as Markdown: accepted green, rejected orange, others grey."""
-    return " ".join(
-        f":{_COLOURS.get(each.verdict, 'gray')}-background[{_SIGNS.get(each.verdict, '')}"
-        f"{as_text(_marked(each.text))}]"
-        for each in entry.candidates
-    )
+def _chips(question: Question, *, judged: bool) -> str:
+    """Return the candidates as Markdown: grey, with the one in question blue, until the verdicts
+    are shown; then accepted green and rejected orange."""
+    chips: list[str] = []
+    for place, each in enumerate(question.entry.candidates):
+        colour, sign = "blue" if place == question.place else "gray", ""
+        if judged:
+            colour, sign = _COLOURS.get(each.verdict, "gray"), _SIGNS.get(each.verdict, "")
+        chips.append(f":{colour}-background[{sign}{as_text(_marked(each.text))}]")
+    return " ".join(chips)
 
 
 def questions_of(trace: Trace) -> Iterator[Question]:
@@ -118,51 +131,74 @@ def questions_of(trace: Trace) -> Iterator[Question]:
 
 def show_guess() -> int:
     """Draw the game and return the longest streak of right guesses."""
-    words = text_of("page")
-    seed = int(st.number_input(words["seed"], 0, 9999, 1, key="guess_seed", bind="query-params"))
+    table, words = st.container(), text_of("page")
+    with st.container(key="guess_seed_box", width=220):
+        label, hint = words["seed"], words["seed_hint"]
+        seed = st.number_input(label, 0, 9999, 1, key="guess_seed", help=hint, bind="query-params")
+    game = _game(int(seed))
+    with table:
+        _show_game(game)
+    st.caption(f"{words['rule']}  \n{words['rounds_of_game']}")
+    return game.top_streak
+
+
+def _game(seed: int) -> Game:
+    """Return the session's game; with another seed, start a new one and its run."""
     game: Game | None = st.session_state.get("game")
     if game is None or game.seed != seed:
         session, config = f"{this_tab().id} guess", replace(_CONFIG, seed=seed)
         run = the_worker().submit(session, PairSpec(), _PROMPT, config, baseline=False, kept=False)
         game = st.session_state["game"] = Game(seed, run)
-    made = game.run
+    return game
+
+
+def _show_game(game: Game) -> None:
+    words, made = text_of("page"), game.run
     if made is None or not made.finished:
         redraw_while_busy(False, lambda: made is None or made.finished, lambda over: not over,
                           lambda _: st.info(words["game_waits"]), seconds=0.5)  # fmt: skip
-        return game.top_streak
+        return
     if made.trace is None:
         show_error(made.error or SpecvizError(words["failed"], remedy=words["other_seed"]))
-        return game.top_streak
+        return
     questions = list(questions_of(made.trace))
-    st.caption(words["rule"])
-    st.markdown(game.feedback)
-    st.markdown(words["score_line"].format(score=f"{game.score / max(1, game.answered):.0f}",
-                asked=game.answered, streak=game.streak, best=game.top_streak))  # fmt: skip
-    if game.answered < len(questions):
-        _ask(game, questions[game.answered], made.trace)
-    else:
-        st.success(words["game_over"])
-    return game.top_streak
+    with st.container(border=True, key="guess_round"):
+        if game.place < len(questions):
+            _show_round(game, questions[game.place], made.trace, len(questions))
+        else:
+            st.success(words["game_over"])
+    if game.answered:
+        st.markdown(words["score_line"].format(score=f"{game.score / game.answered:.0f}",
+                    asked=game.answered, streak=game.streak, best=game.top_streak))  # fmt: skip
 
 
-def _ask(game: Game, question: Question, trace: Trace) -> None:
-    words = text_of("page")
-    entry = question.entry
-    chips = [_marked(each.text) for each in entry.candidates]
+def _show_round(game: Game, question: Question, trace: Trace, count: int) -> None:
+    words, entry = text_of("page"), question.entry
+    st.caption(words["round_of_game"].format(round=f"{game.place + 1:d}", count=count))
     own = [token.text for _, token in emitted_tokens(trace.rounds)]
     before = "".join([*trace.prompt.token_texts, *own][: entry.context_length][-_SEEN:])
-    st.markdown(f"…{as_text(before)} " + " | ".join(map(as_text, chips)))
+    st.markdown(f"…{as_text(before)} {_chips(question, judged=bool(game.feedback))}")
+    if game.feedback:
+        st.markdown(game.feedback)
+        st.button(words["next_round"], key="guess_next", type="primary", on_click=game.go_on)
+    else:
+        _ask(game, question)
+
+
+def _ask(game: Game, question: Question) -> None:
+    words, candidates = text_of("page"), question.entry.candidates
     with st.form("guess", border=False):
         if question.place is None:
-            guess = st.radio(words["how_many"], _COUNTS[: len(chips) + 1], horizontal=True)
+            counts = _COUNTS[: len(candidates) + 1]
+            guess = st.radio(words["how_many"], counts, horizontal=True, index=None)
         else:
-            candidate = entry.candidates[question.place]
-            label = words["will_accept"].format(token=as_text(chips[question.place]),
+            candidate = candidates[question.place]
+            label = words["will_accept"].format(token=as_text(_marked(candidate.text)),
                                            draft=f"{100 * candidate.draft_prob:.0f}")  # fmt: skip
             guess = st.radio(label, _LEVELS, format_func=lambda each: words[_LEVELS[each]],
-                             horizontal=True, index=2)  # fmt: skip
-        if st.form_submit_button(words["guess"], type="primary"):
-            game.answer(question, float(guess or 0.0))
+                             horizontal=True, index=None)  # fmt: skip
+        if st.form_submit_button(words["guess"], type="primary") and guess is not None:
+            game.answer(question, float(guess))
             st.rerun()
 
 

@@ -17,22 +17,35 @@ _NEAR = 0.02
 
 
 def _memory(attempt: Attempt) -> CheckResult:
-    alone = {run.trace.pair.target.parameters: _alone_ms(run) for run in attempt.runs}
-    timed = {size: ms for size, ms in alone.items() if ms is not None}
-    if len(timed) < 2 or max(timed) < _ALIKE * min(timed):
-        return no(("none", "one", "alike")[min(len(timed), 2)])
-    small, large = min(timed), max(timed)
-    fast, slow = timed[small], timed[large]
+    if not attempt.runs:
+        return no("none")
+    timed = {run.trace.pair.target.parameters: _alone_ms(run) for run in attempt.runs}
+    known = {size: ms for size, ms in timed.items() if ms is not None}
+    if known and max(known) >= _ALIKE * min(known):
+        return _compared_sizes(known)
+    run = attempt.runs[-1]
+    ms, size = _alone_ms(run), run.trace.pair.target.parameters
     return yes(
-        small_size=float(small), large_size=float(large), fast_ms=fast, slow_ms=slow,
+        "done" if ms else "measuring" if run.growing else "untimed",
+        size=float(size), passes=len(run.trace.rounds), count=len(run.trace.token_ids),
+        alone_ms=ms,
+    )  # fmt: skip
+
+
+def _compared_sizes(known: dict[int, float]) -> CheckResult:
+    """Return the result for two sizes of the target; ``known``: milliseconds by parameters."""
+    small, large = min(known), max(known)
+    fast, slow = known[small], known[large]
+    return yes(
+        "compared", small_size=float(small), large_size=float(large), fast_ms=fast, slow_ms=slow,
         bigger_times=large / small, slower_times=slow / fast,
     )  # fmt: skip
 
 
 def _alone_ms(run: ShownRun) -> float | None:
-    """Return the milliseconds per token of the target alone."""
+    """Return the milliseconds per token of the target alone; None until it is timed."""
     rate = run.figures.baseline_tokens_per_second
-    return 1000 / rate if rate else None
+    return 1000 / rate if rate and not run.growing else None
 
 
 def _drafting(attempt: Attempt) -> CheckResult:
@@ -90,8 +103,6 @@ def _rejection(attempt: Attempt) -> CheckResult:
 
 
 def _residual(attempt: Attempt) -> CheckResult:
-    if not (attempt.runs or attempt.draws):
-        return no("run")
     if attempt.draws < ENOUGH_DRAWS or not attempt.answer:
         few = attempt.draws < ENOUGH_DRAWS
         return no(
@@ -135,19 +146,26 @@ def _costs(attempt: Attempt) -> CheckResult:
 def loses(attempt: Attempt) -> CheckResult:
     """Check whether the user made a run that is slower than the target alone.
 
-    If the speedup has an interval, its upper end must be below 1.
+    If the speedup has an interval, its upper end must be below 1. A run counts once the target
+    alone is timed.
     """
     highs = {
-        run.id: run.figures.speedup_high or run.figures.speedup_observed for run in attempt.runs
+        run.id: run.figures.speedup_high or run.figures.speedup_observed
+        for run in attempt.runs
+        if not run.growing
     }
-    run = attempt.newest(lambda run: (highs[run.id] or 1.0) < 1.0)
+    run = attempt.newest(lambda run: (highs.get(run.id) or 1.0) < 1.0)
+    if run is None and any(run.growing for run in attempt.runs):
+        return no("measuring")
+    if run is None and attempt.newest(lambda run: (run.figures.speedup_observed or 1.0) < 1.0):
+        return no("unsure")
     if run is None:
         return no("faster" if any(highs.values()) else "none")
     return yes(speed_times=run.figures.speedup_observed)
 
 
 STEPS = (
-    Task(name="memory", check=_memory, link={"gamma": "5"}),
+    Task(name="memory", check=_memory),
     Task(name="drafting", check=_drafting, asks="number", link={"gamma": "3"}),
     Task(name="one_pass", check=_one_pass, link={"gamma": "1", "target_body": "90M"}),
     Task(name="rejection", check=_rejection, asks="number", link={"gamma": "5"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -11,6 +12,7 @@ from specviz.record.numbers import PROBABILITY
 from specviz.tune.audit import LEVEL, ROUNDS, AuditReport, sentences
 from specviz.tune.audit_job import AuditJob
 from specviz.ui.lossless.charts import Evidence, evidence_chart
+from specviz.ui.tune.current import follow
 from specviz.ui.widgets.page_parts import show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
 
@@ -18,11 +20,29 @@ TRUE_RULE = "the true rule"
 
 
 def show_audits(audits: Sequence[AuditJob]) -> None:
+    """Show the last audit of the true rule, or how to start one.
+
+    An audit with an injected bug is shown on the bug's card, beside the button that injects it.
+    """
+    job = _last_of_each(audits).get(None)
+    if job is None:
+        st.info(
+            "Press *Audit*. The audit makes short runs with many seeds and tests each token "
+            "against the target's distribution. Then it compares greedy output with that of the "
+            "target alone."
+        )
+    elif job is audits[-1]:
+        follow(job, partial(_show_findings, audits))
+    else:
+        _show_findings([job], key="_before")
+
+
+def _show_findings(audits: Sequence[AuditJob], key: str = "") -> None:
     """Show the verdict of the newest audit, and the evidence of the last audit per injected bug."""
     newest = audits[-1]
     if newest.report is not None:
-        show_report(newest.report, over=not newest.going)
-    show_evidence(list(_last_of_each(audits).values()))
+        show_report(newest.report, over=not newest.going, key=f"audit_report{key}")
+    show_evidence(list(_last_of_each(audits).values()), key=f"audit_evidence{key}")
 
 
 def _last_of_each(audits: Sequence[AuditJob]) -> dict[str | None, AuditJob]:
@@ -30,9 +50,9 @@ def _last_of_each(audits: Sequence[AuditJob]) -> dict[str | None, AuditJob]:
     return {each.audit.broken: each for each in audits}
 
 
-def show_report(report: AuditReport, *, over: bool) -> None:
+def show_report(report: AuditReport, *, over: bool, key: str) -> None:
     verdict, *reasons = sentences(report)
-    with st.container(border=True, key="audit_report", gap="small"):
+    with st.container(border=True, key=key, gap="small"):
         first, _, rest = verdict.partition(". ")
         st.markdown(f"##### {_badge(report)} {as_text(first.removesuffix('.'))}.")
         if report.broken is not None:  # state first that the bug is intended
@@ -56,7 +76,7 @@ def _badge(report: AuditReport) -> str:
     return ":green-badge[✓]" if report.passes else ":red-badge[✕]"
 
 
-def show_evidence(jobs: Sequence[AuditJob]) -> None:
+def show_evidence(jobs: Sequence[AuditJob], *, key: str) -> None:
     """Draw the evidence of these audits over the number of runs."""
     found = [
         Evidence(
@@ -73,7 +93,7 @@ def show_evidence(jobs: Sequence[AuditJob]) -> None:
             "Evidence that the output does not follow the target's distribution. If the output is "
             f"correct, at most {LEVEL:.0%} of all audits ever cross the line, for any number of "
             "runs.",
-            "measured", key="audit_evidence", alt="Evidence over the number of short runs",
+            "measured", key=key, alt="Evidence over the number of short runs",
         )  # fmt: skip
 
 
@@ -106,29 +126,45 @@ def show_zoo(audits: Sequence[AuditJob], start: Callable[..., None], *, busy: bo
     last = _last_of_each(audits)
     columns = st.columns(2, gap="medium")
     for index, bug in enumerate(BREAKS.values()):
-        with columns[index % 2]:
-            _show_bug(bug, last.get(bug.name), start, busy=busy)
+        card = columns[index % 2].container(border=True, key=f"bug_{bug.name}", gap="small")
+        with card:
+            _show_bug(bug, start, busy=busy)
+            if (job := last.get(bug.name)) is not None:
+                _show_audit_of(bug, job, audits)
 
 
-def _show_bug(bug: Break, job: AuditJob | None, start: Callable[..., None], *, busy: bool) -> None:
-    with st.container(border=True, key=f"bug_{bug.name}", gap="small"):
-        colour = "red" if bug.biased else "orange"
-        st.markdown(f"**{as_text(bug.name)}** :{colour}-badge[costs {as_text(bug.costs)}]")
-        st.markdown(as_text(bug.does))
-        distance = "" if bug.distance is None else (
-            " Measured distance of an affected token's distribution from the target's: "
-            f"{PROBABILITY.bare(bug.distance)}."
-        )  # fmt: skip
-        st.caption(as_text(bug.why + distance))
-        if job is not None and (report := job.report) is not None:
-            st.markdown(_found_words(report, bug))
-        st.button(
-            "Inject it",
-            key=f"break_{bug.name}",
-            disabled=busy,
-            on_click=start,
-            kwargs={"broken": bug.name},
-        )
+def _show_audit_of(bug: Break, job: AuditJob, audits: Sequence[AuditJob]) -> None:
+    """Show whether the audit found the bug; follow the newest audit and show its findings."""
+    is_newest = job is audits[-1]
+
+    def draw() -> None:
+        if job.report is not None:
+            st.markdown(_found_words(job.report, bug))
+        if is_newest:
+            _show_findings(audits)
+
+    if is_newest:
+        follow(job, draw)
+    else:
+        draw()
+
+
+def _show_bug(bug: Break, start: Callable[..., None], *, busy: bool) -> None:
+    colour = "red" if bug.biased else "orange"
+    st.markdown(f"**{as_text(bug.name)}** :{colour}-badge[costs {as_text(bug.costs)}]")
+    st.markdown(as_text(bug.does))
+    distance = "" if bug.distance is None else (
+        " Measured distance of an affected token's distribution from the target's: "
+        f"{PROBABILITY.bare(bug.distance)}."
+    )  # fmt: skip
+    st.caption(as_text(bug.why + distance))
+    st.button(
+        "Inject it",
+        key=f"break_{bug.name}",
+        disabled=busy,
+        on_click=start,
+        kwargs={"broken": bug.name},
+    )
 
 
 def _found_words(report: AuditReport, bug: Break) -> str:

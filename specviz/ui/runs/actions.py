@@ -19,7 +19,7 @@ from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
 from specviz.ui.compare.beside import BESIDE_LINK, FEWEST, RUNS_HANDOVER, RunsBeside
 from specviz.ui.compare.kept import SIDE_BY_SIDE, TAB
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
-from specviz.ui.runs.table import head_of, title_of
+from specviz.ui.runs.table import head_of, row_label, title_of
 from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 
@@ -126,9 +126,8 @@ def _runs(count: int) -> str:
 def show_annotations(library: Library, row: RunRow) -> None:
     """Draw a form for the name, tags and note of a run."""
     with st.form(f"runs_words_{row.id}"):
-        st.markdown(f"**{as_text(title_of(row))}**")
-        if row.name:
-            st.caption(as_text(head_of(row)))
+        st.markdown(f"**{as_text(row_label(row))}**")
+        st.caption(as_text(head_of(row)))
         left, right = st.columns(2)
         name = left.text_input("Name", row.name, max_chars=200, placeholder=title_of(row))
         tags = right.text_input("Tags, separated by commas", ", ".join(row.tags), max_chars=800)
@@ -138,6 +137,13 @@ def show_annotations(library: Library, row: RunRow) -> None:
             st.rerun()
     if st.session_state.pop(_SAVED, None) == row.id:
         st.caption("Saved.")
+
+
+def show_names(rows: Sequence[RunRow]) -> None:
+    """Draw the names of the chosen runs in full: the table's columns may cut them off."""
+    names = [f"**{as_text(row_label(row))}** · {as_text(head_of(row))}" for row in rows]
+    if names:
+        st.caption("  \n".join(names))
 
 
 def _write(library: Library, run_id: str, name: str, tags: str, note: str) -> None:

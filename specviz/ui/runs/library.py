@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from specviz.store import Library, Query
-from specviz.ui.runs.actions import show_actions, show_annotations, show_failed_action, show_undo
+from specviz.ui.runs.actions import (
+    show_actions,
+    show_annotations,
+    show_failed_action,
+    show_names,
+    show_undo,
+)
 from specviz.ui.runs.importing import show_import, show_imported
 from specviz.ui.runs.older_runs import complete_older_runs
 from specviz.ui.runs.table import ask, page_of, show_paging, show_table
@@ -48,15 +56,28 @@ def _show_empty(library: Library) -> None:
 
 def _show_runs(library: Library, query: Query) -> None:
     total = library.count(query)
+    hidden = library.count(replace(query, of_comparisons=True)) - total
     if total == 0:
-        st.info("No run matches the search and the filters. Remove a word or a filter.")
+        _show_none_found(hidden)
         return
     rows = library.find(page_of(query, total))
     bar = st.container(horizontal=True, vertical_alignment="center", key="runs_bar")
     chosen = show_table(rows)
     with bar:
-        show_paging(total)
+        show_paging(total, hidden)
         show_actions(library, chosen, query)
         show_import(library)
     if len(chosen) == 1:
         show_annotations(library, chosen[0])
+    else:
+        show_names(chosen)
+
+
+def _show_none_found(hidden: int) -> None:
+    if hidden:
+        st.info(
+            f"Only runs of comparisons match: {hidden:,}. To list them, turn on Runs of "
+            "comparisons. To see their results, open Kept on Compare."
+        )
+    else:
+        st.info("No run matches the search and the filters. Remove a word or a filter.")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import pandas as pd
 import streamlit as st
 
-from specviz.figures.body_words import WITHOUT_BODY
+from specviz.figures.body_words import WITHOUT_BODY, shown_bodies_title
 from specviz.figures.catalogue import CATALOGUE, titled
 from specviz.figures.speedup_words import shown_speedup
 from specviz.record.numbers import UNKNOWN
@@ -21,6 +21,7 @@ PAGE_ROWS = 50
 COMPARISON = "comparison"  # query parameter: the key of a comparison
 CUSTOM = "custom"
 _PAGE, _ASKED = "runs page", "runs asked"
+_OF_COMPARISONS = "runs_of_comparisons"
 _ROW_PIXELS, _VISIBLE_ROWS = 35, 20
 # Catalogue ids and column widths.
 FIGURES = {"alpha_observed": 95, "tau": 50, "tokens_per_second": 80, "speedup_observed": 145}
@@ -46,7 +47,7 @@ _FILTERS = {
     "tags": "Tags (a run must have all)",
     "rules": "Rule",
     "drafters": "Drafter",
-    "bodies": "Bodies",
+    "bodies": "Simulated size",
     "finishes": "Finish reason",
     "gammas": "γ",
     "temperatures": "Temperature",
@@ -68,27 +69,30 @@ def ask(facets: Facets) -> Query:
         with st.popover("Filter", key="runs_filter"):
             st.caption("Filters that would not separate the runs are hidden.")
             filters = _filters(facets)
+        comparison = st.query_params.get(COMPARISON)
+        of_comparisons = st.toggle(
+            "Runs of comparisons", key=_OF_COMPARISONS, bind="query-params", width="content",
+            disabled=comparison is not None,
+            help="A comparison makes many runs. Compare shows them together, under Kept.",
+        )  # fmt: skip
         if on := [_FILTERS[name].lower() for name, picked in filters.items() if picked]:
             st.caption(f"Filtered by {', '.join(on)}", width="content")
+    if comparison is not None:
+        _show_comparison(comparison)
     key, descending = _SORTS[order]
     return Query(
-        search=search or "", sort=key, descending=descending, comparison=_comparison(), **filters
-    )
+        search=search or "", sort=key, descending=descending, comparison=comparison,
+        of_comparisons=of_comparisons or comparison is not None, **filters,
+    )  # fmt: skip
 
 
-def _comparison() -> str | None:
-    """Return the key of the comparison in the link, or None.
-
-    If there is one, draw a line with links to its results and back to all runs.
-    """
-    wanted = st.query_params.get(COMPARISON)
-    if wanted is not None:
-        with st.container(horizontal=True, vertical_alignment="center", key="runs_comparison"):
-            st.caption("Runs of one comparison.", width="content")
-            link = {"compare_tab": "Kept", "kept": wanted}
-            st.page_link("pages/compare.py", label="Its results", query_params=link)
-            st.button("All runs", key="runs_all", type="tertiary", on_click=_ask_for_all)
-    return wanted
+def _show_comparison(key: str) -> None:
+    """Draw a line with links to the results of the comparison and back to all runs."""
+    with st.container(horizontal=True, vertical_alignment="center", key="runs_comparison"):
+        st.caption("Runs of one comparison.", width="content")
+        link = {"compare_tab": "Kept", "kept": key}
+        st.page_link("pages/compare.py", label="Its results", query_params=link)
+        st.button("All runs", key="runs_all", type="tertiary", on_click=_ask_for_all)
 
 
 def _ask_for_all() -> None:
@@ -104,7 +108,7 @@ def _filters(facets: Facets) -> dict[str, Any]:
         "tags": _pick("tags", facets.tags, fewest=1),
         "rules": _pick("rules", facets.rules),
         "drafters": _pick("drafters", facets.drafters),
-        "bodies": _pick("bodies", facets.bodies),
+        "bodies": _pick("bodies", facets.bodies, show=shown_bodies_title),
         "finishes": _pick("finishes", facets.finishes),
         "gammas": _pick("gammas", facets.gammas),
         "temperatures": _pick("temperatures", facets.temperatures),
@@ -112,7 +116,9 @@ def _filters(facets: Facets) -> dict[str, Any]:
     }
 
 
-def _pick(name: str, options: Sequence[_Value], fewest: int = 2) -> tuple[_Value, ...]:
+def _pick(
+    name: str, options: Sequence[_Value], fewest: int = 2, show: Callable[[Any], str] = str
+) -> tuple[_Value, ...]:
     """Draw a filter if it has at least ``fewest`` options; return the picked values.
 
     A picked value stays an option even if no run has this value any more, so that the user can
@@ -122,7 +128,11 @@ def _pick(name: str, options: Sequence[_Value], fewest: int = 2) -> tuple[_Value
     kept = [each for each in st.session_state.get(key, []) if each not in options]
     if len(options) + len(kept) < fewest:
         return ()
-    return tuple(st.multiselect(_FILTERS[name], [*options, *kept], key=key, placeholder="all"))
+    return tuple(
+        st.multiselect(
+            _FILTERS[name], [*options, *kept], key=key, placeholder="all", format_func=show
+        )
+    )  # fmt: skip
 
 
 def page_of(query: Query, total: int) -> Query:
@@ -134,17 +144,21 @@ def page_of(query: Query, total: int) -> Query:
     return replace(query, offset=(page - 1) * PAGE_ROWS, limit=PAGE_ROWS)
 
 
-def show_paging(total: int) -> None:
-    """Draw the number of runs or, with several pages, the range and buttons to turn pages."""
+def show_paging(total: int, hidden: int) -> None:
+    """Draw the number of runs or, with several pages, the range and buttons to turn pages.
+
+    ``hidden`` is the number of runs of comparisons that the list leaves out.
+    """
     page, pages = st.session_state[_PAGE], _pages(total)
+    rest = f", {hidden:,} of comparisons hidden" if hidden else ""
     if pages == 1:
-        st.caption(f"{total:,} run{'' if total == 1 else 's'}", width="content")
+        st.caption(f"{total:,} run{'' if total == 1 else 's'}{rest}", width="content")
         return
     first, last = (page - 1) * PAGE_ROWS + 1, min(page * PAGE_ROWS, total)
     st.button(
         "←", key="runs_back", disabled=page == 1, on_click=_turn, args=(-1,), help="Previous page"
     )
-    st.caption(f"{first:,}–{last:,} of {total:,} runs", width="content")
+    st.caption(f"{first:,}–{last:,} of {total:,} runs{rest}", width="content")
     st.button(
         "→", key="runs_on", disabled=page == pages, on_click=_turn, args=(1,), help="Next page"
     )
@@ -200,7 +214,8 @@ def _what_differs(row: RunRow) -> str:
     """
     name, summary = row.name if row.name != head_of(row) else "", row.summary
     parts = [f"forked at {summary.fork}"] if summary.fork else []
-    parts += [summary.bodies] if summary.bodies not in (None, WITHOUT_BODY) else []
+    if summary.bodies not in (None, WITHOUT_BODY):
+        parts.append(shown_bodies_title(summary.bodies))
     return ", ".join([*parts, name or _settings(summary)])
 
 
@@ -242,7 +257,7 @@ def _cells(row: RunRow) -> dict[str, object]:
         "Tokens": summary.tokens,
         "Pair": summary.pair,
         "Engine": summary.engine or OUR_OWN,
-        "Bodies": summary.bodies or "",
+        "Simulated size": shown_bodies_title(summary.bodies or ""),
         "Kind": "" if summary.engine else summary.kind or CUSTOM,
         "Drafter": summary.drafter,
         "Rule": summary.rule,
@@ -268,8 +283,8 @@ def _speedup(summary: RunSummary) -> str:
 def _columns() -> dict[str, Any]:
     column, speedup = st.column_config, CATALOGUE[_SPEEDUP]
     return {
-        "Run": column.TextColumn(width=190, pinned=True),
-        "Prompt": column.TextColumn(help="The beginning of the prompt", width=150),
+        "Run": column.TextColumn(width=280, pinned=True),
+        "Prompt": column.TextColumn(help="The beginning of the prompt", width=240),
         "γ": column.NumberColumn(help="Candidates drafted per round", width=45),
         "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
         **{
@@ -291,9 +306,9 @@ def _columns() -> dict[str, Any]:
         "Tokens": column.NumberColumn(width=65),
         "Pair": column.TextColumn(help="For other engines, the model", width=95),
         "Engine": column.TextColumn(width=95),
-        "Bodies": column.TextColumn(
-            help="Simulated sizes of the models, if they were enlarged. Empty: an older run "
-            "without this information.",
+        "Simulated size": column.TextColumn(
+            help="Whether a step cost as much as in a larger model. Empty: an older run without "
+            "this information.",
             width=115,
         ),
         "Kind": column.TextColumn(width=75),

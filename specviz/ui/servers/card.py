@@ -24,7 +24,7 @@ def show_card(info: ServerInfo) -> None:
 
 def _badges(info: ServerInfo) -> str:
     colour = {True: "green", False: "gray", None: "orange"}[info.capabilities.speculates]
-    gamma = f", γ {info.gamma}" if info.gamma else ""
+    gamma = f", {info.gamma} candidates per round" if info.gamma else ""
     badges = [f":{colour}-badge[{SPECULATES[info.capabilities.speculates]}{gamma}]"]
     engine = engine_of(info)
     if not engine.run_here:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from specviz.comparison.plan import Lane
 from specviz.errors import ConfigError, SpecvizError
+from specviz.figures.symbols import SYMBOLS
 from specviz.record.pairs import PairSpec, is_address
 from specviz.record.prompts import SuiteItem
 from specviz.record.trace import RunConfig, StepCosts
@@ -98,17 +99,19 @@ def _choose() -> _DraftRequest:
 def _choose_costs() -> StepCosts | None:
     given = st.toggle(
         "Costs", key="server_costs", bind=_LINKED,
-        help="c is the time of a draft step and v the time of verifying a round, both divided by "
-        "the time of a target step. Without these costs, the page shows no speedups.",
+        help=f"c: {SYMBOLS['c'].sentence} v: {SYMBOLS['v'].sentence} Without these costs, the page "
+        "shows no speedups.",
     )  # fmt: skip
     if not given:
         return None
     c = st.number_input(
-        "c", 0.0, 10.0, 0.05, 0.01, format="%.3f", key="server_c", bind=_LINKED, width=110
-    )
+        "Draft cost, c", 0.0, 10.0, 0.05, 0.01, format="%.3f", key="server_c", bind=_LINKED,
+        width=160,
+    )  # fmt: skip
     v = st.number_input(
-        "v", 0.1, 50.0, 1.1, 0.05, format="%.2f", key="server_v", bind=_LINKED, width=110
-    )
+        "Verification cost, v", 0.1, 50.0, 1.1, 0.05, format="%.2f", key="server_v", bind=_LINKED,
+        width=160,
+    )  # fmt: skip
     return given_costs(c, v)
 
 

@@ -24,6 +24,11 @@ def take_press(key: str) -> bool:
     return bool(st.session_state.pop(_name(key), False))
 
 
+def is_pressed(key: str) -> bool:
+    """Return whether there is a press that ``take_press`` has not reported yet."""
+    return bool(st.session_state.get(_name(key)))
+
+
 def _store(key: str) -> None:
     st.session_state[_name(key)] = True
 

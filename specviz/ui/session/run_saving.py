@@ -1,4 +1,8 @@
-"""Saves every run of the dashboard in the library, and shows a failure to save on the pages."""
+"""Saves the runs of the dashboard in the library, and shows a failure to save on the pages.
+
+Runs that a changed setting stopped within a second of decoding are not saved, because a slider
+that is moved with the arrow keys starts many of them.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,19 @@ from specviz.store.saving import save_run
 from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.client import Run
 
+_LEAST_SECONDS = 1.0  # of decoding, for a superseded run to be saved
+
 
 def the_library() -> Library:
     """Return the library in the current data folder."""
     return Library()
+
+
+def is_worth_saving(run: Run) -> bool:
+    """Return whether an ended run is saved: not if it was superseded within a second."""
+    if not run.superseded or run.state != "stopped":
+        return True
+    return sum(entry.times.decode for entry in run.rounds) >= _LEAST_SECONDS
 
 
 class RunSaver:
@@ -24,6 +37,8 @@ class RunSaver:
 
     def save(self, run: Run) -> None:
         assert run.trace is not None
+        if not is_worth_saving(run):
+            return
         try:
             save_run(the_library(), run.trace, run_id=run.id)
         except SpecvizError as error:

@@ -20,13 +20,20 @@ from specviz.record.numbers import MILLISECONDS_PER_TOKEN, PROBABILITY, RATIO, T
 from specviz.tune.surface import Cell, Surface
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure, see_through
 
-# Slower than the target alone, equal, faster. The scale is logarithmic: 0.5 is as strong as 2.
+# Slower than the target alone, equal, faster: orange and blue stay distinct for colour-blind
+# readers. The scale is logarithmic: 0.5 is as strong as 2. It jumps at speedups that are shown as
+# 1.00, so that a small gain is visible.
+_DEEPEST = math.log(2.5)
+_EVEN = math.log(1.005) / (2 * _DEEPEST)
 _SHADES = (
-    (0.0, "rgba(217, 98, 43, 0.75)"),
-    (0.5, "rgba(138, 147, 160, 0.10)"),
-    (1.0, "rgba(26, 156, 118, 0.85)"),
+    (0.0, see_through(COLOURS.rejected, 0.7)),
+    (0.5 - _EVEN, see_through(COLOURS.rejected, 0.25)),
+    (0.5 - _EVEN, see_through(COLOURS.muted, 0.1)),
+    (0.5 + _EVEN, see_through(COLOURS.muted, 0.1)),
+    (0.5 + _EVEN, see_through(COLOURS.exact, 0.25)),
+    (1.0, see_through(COLOURS.exact, 0.7)),
 )
-_DEEPEST = math.log(3)
+_ROW, _AROUND = 24, 84  # pixels: a row of the map, and the space above and below the rows
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star", "hexagon")
 
 
@@ -54,16 +61,19 @@ class LedgerPoint:
 
 
 def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Figure:
-    """Draw the speedup per cell: γ on the x axis, temperature on the y axis.
+    """Draw the speedup per cell: temperature on the x axis, γ on the y axis.
 
-    Cells can be selected. The browser marks selected cells, because a new figure would reset the
-    selection.
+    The few temperatures are columns, so that the map fits a phone. Cells can be selected. The
+    browser marks selected cells, because a new figure would reset the selection.
 
     Args:
         runs: Measured runs, marked on their cells.
         ink: Colour of the numbers; must be legible on every shade.
     """
-    made = figure(x_title="candidates per round, γ", y_title="temperature", height=360)
+    columns, rows = len(found.temperatures), len(found.gammas)
+    made = figure(
+        x_title="temperature", y_title="candidates per round, γ", height=_ROW * rows + _AROUND
+    )
     grid = _Grid(found)
     made.add_heatmap(
         z=[[_shade(each) for each in row] for row in grid.speedups], zmin=-_DEEPEST,
@@ -77,9 +87,9 @@ def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Fig
         hovertext=[_cell_tooltip(each) for each in cells],
         hovertemplate="%{hovertext}<extra></extra>",
         textfont={"size": TEXT_SIZE, "color": ink},
-        marker={"size": 30, "symbol": "square", "color": "rgba(0, 0, 0, 0)"},
+        marker={"size": _ROW, "symbol": "square", "color": "rgba(0, 0, 0, 0)"},
         selected={
-            "marker": {"opacity": 1, "color": see_through(COLOURS.exact, 0.45)},
+            "marker": {"opacity": 1, "color": see_through(COLOURS.bonus, 0.5)},
             "textfont": {"color": ink},
         },
         unselected={"marker": {"opacity": 1}, "textfont": {"color": ink}},
@@ -91,21 +101,18 @@ def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Fig
     )  # fmt: skip
     if found.best is not None:
         made.add_scatter(
-            **grid.positions([found.best]), name="best of all", mode="markers", hoverinfo="skip",
-            marker={
-                "symbol": "square-open", "size": 34, "color": COLOURS.measured,
-                "line": {"width": 3},
-            },
+            **grid.outline(found.best), name="best of all", mode="lines", hoverinfo="skip",
+            line={"color": ink, "width": 4},
         )  # fmt: skip
     measured = [cell for each in runs if (cell := found.cell(each.gamma, each.temperature))]
     if measured:
         made.add_scatter(
-            **grid.positions(measured), name="measured", mode="markers", hoverinfo="skip",
-            marker={"symbol": "circle-open", "size": 30, "color": COLOURS.exact},
+            **grid.positions(measured, right=0.36), name="measured", mode="markers",
+            hoverinfo="skip", marker={"symbol": "diamond", "size": 9, "color": ink},
         )  # fmt: skip
-    made.update_xaxes(**grid.axis(found.gammas))
-    made.update_yaxes(**grid.axis(found.temperatures))
-    made.update_layout(showlegend=True)
+    made.update_xaxes(**grid.axis(found.temperatures), range=[-0.52, columns - 0.48])
+    made.update_yaxes(**grid.axis(found.gammas), range=[rows - 0.45, -0.55])  # γ grows downwards
+    made.update_layout(showlegend=True, hoverdistance=100)  # a whole cell reacts, not its middle
     return made
 
 
@@ -113,14 +120,22 @@ class _Grid:
     """Coordinates of cells on the map: the indices of γ and temperature, from 0."""
 
     def __init__(self, found: Surface) -> None:
-        self._columns = {gamma: index for index, gamma in enumerate(found.gammas)}
-        self._rows = {each: index for index, each in enumerate(found.temperatures)}
-        self.speedups = [[_speedup(found.cell(g, t)) for g in self._columns] for t in self._rows]
+        self._columns = {each: index for index, each in enumerate(found.temperatures)}
+        self._rows = {gamma: index for index, gamma in enumerate(found.gammas)}
+        self.speedups = [[_speedup(found.cell(g, t)) for t in self._columns] for g in self._rows]
 
-    def positions(self, cells: Sequence[Cell]) -> dict[str, list[int]]:
+    def positions(self, cells: Sequence[Cell], right: float = 0.0) -> dict[str, list[float]]:
+        """Return the middles of the cells, moved ``right`` by a share of their width."""
         return {
-            "x": [self._columns[each.gamma] for each in cells],
-            "y": [self._rows[each.temperature] for each in cells],
+            "x": [self._columns[each.temperature] + right for each in cells],
+            "y": [self._rows[each.gamma] for each in cells],
+        }
+
+    def outline(self, cell: Cell) -> dict[str, list[float]]:
+        x, y = self._columns[cell.temperature], self._rows[cell.gamma]
+        return {
+            "x": [x + side for side in (-0.5, 0.5, 0.5, -0.5, -0.5)],
+            "y": [y + side for side in (-0.5, -0.5, 0.5, 0.5, -0.5)],
         }
 
     def axis(self, values: Sequence[float]) -> dict[str, Any]:

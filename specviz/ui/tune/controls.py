@@ -8,7 +8,6 @@ import streamlit as st
 
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import ConfigError, SpecvizError
-from specviz.figures.body_words import body_title
 from specviz.record.bodies import NO_BODY
 from specviz.record.limits import CONTROLS
 from specviz.record.pairs import PairSpec
@@ -29,7 +28,7 @@ from specviz.tune.question import (
     with_draft,
 )
 from specviz.ui.session.body_rooms import known_room
-from specviz.ui.widgets.body_boxes import offered
+from specviz.ui.widgets.body_boxes import offered, size_title
 from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
@@ -181,8 +180,8 @@ def _choose_bodies(spec: PairSpec) -> tuple[str, ...]:
     ]
     return tuple(
         st.multiselect(
-            "Simulated draft sizes to try", bodies, format_func=body_title, key="tune_bodies",
-            max_selections=3,
+            "Simulated draft sizes to try", bodies, key="tune_bodies", max_selections=3,
+            format_func=lambda each: size_title(each, room.draft, room),
             help="The draft's tokens stay the same; its steps become as slow as those of a larger "
             "model.",
         )

@@ -89,11 +89,11 @@ def show_surface(answer: Answer, measured: Sequence[MeasuredCell], *, given: boo
     chosen = chosen_cells(candidate)
     marks: tuple[Provenance, ...] = ("exact",) if given else ("exact", "measured")
     with st.container(key="tune_maps"):
-        left, right = st.columns([9, 5], gap="medium")
-    with left, st.container(key="tune_map_box"):
+        left, right = st.columns([6, 5], gap="medium")
+    with left:
         show_chart(
             surface_map(candidate.surface, runs, ink=_ink()),
-            f"{_map_title(candidate)} Green is faster than the target alone, orange is slower. "
+            f"{_map_title(candidate)} Blue is faster than the target alone, orange is slower. "
             "Click a cell to choose it, Shift-click to add more.",
             *marks, key=_MAP, on_select="rerun", selection_mode="points",
             alt="Map of the expected speedup over γ and temperature",

@@ -1,8 +1,9 @@
-"""The default body of the target on Watch, used until the user or a link chooses a body.
+"""The default body of the target on Watch: offered until a run uses it or the user chooses a body.
 
-Once the page is open, the worker checks the machine's resources and enlarges the target. Runs that
-start earlier have no body, and the page says so. ``SPECVIZ_FIRST_BODY`` sets another default, or
-``none``. Only the embedded pair has a default body.
+Once the page is open, the worker checks the machine's resources and enlarges the target. The
+controls show no body until a run uses the default. A run that starts before the default is loaded
+has no body. ``SPECVIZ_FIRST_BODY`` sets another default, or ``none``. Only the embedded pair has a
+default body.
 """
 
 from __future__ import annotations
@@ -31,55 +32,71 @@ _KEY = "first body"
 class FirstBody:
     """The state of the default body in one browser session."""
 
-    loading: PairSpec | None = None  # requested by the page, not ready yet
+    offered: PairSpec | None = None  # the enlarged pair
+    loading: bool = False  # the offered pair is not ready yet
     error: SpecvizError | None = None  # why the body is not available
     _early: set[str] = field(default_factory=set)  # ids of runs started before the body was ready
 
     def settle(self, worker: Worker, status: PairStatus) -> None:
-        """Choose the body when the machine's resources are known, or check whether it is ready."""
-        if not bodies_are_chosen():
-            self._choose(worker, status)
-        elif self.loading is not None:
-            self._check(worker, status, self.loading)
+        """Offer the body when the machine's resources are known, or check whether it is ready."""
+        offered = self.offered
+        if offered and (bodies_are_chosen() or shown_pair() != offered.without_bodies):
+            self._withdraw(worker, status, offered)
+        elif offered and self.loading and not status.preparing:
+            self._check(status, offered)
+        if self.offered is None and not bodies_are_chosen():
+            self._offer(worker, status)
 
     @property
     def pending(self) -> bool:
-        """Return whether a run started now would have no body."""
-        return self.loading is not None or not bodies_are_chosen()
+        """Return whether a default body may still follow, but a run started now would have none."""
+        return self.loading or (self.offered is None and not bodies_are_chosen())
+
+    @property
+    def ready(self) -> PairSpec | None:
+        """The pair with the default body, if the next run will use it."""
+        return None if self.loading else self.offered
+
+    def use(self) -> None:
+        """Select the body for the run that was just requested, if it is loaded."""
+        if self.ready is not None:
+            set_bodies(self.ready.target_body, NO_BODY)
+            use_pair(self.ready)
+            self.offered = None
 
     def submit(
         self, worker: Worker, session: str, spec: PairSpec, prompt: str, config: RunConfig
     ) -> Run:
-        """Submit a run, without the body if the body is not ready yet.
+        """Submit a run.
 
-        Such a run interrupts the preparation of the body, which starts again after the run.
+        A run that interrupts the preparation of the body has none; the preparation starts again
+        after the run.
         """
         self.error = None
         if not self.pending:
             return worker.submit(session, spec, prompt, config)
         worker.cancel_preparing()
-        run = worker.submit(session, spec.without_bodies, prompt, config)
+        run = worker.submit(session, spec, prompt, config)
         self._early.add(run.id)
-        if self.loading is not None:
-            worker.prepare(self.loading)
+        if self.offered is not None:
+            worker.prepare(self.offered)
         return run
 
-    def was_early(self, run: Run | None) -> bool:
-        return run is not None and run.id in self._early
+    def was_early(self, run: Run) -> bool:
+        return run.id in self._early
 
-    def _choose(self, worker: Worker, status: PairStatus) -> None:
+    def _offer(self, worker: Worker, status: PairStatus) -> None:
         pair = shown_pair()
         body = self._body(worker, status, pair) if pair and pair.embedded else NO_BODY
         if body is None:
             return  # not known yet
-        set_bodies(body, NO_BODY)
         if pair is None or body == NO_BODY:
+            set_bodies(NO_BODY, NO_BODY)
             return
-        enlarged = replace(pair, target_body=body)
-        use_pair(enlarged)
-        if status.spec != enlarged or status.state != "ready":
-            self.loading = enlarged
-            worker.prepare(enlarged)
+        self.offered = offered = replace(pair, target_body=body)
+        self.loading = status.spec != offered or status.state != "ready"
+        if self.loading:
+            worker.prepare(offered)
 
     def _body(self, worker: Worker, status: PairStatus, pair: PairSpec) -> str | None:
         wanted = os.environ.get(FIRST_BODY, _AUTO).strip().lower()
@@ -95,17 +112,18 @@ class FirstBody:
         room = found_room(request)
         return default_body(room) if room else NO_BODY
 
-    def _check(self, worker: Worker, status: PairStatus, enlarged: PairSpec) -> None:
-        if shown_pair() != enlarged:  # the user chose another pair or body
-            self.loading = None
-            if status.state == "loading" and status.spec == enlarged:
-                worker.cancel_preparing()
-        elif not status.preparing:
-            self.loading = None
-            if status.state != "ready":  # cancelled or failed
-                self.error = status.error if status.spec == enlarged else None
-                set_bodies(NO_BODY, NO_BODY)
-                use_pair(enlarged.without_bodies)
+    def _withdraw(self, worker: Worker, status: PairStatus, offered: PairSpec) -> None:
+        """Drop the offer, because the user chose another pair or body."""
+        self.offered, self.loading = None, False
+        if status.state == "loading" and status.spec == offered != shown_pair():
+            worker.cancel_preparing()
+
+    def _check(self, status: PairStatus, offered: PairSpec) -> None:
+        self.loading = False
+        if status.state != "ready":  # cancelled or failed
+            self.offered = None
+            self.error = status.error if status.spec == offered else None
+            set_bodies(NO_BODY, NO_BODY)
 
 
 def session_first_body() -> FirstBody:

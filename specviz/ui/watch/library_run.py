@@ -1,10 +1,14 @@
-"""A run of the library on Watch. ``/?run=ID`` opens it, and a line above the player says so."""
+"""A run of the library on Watch. ``/?run=ID`` opens it, and a line above the player says so.
+
+While the run is shown, the controls show its simulated sizes, if they name its models.
+"""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.record.pairs import PairSpec, spec_of
 from specviz.record.server_run import ServerTrace
 from specviz.record.trace import Trace
 from specviz.store import Library
@@ -12,23 +16,26 @@ from specviz.ui.session.history import History, ShownAnswer
 from specviz.ui.session.moments import forget_linked_moment
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.watch.run_without_body import speedup_without_body_kept
+from specviz.ui.widgets.pair_boxes import set_bodies, shown_pair
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import apply_settings, unsupported_settings
 
 RUN_LINK = "run"
 _SEEN = "opened run"  # the id in the link, so that its run is loaded once
+_BEFORE = "pair before the opened run"
 
 
 def open_linked_run(history: History) -> SpecvizError | None:
     """Open the run that the link names, and return the error if it cannot be opened.
 
-    If the link names no run, return to the session's own runs.
+    If the link names no run, return to the session's own runs. Call this before the controls are
+    drawn.
     """
     wanted = st.query_params.get(RUN_LINK)
     if wanted == st.session_state.get(_SEEN):
         return None
     st.session_state[_SEEN] = wanted
-    history.close()
+    _close(history)
     if wanted is None:
         return None
     try:
@@ -39,6 +46,7 @@ def open_linked_run(history: History) -> SpecvizError | None:
             return None
         own = speedup_without_body_kept(library, trace) if trace.pair.has_bodies else None
         history.open(wanted, name, trace, own, _forked(library, trace))
+        _show_sizes(trace)
     except SpecvizError as error:
         return error
     return None
@@ -58,6 +66,7 @@ def show_library_run(history: History) -> None:
     """Draw a line for the opened run with a Close button. After closing, clear the link."""
     shown = history.opened
     if shown is None and history.opened_answer is None:
+        st.session_state.pop(_BEFORE, None)
         if st.query_params.get(RUN_LINK) is not None:
             st.session_state[_SEEN] = None
             del st.query_params[RUN_LINK]
@@ -83,5 +92,16 @@ def _offer_settings(trace: Trace) -> None:
     )  # fmt: skip
 
 
+def _show_sizes(trace: Trace) -> None:
+    shown, spec = shown_pair(), spec_of(trace.pair)
+    if shown is not None and shown.models == spec.models:
+        st.session_state[_BEFORE] = shown
+        set_bodies(spec.target_body, spec.draft_body)
+
+
 def _close(history: History) -> None:
+    """Close the opened run, and return to the simulated sizes from before."""
     history.close()
+    before: PairSpec | None = st.session_state.pop(_BEFORE, None)
+    if before is not None:
+        set_bodies(before.target_body, before.draft_body)

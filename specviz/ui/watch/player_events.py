@@ -63,9 +63,7 @@ def handle_moment(history: History, key: str, shown: str) -> bool:
 
 
 def can_be_forked(shown: ShownRun, run: Run | None) -> bool:
-    """Return whether the run can be forked: decoded without failure, and not the recorded run."""
-    if shown.id == RECORDED:
-        return False
+    """Return whether the run can be forked: it was decoded without failure."""
     return run is None or run.id != shown.id or (run.decoded and run.state != "failed")
 
 
@@ -110,6 +108,6 @@ def _forked_config(trace: Trace, run_id: str, request: ForkRequest) -> RunConfig
         token_id=candidate.token_id,
         uniform=None if request.draw is None else possible_draw(request.draw),
         instead=instead,
-        of=run_id,
+        of=None if run_id == RECORDED else run_id,  # the library does not have the recorded run
     )
     return replace(trace.config, forks=followed_by(trace.config.forks, fork))

@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.figures.body_words import RUN_WITHOUT_BODY_HINT, spec_words
+from specviz.figures.body_words import EARLY_RUN, RUN_WITHOUT_BODY_HINT, spec_words
 from specviz.player.payload import (
     ChartPoint,
     RunChoice,
@@ -23,7 +23,8 @@ from specviz.player.payload import (
     payload,
 )
 from specviz.record.numbers import PROBABILITY, TOKENS
-from specviz.record.trace import Trace
+from specviz.record.pairs import DEFAULT_PAIR
+from specviz.record.trace import PairInfo, Trace
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.moments import linked_moment
 from specviz.ui.session.redraw import redraw_while_busy
@@ -112,7 +113,7 @@ def _player_data(
         tour=tour if run is None else "never",
         own_speedup=shown.own_speedup,
         forked=shown.forked,
-        link=link_of(shown, run, history),
+        link=link_of(shown, history),
         moment=linked_moment(),
     )
 
@@ -161,8 +162,9 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     """Return the status while the tab has no run of its own, for a saved or the recorded run."""
     if shown.name is not None:
         return _status_of_library_run(shown, shown.name)
-    wanted = shown_pair()
-    label, remedy = run_label(status, wanted), ""
+    first, shown_now = session_first_body(), shown_pair()
+    wanted = first.ready or shown_now
+    label, remedy = run_label(status, shown_now), ""
     detail = "no pair is loaded: Run loads this pair" if label == "Run" else f"press {label}"
     if wanted is None:
         detail = "name a target and a draft under The pair"
@@ -172,8 +174,9 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
         detail, remedy = status.error.culprit, status.error.remedy
     elif status.spec == wanted and status.state == "ready" and label == "Run":
         measuring = f"; {status.progress.text}" if status.progress else ""
-        detail = f"the pair is ready: press Run{measuring}"
-    if session_first_body().pending and not remedy:
+        press = "Run simulates a larger target" if first.ready else "press Run"
+        detail = f"the pair is ready: {press}{measuring}"
+    if first.pending and not remedy:
         detail = f"{detail}; {RUN_WITHOUT_BODY_HINT}"
     return RunStatus(
         id=RECORDED,
@@ -181,7 +184,15 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
         label=recorded_label(shown.trace),
         detail=detail,
         remedy=remedy,
+        forkable=_has_loaded(status, shown.trace.pair),
     )
+
+
+def _has_loaded(status: PairStatus, pair: PairInfo) -> bool:
+    """Return whether an embedded pair is loaded, with or without bodies."""
+    spec = status.spec
+    is_embedded = spec is not None and spec.embedded and (spec.name or DEFAULT_PAIR) == pair.name
+    return status.state == "ready" and is_embedded
 
 
 def _status_of_library_run(shown: ShownRun, name: str) -> RunStatus:
@@ -199,10 +210,12 @@ def _stopped_sentence(rounds: int) -> str:
 
 def _detail(run: Run, state: RunState, history: History) -> str:
     if is_making_run_without_body(history, run):
-        return "now repeating the run without a body"
+        return "now repeating the run at the pair's own size"
     if state == "queued":
         return "next in the queue" if run.place <= 1 else f"number {run.place} in the queue"
-    return run.detail if run.decoded or not run.rounds else ""
+    if run.detail and (run.decoded or not run.rounds):
+        return run.detail
+    return EARLY_RUN if session_first_body().was_early(run) else ""
 
 
 def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
@@ -240,9 +253,7 @@ def _pair_and_device(trace: Trace) -> str:
 
 
 def recorded_label(trace: Trace) -> str:
-    """Return the recorded run's label, with "no body" to distinguish it from runs with a body."""
-    body = "" if trace.pair.has_bodies else " · no body"
-    return f"recorded · {_pair_and_device(trace)}{body}"
+    return f"recorded · {_pair_and_device(trace)}"
 
 
 def _chart_points(history: History, shown: ShownRun) -> list[ChartPoint]:

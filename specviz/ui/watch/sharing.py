@@ -14,7 +14,7 @@ from specviz.record.trace import Trace
 from specviz.ui.access import reachable_by_others
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.moments import MOMENT
-from specviz.ui.session.run_saving import the_run_saver
+from specviz.ui.session.run_saving import is_worth_saving, the_run_saver
 from specviz.ui.session.tabs import TAB_LINK
 from specviz.ui.widgets.pair_boxes import (
     BODY_BOXES,
@@ -25,7 +25,6 @@ from specviz.ui.widgets.pair_boxes import (
 )
 from specviz.ui.widgets.run_controls import linked_settings, unsupported_settings
 from specviz.ui.widgets.run_files import offer_run_files
-from specviz.worker.parent.client import Run
 
 # Query parameters that are not settings of a run.
 _LEFT_OUT = {"prompt", "tour", "present", "more", "pair_panel", "run", TAB_LINK, *MOMENT}
@@ -67,11 +66,12 @@ def show_share(prompt: str) -> None:
         st.code(_link(prompt if with_prompt else None), language=None, wrap_lines=True)
 
 
-def link_of(shown: ShownRun, run: Run | None, history: History) -> RunLink | None:
+def link_of(shown: ShownRun, history: History) -> RunLink | None:
     """Return the parts of a link to the shown run; None for the recorded run."""
     if shown.id == RECORDED:
         return None
-    kept = shown.name is not None or run is None or run.id != shown.id or run.finished
+    own = next((each for each in history.runs if each.id == shown.id), None)
+    kept = shown.name is not None or own is None or (own.finished and is_worth_saving(own))
     return RunLink(
         kept=kept and the_run_saver().failure is None,
         settings=_settings_of(shown.trace),
@@ -112,7 +112,7 @@ def _link(prompt: str | None) -> str:
         for name, value in st.query_params.items()
         if name not in _LEFT_OUT
     ]
-    if not bodies_are_chosen():  # a run started now would have no body
+    if not bodies_are_chosen():  # else the link offers a default body
         settings.append(f"{TARGET_BODY}={NO_BODY}")
     if prompt is not None:
         settings.append(f"prompt={quote(prompt)}")

@@ -8,7 +8,7 @@ import streamlit as st
 
 from specviz.record.pairs import PairSpec
 from specviz.ui.session.history import History, session_history
-from specviz.ui.session.presses import take_press
+from specviz.ui.session.presses import is_pressed, take_press
 from specviz.ui.session.worker import the_worker, this_tab
 from specviz.ui.watch.first_body import FirstBody, session_first_body
 from specviz.ui.watch.run_without_body import leave_run_without_body
@@ -80,7 +80,9 @@ def open_stage() -> Stage:
     status, shown = worker.status(), shown_pair()  # for the controls
     with st.sidebar:
         choices = choose_run(has_chat=shown is not None and has_chat(status, shown))
-        show_body_boxes(worker, status)
+        if choices.prompt.strip() and (is_pressed("run") or restart_requested()):
+            first_body.use()  # before the sliders are drawn
+        show_body_boxes(worker, status, first_body.offered, loading=first_body.loading)
         with st.expander("The pair", key="pair_panel", bind="query-params"):
             show_pair_panel(worker, status)
     return Stage(

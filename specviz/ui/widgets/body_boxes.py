@@ -10,7 +10,12 @@ from collections.abc import Sequence
 import streamlit as st
 
 from specviz.errors import ConfigError
-from specviz.figures.body_words import body_title, expected_words, not_offered_words
+from specviz.figures.body_words import (
+    body_title,
+    expected_words,
+    not_offered_words,
+    offer_words,
+)
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyCost, BodyRoom, body_choices, body_cost
 from specviz.record.pairs import PairSpec
@@ -29,16 +34,23 @@ from specviz.ui.widgets.pair_panel import use_pair
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import PairStatus, Room, Worker
 
-BODY_LABELS = {TARGET_BODY: "Body of the target", DRAFT_BODY: "Body of the draft"}
+BODY_LABELS = {TARGET_BODY: "Simulate a larger target", DRAFT_BODY: "Simulate a larger draft"}
 _TICK = 0.25  # seconds
 _HELP = (
-    "A body enlarges the model without changing its output: each step costs as much as a step of "
-    "a larger model."
+    "A simulated size makes each step cost as much as a step of a larger model. The words stay the "
+    "same."
 )
 
 
-def show_body_boxes(worker: Worker, status: PairStatus) -> None:
-    """Draw the sliders, or the reason why no slider is available yet."""
+def show_body_boxes(
+    worker: Worker, status: PairStatus, offer: PairSpec | None = None, *, loading: bool = False
+) -> None:
+    """Draw the sliders, or the reason why no slider is available yet.
+
+    Args:
+        offer: The pair with the default body, while the next run may use it.
+        loading: ``offer`` is not ready yet.
+    """
     spec = shown_pair()
     if spec is None:
         return
@@ -46,16 +58,13 @@ def show_body_boxes(worker: Worker, status: PairStatus) -> None:
     room = found_room(request)
     with st.container(key="bodies", gap="small"):
         if room is not None:
-            _show_sliders(spec, room)
+            _show_sliders(worker, spec, room, offer, loading=loading)
         elif request is None or request.error is not None:
             _show_no_sliders(spec, request)
         else:
             _wait(request)
         if spec.has_bodies:
-            st.button(
-                "Without a body", key="without_body", type="tertiary", on_click=_remove_bodies,
-                args=(worker, spec),
-            )  # fmt: skip
+            _show_off_button("Turn simulation off", worker, spec)
 
 
 def offered(shape: ModelShape | None, room: BodyRoom | None, chosen: str) -> list[str]:
@@ -84,8 +93,26 @@ def _cost(body: str, shape: ModelShape, room: BodyRoom) -> BodyCost | None:
         return None
 
 
-def _show_sliders(spec: PairSpec, room: BodyRoom) -> None:
+def size_title(body: str, shape: ModelShape | None, room: BodyRoom | None) -> str:
+    """Return a body's name in a control: its cost in parameters, if the model's shape is known."""
+    cost = None if shape is None or room is None or body == NO_BODY else _cost(body, shape, room)
+    return body_title(body, cost and cost.parameters)
+
+
+def _show_off_button(label: str, worker: Worker, spec: PairSpec) -> None:
+    st.button(
+        label, key="without_body", type="tertiary", on_click=_remove_bodies, args=(worker, spec)
+    )
+
+
+def _show_sliders(
+    worker: Worker, spec: PairSpec, room: BodyRoom, offer: PairSpec | None, *, loading: bool
+) -> None:
     target = _show_slider(TARGET_BODY, spec.target_body, room.target, room)
+    if offer is not None:
+        title = size_title(offer.target_body, room.target, room)
+        st.caption(offer_words(title, loading=loading))
+        _show_off_button("Keep it off", worker, spec)
     draft = spec.draft_body
     if spec.has_draft:
         draft = _show_slider(DRAFT_BODY, draft, room.draft, room)
@@ -95,15 +122,19 @@ def _show_sliders(spec: PairSpec, room: BodyRoom) -> None:
 def _show_slider(key: str, chosen: str, shape: ModelShape | None, room: BodyRoom) -> str:
     label = BODY_LABELS[key]
     if shape is None:
-        st.caption(f"{label}: only a model with the Llama architecture can have a body.")
+        st.caption(f"{label}: only for models with the Llama architecture.")
         return chosen
     bodies = offered(shape, room, chosen)
     body = st.select_slider(
-        label, bodies, key=body_box(key), format_func=body_title, on_change=bodies_were_chosen,
-        help=_help(bodies, shape, room),
+        label, bodies, key=body_box(key), on_change=bodies_were_chosen,
+        format_func=lambda each: size_title(each, shape, room), help=_help(bodies, shape, room),
     )  # fmt: skip
     cost = _cost(body, shape, room)
-    text = "The model is already larger than this." if cost is None else expected_words(cost, room)
+    text = (
+        "The model is already larger than this."
+        if cost is None
+        else expected_words(body, cost, room)
+    )
     show = st.warning if cost is None or not _fits(cost, room) else st.caption
     show(as_text(text))
     return body

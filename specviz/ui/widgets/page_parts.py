@@ -12,9 +12,19 @@ from typing import Any, Literal
 import plotly.graph_objects as go
 import streamlit as st
 
+from specviz.theory.papers import PAPER_LETTERS
 from specviz.ui.docs.chapters import chapter_link
+from specviz.ui.widgets.symbols import with_cards
 
 Provenance = Literal["exact", "simulated", "measured", "reported"]
+# The meanings of what formulas of several pages share, by LaTeX symbol.
+PROBABILITIES = {
+    r"p_{\text{draft}},\, p_{\text{target}}": "a token's probability under draft and under target",
+}
+DISTANCE = (
+    "distance (TV) between draft and target: half the sum of the absolute differences of their "
+    "probabilities"
+)
 _MARKS: dict[Provenance, str] = {
     "exact": ":blue-badge[exact]",
     "simulated": ":orange-badge[simulated]",
@@ -27,7 +37,7 @@ def show_heading(title: str, lead: str) -> None:
     """Draw the title of a page with a link to its chapter, and a sentence below it."""
     with st.container(key="title", gap=None):
         st.title(f"{title} :small[{chapter_link()}]", anchor=False)
-        st.caption(lead)
+        st.caption(with_cards(lead), unsafe_allow_html=True)
 
 
 def show_tabs(key: str, sections: Mapping[str, Callable[[], None]]) -> None:
@@ -53,6 +63,18 @@ def show_reference() -> None:
         "The whole algorithm, without caches and timing, fits on one screen: "
         "`specviz/engine/reference.py`. It emits the same tokens as the engine."
     )
+
+
+def show_letters() -> None:
+    """Draw a legend of how the papers name draft and target, which formulas here spell out."""
+    papers: dict[tuple[str, str], list[str]] = {}
+    for each in PAPER_LETTERS:
+        papers.setdefault((each.draft, each.target), []).append(each.paper)
+    legend = "; ".join(
+        f"{' and '.join(named)} write *{draft}* for the draft and *{target}* for the target"
+        for (draft, target), named in papers.items()
+    )
+    st.caption(f"{legend}. Formulas here spell out both.")
 
 
 def show_chart(

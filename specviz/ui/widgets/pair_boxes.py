@@ -107,11 +107,11 @@ def _name_model(label: str, key: str) -> None:
     st.text_input(label, key=_box(key), bind=_LINKED, on_change=clear_bodies)
 
 
-# The bodies. "Not chosen yet" differs from "no body": Watch then chooses a default body.
+# The bodies. "Not chosen yet" differs from "no body": Watch then offers a default body.
 
 
 def bodies_are_chosen() -> bool:
-    """Return whether bodies or "none" were chosen: by the user, a link, or the page's default."""
+    """Return whether the user, a link, or a run with the default has chosen bodies or "none"."""
     return _CHOSEN in _remembered() or any(key in st.query_params for key in BODY_BOXES)
 
 
@@ -143,7 +143,7 @@ def body_box(key: str) -> str:
 def link_bodies(target: str, draft: str) -> None:
     """Put chosen bodies into the link.
 
-    The target's "none" is included: without it, Watch would choose a default body.
+    The target's "none" is included: without it, Watch would offer a default body.
     """
     if not bodies_are_chosen():
         return

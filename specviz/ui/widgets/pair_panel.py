@@ -14,7 +14,7 @@ from specviz.record.pairs import PairCheck, PairSpec
 from specviz.ui.session.model_places import refusal_of, require_open
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.worker import refused_check, the_worker
-from specviz.ui.widgets.pair_boxes import show_pair_boxes, shown_pair
+from specviz.ui.widgets.pair_boxes import bodies_were_chosen, show_pair_boxes, shown_pair
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import Check, PairStatus, Worker
 
@@ -114,12 +114,13 @@ def _load(worker: Worker, wanted: PairSpec) -> None:
         st.session_state[_CHECK] = (wanted, refused_check(wanted, error))
         return
     use_pair(wanted)
+    bodies_were_chosen()
     worker.prepare(wanted)
 
 
 def _short(spec: PairSpec) -> str:
     if spec.has_bodies:
-        return "the enlarged pair"
+        return "the simulated size"
     return "the embedded pair" if spec.embedded else "this pair"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import atexit
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from threading import RLock, Timer
 from weakref import WeakValueDictionary
@@ -141,7 +141,7 @@ class Worker:
         )  # fmt: skip
         with self._lock:
             self.cancel_release(session)
-            self._stop_all(session)
+            self._stop_all(session, forked={fork.of for fork in config.forks})
             self._runs[run.id] = run
             self._join(request, run)
             self._show_detail()  # what the run waits for, such as a loading
@@ -238,10 +238,12 @@ class Worker:
 
     # Stopping
 
-    def _stop(self, run: Run) -> None:
+    def _stop(self, run: Run, *, superseded: bool = False) -> None:
         with self._lock:
             if run.finished:
                 return
+            if run.superseded is None:
+                run.superseded = superseded
             if self._is_active(run):
                 self._signal(StopSignal(request_id=run.id))
                 if run.state == "running":
@@ -259,10 +261,11 @@ class Worker:
                 self._queue.remove_waiting(studying)
                 studying.end(None, None)
 
-    def _stop_all(self, session: str) -> None:
+    def _stop_all(self, session: str, forked: Collection[str | None] = ()) -> None:
+        """Stop a session's runs; those not in ``forked`` are superseded."""
         for run in self._queue.unfinished_runs:
             if run.session == session:
-                self._stop(run)
+                self._stop(run, superseded=run.id not in forked)
 
     def _cancel(self, queued: QueuedRequest) -> None:
         run = queued.run

@@ -48,6 +48,8 @@ class Run:
         self.spec = spec
         self.config = config
         self.kept = True  # False for runs that only warm up for the next one, and for games
+        # Whether a later run or the closing of the tab stopped the run; None if nothing stopped it.
+        self.superseded: bool | None = None
         self.timed = False  # the timing of the target alone is over
         self.memory_bytes: int | None = None  # memory used, set when the run ends
         self.detail = ""

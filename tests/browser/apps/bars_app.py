@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.theory.examples import WORKED_EXAMPLE, Example
-from specviz.ui.theory.bias.bars import MOST_TOKENS, show_bars
+from specviz.ui.widgets.distribution_bars import MOST_TOKENS, show_bars
 
 st.set_page_config(layout="wide")
 st.title("Bars")

@@ -105,7 +105,7 @@ def pareto_plane(
         distance: TV between draft and target, where the front meets the axes.
         unit: Text appended to the axis titles.
     """
-    made = figure(x_title=f"P(reject){unit}", y_title=f"bias: TV from the target{unit}")
+    made = figure(x_title=f"P(reject){unit}", y_title=f"bias: distance from the target{unit}")
     biases = [each.bias for each in marks] + list(dots.bias if dots else ())
     rejects = [each.reject for each in marks] + list(dots.reject if dots else ())
     across = max([distance, _LEAST, *rejects]) * _ROOM

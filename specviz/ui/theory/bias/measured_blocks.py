@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from specviz.figures.method_checks import BlockCheck, block_check, counts_drafts
+from specviz.figures.symbols import names_in_formula
 from specviz.record.numbers import RATIO, TOKENS
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
@@ -17,7 +18,7 @@ from specviz.ui.theory.kept_methods import (
     recorded_runs,
     show_about,
 )
-from specviz.ui.widgets.page_parts import show_chart, show_formula
+from specviz.ui.widgets.page_parts import PROBABILITIES, show_chart, show_formula
 
 _ROUNDING = 1e-9
 _FIRM = 4.0  # standard deviations; larger differences are not sampling noise
@@ -47,12 +48,12 @@ def show_measured_blocks() -> None:
     show_about(runs, _LANES, _SECTION, "")
     show_formula(
         r"\sum_{i=1}^{\gamma} w_i \;\ge\; \sum_{i=1}^{\gamma} \prod_{j \le i}"
-        r" \min\!\left(1, \frac{q(x_j)}{p(x_j)}\right)",
+        r" \min\!\left(1, \frac{p_{\text{target}}(x_j)}{p_{\text{draft}}(x_j)}\right)",
         {
             "w_i": "probability that at least i candidates are accepted as a block, as above",
             "x_j": "candidate j",
-            "p,\\, q": "probabilities of the candidate under draft and target",
-            r"\gamma": "candidates per round",
+            **PROBABILITIES,
+            **names_in_formula("gamma"),
             "i": "a position in the round",
         },
         "Sun et al. 2024. On the right: the same candidates judged token by token. The inequality "

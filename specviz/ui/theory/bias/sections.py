@@ -6,14 +6,14 @@ import html
 from collections.abc import Sequence
 
 import numpy as np
-import streamlit as st
 
+from specviz.figures.symbols import names_in_formula
 from specviz.record.trace import Candidate, Trace
 from specviz.theory import blocks, multidraft, tradeoff
 from specviz.ui.session.history import History, ShownRun
 from specviz.ui.theory.bias.charts import Dots
 from specviz.ui.theory.bias.simulation import NARROW, Settings, Simulation
-from specviz.ui.widgets.page_parts import show_formula
+from specviz.ui.widgets.page_parts import DISTANCE, PROBABILITIES, show_formula
 from specviz.ui.widgets.plain_text import as_text
 
 _LEAST_DISTANCE = 1e-3  # total variation between the models; tokens below it are not drawn
@@ -38,28 +38,25 @@ def plane_sentence(settings: Settings) -> str:
     reject, bias = settings.policies()[0].point
     _, uno = settings.policies()[1].point
     text = (
-        f"The distance between the models is {distance:.3f}. With ε {settings.epsilon:g}, the "
-        f"probability of a rejection is **{reject:.3f}** and the bias is **{bias:.3f}**; their sum "
-        f"is {distance:.3f}."
+        f"With over-acceptance ε {settings.epsilon:g}, a token is rejected with probability "
+        f"**{reject:.3f}**, and the bias is **{bias:.3f}**. Their sum is the distance between the "
+        f"models, {distance:.3f}."
     )
     if reject < 1e-9:
         return text
-    return (
-        f"{text} Drawing the recovered token from the target itself would increase the bias by "
-        f"{uno - bias:.3f}."
-    )
+    return f"{text} If recovered tokens came from the target itself, the bias would be {uno:.3f}."
 
 
 def bars_sentence(settings: Settings, labels: Sequence[str]) -> str:
     areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
     worst = int(np.argmax(areas.rejected))
     if areas.rejected[worst] < 1e-9:
-        return f"With ε {settings.epsilon:g}, no drafted token is ever rejected."
+        return f"With over-acceptance ε {settings.epsilon:g}, no drafted token is ever rejected."
     odds = areas.accepted[worst] / settings.draft[worst]
     return (
         f"If drafted, “{labels[worst]}” is accepted with probability {odds:.2f} "
         f"(draft {settings.draft[worst]:.2f}, target {settings.target[worst]:.2f}"
-        f"{f', ε {settings.epsilon:g}' if settings.epsilon else ''}). "
+        f"{f', over-acceptance ε {settings.epsilon:g}' if settings.epsilon else ''}). "
         f"Over all tokens, the acceptance probability is **{areas.accepted.sum():.3f}**."
     )
 
@@ -67,19 +64,17 @@ def bars_sentence(settings: Settings, labels: Sequence[str]) -> str:
 def blocks_sentence(curves: blocks.Curves) -> str:
     if len(curves.token) == 1:
         return (
-            "At γ = 1 the block is one candidate, which both methods accept with probability "
+            "With γ = 1 candidate per round, both methods accept it with probability "
             f"**{curves.block[0]:.3f}**; no verifier exceeds this probability. From γ = 2 on, "
-            "block verification can accept a token that would be rejected on its own, because of a "
-            "later token."
+            "block verification accepts more."
         )
     return (
-        f"Block verification judges all γ = {len(curves.token)} candidates together, without "
-        f"bias. On average it accepts **{curves.block[-1]:.3f}** candidates; token-by-token "
+        f"Block verification judges the γ = {len(curves.token)} candidates of a round together, "
+        f"without bias. On average it accepts **{curves.block[-1]:.3f}** of them; token-by-token "
         f"verification accepts {curves.token[-1]:.3f}. No verifier exceeds "
         f"{curves.bound[-1]:.3f}.  \n"
-        "Block verification can accept a token that would be rejected on its own, because of a "
-        "later token. This does not contradict theorem 2 of Yin et al., which covers only rules "
-        "that judge token by token."
+        "A later token can save a candidate that would be rejected on its own. Theorem 2 of Yin et "
+        "al. does not apply: it covers only rules that judge token by token."
     )
 
 
@@ -124,81 +119,81 @@ def run_sentence(trace: Trace) -> str:
     reject = sum(1.0 - token.expected_acceptance for token, _, _ in judged) / count
     bias = sum(each for _, _, each in judged) / count
     distance = sum(1.0 - overlap for _, overlap, _ in judged) / count
+    source = "residual" if config.residual == "leftover" else as_text(config.residual)
     return (
         f"{count} tested tokens with ε {config.epsilon:g}; recovered tokens are drawn from the "
-        f"{as_text(config.residual)}. On average, the distance between the models is "
-        f"{distance:.3f}, the probability of a rejection is **{reject:.3f}** and the bias is "
-        f"**{bias:.3f}**; the sum of both is {reject + bias:.3f}."
+        f"{source}. On average, the probability of a rejection is **{reject:.3f}** and the bias is "
+        f"**{bias:.3f}**. Their sum is {reject + bias:.3f}; the distance between the models is "
+        f"{distance:.3f}."
     )
 
 
 def show_bias_formulas() -> None:
-    st.caption(
-        "p is the draft and q the target, as in Yin et al. 2024. In Leviathan et al. 2023, p and q "
-        "are swapped."
-    )
-    models = {"p": "the draft's probability of a token", "q": "the target's probability"}
     rule = {
-        "b": "the probability of accepting a drafted token",
-        "P": "the distribution from which the recovered token is drawn",
-    }
-    distance = {
-        r"\mathrm{TV}": "distance: half the sum of absolute differences; without arguments, the "
-        "distance between the emitted distribution and q",
+        "b": "probability that a drafted token is accepted",
+        "r": "the distribution from which the recovered token is drawn",
+        r"\mathrm{bias}": "distance between the emitted distribution and the target's",
     }
     show_formula(
-        r"\Pr(\text{reject}) + \min_P \mathrm{TV} = \mathrm{TV}(p, q)"
-        r"\\ \text{if}\quad \min(1, q/p) \le b \le 1",
-        {r"\Pr": "probability", **models, **rule, **distance},
+        r"\Pr(\text{reject}) + \min_r \mathrm{bias} = d \\ \text{if}\quad "
+        r"\min\!\left(1, \tfrac{p_{\text{target}}}{p_{\text{draft}}}\right) \le b \le 1",
+        {r"\Pr": "probability", **rule, "d": DISTANCE, **PROBABILITIES},
         "Yin et al. 2024, theorem 5. All these rules lie on one straight line.",
     )
     show_formula(
-        r"\min_P \mathrm{TV} = \tfrac12 \sum_x |q - b\,p| - \tfrac12 \sum_x (1 - b)\,p",
-        {**models, **rule, **distance, "x": "a token"},
-        r"Yin et al. 2024, theorem 4. The minimum is attained by $\max(0, q - b\,p)$, normalised; "
-        r"under the condition of theorem 5, this is the ordinary leftover $\max(0, q - p)$ "
-        r"(derived here).",
+        r"\min_r \mathrm{bias} = \tfrac12 \sum_x |p_{\text{target}} - b\,p_{\text{draft}}| \\ "
+        r"{} - \tfrac12 \sum_x (1 - b)\,p_{\text{draft}}",
+        {**rule, **PROBABILITIES, "x": "a token"},
+        r"Yin et al. 2024, theorem 4. The minimum is attained by "
+        r"$\max(0, p_{\text{target}} - b\,p_{\text{draft}})$, normalised; under the condition of "
+        r"theorem 5, this is the ordinary residual "
+        r"$\max(0, p_{\text{target}} - p_{\text{draft}})$ (derived here).",
     )
     show_formula(
-        r"b_\varepsilon = \min\!\left(1, \tfrac{q + \varepsilon}{p}\right) \\ "
-        r"b_\ell = \min\!\left(1, \tfrac{q}{\ell\, p}\right) \\ b_t = [\,q \ge t\,]",
+        r"b_\varepsilon = \min\!\left(1, \tfrac{p_{\text{target}} + \varepsilon}"
+        r"{p_{\text{draft}}}\right) \\ "
+        r"b_\ell = \min\!\left(1, \tfrac{p_{\text{target}}}{\ell\, p_{\text{draft}}}\right) \\ "
+        r"b_t = [\,p_{\text{target}} \ge t\,]",
         {
-            **models,
-            "b": "the probability of accepting a drafted token",
-            r"\varepsilon": "over-acceptance",
+            "b": rule["b"],
+            **PROBABILITIES,
+            **names_in_formula("epsilon"),
             r"\ell": "lenience",
             "t": "threshold",
         },
-        "Yin et al. 2024, section 4.2 (OPT draws from the leftover, UNO from the target); "
+        "Yin et al. 2024, section 4.2 (OPT draws from the residual, UNO from the target); "
         "Leviathan et al. 2023, appendix A.5.",
     )
 
 
 def show_block_formula() -> None:
     show_formula(
-        r"\mathbb{E}[\tau] = \sum_{i=1}^{\gamma} \mathbb{E}_p[w_i] \\ "
-        r"w_i = \min\!\left(1,\; w_{i-1}\, \frac{q(x_i)}{p(x_i)}\right) \\ w_0 = 1",
+        r"\mathbb{E}[A] = \sum_{i=1}^{\gamma} \mathbb{E}_{\text{draft}}[w_i] \\ "
+        r"w_i = \min\!\left(1,\; w_{i-1}\, "
+        r"\frac{p_{\text{target}}(x_i)}{p_{\text{draft}}(x_i)}\right) \\ w_0 = 1",
         {
-            r"\mathbb{E}": "mean over blocks that the draft p generates",
-            r"\tau": "candidates accepted in a block, without the extra token",
-            r"\gamma": "candidates per round",
+            "A": "candidates accepted in a block, without the extra token",
+            r"\mathbb{E}": "mean; with a subscript, over blocks that the draft generates",
+            **names_in_formula("gamma"),
             "w_i": "probability that at least i are accepted",
             "x_i": "candidate i",
-            "p,\\, q": "probabilities of the candidate under draft and target",
+            **PROBABILITIES,
         },
-        "Sun et al. 2024. Token-by-token verification caps each factor q/p at 1 before "
-        "multiplying; the upper bound caps only the whole product.",
+        "Sun et al. 2024. Token-by-token verification caps each factor at 1 before multiplying; "
+        "the upper bound caps only the whole product.",
     )
 
 
 def show_drafts_formula() -> None:
     show_formula(
-        r"1 - \prod_{m=1}^{k} r_m \;\le\; 1 + \min_{H}\big(q(H) - p(H)^k\big)",
+        r"1 - \prod_{m=1}^{k} d_m \;\le\; "
+        r"1 + \min_{H}\big(p_{\text{target}}(H) - p_{\text{draft}}(H)^k\big)",
         {
             "k": "drafts for this position",
-            "r_m": "distance between p and the residual of q after m − 1 rejected drafts",
+            "d_m": "distance between the draft and the residual of the target after m − 1 rejected "
+            "drafts",
             "H": "a set of tokens",
-            "p,\\, q": "probabilities of the set under draft and target",
+            r"p_{\text{draft}},\, p_{\text{target}}": "the set's probability under each model",
         },
         "On the left: recursive rejection (SpecInfer, Miao et al. 2024; Yin et al. 2024, algorithm "
         "4). On the right: the bound for any lossless rule (Hu et al. 2025). K-SEQ: Sun et al. "

@@ -46,12 +46,10 @@ def choose_claims(every: Sequence[Claim], running: frozenset[str]) -> list[Claim
     """
     sources: list[Source] = list(dict.fromkeys(each.source for each in every))
     verdicts: list[ClaimVerdict] = list(VERDICTS)
-    left, right = st.columns(2)
-    with left:
+    with st.container(horizontal=True):
         chosen = st.pills(
             "Source", sources, selection_mode="multi", key="claims_source", bind="query-params"
         )
-    with right:
         judged = st.pills(
             "Verdict", verdicts, selection_mode="multi", key="claims_verdict", bind="query-params"
         )

@@ -34,7 +34,7 @@ _FIRM = 4.0  # standard deviations; larger differences are not sampling noise
 class LossyRuns:
     """Checks of theorem 5 (Yin et al. 2024) on the runs with one ε and recovery distribution."""
 
-    rule: str  # recovery distribution. OPT: the leftover; UNO: the target's distribution
+    rule: str  # recovery distribution. OPT: the residual; UNO: the target's distribution
     epsilon: float
     plane: theorem_checks.ParetoCheck
     shown: theorem_checks.BiasCheck
@@ -262,7 +262,7 @@ def _residual_sentence(traces: Sequence[Trace]) -> str:
     exact, literal = (theorem_checks.measured_bias(each) for each in (traces[:half], traces[half:]))
     return (
         f"At ε 0, the bias is {_bias_text(exact)} if the recovered token is drawn from the "
-        f"leftover. It is {_bias_text(literal)} if the recovered token is drawn from the target "
+        f"residual. It is {_bias_text(literal)} if the recovered token is drawn from the target "
         "itself, as in the pseudocode. Both numbers are counted on the emitted tokens."
     )
 
@@ -283,7 +283,7 @@ def _pareto_sentence(traces: Sequence[Trace]) -> str:
     gap = max(each.largest_gap for each in leftover)
     biases = ", ".join(f"{each.label}: {each.shown.measured:.4f}" for each in found)
     return (
-        f"With the recovered token drawn from the leftover, the probability of a rejection plus "
+        f"With the recovered token drawn from the residual, the probability of a rejection plus "
         f"the bias equals the distance between the two models, to within {gap:.0e}, at all "
         f"{sum(each.num_tested for each in leftover):,} tested positions. Bias counted on the "
         f"emitted tokens: {biases}."

@@ -10,7 +10,7 @@ from specviz.ui.theory.bias.charts import Dots, pareto_plane
 from specviz.ui.theory.claims.cards import Start, show_button, show_state
 from specviz.ui.theory.claims.evidence import Evidence, LossyRuns
 from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, plans_of
-from specviz.ui.widgets.page_parts import show_chart, show_formula
+from specviz.ui.widgets.page_parts import DISTANCE, show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
 
 _EVEN = 1e-4  # total variation; below it, the models count as equal
@@ -31,14 +31,12 @@ def show_theorems(runs: ClaimRuns, start: Start) -> None:
 def _show_rejections(runs: ClaimRuns, start: Start) -> None:
     st.subheader("Theorems 1 and 2: how many rejections", anchor=False)
     show_formula(
-        r"\mathbb{E}[N_{\mathrm{rej}}] = \sum_n \mathbb{E}\,\mathrm{TV}(p_n, q_n)",
+        r"\mathbb{E}[N] = \sum_n \mathbb{E}[d_n]",
         {
-            r"N_{\mathrm{rej}}": "rejections in a text",
+            "N": "rejections in a text",
             r"\mathbb{E}": "mean",
             "n": "a tested position",
-            "p_n": "the draft’s distribution there",
-            "q_n": "the target’s distribution there",
-            r"\mathrm{TV}": "half the sum of absolute differences",
+            "d_n": f"{DISTANCE} there",
         },
         "Yin et al. 2024, theorem 1. By theorem 2, no unbiased rule that judges a single "
         "draft, token by token, has fewer rejections on average.",
@@ -54,17 +52,15 @@ def _show_rejections(runs: ClaimRuns, start: Start) -> None:
 def _show_trade(runs: ClaimRuns, start: Start) -> None:
     st.subheader("Theorem 5: rejections against bias", anchor=False)
     show_formula(
-        r"\mathrm{P}(\mathrm{reject}) + \mathrm{bias} = \mathrm{TV}(p, q)",
+        r"\mathrm{P}(\mathrm{reject}) + \mathrm{bias} = d",
         {
             r"\mathrm{P}(\mathrm{reject})": "probability of a rejection",
             r"\mathrm{bias}": "distance between the emitted distribution and the target’s",
-            r"\mathrm{TV}": "distance: half the sum of absolute differences",
-            "p": "the draft’s distribution",
-            "q": "the target’s distribution",
+            "d": DISTANCE,
         },
-        r"Yin et al. 2024, theorem 5, for acceptance with $\min(1, (q + \varepsilon)/p)$ and a "
-        "recovered token drawn from the leftover (OPT). Drawing the token from the target itself "
-        "(UNO) increases the bias.",
+        r"Yin et al. 2024, theorem 5, for acceptance with "
+        r"$\min(1, (p_{\text{target}} + \varepsilon)/p_{\text{draft}})$ and a recovered token from "
+        "the residual (OPT). A recovered token from the target itself (UNO) increases the bias.",
     )
     epsilons = ", ".join(f"{each:g}" for each in EPSILONS)
     st.caption(f"{len(plans_of('pareto'))} runs at temperature 1: ε {epsilons}, OPT and UNO.")

@@ -9,6 +9,7 @@ import numpy as np
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.figures.symbols import names_in_formula
 from specviz.record.numbers import PROBABILITY, SIZE, TOKENS
 from specviz.theory.clustering import StickyText, tokens_if_rounds_differ, tokens_per_round
 from specviz.theory.estimates import (
@@ -52,6 +53,7 @@ from specviz.ui.theory.misleading.sentences import (
 from specviz.ui.theory.speed.speedup_points import run_name
 from specviz.ui.widgets.page_parts import show_chart, show_formula, slider, whole_slider
 from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.symbols import show_sentence
 
 _CONTEXTS = (1024, 4096, 16384, 65536)
 _TAIL_GAMMAS = 16
@@ -72,8 +74,8 @@ _SAME = 5e-4  # overlaps whose difference is smaller look equal when printed
 def show_clustering() -> None:
     with st.container(horizontal=True, key="misleading_controls"):
         text = StickyText(
-            easy=slider("α of easy tokens", 0.0, 1.0, 0.95, step=0.01, key="misleading_easy"),
-            hard=slider("α of hard tokens", 0.0, 1.0, 0.45, step=0.01, key="misleading_hard"),
+            easy=slider("Acceptance if easy", 0.0, 1.0, 0.95, step=0.01, key="misleading_easy"),
+            hard=slider("Acceptance if hard", 0.0, 1.0, 0.45, step=0.01, key="misleading_hard"),
             easy_share=slider(
                 "Share of easy tokens", 0.0, 1.0, 0.6, step=0.01, key="misleading_share"
             ),
@@ -86,11 +88,11 @@ def show_clustering() -> None:
         gamma = whole_slider("Candidates per round, γ", 1, 24, 5, key="misleading_gamma")
     exact, mean = tokens_per_round(text, gamma), min(1.0, text.mean_alpha)
     formula, endless = expected_tokens(mean, gamma), tokens_per_round(text, math.inf)
-    st.markdown(
-        f"The mean α is {PROBABILITY.bare(mean)} at every stickiness. At γ {gamma}, the formula "
-        f"predicts **{TOKENS.bare(formula)}** tokens per round. With stickiness "
-        f"{text.stickiness:.2f}, the exact number is **{TOKENS.bare(exact)}**, "
-        f"{fewer(exact, formula)}."
+    show_sentence(
+        f"The mean acceptance rate α is {PROBABILITY.bare(mean)} at every stickiness. With "
+        f"γ = {gamma} candidates per round, the formula predicts **{TOKENS.bare(formula)}** tokens "
+        f"per round. With stickiness {text.stickiness:.2f}, the exact number is "
+        f"**{TOKENS.bare(exact)}**, {fewer(exact, formula)}."
     )
     show_chart(
         tokens_over_stickiness(text, gamma),
@@ -101,11 +103,9 @@ def show_clustering() -> None:
     )
     whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
-        f"As γ grows, the formula and the exact number both {_limit(endless)}: the expected number "
-        "of rejections in a long text depends only on the mean α (Yin et al. 2024, theorem 1). If "
-        "each round had only easy or only hard tokens, with the same share of easy ones overall, "
-        f"a round would yield {TOKENS.bare(whole)} tokens on average, "
-        f"{compared(whole, formula)} (Jensen's inequality)."
+        f"As γ grows, both numbers {_limit(endless)}: the rejections in a long text depend only on "
+        "the mean α (Yin et al. 2024, theorem 1). If whole rounds were easy or hard, a round would "
+        f"yield {TOKENS.bare(whole)} tokens, {compared(whole, formula)} (Jensen's inequality)."
     )
     show_formula(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
@@ -113,9 +113,9 @@ def show_clustering() -> None:
         {
             r"\alpha_j": "acceptance at position j, if all candidates before j were accepted",
             r"\bar\alpha": "mean acceptance over tokens",
-            r"\gamma": "candidates per round",
+            **names_in_formula("gamma"),
             "i, j": "positions in a round, from 1",
-            r"\tau": "tokens per round",
+            **names_in_formula("tau"),
         },
         "The right side is Leviathan et al. 2023, equation 1. It assumes that tokens are accepted "
         "independently and with the same probability. The left side makes no such assumption.",
@@ -133,11 +133,11 @@ def show_tail() -> None:
         length = whole_slider("Tokens to generate", 8, 512, 128, key="misleading_length")
     distributions = rounds_distributions(alpha, _TAIL_GAMMAS, length)
     rounds = distributions[gamma - 1]
-    st.markdown(f"{tail_sentence(rounds, c, v)} {best_gammas_sentence(distributions, c, v)}")
+    show_sentence(f"{tail_sentence(rounds, c, v)} {best_gammas_sentence(distributions, c, v)}")
     show_chart(
         mean_and_tail(distributions, c, v, gamma),
-        f"Computed from the exact distribution of the number of rounds for {length} tokens. A "
-        "round costs γ c + v.",
+        f"From the exact distribution of the number of rounds for {length} tokens. A round costs "
+        "γ c + v target steps.",
         "exact",
         key="misleading_tail",
         alt="Speedup over the number of candidates: mean, 90th and 99th percentile.",
@@ -156,8 +156,7 @@ def show_tail() -> None:
             "P": "probability",
             "A": "accepted candidates in a round, which gives A + 1 tokens",
             "k": "from 0 to γ",
-            r"\alpha": "acceptance",
-            r"\gamma": "candidates per round",
+            **names_in_formula("alpha", "gamma"),
             r"[k<\gamma]": "1 if k is below γ, else 0",
         },
         "Leviathan et al. 2023, section 3.1; the number of rounds is computed by dynamic "
@@ -190,7 +189,7 @@ def show_batch() -> None:
         if any(largest_batch(gpu, target, draft, each) for each in _CONTEXTS):
             _show_over_batch(gpu, target, draft, alpha, gamma)
     else:
-        st.markdown(f"{reads} {batch_sentence(serving, alpha, gamma)}")
+        show_sentence(f"{reads} {batch_sentence(serving, alpha, gamma)}")
         _show_over_batch(gpu, target, draft, alpha, gamma)
         _show_bytes(target, batch)
     show_formula(
@@ -213,11 +212,9 @@ def show_batch() -> None:
     show_formula(
         r"v = \frac{t(\gamma+1)}{t(1)},\quad S = \frac{\tau}{\gamma c + v}",
         {
-            "v": "cost of a verification",
+            **names_in_formula("v"),
             "t": "time of a pass of the target",
-            "c": "cost of a draft step",
-            r"\gamma": "candidates per round",
-            r"\tau": "tokens per round",
+            **names_in_formula("c", "gamma", "tau"),
             "S": "times as fast as the target alone",
         },
         "Leviathan et al. 2023, theorem 3.8, extended by the cost of verification.",
@@ -269,12 +266,13 @@ def show_temperature() -> None:
     alpha = overlap(draft, target, temperature)
     own, greatest = best_draft_temperature(draft, target, temperature)
     better = (
-        f"With the draft at {own:.2f} instead, α would be **{PROBABILITY.bare(greatest)}**."
+        f"With the draft at {own:.2f} instead, it would be **{PROBABILITY.bare(greatest)}**."
         if greatest - alpha > _SAME
-        else "No other draft temperature gives a higher α."
+        else "No other draft temperature gives a higher rate."
     )
-    st.markdown(
-        f"At temperature {temperature:.2f} for both, α is **{PROBABILITY.bare(alpha)}**. {better}"
+    show_sentence(
+        f"At temperature {temperature:.2f} for both models, the acceptance rate α is "
+        f"**{PROBABILITY.bare(alpha)}**. {better}"
     )
     show_chart(
         alpha_over_temperature(draft, target, temperature),
@@ -285,12 +283,13 @@ def show_temperature() -> None:
         alt="Acceptance over temperature, with the same or the best temperature for the draft.",
     )
     show_formula(
-        r"\alpha(T) = \sum_x \min\!\left(\sigma(z_d/T)_x,\; \sigma(z_t/T)_x\right)",
+        r"\alpha(T) = \sum_x \min\!\left(\sigma(z_{\text{draft}}/T)_x,\; "
+        r"\sigma(z_{\text{target}}/T)_x\right)",
         {
-            r"\alpha": "acceptance at this position",
+            r"\alpha": "acceptance rate at this position",
             "T": "temperature",
             "x": "a token",
-            r"z_d,\, z_t": "logits of draft and target",
+            r"z_{\text{draft}},\, z_{\text{target}}": "logits of the two models",
             r"\sigma": "softmax",
         },
         "Leviathan et al. 2023, corollary 3.6, at each temperature. As T grows, α tends to 1. As T "
@@ -310,15 +309,16 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
         return
     share = figures.num_accepted / figures.num_drafted
     observed = alpha_from_tested(figures.num_accepted, figures.num_tested)
-    st.markdown(
-        f"{figures.num_drafted} drafted, {figures.num_tested} tested, {figures.num_accepted} "
-        f"accepted. Accepted / drafted is **{PROBABILITY.bare(share)}**; α, accepted / tested, is "
-        f"**{PROBABILITY.bare(observed)}**. {_formula_sentence(shown, share, observed)}"
+    show_sentence(
+        f"{figures.num_drafted} candidates drafted, {figures.num_tested} tested, "
+        f"{figures.num_accepted} accepted. The acceptance rate α, accepted / tested, is "
+        f"**{PROBABILITY.bare(observed)}**; accepted / drafted is **{PROBABILITY.bare(share)}**. "
+        f"{_formula_sentence(shown, share, observed)}"
     )
     show_chart(
         alpha_estimates(_estimates(shown, share, observed)),
-        f"{as_text(names[shown.id])}. The bar is Wilson's 95 % interval. It assumes that "
-        "candidates are accepted independently and with equal probability, which is rarely true.",
+        f"{as_text(names[shown.id])}. The bar is Wilson's 95 % interval, which assumes independent "
+        "verdicts of equal probability. That is rarely true.",
         "measured",
         key="misleading_estimates",
         alt="Estimates of alpha with their intervals.",
@@ -332,9 +332,8 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
         r"\hat\alpha = \frac{\text{accepted}}{\text{tested}},\qquad "
         r"\frac{\text{accepted}}{\text{drafted}} \to \frac{\tau-1}{\gamma}",
         {
-            r"\hat\alpha": "the maximum-likelihood estimate of α",
-            r"\tau": "tokens per round",
-            r"\gamma": "candidates per round",
+            r"\hat\alpha": "the maximum-likelihood estimate of the acceptance rate",
+            **names_in_formula("tau", "gamma"),
         },
         "Maximum likelihood for a geometric distribution truncated at γ (Leviathan et al. 2023, "
         "section 3.1; derived here). Interval: Wilson 1927. Bound: Hoeffding 1963. "
@@ -353,14 +352,14 @@ def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
     found = "" if tau is None else f" The run yielded {TOKENS.bare(tau)} tokens per round."
     if not shown.trace.config.fixed_length:
         return (
-            f"The number of candidates differs from round to round, up to γ {gamma}, so a formula "
-            f"with a fixed γ does not apply.{found}"
+            f"The number of candidates differs from round to round, up to γ {gamma}, so the "
+            f"formula does not apply.{found}"
         )
     return (
-        f"At γ {gamma}, the formula predicts {TOKENS.bare(expected_tokens(share, gamma))} tokens "
-        f"per round with accepted / drafted as α, and "
-        f"{TOKENS.bare(expected_tokens(observed, gamma))} with accepted / tested as α.{found} By "
-        f"the formula, accepted / drafted is {PROBABILITY.bare(share)} at "
+        f"With γ = {gamma} candidates per round, the formula predicts "
+        f"{TOKENS.bare(expected_tokens(observed, gamma))} tokens per round with accepted / tested "
+        f"as α, but {TOKENS.bare(expected_tokens(share, gamma))} with accepted / drafted as α."
+        f"{found} By the formula, accepted / drafted is {PROBABILITY.bare(share)} at "
         f"α = {PROBABILITY.bare(alpha_from_drafted(share, gamma))}, and "
         f"{PROBABILITY.bare(drafted_share(observed, gamma))} at "
         f"α = {PROBABILITY.bare(observed)}."

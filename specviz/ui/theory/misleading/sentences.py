@@ -30,10 +30,10 @@ def tail_sentence(rounds: RoundsDistribution, c: float, v: float) -> str:
     tail = RATIO.bare(rounds.speedup(rounds.percentile(0.99), c, v))
     if mean == tail:
         texts = "every text" if rounds.chances.max() > _SURE else "nearly every text"
-        return f"At γ {rounds.gamma}, {texts} has a speedup of **{mean}**."
+        return f"With γ = {rounds.gamma} candidates per round, {texts} has a speedup of **{mean}**."
     return (
-        f"At γ {rounds.gamma} the mean speedup is **{mean}**, but for one text in a hundred it is "
-        f"at most **{tail}**."
+        f"With γ = {rounds.gamma} candidates per round, the mean speedup is **{mean}**, but for "
+        f"one text in a hundred it is at most **{tail}**."
     )
 
 
@@ -75,7 +75,8 @@ def batch_sentence(serving: Serving, alpha: float, gamma: int) -> str:
     )
     return (
         f"On the {serving.gpu.name}, with {serving.batch} sequences of {serving.context:,} tokens, "
-        f"v is {STEPS.bare(serving.verify_cost(gamma))} and c is {COST.bare(serving.draft_cost)}. "
-        f"τ is {TOKENS.bare(expected_tokens(alpha, gamma))} at every batch size, but the speedup "
-        f"at γ {gamma} is **{RATIO.bare(serving.speedup(alpha, gamma))}**; {advice}."
+        f"the verification cost v is {STEPS.bare(serving.verify_cost(gamma))} target steps and the "
+        f"draft cost c is {COST.bare(serving.draft_cost)}. With γ = {gamma} candidates per round, "
+        f"a round yields {TOKENS.bare(expected_tokens(alpha, gamma))} tokens at every batch size, "
+        f"but the speedup is **{RATIO.bare(serving.speedup(alpha, gamma))}**; {advice}."
     )

@@ -16,6 +16,7 @@ from specviz.figures.method_checks import (
     rejections_over_drafts,
 )
 from specviz.figures.paired import Values, ratio
+from specviz.figures.symbols import names_in_formula
 from specviz.record.numbers import RATIO, TOKENS, times
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
@@ -60,16 +61,14 @@ def show_measured_drafts() -> None:
     )  # fmt: skip
     show_about(runs, _LANES, _SECTION, BODY)
     show_formula(
-        r"\mathbb{E}[R] = \sum_{i}\mathrm{TV}(p_i, q_i) \\"
-        r" \tau = 1 + \frac{1}{K}\sum_{j}\big(1 - \mathrm{TV}(p_j, q_j)\big)",
+        r"\mathbb{E}[R] = \sum_{i} d_i \\ \tau = 1 + \frac{1}{K}\sum_{j}(1 - d_j)",
         {
             "R": "rejected positions",
             "i": "a position where all candidates but the last were rejected",
             "j": "any tested candidate",
-            "p": "the distribution that the candidate was drawn from",
-            "q": "the residual of the target’s distribution after the earlier rejections",
-            r"\mathrm{TV}": "half the sum of absolute differences",
-            r"\tau": "mean tokens per round",
+            "d": "distance (TV) between the distribution that the candidate was drawn from and the "
+            "residual of the target’s distribution after the earlier rejections",
+            **names_in_formula("tau"),
             "K": "rounds",
             r"\mathbb{E}": "mean",
         },

@@ -40,7 +40,14 @@ from specviz.ui.theory.rejections.charts import (
     running_means,
     uniform_improvements,
 )
-from specviz.ui.widgets.page_parts import show_chart, show_formula, slider, whole_slider
+from specviz.ui.widgets.page_parts import (
+    DISTANCE,
+    PROBABILITIES,
+    show_chart,
+    show_formula,
+    slider,
+    whole_slider,
+)
 
 _TOKENS = 7  # as in the paper's figure 2
 _DRAFTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -52,13 +59,8 @@ _COINS = ((0.6, 0.5), (0.8, 0.5), (0.95, 0.5), (0.2, 0.8))  # draft, target
 _RATIOS = (2.0, 8.0, 32.0)
 _ONE, _BLOCK = "one draft", "block verification"
 _FIGURE_3 = "Yin et al. 2024, section 3.2 and figure 3."
-_LETTERS = {
-    "p": "the draft's distribution",
-    "q": "the target's distribution",
-    "n": "position in the text, from 1 to T",
-    r"\mathbb{E}": "mean",
-    r"\mathrm{TV}": "half the sum of absolute differences",
-}
+_POSITION = {"n": "position in the text, from 1 to T"}
+_MEAN = {r"\mathbb{E}": "mean; with a subscript, over texts that the target generates"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +84,9 @@ class Setting:
 def choose_setting() -> Setting:
     with st.container(horizontal=True, vertical_alignment="bottom", key="rejections_controls"):
         seed = whole_slider(
-            "Seed of the chains", 0, 100, 10, key="rejections_seed",
-            hint="Seed of the two random Markov chains over 7 tokens that are draft and target. "
-                "Their transition matrices differ from position to position.",
+            "Seed of the two models", 0, 100, 10, key="rejections_seed",
+            hint="Draft and target are two random Markov chains over 7 tokens. Their transition "
+                "matrices differ from position to position.",
         )  # fmt: skip
         horizon = whole_slider("Tokens in a text, T", 1, 100, 50, key="rejections_horizon")
         stickiness = slider(
@@ -109,7 +111,7 @@ def rejections_sentence(chosen: Setting) -> str:
     if exact < 1e-9:
         return f"{text} The two chains are identical."
     return (
-        f"{text} If drafting were free and γ unlimited, decoding would be "
+        f"{text} With free drafting and unlimited candidates per round, γ → ∞, decoding would be "
         f"{times(horizon / exact)} as fast as the target alone."
     )
 
@@ -123,25 +125,28 @@ def show_one_draft(chosen: Setting) -> None:
     simulate_and_draw(group, chosen.paused, lambda: _draw_one(group, by_step, chosen.paused))
     st.caption(_paper_figure_sentence())
     show_formula(
-        r"\mathbb{E}[N_1] = \sum_{n=1}^{T}\mathbb{E}_{x_{<n} \sim q}\,"
-        r"\mathrm{TV}(p_n, q_n)",
-        _LETTERS
-        | {
+        r"\mathbb{E}[N_1] = \sum_{n=1}^{T}\mathbb{E}_{\text{target}}[d_n] \\ "
+        r"d_n = \tfrac12 \sum_x |p_{\text{draft}}(x) - p_{\text{target}}(x)|",
+        {
             "N_1": "rejections in a text, with one draft",
+            "d_n": "distance (TV) between draft and target at position n",
+            "x": "a token",
+            **PROBABILITIES,
+            **_POSITION,
             "T": "tokens in a text",
-            "x_{<n}": "the tokens before position n, drawn from the target",
+            **_MEAN,
         },
-        "Yin et al. 2024, theorem 1. If the distance is the same at every position, the formula "
-        "equals that of Leviathan et al. 2023, where p and q are swapped.",
+        "Yin et al. 2024, theorem 1. If the distance is the same at every position, this is the "
+        "result of Leviathan et al. 2023.",
     )
 
 
 def _draw_one(group: SimulationGroup, by_step: Floats, paused: bool) -> None:
     exact, simulation = float(by_step.sum()), group.simulations[_ONE]
-    text = f"One draft, judged token by token: **{exact:.3f}** rejections per text (exact)"
+    text = f"Rejections per text: **{exact:.3f}** exactly"
     if simulation.estimates:
         found = simulation.estimates[-1]
-        st.markdown(f"{text}; simulated **{_plus_minus(found)}** in {found.count:,} texts.")
+        st.markdown(f"{text}, **{_plus_minus(found)}** simulated in {found.count:,} texts.")
     else:
         st.markdown(f"{text}; nothing simulated yet.")
     left, right = st.columns(2, gap="medium")
@@ -177,12 +182,13 @@ def show_several_drafts(chosen: Setting) -> None:
     show_formula(
         r"\mathbb{E}[N_1 - N_M] = \sum_{n}\bar{\mathbb{E}}_{f}\Big[d_n^{1} -"
         r" \prod_{m=1}^{M} d_n^{m}\Big]",
-        _LETTERS
-        | {
+        {
             "N_1,\\, N_M": "rejections in a text, with one draft and with M drafts",
-            "d_n^m": "distance (TV) at position n between p and the residual of q after m − 1 "
-            "rejected drafts",
+            "d_n^m": "distance (TV) at position n between the draft and what is left of the target "
+            "(the residual) after m − 1 rejected drafts",
+            **_POSITION,
             "M": "drafts per round",
+            r"\mathbb{E}": "mean",
             r"\bar{\mathbb{E}}_f": "mean over the texts before position n; texts that do not "
             "end with a rejection count as 0",
         },
@@ -228,8 +234,8 @@ def _draw_several(
 
 def show_one_place() -> None:
     with st.container(horizontal=True, key="rejections_place"):
-        draft = slider("Draft's coin, u", 0.0, 1.0, 0.9, step=0.05, key="rejections_u")
-        target = slider("Target's coin, v", 0.0, 1.0, 0.5, step=0.05, key="rejections_v")
+        draft = slider("Heads under the draft, u", 0.0, 1.0, 0.9, step=0.05, key="rejections_u")
+        target = slider("Heads under the target, w", 0.0, 1.0, 0.5, step=0.05, key="rejections_v")
         ratio = slider("Ratio of vocabularies, r", 1.0, 64.0, 4.0, step=0.5, key="rejections_r")
     coins, uniform = bernoulli_improvement(draft, target, 4), uniform_improvement(ratio, 4)
     as_many = "as many tokens as" if ratio == 1 else f"{ratio:g} times as many tokens as"
@@ -256,12 +262,12 @@ def show_one_place() -> None:
             key="rejections_uniform",
         )
     show_formula(
-        r"\Delta_{\text{coins}} = |u - v|\,\big(1 - u^{M-1}\big)",
+        r"\Delta_{\text{coins}} = |u - w|\,\big(1 - u^{M-1}\big)",
         {
             r"\Delta": "decrease of P(reject)",
             "M": "drafts",
-            "u, v": "probability of heads under draft and target; if u < v, replace both by the "
-            "probability of tails, 1 − u and 1 − v (derived here)",
+            "u, w": "probability of heads under draft and target; if u < w, replace both by the "
+            "probability of tails, 1 − u and 1 − w (derived here)",
         },
         _FIGURE_3,
     )
@@ -290,15 +296,18 @@ def show_bound(chosen: Setting) -> None:
     )
     show_formula(
         r"\inf_{A \in \mathcal{F}} \mathbb{E}[N^{A}] \ge"
-        r"\sum_{n}\mathbb{E}_{q}\,\mathrm{TV}(p_n, q_n)",
-        _LETTERS
-        | {
+        r"\sum_{n}\mathbb{E}_{\text{target}}[d_n]",
+        {
             r"\mathcal{F}": "the unbiased rules that judge a single draft, token by token",
             "A": "a rule",
             "N^A": "rejections in a text under rule A",
+            "d_n": f"{DISTANCE}, at position n",
+            **_POSITION,
+            **_MEAN,
         },
         r"Yin et al. 2024, theorem 2. By corollary 1, each of these rules accepts a token with "
-        r"probability at most $\min(1, q/p)$. Block verification: Sun et al. 2024.",
+        r"probability at most $\min(1, p_{\text{target}}/p_{\text{draft}})$. Block verification: "
+        "Sun et al. 2024.",
     )
 
 
@@ -340,8 +349,8 @@ def _bias_sentence(chains: Chains, nums: Sequence[int]) -> str:
     worst = max(batch_bias(chains, num, length=length) for num in nums or _CHOICES[:1])
     first = "first token" if length == 1 else f"first {length} tokens"
     return (
-        f"The distribution of the {first} differs from the target's by at most {worst:.0e}, so "
-        "several drafts do not bias the text."
+        f"Several drafts do not bias the text: the distribution of its {first} differs from the "
+        f"target's only by rounding ({worst:.0e})."
     )
 
 
@@ -353,7 +362,7 @@ def _plus_minus(found: Estimate) -> str:
 def _paper_figure_sentence() -> str:
     ours = total_rejections(random_chains(10, _TOKENS, 50))
     return (
-        "Figure 2 of Yin et al. 2024 reports 16.41 for 7 tokens, T = 50 and seed 10, but the paper "
-        "does not specify how its chains were drawn. Here, rows are normalised uniform numbers, "
-        f"and seed 10 gives {ours:.3f}: a similar pair of chains, not necessarily the same."
+        "Yin et al. 2024, figure 2, reports 16.41 for 7 tokens, T = 50 and seed 10, without the "
+        "distribution of its chains. Here, rows are normalised uniform numbers, and seed 10 gives "
+        f"{ours:.3f}: similar chains, not necessarily the same."
     )

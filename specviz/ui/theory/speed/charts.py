@@ -187,7 +187,7 @@ def reach_over_drafted(found: ReachOverRuns) -> go.Figure:
     made = figure(x_title="candidates drafted per token", y_title="share of the oracle's rate")
     series = (
         ("fixed counts", found.counts, "lines+markers", COLOURS.exact, "circle", "γ "),
-        ("until unsure, by θ", found.unsure, "lines+markers", COLOURS.draft, "diamond", ""),
+        ("until unsure, by threshold", found.unsure, "lines+markers", COLOURS.draft, "diamond", ""),
         (
             "runs with a stopping criterion",
             found.own,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from specviz.figures.symbols import names_in_formula
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.numbers import PROBABILITY, RATIO, STEPS, TOKENS, times
 from specviz.theory.papers import (
@@ -90,7 +91,7 @@ def speed_sentence(chosen: Setting) -> str:
     if no_gamma_is_best(chosen.alpha, chosen.c, chosen.v):
         return _no_best_gamma_sentence(chosen)
     best, value = best_gamma(chosen.alpha, chosen.c, chosen.v, MAX_GAMMA)
-    given = f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)},"
+    given = _given_text(chosen)
     if best == 0:
         needed = _pays_above(chosen)
         pays = (
@@ -100,7 +101,10 @@ def speed_sentence(chosen: Setting) -> str:
         )
         return f"{given} **no γ pays**: the target alone is fastest. Drafting {pays}."
     here = speedup(chosen.alpha, chosen.gamma, chosen.c, chosen.v)
-    text = f"{given} the best γ is **{best}: {times(value)}** as fast as the target alone."
+    text = (
+        f"{given} the best number γ of candidates per round is **{best}**: decoding is "
+        f"**{times(value)}** as fast as with the target alone."
+    )
     if speedup(chosen.alpha, MAX_GAMMA + 1, chosen.c, chosen.v) > value:
         text = f"{text} The search ends at γ {MAX_GAMMA}; a longer draft would be faster."
     if chosen.gamma == best or RATIO.bare(here) == RATIO.bare(value):
@@ -110,6 +114,13 @@ def speed_sentence(chosen: Setting) -> str:
             else f"{text} Your γ, {chosen.gamma}, gives the same speedup, rounded."
         )
     return f"{text} Your γ, {chosen.gamma}, gives {RATIO.bare(here)}{_compared_with_one(here)}."
+
+
+def _given_text(chosen: Setting) -> str:
+    return (
+        f"With acceptance rate α {chosen.alpha:.3g}, draft cost c {chosen.c:.3g} and verification "
+        f"cost v {STEPS.bare(chosen.v)},"
+    )
 
 
 def _pays_above(chosen: Setting) -> float | None:
@@ -131,9 +142,9 @@ def _no_best_gamma_sentence(chosen: Setting) -> str:
     why = "drafting costs nothing" if chosen.c == 0 else "nothing is ever rejected"
     limit = _times(oracle_speedup(chosen.alpha, chosen.c, chosen.v))
     return (
-        f"With α {chosen.alpha:.3g}, c {chosen.c:.3g} and v {STEPS.bare(chosen.v)}, {why}, so "
-        f"**no γ is best**: the speedup rises with γ towards **{limit}**. Your γ, {chosen.gamma}, "
-        f"gives {times(here)}."
+        f"{_given_text(chosen)} {why}, so **no γ is best**: the speedup rises with γ, the number "
+        f"of candidates per round, towards **{limit}**. Your γ, {chosen.gamma}, gives "
+        f"{times(here)}."
     )
 
 
@@ -152,7 +163,7 @@ def _axis_end(chosen: Setting) -> int:
 def show_over_gamma(chosen: Setting) -> None:
     show_chart(
         speedup_over_gamma(chosen.alpha, chosen.c, chosen.v, chosen.gamma, _axis_end(chosen)),
-        "Assumes that each candidate is accepted with probability α, independently of the others.",
+        "Each candidate is accepted with probability α, independently of the others.",
         "exact",
         key="speed_over_gamma",
         alt="Speedup over the number of candidates per round, ideal and with the cost of "
@@ -163,21 +174,16 @@ def show_over_gamma(chosen: Setting) -> None:
         r"S = \frac{1-\alpha^{\gamma+1}}{(1-\alpha)(\gamma c + v)}",
         {
             "S": "times as fast as the target alone",
-            r"\alpha": "acceptance",
-            r"\gamma": "candidates per round",
-            "c": "cost of a draft step",
-            "v": "cost of a verification, both in target steps",
+            **names_in_formula("alpha", "gamma", "c", "v"),
         },
-        "Leviathan et al. 2023, theorem 3.8, where v is 1.",
+        "Leviathan et al. 2023, theorem 3.8, where v is 1. Costs are in target steps.",
     )
     show_formula(
         r"S_{\text{oracle}} = \frac{1}{(1-\alpha)\,v + \alpha c}",
         {
             r"S_{\text{oracle}}": "speedup if each round drafted exactly the candidates that will "
             "be accepted",
-            r"\alpha": "acceptance",
-            "c": "cost of a draft step",
-            "v": "cost of a verification",
+            **names_in_formula("alpha", "c", "v"),
         },
         "The expected number of tokens is from Leviathan et al. 2023, section 3.5; the time is "
         "derived here. If drafting is free or nothing is rejected, S approaches this limit as γ "
@@ -188,8 +194,7 @@ def show_over_gamma(chosen: Setting) -> None:
         r"\frac{(1-\alpha)(\gamma \hat c + \gamma + 1)}{1-\alpha^{\gamma+1}}",
         {
             r"\hat c": "operations of a draft step / operations of a target step, here set to c",
-            r"\alpha": "acceptance",
-            r"\gamma": "candidates per round",
+            **names_in_formula("alpha", "gamma"),
         },
         "Leviathan et al. 2023, theorem 3.11. The unit is the target alone's operations per token.",
     )
@@ -223,8 +228,8 @@ def _show_key_figures(chosen: Setting) -> None:
         st.metric(
             "Arithmetic", RATIO.shown(operations_factor(alpha, gamma, c)), border=True,
             help="Operations per token / the target alone's operations per token. The speedup "
-            "costs additional arithmetic. Assumes that a draft step takes c times the operations "
-            "of a target step; the formula is below.",
+            "costs additional arithmetic. Here a draft step takes c times the operations of a "
+            "target step; the formula is below.",
         )  # fmt: skip
 
 
@@ -232,10 +237,8 @@ def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
     papers, own = [*leviathan_points(), *chinchilla_points()], run_points(runs)
     show_chart(
         speedup_map(chosen.v, (chosen.alpha, chosen.c), papers, own, MAX_GAMMA),
-        f"Greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Each point is "
-        "a measured speedup at the α and c of that measurement; points out of range are drawn at "
-        "the edge. The Chinchilla paper reports no α; here α is computed from the speedup. Click "
-        "a point to see its figures.",
+        f"Greatest speedup of any γ up to {MAX_GAMMA}, at v {STEPS.bare(chosen.v)}. Points are "
+        "measured speedups, at the edge if out of range. Click a point to see its figures.",
         "exact",
         "measured",
         "reported",
@@ -283,8 +286,7 @@ def show_recursion(chosen: Setting) -> None:
         r"E_k = \alpha\,(1 + E_{k+1}),\quad E_\gamma = 0",
         {
             "E_k": "expected number of further candidates accepted, once k are accepted",
-            r"\alpha": "acceptance",
-            r"\gamma": "candidates per round",
+            **names_in_formula("alpha", "gamma"),
         },
         "v2rockets/sd_optimization, which writes P for α and N for γ.",
     )
@@ -292,9 +294,7 @@ def show_recursion(chosen: Setting) -> None:
         r"E_0 = \frac{\alpha\,(1-\alpha^{\gamma})}{1-\alpha},\quad \tau = E_0 + 1",
         {
             "E_0": "candidates accepted per round",
-            r"\alpha": "acceptance",
-            r"\tau": "tokens per round",
-            r"\gamma": "candidates per round",
+            **names_in_formula("alpha", "tau", "gamma"),
         },
         "The solution of the recursion; τ is Leviathan et al. 2023, equation 1.",
     )

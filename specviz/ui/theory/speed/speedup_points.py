@@ -120,7 +120,8 @@ def _show_run(shown: ShownRun) -> None:
     with st.container(horizontal=True):
         for each in (CATALOGUE[name] for name in SHOWN):
             if each.of(figures) is not None:
-                st.metric(titled(each.label), each.shown(figures), width=160, help=each.definition)
+                label, text = titled(each.label), each.help(figures)
+                st.metric(label, each.shown(figures), width=160, help=text)
     if interval := timed_interval(figures):
         st.caption(f"Observed speedup on this text and machine: {interval}.")
     st.page_link(

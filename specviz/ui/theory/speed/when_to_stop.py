@@ -41,9 +41,9 @@ def show_when_to_stop() -> None:
     found = runs.found
     st.markdown(f"{_count_sentence(found)} {_rules_sentence(found)}")
     note = (
-        "Tokens per target step time, as a share of the oracle’s rate. Both lines use the same "
-        "rounds of runs that always drafted γ candidates. Squares are runs with a stopping "
-        "criterion; their rounds start at other positions."
+        "Tokens per target step time, as a share of the oracle’s rate. The lines are computed on "
+        "the same rounds, of runs that always drafted γ candidates. Squares are runs with a "
+        "stopping criterion."
     )
     show_chart(
         reach_over_drafted(found), note, "measured", key="speed_reach",
@@ -61,8 +61,8 @@ def show_when_to_stop() -> None:
             "c": "cost of a draft step",
             "v(n)": "cost of verifying n tokens; c and v are in target steps",
         },
-        "The oracle drafts exactly the candidates that will be accepted, so no criterion is faster "
-        "on these rounds. No criterion knows this number in advance: the oracle is only a bound.",
+        "On these rounds, the oracle is an upper bound: no criterion knows the verdicts in "
+        "advance.",
     )
 
 
@@ -98,8 +98,9 @@ def _compared_with_oracle(traces: Sequence[Trace]) -> ReachOverRuns | None:
 def _count_sentence(found: ReachOverRuns) -> str:
     best = found.counts[found.best_count - 1]
     return (
-        f"The best fixed count drafts **{found.best_count}** candidates per round and reaches "
-        f"**{PERCENT.shown(best.share)}** of the oracle's rate."
+        "An oracle that knows the verdicts drafts exactly the candidates that will be accepted. "
+        f"The best fixed number, **{found.best_count}** candidates per round, reaches "
+        f"**{PERCENT.shown(best.share)}** of its rate."
     )
 
 
@@ -117,7 +118,7 @@ def _rules_sentence(found: ReachOverRuns) -> str:
 
 def _rule_text(reach: Reach) -> str:
     until = parse_stopping(reach.name)
-    number = f" (θ {until.threshold:g})" if until.stopping.takes_number else ""
+    number = f" (threshold {until.threshold:g})" if until.stopping.takes_number else ""
     return f"{as_text(until.stopping.words)}{number}"
 
 

@@ -1,0 +1,95 @@
+"""The symbols of the formulas: the name of each in words, and its meaning in one sentence.
+
+Pages show the meaning of a symbol in a card; formulas and the help of figures list the names. To
+add a symbol, add an entry to ``SYMBOLS`` and a row to the table in ``docs/figures.md``, which a
+test compares with this table.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symbol:
+    """A symbol of the formulas.
+
+    ``formula`` computes the symbol's value for a run; `catalogue` uses it, too. ``chapter`` is the
+    chapter of the documentation and its heading that explain the symbol.
+    """
+
+    sign: str
+    latex: str
+    name: str
+    meaning: str
+    formula: str = ""
+    chapter: str = "figures#symbols"
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.meaning}: {self.formula}." if self.formula else f"{self.meaning}."
+
+
+SYMBOLS = {
+    "alpha": Symbol(
+        sign="α",
+        latex=r"\alpha",
+        name="acceptance rate",
+        meaning="Probability that a tested candidate is accepted",
+        formula="accepted / tested",
+        chapter="figures#definitions",
+    ),
+    "gamma": Symbol(
+        sign="γ",
+        latex=r"\gamma",
+        name="candidates per round",
+        meaning="Number of tokens that the draft proposes before the target verifies them",
+    ),
+    "tau": Symbol(
+        sign="τ",
+        latex=r"\tau",
+        name="tokens per round",
+        meaning="Mean number of tokens that a round adds to the text",
+        formula="tokens / whole rounds",
+        chapter="figures#definitions",
+    ),
+    "c": Symbol(
+        sign="c",
+        latex="c",
+        name="draft cost",
+        meaning="Cost of a draft step in target steps",
+        formula="draft step time / target step time",
+        chapter="figures#step-costs-and-forecasts",
+    ),
+    "v": Symbol(
+        sign="v",
+        latex="v",
+        name="verification cost",
+        meaning="Cost of a verification in target steps",
+        formula="time to verify γ + 1 tokens / target step time",
+        chapter="figures#step-costs-and-forecasts",
+    ),
+    "epsilon": Symbol(
+        sign="ε",
+        latex=r"\varepsilon",
+        name="over-acceptance",
+        meaning="What a lossy rule adds to the target's probability before it judges a candidate; "
+        "0 is the lossless rule",
+    ),
+}
+
+
+def names_in_formula(*names: str) -> dict[str, str]:
+    """Return the names of the symbols by LaTeX symbol, as the line below a formula lists them."""
+    return {SYMBOLS[each].latex: SYMBOLS[each].name for each in names}
+
+
+def names_of_symbols(text: str) -> str:
+    """Return the symbols of a text with their names, as "τ: tokens per round, c: draft cost".
+
+    A symbol whose name is in the text is left out.
+    """
+    signs = set(re.findall(r"(?<![A-Za-z])[cv](?![A-Za-z])|[αγτε]", text))
+    used = [each for each in SYMBOLS.values() if each.sign in signs and each.name not in text]
+    return ", ".join(f"{each.sign}: {each.name}" for each in used)

@@ -1,0 +1,57 @@
+"""Symbols within sentences: the first use of each has a card with its name and its meaning.
+
+The card opens on hover and on focus, so also with the keyboard and on touch; ``assets/shell.css``
+draws it. Such a sentence is Markdown with HTML, so text from outside must be escaped.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+import streamlit as st
+
+from specviz.figures.symbols import SYMBOLS, Symbol
+
+_BY_SIGN = {each.sign: each for each in SYMBOLS.values()}
+# A formula or code, which is left alone, or a symbol that is not a part of a word.
+_VERBATIM_OR_SIGN = re.compile(rf"\$[^$]+\$|`[^`]+`|(?<![\w'’.])[{''.join(_BY_SIGN)}](?![\w'’(])")
+
+
+def show_sentence(text: str) -> None:
+    """Draw a sentence of Markdown in which the first use of each symbol has a card."""
+    st.markdown(with_cards(text), unsafe_allow_html=True)
+
+
+def show_symbols(*names: str) -> None:
+    """Draw a line of symbols with their names, for a page whose sentences use them anywhere."""
+    named = (f"{SYMBOLS[each].sign} {SYMBOLS[each].name}" for each in names)
+    line = " · ".join(each.replace(" ", "\u00a0") for each in named)  # no line break within a name
+    st.caption(with_cards(line), unsafe_allow_html=True)
+
+
+def with_cards(text: str) -> str:
+    """Return the Markdown with a card at each symbol's first use, outside of formulas and code."""
+    for start, symbol in reversed(_first_uses(text)):
+        text = text[:start] + _card(symbol) + text[start + 1 :]
+    return text
+
+
+def _first_uses(text: str) -> list[tuple[int, Symbol]]:
+    """Return each symbol that the text uses, with the place of its first use."""
+    found: dict[str, int] = {}
+    for use in _VERBATIM_OR_SIGN.finditer(text):
+        if use[0] in _BY_SIGN:
+            found.setdefault(use[0], use.start())
+    return [(start, _BY_SIGN[sign]) for sign, start in found.items()]
+
+
+def _card(symbol: Symbol) -> str:
+    chapter, _, heading = symbol.chapter.partition("#")
+    name, meaning = html.escape(symbol.name), html.escape(symbol.sentence)
+    return (
+        f'<span class="symbol" tabindex="0" role="group" '
+        f'aria-label="{symbol.sign}, {name}">{symbol.sign}'
+        f'<span class="symbol-card" role="tooltip"><strong>{symbol.sign}, {name}</strong> '
+        f'{meaning} <a href="docs?chapter={chapter}#{heading}">More</a></span></span>'
+    )

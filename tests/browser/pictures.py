@@ -1,0 +1,131 @@
+"""Take the pictures of README and the docs from the real pages: `make pictures`.
+
+pytest runs this file only when it is named. `-k film` takes one picture. The machine should be
+quiet, because the pictures show its measurements. The picture of Servers needs an engine:
+`SPECVIZ_PICTURE_SERVER=http://127.0.0.1:8000 make pictures`.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from PIL import Image
+
+from tests.browser.conftest import Server, wait_for_pair
+from tests.browser.reading import at_rest, seek
+
+ASSETS = Path(__file__).parents[2] / "assets"
+FILM_BYTES = 2_000_000
+_FRAME = 0.09  # seconds between two frames of the film, at least
+_SERVER = os.environ.get("SPECVIZ_PICTURE_SERVER", "")
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def dashboard(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A dashboard with an empty home that measures as long as for a user."""
+    home = str(tmp_path_factory.mktemp("pictures"))
+    return serve(SPECVIZ_HOME=home, SPECVIZ_TIMING_SECONDS="", SPECVIZ_FIRST_BODY="auto")
+
+
+class Film:
+    """Records the frames that the browser paints."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.frames: list[tuple[float, Image.Image]] = []
+        self.session = page.context.new_cdp_session(page)
+        self.session.on("Page.screencastFrame", self._keep)
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        self.session.send("Page.screencastFrameAck", {"sessionId": event["sessionId"]})
+        now = float(event["metadata"]["timestamp"])
+        if not self.frames or now - self.frames[-1][0] >= _FRAME:
+            image = Image.open(io.BytesIO(base64.b64decode(event["data"]))).convert("RGB")
+            self.frames.append((now, image))
+
+    def start(self) -> None:
+        self.session.send("Page.startScreencast", {"format": "png"})
+
+    def save(self, path: Path) -> None:
+        self.session.send("Page.stopScreencast")
+        times = [at for at, _ in self.frames] + [time.time()]
+        images = [image for _, image in self.frames]
+        images[0].save(
+            path, save_all=True, append_images=images[1:], loop=0, quality=62, method=4,
+            duration=[round(1000 * (b - a)) for a, b in pairwise(times)],
+        )  # fmt: skip
+
+
+def test_film(dashboard: Server, open_page: Callable[..., Any]) -> None:
+    """Rounds land, a rejected token is clicked, its card opens, and the race ends."""
+    page = open_page(f"{dashboard.url}/?target_body=none", width=1280, height=880)
+    wait_for_pair(page)
+    at_rest(page)
+    page.select_option("[data-testid=speed]", "readable")
+    seek(page, 0)
+    page.wait_for_timeout(300)
+    film = Film(page)
+    film.start()
+    page.keyboard.press(" ")
+    page.wait_for_timeout(5000)
+    page.keyboard.press(" ")
+    page.locator('.rounds .chip[data-state="rejected"]').first.click()
+    page.wait_for_timeout(4000)
+    page.keyboard.press("Escape")
+    page.select_option("[data-testid=speed]", "0.25")
+    page.keyboard.press(" ")
+    page.wait_for_timeout(2500)
+    film.save(ASSETS / "watch.webp")
+    assert len(film.frames) > 40
+    assert (ASSETS / "watch.webp").stat().st_size <= FILM_BYTES
+
+
+def test_compare(dashboard: Server, open_page: Callable[..., Any]) -> None:
+    link = urlencode([("lane", "gamma=2"), ("lane", "gamma=6")])
+    page = open_page(f"{dashboard.url}/compare?{link}")
+    at_rest(page)
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.wait_for_selector('[data-testid="race-lane"]', timeout=400_000)
+    page.locator('[data-testid="stTable"]').first.scroll_into_view_if_needed()
+    picture(page, "compare")
+
+
+def test_tune(dashboard: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{dashboard.url}/tune")
+    at_rest(page)
+    page.get_by_role("button", name="Compute").click()
+    page.locator(".st-key-tune_map").wait_for(timeout=400_000)
+    picture(page, "tune")
+
+
+def test_theory(dashboard: Server, open_page: Callable[..., Any]) -> None:
+    page = open_page(f"{dashboard.url}/bias")
+    page.wait_for_timeout(8000)  # the simulations reach their precision
+    picture(page, "theory")
+
+
+@pytest.mark.skipif(not _SERVER, reason="no engine in SPECVIZ_PICTURE_SERVER")
+def test_servers(dashboard: Server, open_page: Callable[..., Any]) -> None:
+    link = urlencode({"server": _SERVER, "server_length": "128"})
+    page = open_page(f"{dashboard.url}/servers?{link}", height=1180)
+    page.get_by_role("button", name="Connect").click()
+    page.locator(".st-key-server_ask button:enabled").click()
+    page.wait_for_selector("[data-testid=status][data-state=done]", timeout=400_000)
+    picture(page, "servers")
+
+
+def picture(page: Any, name: str) -> None:
+    at_rest(page)
+    page.wait_for_timeout(1500)
+    page.screenshot(path=ASSETS / f"{name}.png")

@@ -1,0 +1,66 @@
+"""The head of Watch: the headline and the bar picture, above a player that never moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Server, wait_for_pair, wait_for_state
+from tests.browser.reading import click_run, run_to_its_end, set_slider
+
+HEADLINE = '[data-testid="headline"]'
+TRADE = '[data-testid="trade"]'
+# The place and the size of the player, whenever they differ from those of the frame before.
+PLACES = """() => {
+  window.places = [];
+  (function look() {
+    const player = document.querySelector('#root [data-testid="player"]');
+    const { top, height } = player?.getBoundingClientRect() ?? {};
+    const place = `${top} ${height}`;
+    if (player && window.places.at(-1) !== place) window.places.push(place);
+    requestAnimationFrame(look);
+  })();
+}"""
+
+
+def test_the_race_is_in_view_without_scrolling(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(server.url, width=1440, height=900)
+    wait_for_pair(page)
+    for part in (HEADLINE, TRADE, '[data-testid="player"]', '[data-testid="lanes"]'):
+        box = page.locator(f"#root {part}").bounding_box()
+        assert box["y"] > 0
+        assert box["y"] + box["height"] <= 900, part
+    assert "same distribution" in page.inner_text(HEADLINE)
+
+
+@pytest.mark.parametrize("width", [1440, 420])
+def test_the_player_stays_in_place_during_a_run(
+    server: Server, open_page: Callable[..., Any], width: int
+) -> None:
+    page = open_page(f"{server.url}/?target_body=none&length=64", width=width, height=900)
+    wait_for_pair(page)
+    page.evaluate(PLACES)
+    above = " | ".join(page.inner_text('[data-testid="stMain"]').split("\n"))[:240]
+    click_run(page)
+    wait_for_state(page, "done")
+    page.wait_for_timeout(500)
+    places = page.evaluate("window.places")
+    assert len(places) == 1, f"{places}, while the page showed {above}"
+
+
+def test_moving_gamma_predicts_its_round_before_a_run(
+    server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(f"{server.url}/?target_body=none&live=false")
+    wait_for_pair(page)
+    bars = page.locator(f"#root {TRADE}")
+    assert bars.get_attribute("data-gamma") == "5"
+    assert bars.get_attribute("data-predicted") == "false"
+    set_slider(page, "gamma", 3)
+    page.wait_for_selector(f"#root {TRADE}[data-gamma='8'][data-predicted='true']")
+    run_to_its_end(page)
+    page.wait_for_selector(f"#root {TRADE}[data-gamma='8'][data-predicted='false']")
