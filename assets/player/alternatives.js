@@ -116,7 +116,7 @@ function restColumn(subject, insight) {
   const own = replaced && held !== null && !run.greedy ? [replaced.text, held] : null;
   const listed = replaced && insight.residual_top.find(([text]) => text === replaced.text);
   const weight = 1 - (judgedAt(subject)?.expected ?? 1);
-  const under = run.greedy ? "" : `(target\u00a0−\u00a0draft)₊ sums to ${likelihood(Math.max(0, weight))}, rescaled to 100\u00a0%`;
+  const under = run.greedy ? "" : `target\u00a0−\u00a0draft where positive: ${likelihood(Math.max(0, weight))}, rescaled to 100\u00a0%`;
   return { items: insight.residual_top, own: own ?? listed ?? null, under };
 }
 

@@ -299,6 +299,8 @@ export interface Trade {
   gamma: number;
   drafting: number;
   verification: number;
+  /** The rest of a measured round. */
+  other: number;
   tokens: number;
   /** Whether it is predicted for another γ than the run's. */
   predicted: boolean;

@@ -5,7 +5,7 @@ import { distinguish, likelihood } from "./number_words.js";
 import { showToken } from "./token_text.js";
 import { forkBarrier } from "./verdict_rule.js";
 
-/** @import { Candidate, Lanes, RunPayload } from "./payload.d.ts" */
+/** @import { Candidate, RunPayload, Trade } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 
 /** @typedef {(Node|string)[]} Words */
@@ -25,22 +25,22 @@ function titled(title, ...words) {
 /** @type {Record<string, (recording: Recording, data: Partial<RunPayload>) => Words>} */
 const CARDS = {
   draft: ({ rounds }) => [titled("The draft, a small model, guesses.", `It writes ${rounds[0].candidates.length} tokens, one after another. Each step is cheap.`)],
-  check: ({ rounds }, { lanes }) => {
+  check: ({ rounds }, { summary }) => {
     const count = rounds[0].candidates.length;
     return [
       titled(`The target, the large model, checks all ${count} at once.`, `A step mostly reads the weights from memory. One pass reads them once, for one token or for ${count + 1}.`),
       makeReading(count + 1),
-      ...measuredCheck(lanes),
+      ...measuredCheck(summary?.trade),
     ];
   },
-  test: () => [titled("Each token is tested, from left to right.", "If the target likes the token at least as much as the draft did, it stays; otherwise chance decides.")],
+  test: () => [titled("Each token is tested, from left to right.", "If the target likes the token at least as much as the draft did, it stays; otherwise chance decides: a token that the target finds half as likely stays half of the time.")],
   bonus: ({ rounds }) => [titled("All were accepted, so one more is free.", "The same pass gives the target’s own next token, the bonus token: ", quotedToken(rounds[0].extra?.text ?? ""))],
   safe: ({ rounds }) => [
-    titled("Nothing is lost.", "After a rejection, the target draws a replacement that makes up for the draft’s errors. The text is distributed as if the target had written it alone."),
+    titled("Nothing is lost.", "The draft offers some tokens too often: these are sometimes rejected. It offers others too rarely: the replacement is drawn from just those. So every text is as likely as if the target had written it alone."),
     ...(rounds[0].extra?.kind === "bonus" ? [] : [make("p", "", {}, ["If all tokens of a round stay, the pass gives one more: the bonus token."])]),
   ],
   drag: (_, data) => [
-    titled("Your turn: drag the draw below.", "Past the edge, the verdict changes.", data.run?.forkable ? " Then press Fork here: the run continues from the other verdict." : ` ${forkBarrier(data)}`),
+    titled("Your turn: drag the draw below.", "Past the edge of the green part, the verdict changes.", data.run?.forkable ? " Then Fork here appears: press it, and the run continues from the other verdict." : ` ${forkBarrier(data)}`),
   ],
 };
 
@@ -49,17 +49,10 @@ export function wordsOfCard(name, recording, data) {
   return CARDS[name](recording, data);
 }
 
-/** How long a check takes in this run, in steps of the target alone. @param {Lanes|null|undefined} lanes @returns {Words} */
-function measuredCheck(lanes) {
-  const checks = (lanes?.speculative ?? []).flatMap((times) => ("verify" in times ? [times.verify] : []));
-  if (!lanes?.target?.length || !checks.length) return [];
-  const steps = mean(checks) / mean(lanes.target);
-  return [make("p", "", { "data-steps": String(steps) }, [`In this run, a check took as long as ${steps.toFixed(1)} single steps.`])];
-}
-
-/** @param {number[]} values */
-function mean(values) {
-  return values.reduce((sum, each) => sum + each, 0) / values.length;
+/** The cost of a check in the bar picture above. @param {Trade|null|undefined} trade @returns {Words} */
+function measuredCheck(trade) {
+  if (!trade) return [];
+  return [make("p", "", {}, [`In this run, a check takes as long as ${trade.verification.toFixed(2)} single steps (“verify” above).`])];
 }
 
 /** A picture: the weights are read once, for one token or for several. @param {number} count */
@@ -76,7 +69,7 @@ function makeReading(count) {
 
 /** @returns {Words} */
 export function againWords() {
-  return [titled("And again.", "The tour stops at a token that the target doubts.")];
+  return [titled("And again.", "The tour stops at a token that the target doubts, and asks you: accept or reject?")];
 }
 
 /** @param {Candidate} candidate @returns {Words} */
@@ -97,8 +90,8 @@ export function questionWords(candidate) {
 /** @param {Candidate} candidate @param {boolean} guess whether the user chose "accept" @returns {Words} */
 export function answerWords(candidate, guess) {
   const odds = Math.min(1, candidate.target / candidate.draft);
-  const [drawn] = distinguish(candidate.uniform, odds);
+  const [drawn, shown] = distinguish(candidate.uniform, odds);
   const said = guess ? "You guessed accept, which was wrong." : "You guessed reject, which was right.";
   const likely = odds > 0.5 ? "Acceptance was more likely." : "Rejection was more likely.";
-  return [titled(`The draw was ${drawn}: rejected.`, `${said} ${likely} The tokens after it are discarded, and the target adds a token of its own.`)];
+  return [titled(`The random draw was ${drawn}, not below ${shown}: rejected.`, `${said} ${likely} The tokens after it are discarded, and a replacement is drawn.`)];
 }

@@ -63,11 +63,11 @@ export function makeTrade() {
   };
 
   /** @param {Trade} trade */
-  function drawTrade({ drafting, verification, tokens }) {
-    const cost = Number(drafting.toFixed(2)) + Number(verification.toFixed(2)); // as the reader adds them
+  function drawTrade({ drafting, verification, other, tokens }) {
+    const phases = /** @type {[string, number][]} */ ([["draft", drafting], ["verify", verification], ["other", other]]);
+    const cost = phases.reduce((sum, [, steps]) => sum + Number(steps.toFixed(2)), 0); // as the reader adds them
     const scale = Math.max(cost, tokens);
-    const parts = [makePart("verify", verification, scale, "verify")];
-    if (drafting) parts.unshift(makePart("draft", drafting, scale, "draft"));
+    const parts = phases.filter(([, steps]) => steps > 0).map(([word, steps]) => makePart(word, steps, scale, word));
     round.update(parts, `${cost.toFixed(2)} steps`);
     alone.update(stepsOf(tokens, scale), `${tokens.toFixed(2)} steps`);
   }

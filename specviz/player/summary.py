@@ -94,16 +94,19 @@ def _trade(trade: RoundTrade | None) -> JsonObject | None:
     """Return the bar picture, with its caption."""
     if trade is None:
         return None
-    cost = sum(float(STEPS.bare(each)) for each in (trade.drafting, trade.verification))
-    words = f"{STEPS.bare(cost)} target steps and gives {TOKENS.bare(trade.tokens)} tokens."
-    start = f"Predicted for γ {trade.gamma}: a" if trade.predicted else "A"
-    return {
+    phases = {each: getattr(trade, each) for each in ("drafting", "verification", "other")}
+    cost = STEPS.bare(sum(float(STEPS.bare(each)) for each in phases.values()))
+    starts = {
+        "measured": "A round takes",
+        "step costs": "By the step costs, a round takes",
+        "predicted": f"Predicted for γ {trade.gamma}: a round takes",
+    }
+    words = f"{cost} target steps and gives {TOKENS.bare(trade.tokens)} tokens."
+    return phases | {
         "gamma": trade.gamma,
-        "drafting": trade.drafting,
-        "verification": trade.verification,
         "tokens": trade.tokens,
-        "predicted": trade.predicted,
-        "caption": f"{start} round costs {words}",
+        "predicted": trade.source == "predicted",
+        "caption": f"{starts[trade.source]} {words}",
     }
 
 

@@ -91,7 +91,7 @@ def test_the_tour_replies_to_the_guess(
 ) -> None:
     page = at_question(demo, open_page)
     page.click(f"{TOUR} button:text-is('{choice}')")
-    page.wait_for_selector(f"{TOUR}:has-text('The draw was .75: rejected.')")
+    page.wait_for_selector(f"{TOUR}:has-text('The random draw was .75')")
     assert reply in page.inner_text(TOUR)
     page.wait_for_selector(REJECTED)
 
