@@ -148,10 +148,10 @@ export function paintScale(pen, view) {
   const factor = view.unit === "s" ? 1 : 1000;
   for (let at = Math.ceil(view.from / step) * step; at <= view.from + view.span; at += step) {
     const left = xAt(view, at);
-    pen.fillRect(left, 0, 1, 4);
+    pen.fillRect(left, 0, 1, 3);
     const words = `${Number((at * factor).toFixed(3))} ${view.unit}`;
     pen.textAlign = left < 8 ? "left" : left > view.width - 24 ? "right" : "center";
-    pen.fillText(words, left, 15);
+    pen.fillText(words, left, 17);
   }
 }
 

@@ -3,7 +3,7 @@
 /** A share, written as .86 and not 0.86. @param {number|null|undefined} value @param {number} [digits] */
 export function share(value, digits = 2) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  return value.toFixed(digits).replace(/^(-?)0\./, "$1.");
+  return value.toFixed(digits);
 }
 
 /** @param {number} value */

@@ -28,7 +28,7 @@ const CARDS = {
   check: ({ rounds }, { summary }) => {
     const count = rounds[0].candidates.length;
     return [
-      titled(`The target, the large model, checks all ${count} at once.`, `A step mostly reads the weights from memory. One pass reads them once, for one token or for ${count + 1}.`),
+      titled(`The target, the large model, checks all ${count} at once.`, `A step mostly reads the weights from memory. One pass reads them once, for one token or for ${count + 1}: the guesses and one token of its own.`),
       makeReading(count + 1),
       ...measuredCheck(summary?.trade),
     ];

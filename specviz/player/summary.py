@@ -101,7 +101,8 @@ def _trade(trade: RoundTrade | None) -> JsonObject | None:
         "step costs": "By the step costs, a round takes",
         "predicted": f"Predicted for γ {trade.gamma}: a round takes",
     }
-    words = f"{cost} target steps and gives {TOKENS.bare(trade.tokens)} tokens."
+    words = f"{cost} target steps and gives {TOKENS.bare(trade.tokens)} tokens: "
+    words += f"{RATIO.shown(trade.tokens / trade.cost)}."
     return phases | {
         "gamma": trade.gamma,
         "tokens": trade.tokens,

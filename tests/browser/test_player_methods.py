@@ -104,7 +104,7 @@ def test_what_if_in_block_verification_counts_accepted_tokens(shown: Callable[..
     next_frame(page)
     count = method_trace("block").rounds[index].num_drafted
     many = f"all {count}" if place + 1 == count else f"{place + 1} of {count}"
-    assert f"With a draw of .00, {many} would" in page.inner_text(f"{CARD} .vd-if")
+    assert f"With a draw of 0.00, {many} would" in page.inner_text(f"{CARD} .vd-if")
 
 
 def test_the_legend_lists_only_occurring_fates(shown: Callable[..., Any]) -> None:

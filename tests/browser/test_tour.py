@@ -74,10 +74,10 @@ def test_cards_of_round_one_and_the_question_before_the_draw(
     assert page.inner_text(PLAY) == "Play"
     position = page.input_value(SEEK)
     question, card = page.inner_text(TOUR), page.inner_text(CARD)
-    for text in ("·w11", "50\u00a0%", "25\u00a0%", "acceptance probability is .50"):
+    for text in ("·w11", "50\u00a0%", "25\u00a0%", "acceptance probability is 0.50"):
         assert text in question
     assert "·w11" in card
-    for spoiler in (".75", "rejected", "has not verified"):
+    for spoiler in ("0.75", "rejected", "has not verified"):
         assert spoiler not in f"{question} {card}"
     page.wait_for_timeout(700)
     assert page.input_value(SEEK) == position
@@ -91,7 +91,7 @@ def test_the_tour_replies_to_the_guess(
 ) -> None:
     page = at_question(demo, open_page)
     page.click(f"{TOUR} button:text-is('{choice}')")
-    page.wait_for_selector(f"{TOUR}:has-text('The random draw was .75')")
+    page.wait_for_selector(f"{TOUR}:has-text('The random draw was 0.75')")
     assert reply in page.inner_text(TOUR)
     page.wait_for_selector(REJECTED)
 

@@ -76,7 +76,7 @@ def test_the_sentence_of_a_discarded_token(page: Any, trace: Trace) -> None:
     page.keyboard.press("Home")  # a draw of 0 accepts any token with target > 0
     next_frame(page)
     assert plain_text(page, WHAT_IF) == (
-        "Had it been tested with a draw of .00, it would have been accepted."
+        "Had it been tested with a draw of 0.00, it would have been accepted."
     )
 
 
@@ -121,7 +121,7 @@ def test_the_columns_list_the_traces_alternatives(page: Any, trace: Trace) -> No
     assert insight is not None
     heads = page.locator(f"{CARD} .vd-columns .vd-column h4").all_inner_texts()
     assert heads[2].startswith("residual")
-    assert "(target − draft)₊ sums to " in heads[2].replace("\u00a0", " ")
+    assert "target − draft where positive" in heads[2].replace("\u00a0", " ")
     assert heads[2].replace("\u00a0", " ").endswith("rescaled to 100 %")
     tops = (insight.draft_top, insight.target_top, insight.residual_top)
     for shown, top in zip(listed, tops, strict=True):
@@ -189,11 +189,11 @@ def test_the_sentences_of_a_lossy_run(demo: Demo, open_page: Callable[..., Any])
     page.wait_for_selector(ROUND)
     choose(page, lossy, 0, 0)
     assert plain_text(page, SENTENCE) == (
-        "The draft gave ·w10 50 %, the target 25 %; with ε = .20 added, "
-        "the acceptance probability, (target + ε) / draft, is .90. The draw was .75: accepted."
+        "The draft gave ·w10 50 %, the target 25 %; with ε = 0.20 added, "
+        "the acceptance probability, (target + ε) / draft, is 0.90. The draw was 0.75: accepted."
     )
     choose(page, lossy, 0, 1)
-    assert "The draw was .94: rejected." in plain_text(page, SENTENCE)
+    assert "The draw was 0.94: rejected." in plain_text(page, SENTENCE)
     page.focus(DRAW)
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("PageDown")

@@ -94,7 +94,7 @@ def test_the_card_describes_the_what_if(page: Any, failed: Candidate) -> None:
     page.keyboard.press("Home")
     next_frame(page)
     assert plain_text(page, WHAT_IF) == (
-        "With a draw of .00 it would have been accepted, "
+        "With a draw of 0.00 it would have been accepted, "
         "and the next candidate would have been tested."
     )
     page.keyboard.press("End")

@@ -62,7 +62,7 @@ def percent(value: float) -> str:
 
 
 def two_digits(value: float) -> str:
-    return f"{value:.2f}".replace("0.", ".", 1)
+    return f"{value:.2f}"
 
 
 def first_rejected(entry: Round) -> int:
