@@ -14,7 +14,7 @@ from specviz.ui.theory.speed.sections import (
 )
 from specviz.ui.theory.speed.speedup_points import session_runs
 from specviz.ui.theory.speed.when_to_stop import show_when_to_stop
-from specviz.ui.widgets.page_parts import show_heading, show_letters, show_tabs
+from specviz.ui.widgets.page_parts import show_heading, show_tabs
 from specviz.ui.widgets.symbols import show_sentence
 
 require_shell()
@@ -37,4 +37,3 @@ show_tabs(
         "What papers measured": show_papers,
     },
 )
-show_letters()

@@ -1,6 +1,6 @@
 // Formatting of shares, percentages and times.
 
-/** A share, written as .86 and not 0.86. @param {number|null|undefined} value @param {number} [digits] */
+/** A share with a fixed number of digits. @param {number|null|undefined} value @param {number} [digits] */
 export function share(value, digits = 2) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   return value.toFixed(digits);

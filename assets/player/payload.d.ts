@@ -279,9 +279,9 @@ export interface Lanes {
 export interface Summary {
   /** The verdict in a few words, or the state of the run. */
   headline: string;
-  /** The interval of the headline's speedup; empty if there is none. */
+  /** The interval of the headline's speedup, or that there is none; empty if it is in the headline. */
   span: string;
-  /** The bar picture; null while the step costs are unknown. */
+  /** The bar picture; null while neither the speedup nor the step costs are known. */
   trade: Trade | null;
   /** The verdict as a sentence; empty while there is none. */
   sentence: string;

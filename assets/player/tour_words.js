@@ -33,7 +33,7 @@ const CARDS = {
       ...measuredCheck(summary?.trade),
     ];
   },
-  test: () => [titled("Each token is tested, from left to right.", "If the target likes the token at least as much as the draft did, it stays; otherwise chance decides: a token that the target finds half as likely stays half of the time.")],
+  test: () => [titled("Each token is tested, from left to right.", "If the target likes the token at least as much as the draft did, it stays; otherwise chance decides: a token half as likely under the target stays half of the time.")],
   bonus: ({ rounds }) => [titled("All were accepted, so one more is free.", "The same pass gives the target’s own next token, the bonus token: ", quotedToken(rounds[0].extra?.text ?? ""))],
   safe: ({ rounds }) => [
     titled("Nothing is lost.", "The draft offers some tokens too often: these are sometimes rejected. It offers others too rarely: the replacement is drawn from just those. So every text is as likely as if the target had written it alone."),
@@ -51,7 +51,7 @@ export function wordsOfCard(name, recording, data) {
 
 /** The cost of a check in the bar picture above. @param {Trade|null|undefined} trade @returns {Words} */
 function measuredCheck(trade) {
-  if (!trade) return [];
+  if (!trade || trade.predicted) return [];
   return [make("p", "", {}, [`In this run, a check takes as long as ${trade.verification.toFixed(2)} single steps (“verify” above).`])];
 }
 

@@ -5,7 +5,7 @@ import { make, setText } from "./elements.js";
 
 /** @import { Run, Trade } from "./payload.d.ts" */
 
-const UNKNOWN = "Step costs not measured yet.";
+const UNKNOWN = "Neither the speedup nor the step costs are known.";
 const NARROW = 0.11; // of the scale: a narrower part has no text
 
 /**

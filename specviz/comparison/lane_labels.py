@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from specviz.figures.body_words import body_title
+from specviz.figures.body_words import simulated_cost
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import chosen_drafter
 from specviz.record.shapes import shape_text
@@ -94,4 +94,4 @@ def _words(lane: Lane) -> tuple[str, ...]:
 
 
 def _body(role: str, body: str) -> str:
-    return f"{role} at its own size" if body == NO_BODY else f"{role} at a {body_title(body)}"
+    return f"{role} at its own size" if body == NO_BODY else f"{role} at {simulated_cost(body)}"

@@ -7,12 +7,13 @@ The speedup of the pair without a body is reported beside it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.figures.metrics import Metrics
 from specviz.figures.speedup_words import reported_speedup
-from specviz.record.bodies import NAMED_BODIES, NO_BODY, BodyInfo
+from specviz.record.bodies import NAMED_BODIES, NO_BODY, BodyInfo, sized_model
 from specviz.record.body_costs import BodyCost, BodyRoom
 from specviz.record.numbers import COUNT, MILLISECONDS, SIZE, STEPS
 from specviz.record.pairs import PairSpec, memory_margin
@@ -20,7 +21,7 @@ from specviz.record.trace import PairInfo, Trace
 
 LOW_SHARE = 0.5  # of the bandwidth: below this, the target is slower than it could be
 WEAK_BASELINE = "The target alone is slower here than it could be, so this speedup is overstated."
-EARLY_RUN = "at its own size: the simulated size was still being loaded"
+EARLY_RUN = "run at the pair's own size: the simulated size was not loaded yet"
 WITHOUT_BODY = "without a body"  # stored in the library
 RUN_WITHOUT_BODY_HINT = "Run already works at the pair's own size"
 _MEANING = (
@@ -64,19 +65,30 @@ def body_title(body: str, parameters: int | None = None) -> str:
     """
     if body == NO_BODY:
         return "off"
-    return f"cost of {COUNT.shown(parameters)}" if parameters else f"cost {_like(body)}"
-
-
-def _like(body: str) -> str:
     named = NAMED_BODIES.get(body)
-    return f"like {named.like}" if named else f"of {body[:-1]} {body[-1]}"
+    return f"cost of {named.like if named and not parameters else _size(body, parameters)}"
+
+
+def simulated_cost(body: str, parameters: int | None = None) -> str:
+    """Return a body's cost in sentences, such as "the cost of an 88 M model".
+
+    Args:
+        parameters: As in ``body_title``.
+    """
+    named = NAMED_BODIES.get(body)
+    model = named.like if named and not parameters else sized_model(_size(body, parameters))
+    return f"the cost of {model}"
+
+
+def _size(body: str, parameters: int | None) -> str:
+    return COUNT.shown(parameters) if parameters else f"{body[:-1]} {body[-1]}"
 
 
 def spec_words(spec: PairSpec) -> str:
-    """Return a requested pair as text, such as "embedded pair, target at a cost of 90 M"."""
+    """Return a requested pair as text, such as "embedded pair, target at the cost of a 90 M model"."""
     sharing = ["shared vocabulary"] if spec.shared_vocabulary else []
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
-    titles = [f"{role} at a {body_title(body)}" for role, body in bodies if body != NO_BODY]
+    titles = [f"{role} at {simulated_cost(body)}" for role, body in bodies if body != NO_BODY]
     return ", ".join([spec.label, *sharing, *titles])
 
 
@@ -91,9 +103,10 @@ def expected_words(body: str, cost: BodyCost, room: BodyRoom) -> str:
     return text
 
 
-def offer_words(title: str, *, loading: bool) -> str:
-    """Return what the next run does with the default body, which has this title in controls."""
-    return f"Run will simulate a {title}{' once it is loaded' if loading else ''}."
+def offer_words(body: str, parameters: int | None, *, loading: bool) -> str:
+    """Return what the next run does with the default body."""
+    when = " once this size is loaded" if loading else ""
+    return f"Run will simulate {simulated_cost(body, parameters)}{when}."
 
 
 def not_offered_words(bodies: Sequence[tuple[str, BodyCost]], room: BodyRoom) -> str:
@@ -122,10 +135,12 @@ def bodies_title(pair: PairInfo) -> str:
 
 
 def shown_bodies_title(stored: str) -> str:
-    """Return a stored title as pages show it, such as "target at a cost of 122 M"."""
+    """Return a stored title as pages show it, such as "target at the cost of a 122 M model"."""
     if stored == WITHOUT_BODY:
         return "own size"
-    return stored.replace(" body ", " at a cost of ")
+    return re.sub(
+        r" body (\S+ \w)", lambda found: f" at the cost of {sized_model(found[1])}", stored
+    )
 
 
 def cost_sentences(pair: PairInfo) -> tuple[str, ...]:

@@ -90,6 +90,9 @@ def names_of_symbols(text: str) -> str:
 
     A symbol whose name is in the text is left out.
     """
-    signs = set(re.findall(r"(?<![A-Za-z])[cv](?![A-Za-z])|[αγτε]", text))
-    used = [each for each in SYMBOLS.values() if each.sign in signs and each.name not in text]
+    signs = [each.sign for each in SYMBOLS.values()]
+    letters = "".join(each for each in signs if each.isascii())  # may be a part of a word
+    others = "".join(each for each in signs if not each.isascii())
+    found = set(re.findall(rf"(?<![A-Za-z])[{letters}](?![A-Za-z])|[{others}]", text))
+    used = [each for each in SYMBOLS.values() if each.sign in found and each.name not in text]
     return ", ".join(f"{each.sign}: {each.name}" for each in used)

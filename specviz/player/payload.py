@@ -91,6 +91,7 @@ def payload(
     curves: ThroughputCurves | None = None,
     points: Sequence[ChartPoint] = (),
     chosen: RunChoice | None = None,
+    foresees: bool = True,
     figures: Metrics | None = None,
     growing: bool = False,
     so_far: bool = False,
@@ -103,6 +104,7 @@ def payload(
     """Return the player's data, with the rounds from ``start`` on.
 
     Args:
+        foresees: The bar picture shows the round predicted for the chosen γ.
         so_far: The target alone is still being timed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
         forked: The run that this one was forked from.
@@ -126,7 +128,7 @@ def payload(
             growing=growing,
             so_far=so_far,
             own_speedup=own_speedup,
-            trade=_chosen_trade(trace, curves, chosen),
+            trade=_chosen_trade(trace, curves, chosen) if foresees else None,
         ),
         "charts": {
             "throughput": _throughput(curves, points, trace, figures, chosen),

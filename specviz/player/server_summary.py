@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from specviz.figures.catalogue import CATALOGUE, titled
 from specviz.figures.server_figures import ServerMetrics, server_metrics
-from specviz.figures.speedup_words import verdict_words
+from specviz.figures.speedup_words import shown_speedup, verdict_words
 from specviz.player.round_values import JsonObject
+from specviz.player.summary import lead_of
 from specviz.record.numbers import GAMMA, PROBABILITY, RATIO, Quantity
 from specviz.record.server_run import GROUNDS, ServerBlock, ServerTrace
 
@@ -24,11 +25,13 @@ def server_summary(
 ) -> JsonObject:
     """Return the summary; ``sentence`` replaces the default sentence."""
     figures = server_metrics(trace)
+    own = _sentence(trace, figures, growing=growing)
+    lead, more = lead_of(sentence) if sentence else (own, "")
     return {
-        "headline": (sentence or _sentence(trace, figures, growing=growing)).removesuffix("."),
-        "span": "",
+        "headline": lead,
+        "span": _span(trace),
         "trade": None,
-        "sentence": "",
+        "sentence": more,
         "because": "" if growing else _because(trace),
         "bodies": "",
         "lamp": "",
@@ -37,12 +40,22 @@ def server_summary(
     }
 
 
+def _span(trace: ServerTrace) -> str:
+    """Return the speedup beside the headline, or that there is none."""
+    from specviz.servers.baseline import speedup_of
+
+    found = speedup_of(trace.baseline) if trace.baseline else None
+    if found is None:
+        return "no speedup: the target alone was not timed"
+    return f"{shown_speedup(found.value, found.low, found.high)} the target alone"
+
+
 def _sentence(trace: ServerTrace, figures: ServerMetrics, *, growing: bool) -> str:
     tokens, rounds = trace.reported_tokens, figures.num_rounds
     came = _counted(tokens, "token") if tokens is not None else _counted(len(trace.rounds), "piece")
     if tokens is not None and rounds is not None:
         came = f"{came} in {_counted(rounds, 'round')}"
-    return f"{trace.info.title} · {trace.info.model}: {came}{' so far' if growing else ''}."
+    return f"{trace.info.title} · {trace.info.model}: {came}{' so far' if growing else ''}"
 
 
 def _counted(count: int, name: str) -> str:

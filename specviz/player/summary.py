@@ -60,7 +60,12 @@ def summary(
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
         trade: The round of the bar picture; by default the mean round of this run.
     """
-    lead, span = (sentence, "") if sentence else headline(metrics, trace, so_far=so_far)
+    if sentence:
+        (lead, more), span, because = lead_of(sentence), "", ""
+    else:
+        lead, span = headline(metrics, trace, so_far=so_far)
+        more = speedup_sentence(metrics, trace, so_far=so_far)
+        because = _because(metrics, trace, so_far=so_far)
     beside = {
         "speedup_observed": _speedup_note(metrics, own_speedup, growing=growing, so_far=so_far),
         "tokens_per_second": _rate_note(metrics),
@@ -68,11 +73,11 @@ def summary(
     if is_too_wide(metrics.speedup_low, metrics.speedup_high):
         beside["speedup_interval"] = _unreported_note(so_far=so_far)
     return {
-        "headline": lead.removesuffix("."),
+        "headline": lead,
         "span": span,
         "trade": _trade(trade or trade_of(metrics)),
-        "sentence": "" if sentence else speedup_sentence(metrics, trace, so_far=so_far),
-        "because": "" if sentence else _because(metrics, trace, so_far=so_far),
+        "sentence": more,
+        "because": because,
         "bodies": " ".join(_bodies(trace, metrics, own_speedup, growing=growing)),
         "lamp": "" if growing else contradiction_warning(metrics),
         "figures": [
@@ -82,6 +87,12 @@ def summary(
             _card(CATALOGUE[name], metrics, beside.get(name)) for name in _finer(trace, metrics)
         ],
     }
+
+
+def lead_of(text: str) -> tuple[str, str]:
+    """Return the first sentence, for a headline without its full stop, and the other sentences."""
+    lead, _, more = text.partition(". ")
+    return lead.removesuffix("."), more
 
 
 def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:

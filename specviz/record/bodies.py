@@ -92,6 +92,12 @@ NAMED_BODIES: dict[str, NamedBody] = {
 }
 
 
+def sized_model(size: str) -> str:
+    """Return a size with its article and noun, such as "an 88 M model"."""
+    article = "an" if re.match(r"8|1[18](?!\d)", size) else "a"
+    return f"{article} {size} model"
+
+
 def body_name(text: str) -> str:
     """Return the normalized name of a body: ``1200m`` becomes ``1.2B``.
 

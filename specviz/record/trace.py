@@ -216,9 +216,9 @@ class PairInfo:
 
     @property
     def body_sizes(self) -> str:
-        """The simulated sizes, such as "target simulates the cost of 88 M"; empty if none."""
-        sizes = {role: COUNT.shown(body.parameters) for role, body in self.bodies.items()}
-        return ", ".join(f"{role} simulates the cost of {size}" for role, size in sizes.items())
+        """Text such as "target simulates the cost of an 88 M model"; empty without bodies."""
+        models = {r: sized_model(COUNT.shown(b.parameters)) for r, b in self.bodies.items()}
+        return ", ".join(f"{role} simulates the cost of {model}" for role, model in models.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

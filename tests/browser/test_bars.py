@@ -149,11 +149,12 @@ def test_touch_drags_a_bar_by_its_top_and_scrolls_elsewhere(page: Any) -> None:
 def test_a_drag_updates_the_bias_page(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/bias")
     page.wait_for_selector(handle("target", 1))
-    page.wait_for_selector("text=The distance between the models is 0.350")
+    distance = "text=the distance between the models, 0.350"
+    page.wait_for_selector(distance)
     drag(page, "draft", 0, by=60)
-    page.wait_for_selector("text=The distance between the models is 0.350", state="detached")
+    page.wait_for_selector(distance, state="detached")
     page.click(".bars .reset")
-    page.wait_for_selector("text=The distance between the models is 0.350")
+    page.wait_for_selector(distance)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(420, "dark"), (1100, "light")])

@@ -86,7 +86,7 @@ def test_a_run_before_the_body_is_ready_has_none(
     assert "simulates" not in page.locator(STATUS).inner_text()
     page.wait_for_selector(".st-key-unload_pair", state="attached", timeout=60_000)  # is ready
     click_run(page)
-    expect(page.locator(STATUS)).to_contain_text("simulates the cost of 31 M", timeout=60_000)
+    expect(page.locator(STATUS)).to_contain_text("simulates the cost of a 31 M model", timeout=60_000)
     body_is(page, "cost of 31 M")
     expect(page.locator(".sum-bodies")).to_contain_text("as much as in a model of 31 M")
     expect(page.locator(".sum-detail")).not_to_have_text(EARLY_RUN)
@@ -117,7 +117,7 @@ def test_a_fast_machine_gets_a_larger_default(
 
     server = serve(APP, SPECVIZ_FIRST_BODY="auto", SPECVIZ_MACHINE="fast")
     page = open_page(server.url)
-    expect(page.locator(".st-key-bodies")).to_contain_text("cost of 122 M", timeout=60_000)
+    expect(page.locator(".st-key-bodies")).to_contain_text("cost of a 122 M model", timeout=60_000)
     body_is(page, "off")
     page.get_by_role("button", name="Keep it off").click()  # before the body is ready
     until_pending(page, pending=False)

@@ -133,9 +133,13 @@ def test_the_player_is_beside_the_step_where_both_fit(
 ) -> None:
     page = opened(server, open_page, "step=memory", width=width, height=900)
     page.wait_for_selector(f"{TASK} [data-testid=lesson-picture]")
-    task, player = (page.locator(each).bounding_box() for each in (TASK, "[data-testid=player]"))
-    assert (player["x"] >= task["x"] + task["width"]) is beside
-    assert (player["y"] >= task["y"] + task["height"]) is not beside
+    at_rest(page)
+    task, player = page.evaluate(
+        "all => all.map(each => document.querySelector(each).getBoundingClientRect().toJSON())",
+        [TASK, "#root [data-testid=player]"],
+    )
+    assert (player["left"] >= task["right"]) is beside
+    assert (player["top"] >= task["bottom"]) is not beside
 
 
 def test_the_acceptance_probability_follows_the_bars(

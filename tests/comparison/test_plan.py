@@ -49,10 +49,13 @@ def lanes(*texts: str) -> tuple[Lane, ...]:
         (("gamma=2,name=x", "gamma=8,name=x"), ("x · γ 2", "x · γ 8")),
         (("gamma=2", "gamma=2"), ("embedded pair", "embedded pair (2)")),
         (("pair=tinystories", "draft=d,target=t"), ("tinystories", "t + d")),
-        (("gamma=5", "target-body=90M"), ("target at its own size", "target at a cost of 90 M")),
+        (
+            ("gamma=5", "target-body=90M"),
+            ("target at its own size", "target at the cost of a 90 M model"),
+        ),
         (
             ("draft_body=10m", "draft_body=0.02b"),
-            ("draft at a cost of 10 M", "draft at a cost of 20 M"),
+            ("draft at the cost of a 10 M model", "draft at the cost of a 20 M model"),
         ),
     ],
 )

@@ -127,8 +127,8 @@ def test_names_bodies_that_do_not_fit_and_why() -> None:
 def test_a_pair_is_named_with_its_bodies() -> None:
     assert spec_words(PairSpec()) == "embedded pair"
     spec = PairSpec(target_body="llama-3.2-1b", draft_body="10M")
-    words = "target at a cost like Llama-3.2-1B, draft at a cost of 10 M"
+    words = "target at the cost of Llama-3.2-1B, draft at the cost of a 10 M model"
     assert spec_words(spec) == f"embedded pair, {words}"
     trace, _ = judged()
-    assert trace.pair.body_sizes == "target simulates the cost of 88 M"
+    assert trace.pair.body_sizes == "target simulates the cost of an 88 M model"
     assert full_trace().pair.body_sizes == ""

@@ -138,7 +138,7 @@ def test_a_run_shows_its_body_and_the_speedup_without_it(
     assert own.low is not None
     card = next(each for each in shown["summary"]["figures"] if each["id"] == "speedup-observed")
     assert "own size " in card["note"]
-    assert "target simulates the cost of 11 M" in shown["run"]["label"]
+    assert "target simulates the cost of an 11 M model" in shown["run"]["label"]
     assert label(app) == "Run"
     # The run without a body is saved, so it is not repeated.
     sound(app.button(key="run").click().run())

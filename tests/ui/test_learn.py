@@ -9,6 +9,7 @@ import string
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
@@ -17,13 +18,17 @@ from specviz import ASSETS
 from specviz.ui.learn import checks
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Attempt, CheckResult, text_of
-from specviz.ui.learn.drawn_tokens import none_drawn, position_of
+from specviz.ui.learn.drawn_tokens import MOST_DRAWS, DrawnTokens, none_drawn, position_of
 from specviz.ui.learn.guess import Game, Question, questions_of
+from specviz.ui.learn.position_bars import DRAWING
 from specviz.ui.learn.steps import STEPS
 from specviz.ui.session.history import ShownRun
 from tests.traces import make_costs
 from tests.ui.lesson_runs import preset, real, shown, written
 from tests.ui.paging import page_of, sound
+
+if TYPE_CHECKING:
+    from specviz.worker.parent.client import Run
 
 TASKS = {f"{folder}/{task.name}": task for folder, tasks in
          (("steps", STEPS), ("challenges", CHALLENGES)) for task in tasks}  # fmt: skip
@@ -367,6 +372,34 @@ def test_a_step_sets_its_controls() -> None:
     app = page_of("learn", step="drafting")
     sound(app.button(key="learn_set").click().run())
     assert app.slider(key="gamma").value == 3
+
+
+def test_drawing_continues_after_the_bars_changed() -> None:
+    """Bars that change after the last draw start the counts, and the fragment's timer, again."""
+    app = page_of("learn", step="residual")
+    sound(app.toggle(key=DRAWING).set_value(True).run())
+    found: DrawnTokens = app.session_state["learn draws"]
+    counts = np.full_like(found.counts, MOST_DRAWS / len(found.texts))
+    other = DrawnTokens(found.texts, found.probs[::-1].copy(), counts)
+    assert other.draws >= MOST_DRAWS
+    app.session_state["learn draws"] = other
+    sound(app.run())
+    assert 0 < app.session_state["learn draws"].draws < MOST_DRAWS
+
+
+def test_a_guess_needs_a_choice() -> None:
+    app = page_of("learn")
+    run = SimpleNamespace(finished=True, trace=real(temperature=1.0).trace)
+    game = Game(1, cast("Run", run))
+    app.session_state["game"], app.session_state["learn"] = game, "guess"
+    sound(app.run())
+    for choice, messages in ((None, [text_of("page")["choose"]]), (0, [])):
+        if choice is not None:
+            app.radio[0].set_value(choice)
+        (submit,) = [each for each in app.button if each.label == text_of("page")["guess"]]
+        sound(submit.click().run())
+        assert [each.value for each in app.info] == messages
+        assert game.answered == (choice is not None)
 
 
 def test_numbers_have_units_of_the_catalogue() -> None:

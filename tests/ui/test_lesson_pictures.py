@@ -44,14 +44,11 @@ def test_a_run_with_few_guesses_is_replaced_in_the_picture_of_the_memory() -> No
     assert data["streams"] == data_of("memory", recorded_run())["streams"]
 
 
-def test_a_time_that_is_not_known_yet_is_not_drawn() -> None:
-    """The caption and the bars change when the target alone is timed."""
+def test_a_time_that_is_not_known_yet_is_not_shown() -> None:
     run = written(alone=0.010)
     timing = replace(run, growing=True)
     assert "10.0 ms" in data_of("memory", run)["caption"]
     assert "ms" not in data_of("memory", timing)["caption"]
-    assert data_of("loses", run)["rows"][0]["parts"]
-    assert data_of("loses", timing)["rows"][0]["parts"] == []
 
 
 def test_a_round_is_drawn_with_its_times_and_verdicts() -> None:
@@ -101,11 +98,22 @@ def test_the_bars_of_the_costs_are_equally_long_without_a_gain() -> None:
     assert lengths[0] == pytest.approx(lengths[1])
 
 
-def test_the_parts_of_a_round_add_up_to_its_timed_length() -> None:
+def test_the_parts_of_a_round_add_up_to_its_cost() -> None:
+    """The picture agrees with the bars above the player: both are in steps of the target."""
     run = written(["aaaaa"] * 4, round_seconds=0.1, alone=0.010)
     alone, round_ = data_of("loses", run)["rows"]
-    assert sum(each["size"] for each in alone["parts"]) == pytest.approx(60.0)
-    assert sum(each["size"] for each in round_["parts"]) == pytest.approx(100.0)
+    assert sum(each["size"] for each in alone["parts"]) == pytest.approx(6.0)
+    assert sum(each["size"] for each in round_["parts"]) == pytest.approx(10.0)
+
+
+def test_a_round_without_a_timing_has_the_length_of_its_step_costs() -> None:
+    run = shown(replace(written().trace, baseline=None))
+    assert run.figures.c is not None
+    assert run.figures.v is not None
+    _, round_ = data_of("loses", run)["rows"]
+    assert sizes(round_, "draft") == pytest.approx([5 * run.figures.c])
+    assert sizes(round_, "target") == pytest.approx([run.figures.v])
+    assert data_of("loses", without_costs(run))["rows"][1]["parts"] == []
 
 
 @pytest.mark.parametrize("name", ["rejection", "residual"])

@@ -314,8 +314,8 @@ def test_distinguishes_and_finds_runs_with_bodies(library: Library) -> None:
     assert library.facets().bodies == ("target body 88 M", "without a body")
     assert [row.id for row in library.find(Query(bodies=("without a body",)))] == [own]
     cells = _cells(library.row(grown))
-    assert cells["Simulated size"] == "target at a cost of 88 M"
-    assert str(cells["Run"]).startswith("target at a cost of 88 M, ")
+    assert cells["Simulated size"] == "target at the cost of an 88 M model"
+    assert str(cells["Run"]).startswith("target at the cost of an 88 M model, ")
 
 
 def test_a_run_without_a_speedup_shows_the_reason(library: Library) -> None:

@@ -212,7 +212,7 @@ def test_a_failed_run_shows_its_error_and_keeps_the_player() -> None:
     data = until_state(app, "failed")
     assert data["run"]["id"] == "recorded"
     assert not data["run"]["waiting"]
-    assert data["summary"]["headline"].endswith("The player shows the recorded run")
+    assert data["summary"]["sentence"].endswith("The player shows the recorded run.")
     assert "2048" in data["run"]["detail"] or "2,048" in data["run"]["detail"]
     assert data["run"]["remedy"]
 

@@ -197,9 +197,12 @@ def _ask(game: Game, question: Question) -> None:
                                            draft=f"{100 * candidate.draft_prob:.0f}")  # fmt: skip
             guess = st.radio(label, _LEVELS, format_func=lambda each: words[_LEVELS[each]],
                              horizontal=True, index=None)  # fmt: skip
-        if st.form_submit_button(words["guess"], type="primary") and guess is not None:
-            game.answer(question, float(guess))
-            st.rerun()
+        pressed = st.form_submit_button(words["guess"], type="primary")
+    if pressed and guess is not None:
+        game.answer(question, float(guess))
+        st.rerun()
+    if pressed:
+        st.info(words["choose"])
 
 
 def _marked(text: str) -> str:

@@ -13,11 +13,13 @@ from math import ceil
 from typing import Any, Literal
 
 from specviz.figures.roofline import Roofline
+from specviz.figures.round_trade import RoundTrade, trade_of
 from specviz.figures.speedup_words import is_too_wide
 from specviz.record.numbers import COUNT, MILLISECONDS, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
 from specviz.record.token_text import emitted_tokens
 from specviz.theory.speed import expected_tokens, speedup
 from specviz.ui.learn.checks import text_of
+from specviz.ui.learn.steps import target_alone_ms
 from specviz.ui.session.history import RECORDED, ShownRun, recorded_run
 from specviz.ui.widgets.asset_component import asset_component
 
@@ -128,7 +130,7 @@ def _memory(run: ShownRun, words: dict[str, str]) -> Picture:
 
     return Picture(
         alt=words["alt"].format(**named),
-        caption=words[_timing_word(run)].format(ms=_alone(run), **named),
+        caption=words[_timing_word(run)].format(ms=MILLISECONDS.shown(target_alone_ms(run)), **named),
         memory=words["memory"].format(**named),
         streams=(
             Stream(label=words["alone"], note=note("read", count), passes=count, tokens=written),
@@ -142,13 +144,7 @@ def _timing_word(run: ShownRun) -> str:
     """Return whether the target alone is timed, is being timed, or was not timed."""
     if run.growing:
         return "measuring"
-    return "timed" if run.figures.baseline_tokens_per_second else "untimed"
-
-
-def _alone(run: ShownRun) -> str:
-    """Return the time per token of the target alone."""
-    rate = run.figures.baseline_tokens_per_second
-    return MILLISECONDS.shown(1000 / rate if rate else None)
+    return "timed" if target_alone_ms(run) else "untimed"
 
 
 def _drafting(run: ShownRun, words: dict[str, str]) -> Picture:
@@ -244,29 +240,31 @@ def _costs(run: ShownRun, words: dict[str, str], c: float | None) -> Picture:
 
 
 def _loses(run: ShownRun, words: dict[str, str]) -> Picture:
-    figures, whole = run.figures, [each.times for each in run.trace.rounds if each.whole]
-    alone = figures.baseline_tokens_per_second if not run.growing else None
-    tokens, rate = figures.tau or 0.0, figures.tokens_per_second
+    figures, trade = run.figures, trade_of(run.figures)
+    tokens, parts = figures.tau or 0.0, _phases(trade) if trade else []
+    cost = STEPS.shown(sum(round(each.size, 2) for each in parts) if parts else None)  # as shown
     low, high = figures.speedup_low, figures.speedup_high
-    mean = 1000 * tokens / rate if rate else 0.0
-    decode = sum(each.decode for each in whole) or 1.0
-    parts = [
-        Part("draft", mean * sum(each.draft for each in whole) / decode),
-        Part("target", mean * sum(each.verify for each in whole) / decode),
-        Part("other", mean * sum(each.other for each in whole) / decode),
-    ]
-    numbers = {"run": name_of(run), "tokens": TOKENS.shown(tokens),
+    numbers = {"run": name_of(run), "tokens": TOKENS.shown(tokens), "cost": cost,
                "speed": RATIO.spread(figures.speedup_observed, low, high)}  # fmt: skip
-    steps = [Part("target", 1000 * each.size / alone) for each in _steps(tokens) if alone]
     rows = (
-        Row(label=words["alone"].format(**numbers), parts=steps,
-            note=MILLISECONDS.shown(1000 * tokens / alone) if alone else words["waits"]),
-        Row(label=words["round"].format(**numbers), parts=parts, note=MILLISECONDS.shown(mean)),
+        Row(label=words["alone"].format(**numbers), parts=_steps(tokens),
+            note=words["steps"].format(steps=TOKENS.shown(tokens))),
+        Row(label=words["round"].format(**numbers), parts=parts,
+            note=words["steps"].format(steps=cost) if parts else words["unknown"]),
     )  # fmt: skip
     name = "noisy" if is_too_wide(low, high) and not run.growing else _timing_word(run)
     caption = words[name].format(**numbers)
-    return Picture(alt=f"{words['alt'].format(**numbers)} {caption}", caption=caption, rows=rows,
+    if trade and trade.source == "step costs":
+        caption += f" {words['by_step_costs']}"
+    alt = words["alt" if parts else "alt_unknown"].format(**numbers)
+    return Picture(alt=f"{alt} {caption}", caption=caption, rows=rows,
                    legend=_legend("draft", "target", "other"))  # fmt: skip
+
+
+def _phases(trade: RoundTrade) -> list[Part]:
+    """Return the phases of a round, in steps of the target."""
+    return [Part("draft", trade.drafting), Part("target", trade.verification),
+            Part("other", trade.other)]  # fmt: skip
 
 
 def _with_costs(run: ShownRun) -> tuple[ShownRun, Roofline]:

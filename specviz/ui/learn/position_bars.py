@@ -38,7 +38,7 @@ def show_position(run: ShownRun, step: str) -> None:
     if position is None:
         st.caption(text_of("page")["no_position"])
         return
-    going = step == "residual" and bool(st.session_state.get(DRAWING)) and draws() < MOST_DRAWS
+    going = step == "residual" and _is_drawing()
 
     @st.fragment(run_every=0.5 if going else None)
     def show() -> None:
@@ -60,6 +60,10 @@ def draws() -> int:
     """Return how many tokens each rule has drawn."""
     found: DrawnTokens | None = st.session_state.get(_DRAWS)
     return found.draws if found else 0
+
+
+def _is_drawing() -> bool:
+    return bool(st.session_state.get(DRAWING)) and draws() < MOST_DRAWS
 
 
 def _sentences(
@@ -90,5 +94,5 @@ def _draw_tokens(
         found.draw(np.random.default_rng([7, before]))
     note = text_of("page")["draws"].format(count=f"{found.draws:,}")
     show_chart(chart(found), note, "simulated", key="drawn_tokens")
-    if before < ENOUGH_DRAWS <= found.draws or found.draws >= MOST_DRAWS > before:
-        st.rerun()
+    if before < ENOUGH_DRAWS <= found.draws or _is_drawing() != going:
+        st.rerun()  # only a rerun of the page starts or ends the fragment's timer

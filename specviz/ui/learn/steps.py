@@ -19,12 +19,12 @@ _NEAR = 0.02
 def _memory(attempt: Attempt) -> CheckResult:
     if not attempt.runs:
         return no("none")
-    timed = {run.trace.pair.target.parameters: _alone_ms(run) for run in attempt.runs}
+    timed = {run.trace.pair.target.parameters: target_alone_ms(run) for run in attempt.runs}
     known = {size: ms for size, ms in timed.items() if ms is not None}
     if known and max(known) >= _ALIKE * min(known):
         return _compared_sizes(known)
     run = attempt.runs[-1]
-    ms, size = _alone_ms(run), run.trace.pair.target.parameters
+    ms, size = target_alone_ms(run), run.trace.pair.target.parameters
     return yes(
         "done" if ms else "measuring" if run.growing else "untimed",
         size=float(size), passes=len(run.trace.rounds), count=len(run.trace.token_ids),
@@ -42,7 +42,7 @@ def _compared_sizes(known: dict[int, float]) -> CheckResult:
     )  # fmt: skip
 
 
-def _alone_ms(run: ShownRun) -> float | None:
+def target_alone_ms(run: ShownRun) -> float | None:
     """Return the milliseconds per token of the target alone; None until it is timed."""
     rate = run.figures.baseline_tokens_per_second
     return 1000 / rate if rate and not run.growing else None

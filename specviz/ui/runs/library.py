@@ -46,9 +46,7 @@ def show_library() -> None:
 
 def _show_empty(library: Library) -> None:
     with st.container(border=True, key="runs_empty"):
-        st.markdown(
-            "**No runs yet.** Every run from Watch, Compare or the command line is kept here."
-        )
+        st.markdown("**No runs yet.** Runs from Watch, Compare and the command line are kept here.")
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link("pages/watch.py", label="Make a run on Watch")
             show_import(library)

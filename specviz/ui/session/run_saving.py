@@ -1,7 +1,7 @@
 """Saves the runs of the dashboard in the library, and shows a failure to save on the pages.
 
-Runs that a changed setting stopped within a second of decoding are not saved, because a slider
-that is moved with the arrow keys starts many of them.
+Runs that another run, or closing the tab, stopped within a second of decoding are not saved: a
+slider that is moved with the arrow keys starts many of them.
 """
 
 from __future__ import annotations

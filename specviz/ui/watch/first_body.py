@@ -41,7 +41,7 @@ class FirstBody:
         """Offer the body when the machine's resources are known, or check whether it is ready."""
         offered = self.offered
         if offered and (bodies_are_chosen() or shown_pair() != offered.without_bodies):
-            self._withdraw(worker, status, offered)
+            self._withdraw(worker, offered)
         elif offered and self.loading and not status.preparing:
             self._check(status, offered)
         if self.offered is None and not bodies_are_chosen():
@@ -72,14 +72,13 @@ class FirstBody:
         A run that interrupts the preparation of the body has none; the preparation starts again
         after the run.
         """
-        self.error = None
-        if not self.pending:
+        self.error, offered = None, self.offered
+        if offered is None or not self.loading:
             return worker.submit(session, spec, prompt, config)
-        worker.cancel_preparing()
+        worker.cancel_preparing(offered)
         run = worker.submit(session, spec, prompt, config)
         self._early.add(run.id)
-        if self.offered is not None:
-            worker.prepare(self.offered)
+        worker.prepare(offered)
         return run
 
     def was_early(self, run: Run) -> bool:
@@ -112,11 +111,11 @@ class FirstBody:
         room = found_room(request)
         return default_body(room) if room else NO_BODY
 
-    def _withdraw(self, worker: Worker, status: PairStatus, offered: PairSpec) -> None:
+    def _withdraw(self, worker: Worker, offered: PairSpec) -> None:
         """Drop the offer, because the user chose another pair or body."""
+        if self.loading and offered != shown_pair():
+            worker.cancel_preparing(offered)
         self.offered, self.loading = None, False
-        if status.state == "loading" and status.spec == offered != shown_pair():
-            worker.cancel_preparing()
 
     def _check(self, status: PairStatus, offered: PairSpec) -> None:
         self.loading = False

@@ -5,6 +5,8 @@ While the run is shown, the controls show its simulated sizes, if they name its 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import streamlit as st
 
 from specviz.errors import SpecvizError
@@ -16,13 +18,26 @@ from specviz.ui.session.history import History, ShownAnswer
 from specviz.ui.session.moments import forget_linked_moment
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.watch.run_without_body import speedup_without_body_kept
-from specviz.ui.widgets.pair_boxes import set_bodies, shown_pair
+from specviz.ui.widgets.pair_boxes import (
+    bodies_are_chosen,
+    forget_bodies,
+    set_bodies,
+    shown_pair,
+)
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.run_controls import apply_settings, unsupported_settings
 
 RUN_LINK = "run"
 _SEEN = "opened run"  # the id in the link, so that its run is loaded once
-_BEFORE = "pair before the opened run"
+_BEFORE = "sizes before the opened run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Before:
+    """The simulated sizes before a run was opened, and the pair that the controls show for it."""
+
+    sizes: tuple[str, str] | None  # None if none were chosen yet
+    opened: PairSpec | None
 
 
 def open_linked_run(history: History) -> SpecvizError | None:
@@ -95,13 +110,18 @@ def _offer_settings(trace: Trace) -> None:
 def _show_sizes(trace: Trace) -> None:
     shown, spec = shown_pair(), spec_of(trace.pair)
     if shown is not None and shown.models == spec.models:
-        st.session_state[_BEFORE] = shown
+        sizes = (shown.target_body, shown.draft_body) if bodies_are_chosen() else None
         set_bodies(spec.target_body, spec.draft_body)
+        st.session_state[_BEFORE] = _Before(sizes=sizes, opened=shown_pair())
 
 
 def _close(history: History) -> None:
-    """Close the opened run, and return to the simulated sizes from before."""
+    """Close the opened run, and return to the sizes from before unless the pair has changed."""
     history.close()
-    before: PairSpec | None = st.session_state.pop(_BEFORE, None)
-    if before is not None:
-        set_bodies(before.target_body, before.draft_body)
+    before: _Before | None = st.session_state.pop(_BEFORE, None)
+    if before is None or before.opened != shown_pair():
+        return
+    if before.sizes is None:
+        forget_bodies()
+    else:
+        set_bodies(*before.sizes)

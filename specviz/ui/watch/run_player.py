@@ -107,6 +107,7 @@ def _player_data(
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
         points=_chart_points(history, shown),
         chosen=chosen,
+        foresees=shown.name is None,
         figures=shown.figures,
         growing=shown.growing,
         so_far=shown.so_far,
@@ -205,7 +206,7 @@ def _status_of_library_run(shown: ShownRun, name: str) -> RunStatus:
 
 
 def _stopped_sentence(rounds: int) -> str:
-    return f"Stopped after {rounds} round{'' if rounds == 1 else 's'}. Partial results below."
+    return f"Stopped after {rounds} round{'' if rounds == 1 else 's'}: partial results."
 
 
 def _detail(run: Run, state: RunState, history: History) -> str:
@@ -231,7 +232,7 @@ def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:
     if state == "stopped":
         return _stopped_sentence(rounds)
     if state == "failed":
-        return f"The run failed after {rounds} round{plural}. Partial results below."
+        return f"The run failed after {rounds} round{plural}: partial results."
     return None
 
 

@@ -95,8 +95,13 @@ def _cost(body: str, shape: ModelShape, room: BodyRoom) -> BodyCost | None:
 
 def size_title(body: str, shape: ModelShape | None, room: BodyRoom | None) -> str:
     """Return a body's name in a control: its cost in parameters, if the model's shape is known."""
+    return body_title(body, _parameters(body, shape, room))
+
+
+def _parameters(body: str, shape: ModelShape | None, room: BodyRoom | None) -> int | None:
+    """Return the parameters of the enlarged model; None without a body or if not known."""
     cost = None if shape is None or room is None or body == NO_BODY else _cost(body, shape, room)
-    return body_title(body, cost and cost.parameters)
+    return cost and cost.parameters
 
 
 def _show_off_button(label: str, worker: Worker, spec: PairSpec) -> None:
@@ -110,8 +115,8 @@ def _show_sliders(
 ) -> None:
     target = _show_slider(TARGET_BODY, spec.target_body, room.target, room)
     if offer is not None:
-        title = size_title(offer.target_body, room.target, room)
-        st.caption(offer_words(title, loading=loading))
+        body = offer.target_body
+        st.caption(offer_words(body, _parameters(body, room.target, room), loading=loading))
         _show_off_button("Keep it off", worker, spec)
     draft = spec.draft_body
     if spec.has_draft:

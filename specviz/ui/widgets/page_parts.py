@@ -74,7 +74,7 @@ def show_letters() -> None:
         f"{' and '.join(named)} write *{draft}* for the draft and *{target}* for the target"
         for (draft, target), named in papers.items()
     )
-    st.caption(f"{legend}. Formulas here spell out both.")
+    st.caption(f"{legend}. Here both are spelled out.")
 
 
 def show_chart(

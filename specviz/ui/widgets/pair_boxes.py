@@ -123,6 +123,14 @@ def set_bodies(target: str, draft: str) -> None:
     link_bodies(target, draft)
 
 
+def forget_bodies() -> None:
+    """Return to "not chosen yet". Call before the controls are drawn."""
+    for key in BODY_BOXES:
+        st.session_state[key] = _remembered()[key] = NO_BODY
+        st.query_params.pop(key, None)
+    _remembered().pop(_CHOSEN, None)
+
+
 def bodies_were_chosen() -> None:
     """Record that bodies were chosen, so that the link names them."""
     _remembered()[_CHOSEN] = "yes"

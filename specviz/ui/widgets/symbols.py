@@ -15,7 +15,8 @@ from specviz.figures.symbols import SYMBOLS, Symbol
 
 _BY_SIGN = {each.sign: each for each in SYMBOLS.values()}
 # A formula or code, which is left alone, or a symbol that is not a part of a word.
-_VERBATIM_OR_SIGN = re.compile(rf"\$[^$]+\$|`[^`]+`|(?<![\w'’.])[{''.join(_BY_SIGN)}](?![\w'’(])")
+_SIGN = rf"(?<![\w'’.])[{''.join(_BY_SIGN)}](?![\w'’(])"
+_VERBATIM_OR_SIGN = re.compile(rf"```[\s\S]*?```|\$[^$]+\$|`[^`]+`|{_SIGN}")
 
 
 def show_sentence(text: str) -> None:

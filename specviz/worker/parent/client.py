@@ -189,12 +189,14 @@ class Worker:
             if self._queue.active is not None:
                 self._cancel(self._queue.active)
 
-    def cancel_preparing(self) -> None:
-        """Cancel a loading that no run waits for."""
+    def cancel_preparing(self, spec: PairSpec) -> None:
+        """Cancel the loading of a pair that no run waits for; another wanted pair stays wanted."""
         with self._lock:
-            active = self._queue.active
-            if active is None or isinstance(active.request, PrepareRequest):
-                self.cancel_loading()
+            active, wanted = self._queue.active, self._queue.wanted
+            if wanted is not None and wanted.spec == spec:
+                self._queue.wanted = None
+            if active and isinstance(active.request, PrepareRequest) and active.request.spec == spec:
+                self._cancel(active)
 
     def cancel_release(self, session: str) -> None:
         """Cancel the release of a session whose tab is still open."""
