@@ -85,7 +85,7 @@ def _size(body: str, parameters: int | None) -> str:
 
 
 def spec_words(spec: PairSpec) -> str:
-    """Return a requested pair as text, such as "embedded pair, target at the cost of a 90 M model"."""
+    """Return text such as "embedded pair, target at the cost of a 90 M model"."""
     sharing = ["shared vocabulary"] if spec.shared_vocabulary else []
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
     titles = [f"{role} at {simulated_cost(body)}" for role, body in bodies if body != NO_BODY]

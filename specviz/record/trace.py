@@ -38,7 +38,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from specviz.record.bodies import BodyInfo
+from specviz.record.bodies import BodyInfo, sized_model
 from specviz.record.numbers import COUNT
 from specviz.record.run_config import RunConfig, settings_words
 from specviz.record.run_facts import RunFacts

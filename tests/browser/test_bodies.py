@@ -86,7 +86,9 @@ def test_a_run_before_the_body_is_ready_has_none(
     assert "simulates" not in page.locator(STATUS).inner_text()
     page.wait_for_selector(".st-key-unload_pair", state="attached", timeout=60_000)  # is ready
     click_run(page)
-    expect(page.locator(STATUS)).to_contain_text("simulates the cost of a 31 M model", timeout=60_000)
+    expect(page.locator(STATUS)).to_contain_text(
+        "simulates the cost of a 31 M model", timeout=60_000
+    )
     body_is(page, "cost of 31 M")
     expect(page.locator(".sum-bodies")).to_contain_text("as much as in a model of 31 M")
     expect(page.locator(".sum-detail")).not_to_have_text(EARLY_RUN)

@@ -14,6 +14,7 @@ from specviz.figures.body_words import (
     expected_words,
     is_weak_baseline,
     not_offered_words,
+    shown_bodies_title,
     spec_words,
 )
 from specviz.figures.catalogue import CATALOGUE
@@ -122,6 +123,15 @@ def test_names_bodies_that_do_not_fit_and_why() -> None:
     bodies = [("llama-3.2-1b", cost(4, 1)), ("500M", cost(2, 1))]
     text = not_offered_words(bodies, ROOM)
     assert "1.0 B, 500 M; the smallest needs 3.67 GB to run, 2 GB is free" in text
+
+
+@pytest.mark.parametrize(
+    ("size", "article"),
+    [("8 M", "an"), ("11 M", "an"), ("18 B", "an"), ("88 M", "an"), ("1.1 B", "a"), ("110 M", "a")],
+)
+def test_a_size_has_its_article(size: str, article: str) -> None:
+    words = f"target at the cost of {article} {size} model"
+    assert shown_bodies_title(f"target body {size}") == words
 
 
 def test_a_pair_is_named_with_its_bodies() -> None:

@@ -198,9 +198,12 @@ def test_there_is_no_body_until_the_machine_is_known(monkeypatch: pytest.MonkeyP
     assert "target_body" not in app.query_params
     assert RUN_WITHOUT_BODY_HINT in sent(app)["run"]["detail"]
     assert "target_body=none" in app.code[0].value
+    sound(app.button(key="run").click().run())
+    first_body, run = app.session_state["first body"], app.session_state["history"].runs[-1]
+    assert not first_body.was_early(run)  # no body was being loaded
     asked[0].end(LAPTOP, None)
     sound(app.run())
-    assert app.session_state["first body"].offered.target_body == "smollm2-135m"
+    assert first_body.offered.target_body == "smollm2-135m"
 
 
 @pytest.mark.usefixtures("by_the_machine")
@@ -268,12 +271,12 @@ def test_a_default_body_that_fails_is_dropped_with_an_error(
 
 @pytest.mark.usefixtures("by_the_machine")
 def test_another_choice_cancels_the_loading(monkeypatch: pytest.MonkeyPatch) -> None:
-    cancelled: list[object] = []
+    cancelled: list[PairSpec] = []
     growing = PairStatus(state="loading", spec=PairSpec(target_body="90M"), preparing=True)
     worker = "specviz.worker.parent.client.Worker"
 
-    def cancel(asked: object) -> None:
-        cancelled.append(asked)
+    def cancel(_: object, spec: PairSpec) -> None:
+        cancelled.append(spec)
 
     monkeypatch.setattr(f"{worker}.status", lambda _: growing)
     monkeypatch.setattr(f"{worker}.cancel_preparing", cancel)
@@ -282,5 +285,5 @@ def test_another_choice_cancels_the_loading(monkeypatch: pytest.MonkeyPatch) -> 
     assert app.session_state["first body"].offered == growing.spec
     sound(app.button(key="without_body").click().run())
     assert app.session_state["first body"].offered is None
-    assert len(cancelled) == 1
+    assert cancelled == [growing.spec]
     assert label(app) == "Run"

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from specviz.record.bodies import NO_BODY
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RoundTimes, RunConfig, Trace
 from specviz.store import Library, load_trace
 from specviz.store.saving import save_run
 from specviz.ui.session.run_saving import RunSaver, the_run_saver
+from specviz.ui.watch.first_body import FIRST_BODY
 from specviz.worker.parent.client import Run
 from tests.traces import BODY, full_trace, make_trace, with_bodies
 from tests.ui.paging import opened, page_of, sent, sound
@@ -48,6 +50,27 @@ def test_the_size_sliders_show_an_opened_run_until_it_is_closed(
     assert app.select_slider(key="target_body").value == BODY.name
     sound(app.button(key="close_opened").click().run())
     assert app.select_slider(key="target_body").value == app.query_params["target_body"] == before
+
+
+def test_closing_a_run_offers_the_default_size_again(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FIRST_BODY, "10M")
+    monkeypatch.setattr("specviz.worker.parent.client.Worker.prepare", lambda *_, **__: None)
+    app = opened(run=save_run(library, with_bodies(load_trace(FIRST), target=BODY)))
+    assert app.session_state["first body"].offered is None
+    sound(app.button(key="close_opened").click().run())
+    assert app.select_slider(key="target_body").value == NO_BODY
+    assert "target_body" not in app.query_params
+    assert app.session_state["first body"].offered == PairSpec(target_body="10M")
+
+
+def test_closing_a_run_leaves_another_pair_as_it_is(library: Library) -> None:
+    run_id = save_run(library, with_bodies(load_trace(FIRST), target=BODY))
+    app = opened(run=run_id, target_body="10M")
+    sound(app.segmented_control(key="pair").set_value("Local").run())
+    sound(app.button(key="close_opened").click().run())
+    assert app.query_params["target_body"] == NO_BODY
 
 
 def test_the_controls_take_the_settings_of_an_opened_run(library: Library) -> None:

@@ -159,10 +159,12 @@ def test_cancels_enlarging_and_loads_the_pair_without_bodies(
     new_worker.prepare(grown)
     growing = "enlarging target tinystories/target to 307 M"
     wait_until(lambda: _doing(new_worker) == growing)
-    new_worker.cancel_loading()
-    wait_until(lambda: new_worker.status().state == "none")
-    assert finish(new_worker.submit("a", spec, PROMPT, SHORT, baseline=False)).state == "done"
+    new_worker.prepare(spec)
+    new_worker.cancel_preparing(grown)
+    wait_until(lambda: new_worker.status().state == "ready")
     assert new_worker.status().spec == spec
+    new_worker.cancel_preparing(grown)  # another pair: nothing to cancel
+    assert finish(new_worker.submit("a", spec, PROMPT, SHORT, baseline=False)).state == "done"
     memory = new_worker.status().memory_bytes
     assert memory is not None
     assert memory < 1.2e9  # the enlarged weights are freed

@@ -122,7 +122,8 @@ def _memory(run: ShownRun, words: dict[str, str]) -> Picture:
         Token(each.text, "written") for _, each in islice(emitted_tokens(trace.rounds), count)
     ]
     read = roofline.target.read if roofline else None
-    named = {"run": name_of(run), "count": count, "size": size}
+    ms = MILLISECONDS.shown(target_alone_ms(run))
+    named = {"run": name_of(run), "count": count, "size": size, "ms": ms}
 
     def note(key: str, passes: int) -> str:
         amount = f", {SIZE.shown(passes * read)}" if read else ""
@@ -130,7 +131,7 @@ def _memory(run: ShownRun, words: dict[str, str]) -> Picture:
 
     return Picture(
         alt=words["alt"].format(**named),
-        caption=words[_timing_word(run)].format(ms=MILLISECONDS.shown(target_alone_ms(run)), **named),
+        caption=words[_timing_word(run)].format(**named),
         memory=words["memory"].format(**named),
         streams=(
             Stream(label=words["alone"], note=note("read", count), passes=count, tokens=written),

@@ -192,11 +192,13 @@ class Worker:
     def cancel_preparing(self, spec: PairSpec) -> None:
         """Cancel the loading of a pair that no run waits for; another wanted pair stays wanted."""
         with self._lock:
-            active, wanted = self._queue.active, self._queue.wanted
+            wanted = self._queue.wanted
             if wanted is not None and wanted.spec == spec:
                 self._queue.wanted = None
-            if active and isinstance(active.request, PrepareRequest) and active.request.spec == spec:
-                self._cancel(active)
+            match self._queue.active:
+                case QueuedRequest(request=PrepareRequest(spec=loading)) as active:
+                    if loading == spec:
+                        self._cancel(active)
 
     def cancel_release(self, session: str) -> None:
         """Cancel the release of a session whose tab is still open."""
