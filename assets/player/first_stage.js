@@ -17,11 +17,13 @@ function openFirstStage() {
   player.receive(JSON.parse(text));
 
   const end = () => {
+    if (!cover.isConnected) return;
     clearInterval(looking);
     player.close();
     cover.remove();
     delete window.specvizFirstStage;
   };
+  let leaving = false;
   const { pathname } = window.location; // the user may open another page meanwhile
   const isOver = () =>
     performance.now() > LONGEST ||
@@ -29,10 +31,20 @@ function openFirstStage() {
     document.querySelector('#root [data-testid="stException"]') !== null;
   const looking = setInterval(() => isOver() && end(), LOOK_EVERY);
   window.specvizFirstStage = {
-    state: () => player.stateOfRun(),
-    // Two frames later the page below has been painted.
-    leave: () => requestAnimationFrame(() => requestAnimationFrame(end)),
+    leave: (goOn) => whenDrawn(() => {
+      if (leaving || !cover.isConnected) return;
+      leaving = true;
+      goOn(player.stateOfRun());
+      requestAnimationFrame(() => requestAnimationFrame(end)); // the page has been painted by then
+    }),
   };
+}
+
+/** Wait for the page's style and buttons, which the browser may load after the player. @param {() => void} act */
+function whenDrawn(act) {
+  const styled = getComputedStyle(document.documentElement).getPropertyValue("--shell") !== "";
+  if (styled && document.querySelector("#root .st-key-run button")) act();
+  else requestAnimationFrame(() => whenDrawn(act));
 }
 
 openFirstStage();

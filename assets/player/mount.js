@@ -38,8 +38,7 @@ export function mountPlayer({ data, parentElement, setStateValue }, mark = IN_QU
   player.chooseTheme();
   player.receive(data);
   if (window.specvizFirstStage) {
-    player.goOn(window.specvizFirstStage.state());
-    window.specvizFirstStage.leave();
+    window.specvizFirstStage.leave((state) => player.goOn(state));
   }
   return () => {
     setTimeout(() => {

@@ -6,8 +6,8 @@ declare global {
   interface Window {
     /** The first view before the page (first_stage.js), while it exists. */
     specvizFirstStage?: {
-      state: () => import("./player.js").StateOfRun | null;
-      leave: () => void;
+      /** Leave once the page is drawn; `goOn` first continues the run there. */
+      leave: (goOn: (state: import("./player.js").StateOfRun | null) => void) => void;
     };
   }
 }
