@@ -219,7 +219,7 @@ def spec_of(pair: PairInfo) -> PairSpec:
         shared_vocabulary=pair.shared_tokens is not None,
     )
     if pair.target.name == f"{pair.name}/target":  # the names in an embedded pair
-        return replace(spec, name=None if pair.name == DEFAULT_PAIR else pair.name)
+        return replace(spec, name=pair.name)
     return replace(spec, target=pair.target.name, draft=draft.name if draft else None)
 
 

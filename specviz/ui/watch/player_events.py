@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from specviz.errors import ConfigError
 from specviz.record.forks import Fork, followed_by, possible_draw
-from specviz.record.pairs import spec_of
+from specviz.record.pairs import DEFAULT_PAIR, PairSpec, spec_of
 from specviz.record.trace import RunConfig, Trace
 from specviz.store.dataclass_json import from_json
 from specviz.ui.session.history import RECORDED, History, ShownRun
@@ -87,11 +87,16 @@ def _begin_fork(worker: Worker, history: History, session: str, request: ForkReq
     except (ConfigError, LookupError):
         return False
     original = next((each for each in history.runs if each.id == shown.id), None)
-    spec = original.spec if original is not None else spec_of(shown.trace.pair)
+    spec = original.spec if original is not None else _as_loaded(spec_of(shown.trace.pair))
     leave_run_without_body(history)
     fork = worker.submit(session, spec, shown.trace.prompt.text, config)
     history.fork(fork, shown.trace)
     return True
+
+
+def _as_loaded(spec: PairSpec) -> PairSpec:
+    """Return the spec under which Watch loads the pair: the default pair has no name there."""
+    return replace(spec, name=None) if spec.name == DEFAULT_PAIR else spec
 
 
 def _forked_config(trace: Trace, run_id: str, request: ForkRequest) -> RunConfig:
