@@ -119,6 +119,7 @@ def test_a_comparison_continues_without_its_page_and_stops_from_another(
     page.get_by_text(re.compile("^The comparison ended (after|before)")).wait_for()
 
 
+@pytest.mark.thorough
 def test_prompt_lookup_as_a_lane_on_a_narrow_page(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

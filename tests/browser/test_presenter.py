@@ -144,6 +144,7 @@ def test_on_a_phone_text_and_verdict_are_stacked(demo: Demo, open_page: Callable
     assert text["y"] + text["height"] < card["y"]
 
 
+@pytest.mark.thorough
 def test_a_live_run_continues_in_it(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/?present=1&length=160&ignore_eos=true&gamma=1")
     assert_presented(page)

@@ -145,6 +145,7 @@ def wait_until_running(page: Any) -> None:
     page.locator(PROGRESS).get_by_text(re.compile(r"^[1-9]\d* of \d+")).wait_for(timeout=60_000)
 
 
+@pytest.mark.thorough
 def test_keyboard_use_while_the_pair_is_unloaded(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
@@ -167,6 +168,7 @@ def compute_again(server: Server, page: Any) -> None:
     wait_for_map(page)
 
 
+@pytest.mark.thorough
 def test_a_killed_worker_is_reported_and_computing_again_works(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -50,7 +50,7 @@ def measured(
         ("lean", 0.0),
         ("lean", 1.0),
         pytest.param("library", 0.0, marks=pytest.mark.thorough),
-        ("library", 1.0),
+        pytest.param("library", 1.0, marks=pytest.mark.thorough),
     ],
 )
 def test_a_row_for_each_count_and_a_column_for_each_context(step: str, temperature: float) -> None:
