@@ -33,3 +33,8 @@ def test_a_card_has_name_meaning_and_chapter(name: str) -> None:
     card = with_cards(symbol.sign).replace("&#x27;", "'")
     assert all(part in card for part in (symbol.name, symbol.sentence, symbol.chapter))
     assert 'tabindex="0"' in card
+
+
+def test_code_after_a_block_of_code_stays_code() -> None:
+    text = "```\nrun --c 1\n```\n\nGive `--c 0.05 --v 1.1`."
+    assert with_cards(text) == text
