@@ -2,6 +2,7 @@
 // memory. Python sends the values and all texts; token text is set only as text.
 
 import { legendEntry, make, makeSvg } from "../player/elements.js";
+import { redrawnFrom } from "../player/redrawn.js";
 import { chipText } from "../player/token_text.js";
 
 /** @typedef {{text: string, state: string}} Token */
@@ -28,9 +29,6 @@ import { chipText } from "../player/token_text.js";
 const BAR = 22; // height of a bar
 const SQUARE = 12; // side of a token's square
 const PITCH = 1.75; // from one token of a stream to the next, in rem
-
-/** @type {WeakMap<HTMLElement, {element: HTMLElement, id: string}>} */
-const places = new WeakMap();
 
 /** @param {number} share */
 const percent = (share) => `${(100 * share).toFixed(3)}%`;
@@ -109,15 +107,9 @@ function drawn(data) {
   return make("figure", "lesson-picture", { "data-testid": "lesson-picture" }, [image, make("figcaption", "", {}, [data.caption])]);
 }
 
+const draw = redrawnFrom(drawn);
+
 /** @param {{data: PictureData, parentElement: HTMLElement}} given */
-export default function ({ data, parentElement }) {
-  const there = places.get(parentElement);
-  const id = JSON.stringify(data);
-  if (there?.id !== id) {
-    const element = drawn(data);
-    there?.element.remove();
-    parentElement.append(element);
-    places.set(parentElement, { element, id });
-  }
-  return () => {};
+export default function (given) {
+  return draw(given);
 }

@@ -2,6 +2,7 @@
 // rounds of a run as an overlay. Token text is set only through textContent.
 
 import { make } from "../player/elements.js";
+import { redrawnFrom } from "../player/redrawn.js";
 import { visibleText } from "../player/token_text.js";
 
 /**
@@ -14,9 +15,6 @@ import { visibleText } from "../player/token_text.js";
  */
 
 const STEPS = 5; // background shades, from certainly rejected to certainly accepted
-
-/** @type {WeakMap<HTMLElement, {element: HTMLElement, id: string}>} */
-const places = new WeakMap();
 
 /** @param {number|null} odds */
 function shade(odds) {
@@ -62,15 +60,9 @@ function key(hasRounds) {
   return make("div", "key", { "aria-hidden": "true" }, [low, ...cells, ...marks]);
 }
 
-/** @param {{data: OddsText, parentElement: HTMLElement}} args */
-export default function ({ data, parentElement }) {
-  const there = places.get(parentElement);
-  const id = JSON.stringify(data);
-  if (there?.id !== id) {
-    const element = drawn(data);
-    there?.element.remove();
-    parentElement.append(element);
-    places.set(parentElement, { element, id });
-  }
-  return () => {};
+const draw = redrawnFrom(drawn);
+
+/** @param {{data: OddsText, parentElement: HTMLElement}} given */
+export default function (given) {
+  return draw(given);
 }

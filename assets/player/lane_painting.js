@@ -8,9 +8,6 @@ import { phasesOf } from "./round_times.js";
 
 /** @import { LaneClock } from "./lane_clock.js" */
 
-export const LANE_HEIGHT = 30;
-export const BAR = { top: 5, height: 15 };
-
 /** The step of a scale: 1, 2 or 5 times a power of ten. @param {number} least */
 function scaleStep(least) {
   const power = 10 ** Math.floor(Math.log10(least));
@@ -34,9 +31,9 @@ function cleanPen(canvas, width, height) {
 }
 
 /**
- * The part of the clock that is in view.
- * @typedef {{from: number, span: number, width: number, now: number, unit: "s"|"ms",
- *   ink: Record<string, string>}} ClockWindow
+ * The part of the clock that is in view; `height` is that of a lane, `bar` the place of its bars.
+ * @typedef {{from: number, span: number, width: number, height: number, scaleHeight: number,
+ *   bar: {top: number, height: number}, now: number, unit: "s"|"ms", ink: Record<string, string>}} ClockWindow
  */
 
 /** @param {ClockWindow} view @param {number} seconds */
@@ -55,23 +52,24 @@ function paintStretch(pen, view, from, to, colour) {
   const now = Math.max(left, Math.min(right, xAt(view, view.now)));
   const gap = right - left > 3 ? 0.75 : 0;
   pen.fillStyle = colour;
-  pen.fillRect(left, BAR.top, Math.max(0, now - left - (now === right ? gap : 0)), BAR.height);
+  pen.fillRect(left, view.bar.top, Math.max(0, now - left - (now === right ? gap : 0)), view.bar.height);
   if (now === right) return;
-  pen.globalAlpha = 0.24;
-  pen.fillRect(now, BAR.top, Math.max(0, right - now - gap), BAR.height);
+  pen.globalAlpha = Number(view.ink.ahead);
+  pen.fillRect(now, view.bar.top, Math.max(0, right - now - gap), view.bar.height);
   pen.globalAlpha = 1;
 }
 
 /**
  * Paint a mark where tokens are emitted, faint where marks are dense.
  * @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number} from
- * @param {number} at @param {number} height
+ * @param {number} at @param {number} share of the lane's height
  */
-function paintLanding(pen, view, from, at, height) {
+function paintLanding(pen, view, from, at, share) {
   if (at > view.now * (1 + 1e-9)) return;
   pen.globalAlpha = xAt(view, at) - xAt(view, from) < 3 ? 0.3 : 0.85;
   pen.fillStyle = view.ink.ink;
-  const middle = BAR.top + BAR.height / 2;
+  const middle = view.bar.top + view.bar.height / 2;
+  const height = share * view.height;
   pen.fillRect(xAt(view, at) - 0.75, middle - height / 2, 1.5, height);
   pen.globalAlpha = 1;
 }
@@ -99,7 +97,7 @@ export function paintSpeculative(pen, view, clock) {
       paintStretch(pen, view, from, to, view.ink[phase]);
       from = to;
     }
-    paintLanding(pen, view, start, end, 24);
+    paintLanding(pen, view, start, end, 0.8);
     paintCount(pen, view, start, end, recording.tokens[index + 1] - recording.tokens[index]);
   }
 }
@@ -112,7 +110,7 @@ export function paintSpeculative(pen, view, clock) {
 function paintCount(pen, view, from, to, tokens) {
   if (xAt(view, to) - xAt(view, from) < 26 || to > view.now) return;
   pen.fillStyle = view.ink.soft;
-  pen.fillText(`+${tokens}`, xAt(view, to) - 3, LANE_HEIGHT - 0.5);
+  pen.fillText(`+${tokens}`, xAt(view, to) - 3, view.height - 0.5);
 }
 
 /** @param {CanvasRenderingContext2D} pen @param {ClockWindow} view @param {number[]} sums */
@@ -121,7 +119,7 @@ export function paintTarget(pen, view, sums) {
   for (let index = first; index < sums.length - 1; index++) {
     if (sums[index] > view.from + view.span) return;
     paintStretch(pen, view, sums[index], sums[index + 1], view.ink.verify);
-    paintLanding(pen, view, sums[index], sums[index + 1], 18);
+    paintLanding(pen, view, sums[index], sums[index + 1], 0.6);
   }
 }
 
@@ -136,7 +134,7 @@ export function paintFinish(pen, view, total) {
   const words = left < 8 ? `done at ${time}` : time;
   pen.fillStyle = view.ink.ink;
   pen.textAlign = "left";
-  pen.fillText(words, Math.max(0, left), BAR.top + 11);
+  pen.fillText(words, Math.max(0, left), view.bar.top + 0.75 * view.bar.height);
   pen.textAlign = "right";
 }
 
@@ -151,7 +149,7 @@ export function paintScale(pen, view) {
     pen.fillRect(left, 0, 1, 3);
     const words = `${Number((at * factor).toFixed(3))} ${view.unit}`;
     pen.textAlign = left < 8 ? "left" : left > view.width - 24 ? "right" : "center";
-    pen.fillText(words, left, 17);
+    pen.fillText(words, left, view.scaleHeight - 1);
   }
 }
 
@@ -164,7 +162,10 @@ export function paintScale(pen, view) {
 export function windowAround({ total, now, tokens, step, width, element }) {
   const span = Math.min(total, (total * width) / (step * (tokens || 1))) || 1e-3;
   const from = Math.max(0, Math.min(now - 0.62 * span, total - span));
-  return { from, span, width, now, unit: unitFor(total), ink: laneInk(element) };
+  const ink = laneInk(element);
+  const height = parseFloat(ink.lane);
+  const bar = { top: height / 6, height: height / 2 };
+  return { from, span, width, height, scaleHeight: parseFloat(ink.scale), bar, now, unit: unitFor(total), ink };
 }
 
 /**
@@ -210,6 +211,9 @@ function laneInk(element) {
     soft: read("--soft"),
     line: read("--line"),
     accent: read("--accent"),
+    ahead: read("--ahead"),
+    lane: read("--lane-height"),
+    scale: read("--scale-height"),
     font: `${0.8125 * readersTextSize()}px ${style.fontFamily}`,
   };
 }

@@ -282,7 +282,7 @@ export interface Summary {
   /** The interval of the headline's speedup, or that there is none; empty if it is in the headline. */
   span: string;
   /** The bar picture; null while neither the speedup nor the step costs are known. */
-  trade: Trade | null;
+  round_cost: RoundCost | null;
   /** The verdict as a sentence; empty while there is none. */
   sentence: string;
   because: string;
@@ -295,15 +295,17 @@ export interface Summary {
 }
 
 /** What a round costs and gives, in steps of the target alone. */
-export interface Trade {
+export interface RoundCost {
   gamma: number;
   drafting: number;
   verification: number;
   /** The rest of a measured round. */
   other: number;
   tokens: number;
-  /** Whether it is predicted for another γ than the run's. */
+  /** Whether it is predicted for other settings than the run's. */
   predicted: boolean;
+  /** The simulated size that it is predicted for, in words; empty for the run's own. */
+  size: string;
   caption: string;
 }
 

@@ -3,7 +3,6 @@
 
 import { make, setText, setTextOrHide } from "./elements.js";
 import {
-  BAR,
   laneKey,
   paintPresent,
   paintScale,
@@ -23,7 +22,6 @@ import { visibleText } from "./token_text.js";
 /** @import { Contestant, Race } from "./race.js" */
 /** @import { RaceStore } from "./race_store.js" */
 
-const RACE_HEIGHT = 30;
 const RACE_STEP = 1.5; // pixels for a token of the longest lane, at least
 
 /** One lane as a row: the name, the rate so far, the track, and the progress. */
@@ -83,11 +81,11 @@ class RaceRow {
   /** @param {ClockWindow} view @param {boolean} over */
   paint(view, over) {
     const { contestant } = this;
-    const pen = penFor(this.canvas, view, RACE_HEIGHT);
+    const pen = penFor(this.canvas, view, view.height);
     if (contestant instanceof TargetAlone) paintTarget(pen, view, contestant.sums);
     else paintSpeculative(pen, view, contestant.clock);
     if (contestant.total) paintGoal(pen, view, contestant.total);
-    if (!over) paintPresent(pen, view, RACE_HEIGHT);
+    if (!over) paintPresent(pen, view, view.height);
   }
 }
 
@@ -99,7 +97,7 @@ function paintGoal(pen, view, total) {
   const left = Math.min(view.width - 2, xAt(view, total));
   pen.fillStyle = view.ink.ink;
   pen.globalAlpha = total <= withRounding(view.now) ? 1 : 0.35;
-  pen.fillRect(left, BAR.top - 4, 2, BAR.height + 8);
+  pen.fillRect(left, view.bar.top - 4, 2, view.bar.height + 8);
   pen.globalAlpha = 1;
 }
 
@@ -187,7 +185,7 @@ class RaceLanes {
       row.showProgress(race, view);
       row.paint(view, race.over);
     });
-    paintScale(penFor(this.scale, view, 18), view);
+    paintScale(penFor(this.scale, view, view.scaleHeight), view);
     paintStrip(this.strip, view, total);
   }
 

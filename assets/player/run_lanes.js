@@ -6,7 +6,6 @@ import { UNDER_WAY } from "./base_store.js";
 import { make, setText } from "./elements.js";
 import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 import {
-  LANE_HEIGHT,
   laneKey,
   paintFinish,
   paintPresent,
@@ -179,15 +178,15 @@ class RunLanes {
   /** @param {ClockWindow} view */
   paint(view) {
     this.view = view;
-    const fast = penFor(this.fast.canvas, view, LANE_HEIGHT);
+    const fast = penFor(this.fast.canvas, view, view.height);
     paintSpeculative(fast, view, this.clock);
     paintFinish(fast, view, this.clock.total);
-    paintPresent(fast, view, LANE_HEIGHT);
-    const plain = penFor(this.plain.canvas, view, LANE_HEIGHT);
+    paintPresent(fast, view, view.height);
+    const plain = penFor(this.plain.canvas, view, view.height);
     paintTarget(plain, view, this.sums);
     paintFinish(plain, view, this.sums[this.sums.length - 1]);
-    if (this.runs) paintPresent(plain, view, LANE_HEIGHT - 4);
-    paintScale(penFor(this.scale, view, 18), view);
+    if (this.runs) paintPresent(plain, view, view.height - 4);
+    paintScale(penFor(this.scale, view, view.scaleHeight), view);
     paintStrip(this.strip, view, this.total);
     this.showCounts(view);
   }

@@ -5,7 +5,7 @@ import { recall, remember } from "./browser_memory.js";
 import { make, setText, setTextOrHide } from "./elements.js";
 import { makeHelp } from "./help_tip.js";
 import { visibleText } from "./token_text.js";
-import { makeTrade } from "./trade_bars.js";
+import { makeCostBars } from "./cost_bars.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Figure, Run, Summary } from "./payload.d.ts" */
@@ -17,13 +17,13 @@ const WHY_KEY = "specviz.why";
 export function makeSummary(store) {
   const status = makeStatus();
   const headline = makeHeadline();
-  const trade = makeTrade();
+  const costBars = makeCostBars();
   const why = makeWhy();
-  const foot = make("div", "sum-foot", {}, [trade.caption, why.element]);
+  const foot = make("div", "sum-foot", {}, [costBars.caption, why.element]);
   const element = make("section", "sum", { "aria-label": "Result" }, [
     status.element,
     headline.element,
-    trade.element,
+    costBars.element,
     foot,
   ]);
   /** @type {{run?: Run, summary?: Summary}} */
@@ -35,7 +35,7 @@ export function makeSummary(store) {
       if (run && run !== drawn.run) status.update(run);
       if (summary && summary !== drawn.summary) {
         headline.update(summary);
-        trade.update(summary.trade, run);
+        costBars.update(summary.round_cost, run);
         why.update(summary);
       }
       drawn = { run, summary };

@@ -5,7 +5,7 @@ import { distinguish, likelihood } from "./number_words.js";
 import { showToken } from "./token_text.js";
 import { forkBarrier } from "./verdict_rule.js";
 
-/** @import { Candidate, RunPayload, Trade } from "./payload.d.ts" */
+/** @import { Candidate, RunPayload, RoundCost } from "./payload.d.ts" */
 /** @import { Recording } from "./recording.js" */
 
 /** @typedef {(Node|string)[]} Words */
@@ -30,7 +30,7 @@ const CARDS = {
     return [
       titled(`The target, the large model, checks all ${count} at once.`, `A step mostly reads the weights from memory. One pass reads them once, for one token or for ${count + 1}: the guesses and one token of its own.`),
       makeReading(count + 1),
-      ...measuredCheck(summary?.trade),
+      ...measuredCheck(summary?.round_cost),
     ];
   },
   test: () => [titled("Each token is tested, from left to right.", "If the target likes the token at least as much as the draft did, it stays; otherwise chance decides: a token half as likely under the target stays half of the time.")],
@@ -49,10 +49,10 @@ export function wordsOfCard(name, recording, data) {
   return CARDS[name](recording, data);
 }
 
-/** The cost of a check in the bar picture above. @param {Trade|null|undefined} trade @returns {Words} */
-function measuredCheck(trade) {
-  if (!trade || trade.predicted) return [];
-  return [make("p", "", {}, [`In this run, a check takes as long as ${trade.verification.toFixed(2)} single steps (“verify” above).`])];
+/** The cost of a check in the bar picture above. @param {RoundCost|null|undefined} cost @returns {Words} */
+function measuredCheck(cost) {
+  if (!cost || cost.predicted) return [];
+  return [make("p", "", {}, [`In this run, a check takes as long as ${cost.verification.toFixed(2)} single steps (“verify” above).`])];
 }
 
 /** A picture: the weights are read once, for one token or for several. @param {number} count */

@@ -10,7 +10,13 @@ from specviz.figures.body_words import SpeedupWithoutBody
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.roofline import FREE, Pass, Roofline
 from specviz.figures.roofline_words import roofline_words
-from specviz.figures.round_trade import RoundTrade, trade_at
+from specviz.figures.round_cost import (
+    RoundCost,
+    SimulatedSteps,
+    at_simulated_size,
+    predicted_round_cost,
+    round_cost_of,
+)
 from specviz.figures.speedup_words import is_undecided
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.figures.throughput import (
@@ -81,6 +87,7 @@ class RunChoice:
     config: RunConfig
     prompt: str
     kind: str | None  # None unless the prompt is a preset
+    simulated: SimulatedSteps | None = None  # None if the sizes are those of the shown run
 
 
 def payload(
@@ -128,7 +135,7 @@ def payload(
             growing=growing,
             so_far=so_far,
             own_speedup=own_speedup,
-            trade=_chosen_trade(trace, curves, chosen) if foresees else None,
+            round_cost=_chosen_round_cost(figures, curves, chosen) if foresees else None,
         ),
         "charts": {
             "throughput": _throughput(curves, points, trace, figures, chosen),
@@ -214,13 +221,21 @@ def chart_point(trace: Trace, figures: Metrics, *, current: bool) -> ChartPoint 
     )
 
 
-def _chosen_trade(
-    trace: Trace, curves: ThroughputCurves | None, chosen: RunChoice | None
-) -> RoundTrade | None:
-    """Return the round predicted for the chosen γ; None if it is the run's own γ."""
-    if chosen is None or chosen.config.gamma == trace.config.gamma:
+def _chosen_round_cost(
+    figures: Metrics, curves: ThroughputCurves | None, chosen: RunChoice | None
+) -> RoundCost | None:
+    """Return the round predicted for the chosen γ and sizes; None if they are the run's own."""
+    trace = figures.trace
+    if chosen is None:
         return None
-    return trade_at(trace, curves, chosen.config.gamma)
+    found, gamma = None, chosen.config.gamma
+    if gamma != trace.config.gamma:
+        found = predicted_round_cost(trace, curves, gamma)
+    steps, step = chosen.simulated, target_step(trace)
+    known = found or (round_cost_of(figures) if gamma == trace.config.gamma else None)
+    if steps is None or step is None or known is None:
+        return found
+    return at_simulated_size(known, step, steps)
 
 
 def _left_out(config: RunConfig) -> JsonObject | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from specviz.figures.body_words import SpeedupWithoutBody, body_sentences, cost_sentences
 from specviz.figures.catalogue import CATALOGUE, Figure, titled
 from specviz.figures.metrics import Metrics
-from specviz.figures.round_trade import RoundTrade, trade_of
+from specviz.figures.round_cost import RoundCost, round_cost_of
 from specviz.figures.speedup_words import (
     TOO_NOISY,
     contradiction_warning,
@@ -49,7 +49,7 @@ def summary(
     growing: bool = False,
     so_far: bool = False,
     own_speedup: SpeedupWithoutBody | None = None,
-    trade: RoundTrade | None = None,
+    round_cost: RoundCost | None = None,
 ) -> JsonObject:
     """Return the headline and the bar picture above the player, and the figures below it.
 
@@ -58,7 +58,7 @@ def summary(
         growing: The run is not finished.
         so_far: The target alone is still being timed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
-        trade: The round of the bar picture; by default the mean round of this run.
+        round_cost: The round of the bar picture; by default the mean round of this run.
     """
     if sentence:
         (lead, more), span, because = lead_of(sentence), "", ""
@@ -75,7 +75,7 @@ def summary(
     return {
         "headline": lead,
         "span": span,
-        "trade": _trade(trade or trade_of(metrics)),
+        "round_cost": _cost_bars(round_cost or round_cost_of(metrics)),
         "sentence": more,
         "because": because,
         "bodies": " ".join(_bodies(trace, metrics, own_speedup, growing=growing)),
@@ -101,24 +101,25 @@ def _because(metrics: Metrics, trace: Trace, *, so_far: bool) -> str:
     return " ".join(each for each in texts if each)
 
 
-def _trade(trade: RoundTrade | None) -> JsonObject | None:
+def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
     """Return the bar picture, with its caption."""
-    if trade is None:
+    if cost is None:
         return None
-    phases = {each: getattr(trade, each) for each in ("drafting", "verification", "other")}
-    cost = STEPS.bare(sum(float(STEPS.bare(each)) for each in phases.values()))
+    phases = {each: getattr(cost, each) for each in ("drafting", "verification", "other")}
+    total = STEPS.bare(sum(float(STEPS.bare(each)) for each in phases.values()))
     starts = {
         "measured": "A round takes",
         "step costs": "By the step costs, a round takes",
-        "predicted": f"Predicted for γ {trade.gamma}: a round takes",
+        "predicted": f"Predicted for γ {cost.gamma}{cost.size and f', {cost.size}'}: a round takes",
     }
-    words = f"{cost} target steps and gives {TOKENS.bare(trade.tokens)} tokens: "
-    words += f"{RATIO.shown(trade.tokens / trade.cost)}."
+    words = f"{total} target steps and gives {TOKENS.bare(cost.tokens)} tokens: "
+    words += f"{RATIO.shown(cost.tokens / cost.cost)}."
     return phases | {
-        "gamma": trade.gamma,
-        "tokens": trade.tokens,
-        "predicted": trade.source == "predicted",
-        "caption": f"{starts[trade.source]} {words}",
+        "gamma": cost.gamma,
+        "size": cost.size,
+        "tokens": cost.tokens,
+        "predicted": cost.source == "predicted",
+        "caption": f"{starts[cost.source]} {words}",
     }
 
 

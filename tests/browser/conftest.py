@@ -23,6 +23,7 @@ import pytest
 
 from specviz.record.trace import Trace
 from specviz.store import save_trace
+from tests.browser.time_bounds import Machine
 from tests.step_costs import home_with_step_costs
 
 ROOT = Path(__file__).parent.parent.parent
@@ -155,6 +156,12 @@ def serve(data_folder: Path) -> Iterator[Callable[..., Server]]:
 def server(serve: Callable[..., Server]) -> Server:
     """The dashboard shared by most tests."""
     return serve()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine() -> Machine:
+    """The share of the cores that other programs use during a module's tests."""
+    return Machine()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.reading import click_run, run_to_its_end, set_slider
 
 HEADLINE = '[data-testid="headline"]'
-TRADE = '[data-testid="trade"]'
+COST_BARS = '[data-testid="cost_bars"]'
 # The place and the size of the player, whenever they differ from those of the frame before.
 PLACES = """() => {
   window.places = [];
@@ -30,7 +30,7 @@ def test_the_race_is_in_view_without_scrolling(
 ) -> None:
     page = open_page(server.url, width=1440, height=900)
     wait_for_pair(page)
-    for part in (HEADLINE, TRADE, '[data-testid="player"]', '[data-testid="lanes"]'):
+    for part in (HEADLINE, COST_BARS, '[data-testid="player"]', '[data-testid="lanes"]'):
         box = page.locator(f"#root {part}").bounding_box()
         assert box["y"] > 0
         assert box["y"] + box["height"] <= 900, part
@@ -57,10 +57,10 @@ def test_moving_gamma_predicts_its_round_before_a_run(
 ) -> None:
     page = open_page(f"{server.url}/?target_body=none&live=false")
     wait_for_pair(page)
-    bars = page.locator(f"#root {TRADE}")
+    bars = page.locator(f"#root {COST_BARS}")
     assert bars.get_attribute("data-gamma") == "5"
     assert bars.get_attribute("data-predicted") == "false"
     set_slider(page, "gamma", 3)
-    page.wait_for_selector(f"#root {TRADE}[data-gamma='8'][data-predicted='true']")
+    page.wait_for_selector(f"#root {COST_BARS}[data-gamma='8'][data-predicted='true']")
     run_to_its_end(page)
-    page.wait_for_selector(f"#root {TRADE}[data-gamma='8'][data-predicted='false']")
+    page.wait_for_selector(f"#root {COST_BARS}[data-gamma='8'][data-predicted='false']")

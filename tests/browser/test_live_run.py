@@ -28,6 +28,7 @@ from tests.browser.reading import (
     visible_rounds,
     wait_until_whole,
 )
+from tests.browser.time_bounds import Machine
 
 pytestmark = pytest.mark.alone
 
@@ -121,7 +122,7 @@ def test_a_run_from_click_to_figures(page: Any) -> None:
     assert figures.speedup_forecast is not None
 
 
-def test_the_first_live_token_has_low_latency(page: Any) -> None:
+def test_the_first_live_token_has_low_latency(page: Any, machine: Machine) -> None:
     click_run(page)
     took = []
     while len(took) < 3 and min(took, default=inf) >= 2 * FIRST_TOKEN_SECONDS:
@@ -129,7 +130,7 @@ def test_the_first_live_token_has_low_latency(page: Any) -> None:
         took.append(first_token_seconds(page))
     seconds = ", ".join(f"{each:.2f}" for each in took)
     print(f"first live token after {seconds} s (bound {FIRST_TOKEN_SECONDS})")
-    assert min(took) < 2 * FIRST_TOKEN_SECONDS
+    assert min(took) < machine.allowed(FIRST_TOKEN_SECONDS)
 
 
 def first_token_seconds(page: Any) -> float:
@@ -223,7 +224,7 @@ def test_every_round_of_a_long_run_arrives_once_and_in_order(long_run: dict[str,
 
 
 def test_a_round_is_on_the_page_soon_after_it_was_decoded(
-    long_run: dict[str, Any], stamps: Path
+    long_run: dict[str, Any], stamps: Path, machine: Machine
 ) -> None:
     lines = [line.split() for line in stamps.read_text().splitlines()]
     decoded = {int(index): float(at) for run, index, at in lines if run == lines[-1][0]}
@@ -235,7 +236,7 @@ def test_a_round_is_on_the_page_soon_after_it_was_decoded(
         lags += [at - decoded[index] for index in range(before[0] + 1, last + 1)]
     print(f"on the page after its round, median: {median(lags):.3f} s (bound {LATE_SECONDS})")
     assert len(lags) == len(long_run["trace"].rounds)
-    assert median(lags) < 2 * LATE_SECONDS
+    assert median(lags) < machine.allowed(LATE_SECONDS)
 
 
 def test_the_player_never_remounts(long_run: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any, Literal
 
 from specviz.figures.roofline import Roofline
-from specviz.figures.round_trade import RoundTrade, trade_of
+from specviz.figures.round_cost import RoundCost, round_cost_of
 from specviz.figures.speedup_words import is_too_wide
 from specviz.record.numbers import COUNT, MILLISECONDS, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
 from specviz.record.token_text import emitted_tokens
@@ -241,8 +241,8 @@ def _costs(run: ShownRun, words: dict[str, str], c: float | None) -> Picture:
 
 
 def _loses(run: ShownRun, words: dict[str, str]) -> Picture:
-    figures, trade = run.figures, trade_of(run.figures)
-    tokens, parts = figures.tau or 0.0, _phases(trade) if trade else []
+    figures, mean = run.figures, round_cost_of(run.figures)
+    tokens, parts = figures.tau or 0.0, _phases(mean) if mean else []
     cost = STEPS.shown(sum(round(each.size, 2) for each in parts) if parts else None)  # as shown
     low, high = figures.speedup_low, figures.speedup_high
     numbers = {"run": name_of(run), "tokens": TOKENS.shown(tokens), "cost": cost,
@@ -255,17 +255,17 @@ def _loses(run: ShownRun, words: dict[str, str]) -> Picture:
     )  # fmt: skip
     name = "noisy" if is_too_wide(low, high) and not run.growing else _timing_word(run)
     caption = words[name].format(**numbers)
-    if trade and trade.source == "step costs":
+    if mean and mean.source == "step costs":
         caption += f" {words['by_step_costs']}"
     alt = words["alt" if parts else "alt_unknown"].format(**numbers)
     return Picture(alt=f"{alt} {caption}", caption=caption, rows=rows,
                    legend=_legend("draft", "target", "other"))  # fmt: skip
 
 
-def _phases(trade: RoundTrade) -> list[Part]:
+def _phases(cost: RoundCost) -> list[Part]:
     """Return the phases of a round, in steps of the target."""
-    return [Part("draft", trade.drafting), Part("target", trade.verification),
-            Part("other", trade.other)]  # fmt: skip
+    return [Part("draft", cost.drafting), Part("target", cost.verification),
+            Part("other", cost.other)]  # fmt: skip
 
 
 def _with_costs(run: ShownRun) -> tuple[ShownRun, Roofline]:

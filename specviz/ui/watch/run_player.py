@@ -31,6 +31,7 @@ from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import this_tab
 from specviz.ui.watch.answer import kept_status, show_answer
+from specviz.ui.watch.chosen_size import chosen_steps
 from specviz.ui.watch.first_body import session_first_body
 from specviz.ui.watch.player_events import can_be_forked, handle_player_events
 from specviz.ui.watch.run_without_body import ensure_run_without_body, is_making_run_without_body
@@ -106,7 +107,7 @@ def _player_data(
         start=history.sent_rounds.next_start(shown.id, len(shown.trace.rounds), request),
         curves=curves_of(shown.trace, shown.figures, shown.outlook),
         points=_chart_points(history, shown),
-        chosen=chosen,
+        chosen=replace(chosen, simulated=chosen_steps(shown.trace.pair)),
         foresees=shown.name is None,
         figures=shown.figures,
         growing=shown.growing,

@@ -3,11 +3,14 @@
 A round replaces as many steps of the target alone as it gives tokens. If the speedup was measured,
 the cost of a round follows from it, and the run's own times divide that cost into phases.
 Otherwise the step costs give it. The tokens over the cost are the speedup.
+
+Settings chosen for the next run change the picture at once, as a prediction: another γ by the
+forecast of the throughput, another simulated size by the expected time of a step.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from specviz.figures.metrics import Metrics
@@ -20,7 +23,7 @@ Source = Literal["measured", "step costs", "predicted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTrade:
+class RoundCost:
     """The phases of a round in target steps, and its tokens."""
 
     gamma: int
@@ -28,19 +31,29 @@ class RoundTrade:
     verification: float
     other: float = 0.0
     tokens: float
-    source: Source  # "predicted" is for another γ than the run's
+    source: Source  # "predicted" is for other settings than the run's
+    size: str = ""  # the simulated size that it is predicted for, in words
 
     @property
     def cost(self) -> float:
         return self.drafting + self.verification + self.other
 
 
-def trade_of(figures: Metrics) -> RoundTrade | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedSteps:
+    """Expected seconds of a step at the chosen simulated sizes; None for a model left as it is."""
+
+    target: float | None
+    draft: float | None
+    size: str  # in words
+
+
+def round_cost_of(figures: Metrics) -> RoundCost | None:
     """Return a run's mean round; None if neither its timing nor its step costs are known."""
     return _measured(figures) or _by_step_costs(figures)
 
 
-def _measured(figures: Metrics) -> RoundTrade | None:
+def _measured(figures: Metrics) -> RoundCost | None:
     speedup, tau = figures.speedup_observed, figures.tau
     seconds = figures.decode_seconds
     if not speedup or not tau or not seconds:
@@ -51,7 +64,7 @@ def _measured(figures: Metrics) -> RoundTrade | None:
     times = [entry.times for entry in figures.trace.rounds if entry.whole]
     drafting = cost * sum(each.draft for each in times) / seconds
     verification = cost * sum(each.verify for each in times) / seconds
-    return RoundTrade(
+    return RoundCost(
         gamma=figures.trace.config.gamma,
         drafting=drafting,
         verification=verification,
@@ -61,16 +74,18 @@ def _measured(figures: Metrics) -> RoundTrade | None:
     )
 
 
-def _by_step_costs(figures: Metrics) -> RoundTrade | None:
+def _by_step_costs(figures: Metrics) -> RoundCost | None:
     gamma, c, v, tau = figures.gamma, figures.c, figures.v, figures.tau
     if gamma is None or c is None or v is None or tau is None:
         return None
-    return RoundTrade(
+    return RoundCost(
         gamma=gamma, drafting=gamma * c, verification=v, tokens=tau, source="step costs"
     )
 
 
-def trade_at(trace: Trace, curves: ThroughputCurves | None, gamma: int) -> RoundTrade | None:
+def predicted_round_cost(
+    trace: Trace, curves: ThroughputCurves | None, gamma: int
+) -> RoundCost | None:
     """Return the round predicted for another γ from the forecast of the throughput."""
     costs = trace.step_costs
     if curves is None or costs is None or gamma not in curves.gammas:
@@ -81,7 +96,26 @@ def trade_at(trace: Trace, curves: ThroughputCurves | None, gamma: int) -> Round
     if c is None or v is None:
         return None
     speedup = curves.forecast[curves.gammas.index(gamma)] / curves.target
-    return RoundTrade(
+    return RoundCost(
         gamma=gamma, drafting=gamma * c, verification=v, tokens=speedup * (gamma * c + v),
         source="predicted",
+    )  # fmt: skip
+
+
+def at_simulated_size(cost: RoundCost, target_step: float, steps: SimulatedSteps) -> RoundCost:
+    """Return the round predicted for other simulated sizes; its tokens stay the same.
+
+    A pass of a large target reads all weights once, for one token or for several. Verification is
+    therefore expected to take one step.
+
+    Args:
+        target_step: Seconds of a target step at the present size.
+    """
+    shorter = 1.0 if steps.target is None else target_step / steps.target
+    drafting = cost.drafting * shorter
+    if steps.draft is not None:
+        drafting = cost.gamma * steps.draft / (steps.target or target_step)
+    return replace(
+        cost, drafting=drafting, other=cost.other * shorter, source="predicted", size=steps.size,
+        verification=cost.verification if steps.target is None else 1.0,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 
 import { make, setText } from "./elements.js";
 
-/** @import { Run, Trade } from "./payload.d.ts" */
+/** @import { Run, RoundCost } from "./payload.d.ts" */
 
 const UNKNOWN = "Neither the speedup nor the step costs are known.";
 const NARROW = 0.11; // of the scale: a narrower part has no text
@@ -14,16 +14,16 @@ const NARROW = 0.11; // of the scale: a narrower part has no text
  */
 function makePart(kind, steps, scale, word) {
   const texts = word && steps / scale > NARROW ? [make("i", "", {}, [`${word} `]), steps.toFixed(2)] : [];
-  const part = make("span", `trade-part ${kind}`, {}, texts);
+  const part = make("span", `cost-part ${kind}`, {}, texts);
   part.style.width = `${(100 * steps) / scale}%`;
   return part;
 }
 
 /** One bar: its name, its parts and its length as a number. @param {string} name */
 function makeBar(name) {
-  const track = make("span", "trade-track");
-  const sum = make("b", "trade-sum");
-  const element = make("div", "trade-bar", {}, [make("span", "trade-name", {}, [name]), track, sum]);
+  const track = make("span", "cost-track");
+  const sum = make("b", "cost-sum");
+  const element = make("div", "cost-bar", {}, [make("span", "cost-name", {}, [name]), track, sum]);
   return {
     element,
     /** @param {HTMLElement[]} parts @param {string} text */
@@ -41,39 +41,40 @@ function stepsOf(tokens, scale) {
   );
 }
 
-export function makeTrade() {
+export function makeCostBars() {
   const round = makeBar("one round");
   const alone = makeBar("target alone");
-  const element = make("div", "trade", { role: "img", "data-testid": "trade" }, [round.element, alone.element]);
-  const caption = make("p", "trade-caption");
+  const element = make("div", "cost-bars", { role: "img", "data-testid": "cost_bars" }, [round.element, alone.element]);
+  const caption = make("p", "cost-caption");
   return {
     element,
     caption,
-    /** @param {Trade|null} trade @param {Run|undefined} run */
-    update(trade, run) {
+    /** @param {RoundCost|null} cost @param {Run|undefined} run */
+    update(cost, run) {
       const engine = Boolean(run?.engine); // an engine reports no step costs
       element.hidden = caption.hidden = engine;
-      element.dataset.gamma = trade ? String(trade.gamma) : "";
-      element.dataset.predicted = String(trade?.predicted ?? false);
-      element.setAttribute("aria-label", trade ? wordsOf(trade) : UNKNOWN);
-      setText(caption, trade?.caption ?? UNKNOWN);
-      if (trade) drawTrade(trade);
+      element.dataset.gamma = cost ? String(cost.gamma) : "";
+      element.dataset.size = cost?.size ?? "";
+      element.dataset.predicted = String(cost?.predicted ?? false);
+      element.setAttribute("aria-label", cost ? wordsOf(cost) : UNKNOWN);
+      setText(caption, cost?.caption ?? UNKNOWN);
+      if (cost) drawBars(cost);
       else [round, alone].forEach((bar) => bar.update([], "–"));
     },
   };
 
-  /** @param {Trade} trade */
-  function drawTrade({ drafting, verification, other, tokens }) {
+  /** @param {RoundCost} cost */
+  function drawBars({ drafting, verification, other, tokens }) {
     const phases = /** @type {[string, number][]} */ ([["draft", drafting], ["verify", verification], ["other", other]]);
-    const cost = phases.reduce((sum, [, steps]) => sum + Number(steps.toFixed(2)), 0); // as the reader adds them
-    const scale = Math.max(cost, tokens);
-    const parts = phases.filter(([, steps]) => steps > 0).map(([word, steps]) => makePart(word, steps, scale, word));
-    round.update(parts, `${cost.toFixed(2)} steps`);
+    const steps = phases.reduce((sum, [, part]) => sum + Number(part.toFixed(2)), 0); // as the reader adds them
+    const scale = Math.max(steps, tokens);
+    const parts = phases.filter(([, part]) => part > 0).map(([word, part]) => makePart(word, part, scale, word));
+    round.update(parts, `${steps.toFixed(2)} steps`);
     alone.update(stepsOf(tokens, scale), `${tokens.toFixed(2)} steps`);
   }
 }
 
-/** @param {Trade} trade */
+/** @param {RoundCost} cost */
 function wordsOf({ drafting, verification, tokens, caption }) {
   const parts = `drafting takes ${drafting.toFixed(2)} and verification ${verification.toFixed(2)} target steps`;
   return `In one round, ${parts}. The target alone takes ${tokens.toFixed(2)} steps for the same tokens. ${caption}`;
