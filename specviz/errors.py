@@ -41,6 +41,10 @@ class PairError(SpecvizError):
     """A pair of models that cannot be loaded or cannot work together."""
 
 
+class ModelFileError(PairError):
+    """A model's file that is damaged, or that this version cannot read."""
+
+
 class DeviceError(SpecvizError):
     """A device that is missing or out of memory."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from specviz.bench.gguf_file import cannot_write, write_gguf
+from specviz.bench.gguf_model import cannot_write, write_model
 from specviz.bench.lanes import BenchLane, Write, Written
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ def open_lanes(pair: Pair, gamma: int) -> Iterator[tuple[BenchLane, ...]]:
     """
     with TemporaryDirectory(prefix="specviz-", ignore_cleanup_errors=True) as folder:
         target, draft = Path(folder, "target.gguf"), Path(folder, "draft.gguf")
-        write_gguf(pair.target, pair.vocabulary, target)
+        write_model(pair.target, pair.vocabulary, target)
         lanes = [_lane("llamacpp", "llama.cpp plain", _server(pair, target))]
         same = pair.shared is None  # llama.cpp needs one vocabulary
         if same and pair.draft is not None and cannot_write(pair.draft) is None:
-            write_gguf(pair.draft, pair.vocabulary, draft)
+            write_model(pair.draft, pair.vocabulary, draft)
             server = _server(pair, target, draft, gamma)
             lanes.append(_lane("llamacpp_speculative", f"llama.cpp speculative, γ {gamma}", server))
         yield tuple(lanes)

@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from specviz.cli import attach, audit, bench, compare, run, score, show, tune
+from specviz.cli import attach, audit, bench, compare, models, run, score, show, tune
 from specviz.cli.options import UsageError, build_parser
 from specviz.cli.standard_streams import OutputError, discard_output, prepare_streams
 from specviz.cli.terminal_text import one_line
@@ -32,6 +32,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "tune": tune.command,
     "audit": audit.command,
     "attach": attach.command,
+    "models": models.command,
 }
 
 
@@ -68,7 +69,7 @@ def _command(argv: Sequence[str] | None) -> int:
         options = build_parser().parse_args(argv)
     except SystemExit as done:  # --help
         return int(done.code or 0)
-    if options.command not in ("show", "attach"):  # all other commands load a pair
+    if options.command not in ("show", "attach", "models"):  # all others load a pair
         compile_ahead()
     return COMMANDS[options.command](options)
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.interrupts import waiting
-from specviz.cli.option_values import check_pair, check_texts, config_from, spec_from
+from specviz.cli.option_values import check_pair, check_texts, config_from, spec_from, with_chat
 from specviz.cli.progress_lines import progress_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, Style, one_line, painter_for, wrap_text
@@ -38,13 +38,14 @@ _INDENT = "  "
 def command(options: argparse.Namespace) -> int:
     config = config_from(options)
     _check_effect(config)
+    check_pair(options, needs_draft=config.draft_method.needs_draft)
+    config = with_chat(config, options)
     audit = Audit(
         config=replace(config, seed=0),
         runs=options.runs,
         broken=options.broken,
         seed=options.seed,
     )
-    check_pair(options, needs_draft=config.draft_method.needs_draft)
     check_texts(options, [config])
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         report = _run_audit(audit, options)

@@ -23,7 +23,9 @@ from specviz.cli.option_values import (
     check_texts,
     config_from,
     items_from,
+    named_lane,
     spec_from,
+    with_chat,
 )
 from specviz.cli.output_files import check_output, save_text
 from specviz.cli.report import to_json
@@ -34,7 +36,6 @@ from specviz.comparison.plan import (
     PlannedRun,
     SuiteItem,
     check_compared,
-    parse_lane,
     preset_suite,
 )
 from specviz.comparison.regression import RegressionLimit, check_regression
@@ -97,8 +98,8 @@ def plan_from(options: argparse.Namespace) -> Plan:
     """
     check_pair(options, needs_draft=False)
     check_budget(options)
-    default = Lane(spec=spec_from(options), config=config_from(options))
-    lanes = tuple(_without_unused_texts(parse_lane(text, default)) for text in options.lane or ())
+    default = Lane(spec=spec_from(options), config=with_chat(config_from(options), options))
+    lanes = tuple(_without_unused_texts(named_lane(text, default)) for text in options.lane or ())
     check_texts(options, [each.config for each in lanes])
     check_compared(lanes)
     return Plan(

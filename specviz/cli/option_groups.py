@@ -67,11 +67,14 @@ def add_pair(
     if drafts:
         group.add_argument(
             "--draft", action="append", default=[], metavar="X",
-            help="a draft model: Hub id or folder; repeatable",
+            help="a draft model, as --target; repeatable",
         )  # fmt: skip
     else:
-        group.add_argument("--draft", metavar="X", help="a draft model: Hub id or folder")
-    group.add_argument("--target", metavar="Y", help="a target model: Hub id or folder")
+        group.add_argument("--draft", metavar="X", help="a draft model, as --target")
+    group.add_argument(
+        "--target", metavar="Y",
+        help="a target model: a name from `models`, a Hub id, a folder or a GGUF file",
+    )  # fmt: skip
     for role, body in (("target", target_body), ("draft", NO_BODY)):
         group.add_argument(
             f"--{role}-body",
@@ -146,13 +149,21 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_chat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--chat",
+        action=argparse.BooleanOptionalAction,
+        help="put prompts into the target's chat template (default: if it has one)",
+    )
+
+
 def add_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
     group.add_argument(
         "--drafter",
-        default=DEFAULTS.drafter,
         metavar="NAME",
-        help=f"how candidates are drafted: {DRAFTERS_IN_WORDS} (default: {DEFAULTS.drafter})",
+        help=f"how candidates are drafted: {DRAFTERS_IN_WORDS} (default: {DEFAULTS.drafter}; "
+        "without a draft prompt-lookup)",
     )
     group.add_argument(
         "--suffix-texts",

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
+from specviz.cli.chat_default import uses_chat
 from specviz.cli.standard_streams import read_input
+from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import ConfigError, PromptError
+from specviz.local_models.naming import with_places
+from specviz.record.drafters import first_method
 from specviz.record.forks import parse_forks
 from specviz.record.limits import TIMING
 from specviz.record.pairs import LIBRARY, PairSpec
@@ -16,9 +21,17 @@ from specviz.record.run_config import RunConfig, refuse_without_effect
 from specviz.record.shapes import parse_shape
 from specviz.store.text_files import read_text
 
+_NAMES = "Give a name from `python -m specviz models`, a Hub id, a folder or a GGUF file."
+
 
 def config_from(options: argparse.Namespace) -> RunConfig:
-    """Return the settings; raise ConfigError for one that is invalid or has no effect."""
+    """Return the settings; raise ConfigError for one that is invalid or has no effect.
+
+    By default, prompt lookup drafts for a target without a draft. ``with_chat`` then
+    chooses the chat template.
+    """
+    check_models(options)
+    spec = spec_from(options)
     config = RunConfig(
         gamma=options.gamma,
         temperature=options.temperature,
@@ -26,7 +39,7 @@ def config_from(options: argparse.Namespace) -> RunConfig:
         top_p=options.top_p,
         max_new_tokens=options.max_new_tokens,
         seed=options.seed,
-        drafter=options.drafter,
+        drafter=options.drafter or first_method(has_draft=spec.has_draft).name,
         draft_until=options.draft_until,
         num_drafts=options.num_drafts,
         replacement=options.replacement,
@@ -36,11 +49,16 @@ def config_from(options: argparse.Namespace) -> RunConfig:
         residual=options.residual,
         ignore_eos=options.ignore_eos,
         stop=tuple(options.stop),
-        chat=options.chat,
+        chat=bool(options.chat),
         forks=parse_forks("+".join(options.fork)),
     )
     refuse_without_effect(config, "The run")
     return config
+
+
+def with_chat(config: RunConfig, options: argparse.Namespace) -> RunConfig:
+    """Return the settings with the target's chat template, unless --chat or --no-chat was given."""
+    return replace(config, chat=uses_chat(options.chat, spec_from(options)))
 
 
 def check_budget(options: argparse.Namespace) -> None:
@@ -49,7 +67,19 @@ def check_budget(options: argparse.Namespace) -> None:
 
 
 def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
-    """Raise ConfigError if too many or too few models are named, or a name is empty."""
+    """Raise ConfigError for models that ``check_models`` refuses, or if a draft is missing."""
+    check_models(options)
+    if options.target is not None and options.draft is None and needs_draft:
+        remedy = "Give both, or use --drafter prompt-lookup."
+        raise ConfigError(
+            "--target needs --draft.",
+            remedy=remedy if "suffix_texts" in options else "Give a draft, too.",
+        )
+    spec_from(options)
+
+
+def check_models(options: argparse.Namespace) -> None:
+    """Raise ConfigError if models are named twice, a name is empty, or a draft has no target."""
     check_names(options)
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(
@@ -58,11 +88,6 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
         )
     if options.draft is not None and options.target is None:
         raise ConfigError("--draft needs --target.", remedy="Give both, or --pair NAME.")
-    if options.target is not None and options.draft is None and needs_draft:
-        raise ConfigError(
-            "--target needs --draft.", remedy="Give both, or use --drafter prompt-lookup."
-        )
-    spec_from(options)
 
 
 def check_names(options: argparse.Namespace) -> None:
@@ -70,8 +95,8 @@ def check_names(options: argparse.Namespace) -> None:
     drafts = options.draft if isinstance(options.draft, list) else [options.draft]
     for option, names, remedy in (
         ("--pair", [options.pair], "Give the name of a pair, or leave it out for the default."),
-        ("--target", [options.target], "Give a Hub id or a folder."),
-        ("--draft", drafts, "Give a Hub id or a folder."),
+        ("--target", [options.target], _NAMES),
+        ("--draft", drafts, _NAMES),
     ):
         if any(name is not None and not name.strip() for name in names):
             raise ConfigError(f"{option} is empty.", remedy=remedy)
@@ -79,7 +104,7 @@ def check_names(options: argparse.Namespace) -> None:
 
 def spec_from(options: argparse.Namespace) -> PairSpec:
     """Return the requested pair; raise ConfigError for an invalid setting."""
-    return PairSpec(
+    asked = PairSpec(
         name=options.pair,
         draft=options.draft,
         target=options.target,
@@ -92,6 +117,13 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
         shared_vocabulary=options.shared_vocabulary == "yes",
         suffix_texts=getattr(options, "suffix_texts", ""),  # only where runs are decoded
     )
+    return with_places(asked)
+
+
+def named_lane(text: str, default: Lane) -> Lane:
+    """Return the lane of --lane or --candidate, with models by name looked up."""
+    lane = parse_lane(text, default)
+    return replace(lane, spec=with_places(lane.spec))
 
 
 def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> None:

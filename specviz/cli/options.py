@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from specviz.cli.option_groups import (
     DEFAULTS,
     add_budget,
+    add_chat,
     add_json,
     add_method,
     add_no_baseline,
@@ -38,6 +39,9 @@ _DEFAULT_METHOD = {
 } | {"branching": ""}
 
 
+_COMMANDS = ("run", "show", "bench", "compare", "score", "tune", "audit", "attach", "models")
+
+
 class UsageError(Exception):
     """A command line that cannot be parsed."""
 
@@ -59,9 +63,7 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="python -m specviz", description="Real speculative decoding, round by round."
     )
-    commands = parser.add_subparsers(
-        dest="command", required=True, metavar="run|show|bench|compare|score|tune|audit|attach"
-    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="|".join(_COMMANDS))
     _add_run(commands.add_parser("run", help="decode a prompt and print every round"))
     _add_show(commands.add_parser("show", help="replay a saved trace; needs no models"))
     _add_bench(commands.add_parser("bench", help="measure this engine against others"))
@@ -72,6 +74,7 @@ def build_parser() -> Parser:
         commands.add_parser("audit", help="test that the output follows the target's distribution")
     )
     _add_attach(commands.add_parser("attach", help="measure a running serving engine"))
+    _add_models(commands.add_parser("models", help="list the models on this machine"))
     return parser
 
 
@@ -82,7 +85,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
     add_sampling(parser)
     add_method(parser)
-    parser.add_argument("--chat", action="store_true", help="use the target's chat template")
+    add_chat(parser)
     add_no_baseline(parser)
     add_budget(parser, TIMING_SECONDS)
     parser.add_argument(
@@ -93,6 +96,21 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-keep", dest="keep", action="store_false", help="do not keep the run in the library"
     )
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--for", dest="target", metavar="TARGET", help="list the drafts that fit this model"
+    )
+    parser.add_argument(
+        "--models", action="append", default=[], metavar="DIR",
+        help="also search this folder, now and later; repeatable",
+    )  # fmt: skip
+    parser.add_argument("--forget", metavar="DIR", help="no longer search this folder")
+    parser.add_argument(
+        "--skipped", action="store_true", help="also list what cannot be used, with the reason"
+    )
+    add_json(parser)
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
@@ -145,7 +163,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
     add_sampling(parser)
     add_method(parser)
-    parser.add_argument("--chat", action="store_true", help="use the targets' chat templates")
+    add_chat(parser)
     add_no_baseline(parser)
     add_budget(parser, COMPARED_TIMING_SECONDS)
     add_on(parser)
@@ -176,7 +194,7 @@ def _add_score(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_pair(parser)
     add_sampling(parser)
-    parser.add_argument("--chat", action="store_true", help="use the target's chat template")
+    add_chat(parser)
     add_remote(parser)
     add_json(parser)
     parser.set_defaults(**_DEFAULT_METHOD)
@@ -217,7 +235,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )
     add_pair(parser, drafts=True)
     add_sampling(parser)
-    parser.add_argument("--chat", action="store_true", help="use the targets' chat templates")
+    add_chat(parser)
     add_budget(parser, COMPARED_TIMING_SECONDS)
     add_on(parser)
     add_remote(parser)
@@ -238,7 +256,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
     add_pair(parser)
     add_sampling(parser)
     add_method(parser)
-    parser.add_argument("--chat", action="store_true", help="use the target's chat template")
+    add_chat(parser)
     add_json(parser)
 
 

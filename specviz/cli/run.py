@@ -21,6 +21,7 @@ from specviz.cli.option_values import (
     config_from,
     prompt_from,
     spec_from,
+    with_chat,
 )
 from specviz.cli.output_files import check_output
 from specviz.cli.progress_lines import progress_in_lines, progress_once
@@ -53,6 +54,7 @@ def command(options: argparse.Namespace) -> int:
     check_budget(options)
     check_pair(options, needs_draft=config.draft_method.needs_draft)
     check_texts(options, [config])
+    config = with_chat(config, options)
     prompt = prompt_from(options.prompt)
     if options.out is not None:
         check_output(options.out)

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from specviz.cli.compare_table import paragraph, table
-from specviz.cli.option_values import check_pair, config_from, prompt_from, spec_from
+from specviz.cli.option_values import check_pair, config_from, prompt_from, spec_from, with_chat
 from specviz.cli.report import to_json
 from specviz.cli.scoring_maker import scoring_maker
 from specviz.cli.terminal_text import Painter, painter_for, visible_token
@@ -41,13 +41,14 @@ def command(options: argparse.Namespace) -> int:
 
 def _question(options: argparse.Namespace) -> Question:
     check_pair(options, needs_draft=True)
-    config = config_from(options)
     text = None
-    if options.text_file is not None and options.chat:
-        raise ConfigError(
-            "--chat applies only to --prompt.",
-            remedy="Remove --chat or --text-file.",
-        )
+    if options.text_file is not None:
+        if options.chat:
+            raise ConfigError(
+                "--chat applies only to --prompt.", remedy="Remove --chat or --text-file."
+            )
+        options.chat = False
+    config = with_chat(config_from(options), options)
     if options.text_file is not None:
         text = read_text(options.text_file, "--text-file", MAX_PROMPT)
         if not text.strip():

@@ -18,16 +18,18 @@ from specviz.cli.option_values import (
     check_pair,
     config_from,
     items_from,
+    named_lane,
     spec_from,
+    with_chat,
 )
 from specviz.cli.report import to_json
 from specviz.cli.scoring_maker import say, scorer_for
 from specviz.cli.terminal_text import Painter, painter_for
-from specviz.comparison.plan import Lane, Plan, parse_lane, preset_suite
+from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.errors import ConfigError
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.numbers import RATIO
-from specviz.record.trace import RunConfig, StepCosts
+from specviz.record.trace import StepCosts
 from specviz.store.text_files import read_text
 from specviz.tune.advice import (
     advice,
@@ -106,30 +108,29 @@ def _check_measuring(
 
 
 def _question(options: argparse.Namespace) -> Question:
-    config = config_from(options)
+    lanes = _candidates(options)
+    config = lanes[0].config
     return Question(
-        lanes=_candidates(options, config),
+        lanes=lanes,
         items=items_from(options) or preset_suite(),
         temperatures=_temperatures(options.temperatures, config.temperature),
     )
 
 
-def _candidates(options: argparse.Namespace, config: RunConfig) -> tuple[Lane, ...]:
+def _candidates(options: argparse.Namespace) -> tuple[Lane, ...]:
     """Return the named pair, then its target with each further draft, then each --candidate."""
     check_names(options)
     drafts: list[str] = options.draft
     one = argparse.Namespace(**{**vars(options), "draft": None})
-    if options.target is not None:
-        if not drafts:
-            raise ConfigError("--target needs --draft.", remedy="Give at least one draft.")
+    if options.target is not None and drafts:
         one.draft = drafts[0]
-    check_pair(one, needs_draft=True)
-    default = Lane(spec=spec_from(one), config=config)
+    check_pair(one, needs_draft=False)
+    default = Lane(spec=spec_from(one), config=with_chat(config_from(one), one))
     target = default.spec.target_place
     further = drafts[1:] if options.target is not None else drafts
     specs = [default.spec, *(with_draft(default.spec, each, target) for each in further)]
     lanes = [replace(default, spec=spec) for spec in specs]
-    return (*lanes, *(parse_lane(text, default) for text in options.candidate))
+    return (*lanes, *(named_lane(text, default) for text in options.candidate))
 
 
 def _temperatures(typed: str, requested: float) -> tuple[float, ...]:

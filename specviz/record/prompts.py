@@ -1,38 +1,80 @@
-"""Prompts: presets by kind, since acceptance depends on the kind, and suites of prompts.
+"""Prompts: presets and chat prompts by kind, and suites of prompts from a file.
 
-Lanes are compared on a suite: the presets, or the user's JSONL file. Each line is an object with
-``prompt`` and, to group the results, an optional ``kind``. A file with an invalid line is rejected
-with the number of that line. Texts of a file are never executed.
+Acceptance depends on the kind of prompt, so each shipped prompt has one. Lanes are compared on a
+suite: shipped prompts or the user's JSONL file. Each line of a file has one of these formats, which
+its fields identify:
+
+* ours: ``prompt``, and optionally ``kind``, which groups the results, and ``before``, the earlier
+  messages of the conversation as a list of objects with ``role`` and ``content``. No other fields.
+* MT-bench and Spec-Bench: ``question_id``, ``turns`` and optionally ``category``, the kind. Each
+  turn becomes an item; the target writes the answers to the turns before it.
+* HumanEval: ``task_id`` and ``prompt``, of the kind "code".
+
+The last two ignore further fields. A file with an invalid line is rejected with the number of that
+line. Texts of a file are never executed.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Never
+from typing import Any, Literal, Never, get_args
 
 from specviz import ASSETS
 from specviz.errors import ConfigError
 from specviz.record.numbers import SIZE
 
-MAX_ITEMS = 500
+MAX_ITEMS = 600  # Spec-Bench has 560
 MAX_SUITE_BYTES = 5 * 10**6
 MAX_PROMPT = 100_000
 MAX_KIND = 40
+MAX_TURNS = 8
+
+Role = Literal["system", "user", "assistant"]
+_REMEDY = (
+    'Write it as {"prompt": "…"}, with kind and before optional, '
+    "or as in MT-bench, Spec-Bench or HumanEval."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message of a conversation; the target writes an assistant's empty message in the run."""
+
+    role: Role
+    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
+    """A shipped prompt; ``before`` holds the earlier messages of its conversation."""
+
     kind: str
     title: str
     text: str
+    before: tuple[Message, ...] = ()
 
 
 def read_presets() -> tuple[Preset, ...]:
-    """Return the shipped presets, grouped by kind in display order."""
-    path = ASSETS / "prompts.json"
-    rows: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
-    return tuple(Preset(**row) for row in rows)
+    """Return the shipped texts to continue, grouped by kind in display order."""
+    return tuple(Preset(**row) for row in _rows("prompts.json"))
+
+
+def read_chat_prompts() -> tuple[Preset, ...]:
+    """Return the shipped messages to chat models, grouped by task in display order."""
+    return tuple(
+        Preset(
+            kind=row["task"],
+            title=row["title"],
+            text=row["text"],
+            before=tuple(Message(**each) for each in row.get("before", ())),
+        )
+        for row in _rows("chat_prompts.json")
+    )
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    return json.loads((ASSETS / name).read_text(encoding="utf-8"))
 
 
 def kind_of(text: str) -> str | None:
@@ -42,14 +84,25 @@ def kind_of(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteItem:
-    """One prompt of a suite."""
+    """One prompt of a suite; ``before`` holds the earlier messages of its conversation."""
 
     prompt: str
     kind: str | None = None
+    before: tuple[Message, ...] = ()
 
 
 def preset_suite() -> tuple[SuiteItem, ...]:
-    return tuple(SuiteItem(prompt=each.text, kind=each.kind) for each in read_presets())
+    return _suite_of(read_presets())
+
+
+def chat_suite() -> tuple[SuiteItem, ...]:
+    return _suite_of(read_chat_prompts())
+
+
+def _suite_of(presets: tuple[Preset, ...]) -> tuple[SuiteItem, ...]:
+    return tuple(
+        SuiteItem(prompt=each.text, kind=each.kind, before=each.before) for each in presets
+    )
 
 
 def read_suite(text: str, source: str) -> tuple[SuiteItem, ...]:
@@ -68,26 +121,45 @@ def read_suite(text: str, source: str) -> tuple[SuiteItem, ...]:
     # Not splitlines: a prompt may contain other Unicode line ends.
     lines = text.removeprefix("\ufeff").split("\n")
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not 1 <= len(numbered) <= MAX_ITEMS:
-        raise ConfigError(
-            f"{source} has {len(numbered)} prompts.", remedy=f"Give from 1 to {MAX_ITEMS}."
-        )
-    return tuple(_item(line, f"{source}, line {number}") for number, line in numbered)
+    _check_count(len(numbered), source)  # before parsing: each line has at least one item
+    items = tuple(
+        item for number, line in numbered for item in _items(line, f"{source}, line {number}")
+    )
+    _check_count(len(items), source)
+    return items
 
 
-def _item(line: str, where: str) -> SuiteItem:
+def _check_count(count: int, source: str) -> None:
+    if not 1 <= count <= MAX_ITEMS:
+        raise ConfigError(f"{source} has {count} prompts.", remedy=f"Give from 1 to {MAX_ITEMS}.")
+
+
+# Formats of a line
+
+
+def _items(line: str, where: str) -> tuple[SuiteItem, ...]:
+    record = _record(line, where)
+    if "question_id" in record:
+        return _question(record, where)
+    if "task_id" in record:
+        prompt = _filled(record.get("prompt"), "prompt", where)
+        return (SuiteItem(prompt=prompt, kind="code"),)
+    if record.keys() - {"prompt", "kind", "before"}:
+        _refuse(where, "has fields other than prompt, kind and before")
+    prompt = _filled(record.get("prompt"), "prompt", where)
+    kind = _kind(record.get("kind"), "kind", where)
+    before = _before(record.get("before", []), where)
+    return (SuiteItem(prompt=prompt, kind=kind, before=before),)
+
+
+def _record(line: str, where: str) -> dict[str, Any]:
     try:
         record = json.loads(line, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError):
         _refuse(where, "is not JSON")
     if not isinstance(record, dict):
         _refuse(where, "is not an object")
-    if record.keys() - {"prompt", "kind"}:
-        _refuse(where, "has fields other than prompt and kind")
-    prompt, kind = _prompt(record.get("prompt"), where), record.get("kind")
-    if kind is not None:
-        _check_kind(kind, where)
-    return SuiteItem(prompt=prompt, kind=kind)
+    return record
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -97,26 +169,73 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _prompt(prompt: object, where: str) -> str:
-    if not isinstance(prompt, str) or not prompt:
-        _refuse(where, "has no prompt")
-    if len(prompt) > MAX_PROMPT:
-        _refuse(where, f"has a prompt of more than {MAX_PROMPT:,} characters")
+def _question(record: dict[str, Any], where: str) -> tuple[SuiteItem, ...]:
+    turns = record.get("turns")
+    if not isinstance(turns, list) or not 1 <= len(turns) <= MAX_TURNS:
+        _refuse(where, f"does not have a list of 1 to {MAX_TURNS} turns")
+    kind = _kind(record.get("category"), "category", where)
+    items: list[SuiteItem] = []
+    before: tuple[Message, ...] = ()
+    for turn in turns:
+        prompt = _filled(turn, "turn", where)
+        items.append(SuiteItem(prompt=prompt, kind=kind, before=before))
+        before += (Message(role="user", content=prompt), Message(role="assistant", content=""))
+    return tuple(items)
+
+
+def _before(messages: object, where: str) -> tuple[Message, ...]:
+    if not isinstance(messages, list):
+        _refuse(where, "has earlier messages that are not a list")
+    made = tuple(_message(each, where) for each in messages)
+    turns = made[1:] if made and made[0].role == "system" else made
+    # Chat templates refuse other orders.
+    if [each.role for each in turns] != ["user", "assistant"] * (len(turns) // 2):
+        _refuse(where, "has earlier messages that do not alternate user and assistant")
+    if len(turns) // 2 >= MAX_TURNS:
+        _refuse(where, f"has more than {MAX_TURNS} turns")
+    return made
+
+
+def _message(message: object, where: str) -> Message:
+    if not isinstance(message, dict) or message.keys() != {"role", "content"}:
+        _refuse(where, "has a message that is not an object with role and content")
+    role, content = message["role"], message["content"]
+    if role not in get_args(Role):
+        _refuse(where, f"has a message whose role is not one of {', '.join(get_args(Role))}")
+    check = _text if role == "assistant" else _filled
+    return Message(role=role, content=check(content, "message", where))
+
+
+# Values of a field
+
+
+def _filled(value: object, name: str, where: str) -> str:
+    if value is None or value == "":
+        _refuse(where, f"has an empty or missing {name}")
+    return _text(value, name, where)
+
+
+def _text(value: object, name: str, where: str) -> str:
+    if not isinstance(value, str):
+        _refuse(where, f"has a {name} that is not text")
+    if len(value) > MAX_PROMPT:
+        _refuse(where, f"has a {name} of more than {MAX_PROMPT:,} characters")
     try:
-        prompt.encode()
+        value.encode()
     except UnicodeEncodeError:  # a lone surrogate from an escape
-        _refuse(where, "has a prompt that is not Unicode text")
-    return prompt
+        _refuse(where, f"has a {name} that is not Unicode text")
+    return value
 
 
-def _check_kind(kind: object, where: str) -> None:
-    if not isinstance(kind, str) or not kind.strip() or not kind.isprintable():
-        _refuse(where, "has a kind that is not printable text")
-    if len(kind) > MAX_KIND:
-        _refuse(where, f"has a kind of more than {MAX_KIND} characters")
+def _kind(value: object, name: str, where: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        _refuse(where, f"has a {name} that is not printable text")
+    if len(value) > MAX_KIND:
+        _refuse(where, f"has a {name} of more than {MAX_KIND} characters")
+    return value
 
 
 def _refuse(where: str, problem: str) -> Never:
-    raise ConfigError(
-        f"{where} {problem}.", remedy='Write it as {"prompt": "…", "kind": "…"}, kind optional.'
-    )
+    raise ConfigError(f"{where} {problem}.", remedy=_REMEDY)

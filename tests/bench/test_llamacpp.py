@@ -12,7 +12,7 @@ import torch
 
 from specviz.bench import bench, llamacpp
 from specviz.bench.divergence import divergences
-from specviz.bench.gguf_file import cannot_write
+from specviz.bench.gguf_model import cannot_write
 from specviz.bench.lanes import BenchLane
 from specviz.bench.timing import SHORTEST, time_lanes
 from specviz.engine import decode_plainly

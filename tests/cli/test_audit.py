@@ -140,7 +140,7 @@ def test_prints_the_verdict_first_and_then_the_evidence(
             "--break match --drafter prompt-lookup",
             "Bugs can be injected only into one chain of the draft model",
         ),
-        ("--target x", "--target needs --draft."),
+        ("--target x --drafter model", "--target needs --draft."),
         ("--seed 9000000000000000", "seed is 9000000000000000."),
     ],
 )

@@ -21,7 +21,7 @@ from tests.cli.fakes import FakeEngine
 from tests.traces import make_trace
 
 HEAVY = "{'torch', 'transformers', 'streamlit'}"
-COMMANDS = "run|show|bench|compare|score|tune|audit|attach"
+COMMANDS = "run|show|bench|compare|score|tune|audit|attach|models"
 
 
 def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -80,7 +80,7 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ("--step fast", "argument --step: invalid choice: 'fast'"),
         ("--pair a --draft b", "--pair excludes --draft and --target."),
         ("--draft b", "--draft needs --target."),
-        ("--target b", "--target needs --draft."),
+        ("--target b --drafter model", "--target needs --draft."),
         ("--nonsense", "unrecognized arguments: --nonsense"),
         ("--out /no/such/folder/trace.json", "--out: there is no folder /no/such/folder."),
     ],
@@ -236,7 +236,7 @@ def test_every_option_has_help_and_its_default() -> None:
         for action in parser._actions:
             assert action.help, (name, action.dest)
     shown = " ".join(commands.choices["run"].format_help().split())
-    for default in ("(default: model)", "(default: lossless)", "(default: 0)", "(default: auto"):
+    for default in ("(default: model;", "(default: lossless)", "(default: 0)", "(default: auto"):
         assert default in shown
 
 

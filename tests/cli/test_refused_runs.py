@@ -111,7 +111,7 @@ def change_the_vocabulary(side: Path) -> None:
         (cut_short, "The weights file model.safetensors of {} is truncated or broken."),
         (leave_a_pickle, "{} holds a pickle checkpoint (pytorch_model.bin)"),
         (empty, "{} contains no model: config.json is missing."),
-        (shutil.rmtree, "The folder '{}' does not exist."),
+        (shutil.rmtree, "The folder or file '{}' does not exist."),
         (change_the_vocabulary, "different tokenizers"),
     ],
 )

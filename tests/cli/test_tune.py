@@ -256,7 +256,6 @@ def test_prints_a_table(
         ("--prompt x --candidate drafter", "Lane 'drafter' is not key=value"),
         ("--prompt x --candidate draft-body=huge", "'huge'"),
         ("--prompt x --draft a --target b --pair c", "--pair excludes --draft and --target."),
-        ("--prompt x --target b", "--target needs --draft."),
         (f"--prompt x {' '.join(f'--draft {n}' for n in range(9))} --target t",
          "The number of candidates is 9."),
         ("--prompt x --presets", "argument --presets: not allowed with argument --prompt"),

@@ -151,9 +151,9 @@ def test_broken_folders(llama_copy: Path, role: str, edit: Edit, culprit: str, r
     assert str(llama_copy / role) in message
 
 
-def test_a_file_is_no_folder(llama_copy: Path) -> None:
+def test_a_file_must_be_a_gguf_file(llama_copy: Path) -> None:
     file = llama_copy / "target" / "model.safetensors"
-    assert "is a file" in refusal(PairError, llama_copy, target=str(file))
+    assert "is not a GGUF file" in refusal(PairError, llama_copy, target=str(file))
 
 
 def test_out_of_memory_before_and_while_loading(llama: Path, monkeypatch) -> None:

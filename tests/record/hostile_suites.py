@@ -59,14 +59,23 @@ def _texts() -> list[str]:
         json.dumps({"prompt": "a", SCRIPT: SCRIPT}),
         GOOD + SCRIPT,
         GOOD * 3 + "{",
-        GOOD * 501,
+        GOOD * 601,
         "[" * 200_000,
         '{"prompt": ' * 50_000,
         '{"prompt": "' + "x" * 100_001 + '"}',
         GOOD + " " * LIMIT,
         *(json.dumps({"prompt": value}) for value in values),
         *(json.dumps({"prompt": "a", "kind": kind}) for kind in kinds),
+        *(json.dumps({"question_id": 1, "turns": value}) for value in _other(values, ["a"])),
+        *(json.dumps({"task_id": 1, "prompt": value}) for value in values),
+        *(json.dumps({"prompt": "a", "before": value}) for value in _other(values, [])),
+        '{"question_id": 1, "turns": ["a"], "turns": ["b"]}',
+        '{"question_id": 1, "turns": ["\\ud800"]}',
         '{"prompt": "\\ud800"}',
         '{"prompt": ' + "9" * 10_000 + "}",
         '{"PROMPT": "a"}',
     ]
+
+
+def _other(values: list[object], valid: object) -> list[object]:
+    return [value for value in values if value != valid]

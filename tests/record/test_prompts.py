@@ -1,4 +1,4 @@
-"""The presets: five kinds, enough of each to forecast one from the others, no duplicates."""
+"""The shipped prompts: presets of five kinds and chat prompts of ten tasks, no duplicates."""
 
 from __future__ import annotations
 
@@ -7,9 +7,22 @@ from itertools import groupby
 
 import pytest
 
-from specviz.record.prompts import Preset, kind_of, read_presets
+from specviz.record.prompts import Preset, kind_of, read_chat_prompts, read_presets
 
 KINDS = ["story", "dialogue", "list", "copying", "off-domain"]
+TASKS = [
+    "rewrite",
+    "summarise",
+    "translate",
+    "extract to JSON",
+    "answer from a text",
+    "write code",
+    "edit code",
+    "list",
+    "open chat",
+    "two-turn chat",
+]
+SHIPPED = (*read_presets(), *read_chat_prompts())
 
 
 def test_presets_are_grouped_by_kind() -> None:
@@ -23,12 +36,12 @@ def test_at_least_five_of_each_kind(kind: str) -> None:
 
 @pytest.mark.parametrize("part", ["title", "text"])
 def test_titles_and_texts_are_unique(part: str) -> None:
-    values = [getattr(preset, part) for preset in read_presets()]
+    values = [getattr(preset, part) for preset in SHIPPED]
     assert len(set(values)) == len(values)
 
 
-@pytest.mark.parametrize("preset", read_presets(), ids=lambda preset: preset.title)
-def test_presets_have_no_outer_blanks(preset: Preset) -> None:
+@pytest.mark.parametrize("preset", SHIPPED, ids=lambda preset: preset.title)
+def test_prompts_have_no_outer_blanks(preset: Preset) -> None:
     assert preset.title.strip() == preset.title != ""
     assert preset.text.strip() == preset.text != ""  # a final space belongs to the next token
 
@@ -39,3 +52,31 @@ def test_the_kind_of_a_text() -> None:
     first = read_presets()[0].text
     for other in ("", first[:-1], f"{first} ", first.upper()):
         assert kind_of(other) is None
+
+
+def test_chat_prompts_are_six_of_each_task() -> None:
+    tasks = [(task, len(list(same))) for task, same in groupby(read_chat_prompts(), _task)]
+    assert tasks == [(task, 6) for task in TASKS]
+
+
+def test_chat_prompts_have_20_to_1500_tokens() -> None:
+    lengths = [_num_tokens(prompt) for prompt in read_chat_prompts()]
+    assert 20 <= min(lengths) <= max(lengths) <= 1_500
+    assert sum(length >= 1_200 for length in lengths) >= 2
+    assert sum(300 <= length <= 800 for length in lengths) >= 5
+
+
+def test_only_two_turn_prompts_have_earlier_messages() -> None:
+    for prompt in read_chat_prompts():
+        roles = [message.role for message in prompt.before]
+        assert roles == (["user", "assistant"] if prompt.kind == TASKS[-1] else [])
+        assert all(message.content for message in prompt.before)
+
+
+def _task(prompt: Preset) -> str:
+    return prompt.kind
+
+
+def _num_tokens(prompt: Preset) -> float:
+    """Return the length of a conversation at the usual 4 characters per token."""
+    return sum(map(len, (prompt.text, *(each.content for each in prompt.before)))) / 4

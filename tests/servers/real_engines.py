@@ -115,15 +115,16 @@ def write_chat_pair(folder: Path) -> Path:
 def write_pair(target: Path, draft: Path) -> None:
     """Write both models as GGUF with their vocabulary, in float32 like our engine."""
     sys.path.append(str(next((ENGINES / "llamacpp" / "lib").glob("python*")) / "site-packages"))
-    from specviz.bench.gguf_file import Words, write_gguf
+    from specviz.bench.gguf_model import write_model
     from specviz.engine.loading.loading import load_pair
+    from specviz.formats.gguf_writing import Words
     from specviz.record.pairs import PairSpec
 
     pair = load_pair(PairSpec(threads=1, dtype="float32"))
     assert pair.draft is not None
     words = Words.of(PAIR / "target" / "tokenizer.json")
-    write_gguf(pair.target, pair.vocabulary, target, words)
-    write_gguf(pair.draft, pair.vocabulary, draft, words)
+    write_model(pair.target, pair.vocabulary, target, words)
+    write_model(pair.draft, pair.vocabulary, draft, words)
 
 
 def free_port() -> int:

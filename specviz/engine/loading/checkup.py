@@ -13,7 +13,7 @@ from specviz.engine.loading import hardware, sources
 from specviz.engine.loading.opening import OpenPair, Side, no_progress, open_pair
 from specviz.engine.model.chat import Reader, prompt_ids
 from specviz.engine.model.fingerprint import weights_sha256
-from specviz.engine.model.libraries import quiet_libraries
+from specviz.engine.model.libraries import loading_errors, quiet_libraries
 from specviz.errors import PromptError
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence, ProgressCallback
 
@@ -53,6 +53,15 @@ def check_pair(
     )
 
 
+def has_chat_template(spec: PairSpec) -> bool:
+    """Return whether the target has a chat template; a Hub model's small files are downloaded."""
+    chosen = sources.choose(spec)
+    with quiet_libraries():
+        source = sources.open_source(chosen.target, chosen.target_name, no_progress)
+        with loading_errors(source.name, "tokenizer"):
+            return bool(getattr(source.read_tokenizer(), "chat_template", None))
+
+
 def _check_prompts(opened: OpenPair, prompts: Sequence[str], chat: bool) -> None:
     target = opened.sides[0]
     reader = Reader(
@@ -80,14 +89,14 @@ def _presence(opened: OpenPair) -> Presence:
 
 
 def _digest(side: Side) -> str | None:
-    here = sources.bytes_to_fetch(side.source, no_progress) == 0
-    return weights_sha256(sources.weight_files(side.source)) if here else None
+    here = side.source.bytes_to_fetch(no_progress) == 0
+    return weights_sha256(side.source.weight_files()) if here else None
 
 
 def _check_model(side: Side, on_progress: ProgressCallback) -> ModelCheck:
-    missing = sources.bytes_to_fetch(side.source, on_progress)
+    missing = side.source.bytes_to_fetch(on_progress)
     if not missing:
-        sources.weight_files(side.source)
+        side.source.weight_files()
     return ModelCheck(
         name=side.source.name,
         family=side.source.family,

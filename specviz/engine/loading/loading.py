@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.utils.import_utils import is_accelerate_available
 
 from specviz.engine.graphed.playback import has_graphs
 from specviz.engine.graphed.trial import add_lanes
-from specviz.engine.loading import compatibility, hardware, sources
+from specviz.engine.loading import compatibility, hardware
 from specviz.engine.loading.opening import (
     DRAFT,
-    LOCAL,
     TARGET,
     OpenPair,
     Side,
@@ -53,13 +52,11 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
     with quiet_libraries():
         opened = open_pair(spec, on_progress)
         _require_room(opened)
-        files = {
-            side.role: sources.fetch_weights(side.source, on_progress) for side in opened.sides
-        }
+        files = {side.role: side.source.fetch_weights(on_progress) for side in opened.sides}
         stamps = stamps_of(  # taken before reading, so that a later change is noticed
             file
             for side in opened.sides
-            for file in sources.identifying_files(side.source, files[side.role])
+            for file in side.source.identifying_files(files[side.role])
         )
         candidates = (
             [spec.threads] if spec.threads else hardware.thread_candidates(_largest(opened))
@@ -114,7 +111,7 @@ def _load_models(
         size = side.own_parameters * opened.dtype.itemsize
         may_spread = side.role == TARGET and asked in ("auto", "cuda")
         spread = _must_spread(side.source.name, size, opened.device, may_spread=may_spread)
-        models[side.role] = _load_model(side, opened.dtype, opened.device, spread=spread)
+        models[side.role] = _load_model(side, opened, on_progress, spread=spread)
     return models
 
 
@@ -139,33 +136,28 @@ def _must_spread(name: str, size: int, device: torch.device, *, may_spread: bool
 
 
 def _load_model(
-    side: Side, dtype: torch.dtype, device: torch.device, *, spread: bool
+    side: Side, opened: OpenPair, on_progress: ProgressCallback, *, spread: bool
 ) -> PreTrainedModel:
     """Load a model onto the device or, with ``spread``, onto several devices.
 
     Without ``spread``, transformers loads into CPU memory, since other devices need accelerate.
     ``model.to`` then moves the parameters one by one, so the device holds only one copy of each.
     """
+    text = f"reading {side.role} {side.source.name}"
+
+    def report(done: int, total: int) -> None:
+        on_progress(Progress(activity="loading", text=text, done_bytes=done, total_bytes=total))
+
     with loading_errors(side.source.name, "model"):
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            side.source.folder,
-            config=side.config,
-            dtype=dtype,
-            device_map="auto" if spread else None,
-            use_safetensors=True,
-            output_loading_info=True,
-            **LOCAL,
-        )
-    model, report = loaded
-    _require_all_weights(side.source.name, report)
+        model, missing = side.source.read_model(side.config, opened.dtype, report, spread=spread)
+    _require_all_weights(side.source.name, missing)
     with loading_errors(side.source.name, "model"):
-        placed = model if spread else model.to(device)
+        placed: Any = model if spread else model.to(opened.device)  # pyright: ignore
     return placed.eval().requires_grad_(False)
 
 
-def _require_all_weights(name: str, report: dict[str, Any]) -> None:
+def _require_all_weights(name: str, missing: list[str]) -> None:
     """Raise PairError for missing weights, which transformers would initialise randomly."""
-    missing = sorted(report["missing_keys"])
     if missing:
         raise PairError(
             f"The weights of {name} lack {missing[0]} and {len(missing) - 1} others."

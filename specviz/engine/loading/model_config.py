@@ -34,11 +34,16 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
             f"{name} contains no model: config.json is missing.",
             remedy="Give a folder or a Hub id of a transformers model.",
         )
-    _check_family(config, name)
-    _check_sizes(config, name)
+    check_config(config, name)
     for file, settings in ((_CONFIG, config), (_GENERATION, _read(folder / _GENERATION, name))):
         _check_ends(settings or {}, file, name)
     return config
+
+
+def check_config(config: dict[str, Any], name: str) -> None:
+    """Check that a configuration is a causal language model's, of a size that can be built."""
+    _check_family(config, name)
+    _check_sizes(config, name)
 
 
 def read_object(path: Path) -> dict[str, Any]:

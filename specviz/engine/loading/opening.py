@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.compatibility import ModelVocabulary
 from specviz.engine.loading.shared_vocabulary import share_vocabulary
-from specviz.engine.loading.sources import Chosen, Source
+from specviz.engine.loading.source import Source
+from specviz.engine.loading.sources import Chosen
 from specviz.engine.model.growing import grown_skeleton, shape_of_model, skeleton_of
 from specviz.engine.model.libraries import loading_errors
 from specviz.engine.model.shared_tokens import SharedTokens
@@ -25,7 +26,6 @@ from specviz.record.bodies import NO_BODY, Shape, shape_of
 from specviz.record.pairs import PairSpec, Progress, ProgressCallback
 
 DRAFT, TARGET = "draft", "target"
-LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -102,8 +102,12 @@ def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
         vocabulary=vocabulary,
         shared=shared,
         max_context=max_context,
-        notices=(*notices, *context_notices),
+        notices=(*notices, *context_notices, *_format_notices(sides, dtype)),
     )
+
+
+def _format_notices(sides: tuple[Side, ...], dtype: torch.dtype) -> tuple[str, ...]:
+    return tuple(notice for side in sides for notice in side.source.notices(dtype))
 
 
 def no_progress(progress: Progress) -> None:
@@ -127,11 +131,10 @@ def _open_sides(chosen: Chosen, spec: PairSpec, on_progress: ProgressCallback) -
 
 
 def _open_side(role: str, source: Source, body: str) -> Side:
-    sources.require_tokenizer_files(source)
     with loading_errors(source.name, "configuration"):
-        config = AutoConfig.from_pretrained(source.folder, **LOCAL)
+        config = source.read_config()
     with loading_errors(source.name, "tokenizer"):
-        tokenizer: Any = AutoTokenizer.from_pretrained(source.folder, **LOCAL)
+        tokenizer: Any = source.read_tokenizer()
         tokenizer.model_max_length = sys.maxsize  # only the models' contexts limit lengths
     with loading_errors(source.name, "model"):
         skeleton = skeleton_of(config)

@@ -1,0 +1,29 @@
+"""Use the chat template by default if the target has one."""
+
+from __future__ import annotations
+
+import contextlib
+
+from specviz.errors import SpecvizError
+from specviz.local_models.chat_templates import target_has_chat
+from specviz.record.pairs import PairSpec
+
+
+def uses_chat(asked: bool | None, spec: PairSpec) -> bool:
+    """Return whether prompts go into the target's chat template.
+
+    Args:
+        asked: The value of --chat or --no-chat; None without either. A model on the Hub is then
+            looked up, which downloads its small files. Loading reports its faults.
+    """
+    if asked is not None:
+        return asked
+    if spec.served:
+        return False
+    known = target_has_chat(spec)
+    if known is None:
+        from specviz.engine.loading.checkup import has_chat_template
+
+        with contextlib.suppress(SpecvizError):
+            known = has_chat_template(spec)
+    return bool(known)

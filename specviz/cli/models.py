@@ -1,0 +1,166 @@
+"""``models``: list the models on this machine, or the drafts that fit a target.
+
+Only headers are read; nothing is loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from specviz.cli.interrupts import waiting
+from specviz.cli.terminal_text import Painter, one_line, pad, painter_for
+from specviz.errors import ConfigError
+from specviz.local_models.added_folders import add_folders, added_folders, forget_folder
+from specviz.local_models.finding import Found, find_models
+from specviz.local_models.fitting import Fit, compare_tokenizers, drafts_for
+from specviz.local_models.headers import Headers
+from specviz.local_models.local_model import LocalModel
+from specviz.record.numbers import COUNT, PROBABILITY, SIZE, times
+from specviz.store.measured_alphas import measured_alphas
+
+_ITEMSIZE = 4  # bytes of a weight in float32, the number type of a CPU
+
+
+def command(options: argparse.Namespace) -> int:
+    folders = add_folders(options.models) if options.models else added_folders()
+    if options.forget is not None:
+        folders = forget_folder(Path(options.forget).expanduser().absolute())
+    headers = Headers()
+    found = find_models(folders, headers)
+    target = None if options.target is None else _target(found, options.target)
+    fits = () if target is None else _fits(target, found, headers)
+    if options.json:
+        for each in found.models:
+            headers.fingerprint(each.tokenizer)
+        headers.save()
+        print(json.dumps(_record(found, target, fits, folders, headers), ensure_ascii=False))
+        return 0
+    painter = painter_for(sys.stdout, os.environ)
+    lines = _drafts(painter, target, fits) if target else _models(painter, found)
+    print("\n".join([*lines, *_left_out(found, in_full=options.skipped)]))
+    return 0
+
+
+def _target(found: Found, name: str) -> LocalModel:
+    target = found.named(name)
+    if target is None:
+        raise ConfigError(
+            f"There is no model {name!r} on this machine.",
+            remedy="Run `python -m specviz models` for a list.",
+        )
+    return target
+
+
+def _fits(target: LocalModel, found: Found, headers: Headers) -> tuple[Fit, ...]:
+    with waiting("comparing tokenizers"):
+        for _ in compare_tokenizers(target, found.models, headers):
+            pass
+    return drafts_for(
+        target, found.models, headers, itemsize=_ITEMSIZE,
+        memory_free=psutil.virtual_memory().available, alphas=measured_alphas(),
+    )  # fmt: skip
+
+
+def _models(painter: Painter, found: Found) -> Iterator[str]:
+    if not found.models:
+        yield "No models found. Add a folder with --models DIR."
+        return
+    rows = [_row(each) for each in found.models]
+    heads = ("name", "size", "weights", "file", "context", "", "from")
+    yield from _table(painter, heads, rows)
+    yield ""
+    yield "Give a name as --target or --draft. `models --for NAME` lists the drafts that fit."
+
+
+def _row(model: LocalModel) -> tuple[str, ...]:
+    facts = model.facts
+    marks = [word for word, holds in (("chat", facts.chat), (facts.head, facts.head)) if holds]
+    return (
+        model.short, COUNT.shown(facts.parameters), facts.quantization,
+        SIZE.shown(facts.file_bytes), f"{facts.context:,}" if facts.context else "?",
+        ", ".join(marks), model.origin,
+    )  # fmt: skip
+
+
+def _drafts(painter: Painter, target: LocalModel, fits: Sequence[Fit]) -> Iterator[str]:
+    yield painter.paint(f"Drafts for {one_line(target.name)}", "bold")
+    if not fits:
+        yield "No smaller model here shares its tokenizer. Draft by --drafter prompt-lookup."
+        return
+    heads = ("name", "size", "target is", "tokens", "measured α", "memory")
+    yield from _table(painter, heads, [_fit_row(each) for each in fits])
+
+
+def _fit_row(fit: Fit) -> tuple[str, ...]:
+    share = "?" if fit.share is None else f"{fit.share:.0%} shared"
+    memory = {True: "fits", False: "does not fit", None: "?"}
+    return (
+        fit.model.short, COUNT.shown(fit.model.facts.parameters), f"{times(fit.ratio)} as large",
+        "same" if fit.same_tokenizer else share,
+        "–" if fit.alpha is None else PROBABILITY.shown(fit.alpha), memory[fit.fits],
+    )  # fmt: skip
+
+
+def _table(painter: Painter, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    cells = [tuple(one_line(cell) for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    for number, row in enumerate((tuple(heads), *cells)):
+        line = "  ".join(pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield painter.paint(line, "dim") if number == 0 else line
+
+
+def _left_out(found: Found, *, in_full: bool) -> Iterator[str]:
+    if not found.skipped:
+        return
+    yield ""
+    if not in_full:
+        yield f"{len(found.skipped)} not usable; --skipped says why."
+        return
+    for each in found.skipped:
+        yield one_line(f"{each.name} ({each.origin}): {each.reason}")
+
+
+def _record(
+    found: Found,
+    target: LocalModel | None,
+    fits: Sequence[Fit],
+    folders: Sequence[Path],
+    headers: Headers,
+) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "models": [_model_record(each, headers) for each in found.models],
+        "skipped": [
+            {"name": each.name, "from": each.origin, "reason": each.reason}
+            for each in found.skipped
+        ],
+        "folders": [str(each) for each in folders],
+    }
+    if target is not None:
+        record["target"] = target.short
+        record["drafts"] = [
+            {
+                "name": fit.model.short, "shared": fit.share, "ratio": fit.ratio,
+                "fits": fit.fits, "alpha": fit.alpha,
+            }
+            for fit in fits
+        ]  # fmt: skip
+    return record
+
+
+def _model_record(model: LocalModel, headers: Headers) -> dict[str, Any]:
+    facts = model.facts
+    return {
+        "name": model.short, "title": model.name, "place": model.place, "from": model.origin,
+        "format": facts.format, "quantization": facts.quantization, "family": facts.family,
+        "parameters": facts.parameters, "bytes": facts.file_bytes, "context": facts.context,
+        "vocabulary": facts.vocabulary, "chat": facts.chat, "head": facts.head,
+        "tokenizer": headers.known_fingerprint(model.tokenizer),
+    }  # fmt: skip

@@ -1,0 +1,154 @@
+"""A model in a folder, or in the Hub cache: configuration, tokenizer files and safetensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+from specviz.engine.loading import hub
+from specviz.engine.loading.model_config import read_object
+from specviz.engine.loading.source import LOCAL, Source
+from specviz.errors import PairError
+from specviz.record.pairs import ProgressCallback
+
+_SINGLE = "model.safetensors"
+_SMALL_FILES = ("config.json", "tokenizer.json")
+_INDEX = "model.safetensors.index.json"
+_TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.tiktoken")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderSource(Source):
+    """A folder with a model's small files; weights of a Hub model may still be missing."""
+
+    folder: Path
+    hub_id: str | None = None
+
+    @property
+    def commit(self) -> str:
+        """Return the commit of a Hub model's small files; the weights must have the same one."""
+        return self.folder.name
+
+    def bytes_to_fetch(self, on_progress: ProgressCallback) -> int:
+        if self.hub_id is None or self._has_weights():
+            return 0
+        files = hub.list_weights(self.hub_id, self.commit, on_progress)
+        if not files:
+            self._refuse_without_safetensors()
+        return sum(file.file_size or 0 for file in files if file.will_download)
+
+    def fetch_weights(self, on_progress: ProgressCallback) -> tuple[Path, ...]:
+        if self.hub_id is not None and not self._has_weights():
+            missing = self.bytes_to_fetch(on_progress)
+            hub.fetch_weights(self.hub_id, self.commit, missing, on_progress)
+        return self.weight_files()
+
+    def weight_files(self) -> tuple[Path, ...]:
+        files = self._named_weights()
+        for file in files:
+            _check_whole(self.name, file)
+        return files
+
+    def identifying_files(self, weights: tuple[Path, ...]) -> tuple[Path, ...]:
+        return (*weights, *(self.folder / name for name in (_SINGLE, _INDEX, *_SMALL_FILES)))
+
+    def read_config(self) -> PreTrainedConfig:
+        return AutoConfig.from_pretrained(self.folder, **LOCAL)
+
+    def read_tokenizer(self) -> Any:
+        """Read the tokenizer; without its files, transformers would create an empty one."""
+        if not any(any(self.folder.glob(pattern)) for pattern in _TOKENIZER_FILES):
+            raise PairError(
+                f"{self.name} has no tokenizer files.",
+                remedy="Put its tokenizer.json and tokenizer_config.json beside the weights.",
+            )
+        return AutoTokenizer.from_pretrained(self.folder, **LOCAL)
+
+    def read_model(
+        self,
+        config: PreTrainedConfig,
+        dtype: torch.dtype,
+        report: Callable[[int, int], None],
+        *,
+        spread: bool,
+    ) -> tuple[PreTrainedModel, list[str]]:
+        del report  # transformers reports nothing
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            self.folder,
+            config=config,
+            dtype=dtype,
+            device_map="auto" if spread else None,
+            use_safetensors=True,
+            output_loading_info=True,
+            **LOCAL,
+        )
+        model, info = loaded
+        return model, sorted(info["missing_keys"])
+
+    def _has_weights(self) -> bool:
+        try:
+            return all(file.is_file() for file in self._named_weights())
+        except PairError:
+            return False
+
+    def _named_weights(self) -> tuple[Path, ...]:
+        single, index = self.folder / _SINGLE, self.folder / _INDEX
+        if single.is_file():
+            return (single,)
+        if not index.is_file():
+            self._refuse_without_safetensors()
+        try:
+            names = sorted(set(read_object(index)["weight_map"].values()))
+            if any(Path(name).name != name for name in names):
+                raise ValueError("a weights file outside the model's folder")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise PairError(
+                f"The {_INDEX} of {self.name} is broken.", remedy="Copy or download it again."
+            ) from None
+        return tuple(self.folder / str(name) for name in names)
+
+    def _refuse_without_safetensors(self) -> NoReturn:
+        pickles = sorted(self.folder.glob("pytorch_model*.bin*"))
+        if pickles:
+            raise PairError(
+                f"{self.name} holds a pickle checkpoint ({pickles[0].name}), which could run code "
+                "and is never loaded.",
+                remedy="Convert it to safetensors, or choose a copy in safetensors.",
+            )
+        if files := sorted(self.folder.glob("*.gguf")):
+            raise PairError(
+                f"{self.name} holds GGUF files.",
+                remedy=f"Give one of them, such as {files[0].name}.",
+            )
+        raise PairError(
+            f"{self.name} has no weights in safetensors files.",
+            remedy="Choose a model with model.safetensors, or convert the checkpoint.",
+        )
+
+
+def _check_whole(name: str, file: Path) -> None:
+    if not file.is_file():
+        raise PairError(
+            f"{name} lacks its weights file {file.name}.",
+            remedy="Copy or download the model again.",
+        )
+    try:
+        with safe_open(file, framework="np"):  # torch would allocate memory of the file's size
+            pass
+    except (SafetensorError, OSError) as error:
+        raise PairError(
+            f"The weights file {file.name} of {name} is truncated or broken.",
+            remedy="Copy or download it again.",
+        ) from error

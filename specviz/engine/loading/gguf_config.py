@@ -1,0 +1,179 @@
+"""Turn the metadata of a GGUF file into a configuration of transformers.
+
+A GGUF file has no ``config.json``. Everything it says about the model is set, also where it equals
+the default of the configuration's class, because those defaults are one model's values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from specviz.errors import PairError
+from specviz.formats.gguf_header import GgufHeader
+from specviz.formats.gguf_support import FAMILIES
+from specviz.formats.token_bytes import CONTROL, END_TEXTS, USER_DEFINED
+
+_SIZES = {
+    "context_length": "max_position_embeddings", "block_count": "num_hidden_layers",
+    "embedding_length": "hidden_size", "feed_forward_length": "intermediate_size",
+    "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+    "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+}  # fmt: skip
+_OTHER_SIZES = {  # of families whose configuration names them differently
+    "gpt2": {
+        "context_length": "n_positions", "block_count": "n_layer", "embedding_length": "n_embd",
+        "feed_forward_length": "n_inner", "attention.head_count": "n_head",
+        "attention.layer_norm_epsilon": "layer_norm_epsilon",
+    },
+    "starcoder2": {**_SIZES, "attention.layer_norm_epsilon": "norm_epsilon"},
+}  # fmt: skip
+_LOW, _HIGH = 1.0, 4.0  # of Llama 3's scaling of positions
+_TOLERANCE = 1e-3
+_GEMMA_PERIOD, _GEMMA_27B = 6, 62  # layers from one full layer to the next; of the largest model
+
+
+def config_of(headers: Sequence[GgufHeader], rope_factors: Sequence[float]) -> dict[str, Any]:
+    """Return the content of the ``config.json`` that the file's metadata describes.
+
+    Args:
+        headers: Of the file, or of all parts of a split one.
+        rope_factors: The values of ``rope_freqs.weight``; empty if the file has no such tensor.
+
+    Raises:
+        PairError: A size is missing, or the positions are scaled in an unknown way.
+    """
+    header = headers[0]
+    family = FAMILIES[header.architecture]
+    names = {each.name: each for part in headers for each in part.tensors}
+    config: dict[str, Any] = {"model_type": family}
+    for key, name in _OTHER_SIZES.get(family, _SIZES).items():
+        value = header.of_model(key)
+        if isinstance(value, int | float):
+            config[name] = value
+    sizes = [header.of_model(key) for key in ("embedding_length", "attention.head_count")]
+    if not all(isinstance(each, int) and each > 0 for each in sizes):
+        raise _incomplete(header)
+    width, heads = (int(each) for each in sizes if isinstance(each, int))
+    head_width = header.of_model("attention.key_length") or width // heads
+    if "token_embd.weight" not in names:
+        raise _incomplete(header)
+    config |= {
+        "vocab_size": names["token_embd.weight"].shape[0],
+        "tie_word_embeddings": "output.weight" not in names,
+        "bos_token_id": header.number("tokenizer.ggml.bos_token_id"),
+        "eos_token_id": end_ids(header),
+    }
+    if family != "gpt2":
+        config["head_dim"] = head_width
+        config["rope_parameters"] = _positions(header, int(str(head_width)), rope_factors)
+    if family == "gemma3_text":
+        return config | _gemma3(header, config)
+    return config | _special(family, set(names))
+
+
+def end_ids(header: GgufHeader) -> list[int]:
+    """Return the ids of the tokens that end an answer."""
+    keys = ("eos", "eot")
+    named = {header.number(f"tokenizer.ggml.{key}_token_id") for key in keys}
+    tokens = header.strings("tokenizer.ggml.tokens")
+    kinds = header.numbers("tokenizer.ggml.token_type")
+    known = {
+        place
+        for place, (text, kind) in enumerate(zip(tokens, kinds, strict=False))
+        if text in END_TEXTS and kind in (CONTROL, USER_DEFINED)
+    }
+    return sorted({int(each) for each in named if each is not None} | known)
+
+
+def _incomplete(header: GgufHeader) -> PairError:
+    return PairError(
+        f"{header.path.name} does not say how large its model is.",
+        remedy="Copy or download it again.",
+    )
+
+
+def _special(family: str, names: set[str]) -> dict[str, Any]:
+    """Return the entries that only some families have."""
+    if family == "llama":
+        return {
+            "attention_bias": "blk.0.attn_q.bias" in names,
+            "mlp_bias": "blk.0.ffn_up.bias" in names,
+        }
+    if family == "qwen3":
+        return {"attention_bias": "blk.0.attn_q.bias" in names}
+    if family == "starcoder2":
+        return {"use_bias": "blk.0.attn_q.bias" in names}
+    return {}
+
+
+def _gemma3(header: GgufHeader, config: dict[str, Any]) -> dict[str, Any]:
+    """Return Gemma 3's windows: five layers of six see the last tokens only, by other positions."""
+    window, layers = header.of_model("attention.sliding_window"), config["num_hidden_layers"]
+    local = header.of_model("rope.freq_base_swa")
+    theta = float(local) if isinstance(local, int | float) else 10_000.0
+    per_head = config["hidden_size"] // config["num_attention_heads"]
+    return {
+        "sliding_window": window,
+        "layer_types": [
+            "full_attention" if layer % _GEMMA_PERIOD == 0 or not window else "sliding_attention"
+            for layer in range(1, layers + 1)
+        ],
+        "query_pre_attn_scalar": per_head if layers == _GEMMA_27B else config["head_dim"],
+        "rope_parameters": {
+            "full_attention": config["rope_parameters"],
+            "sliding_attention": {"rope_theta": theta, "rope_type": "default"},
+        },
+    }
+
+
+def _positions(header: GgufHeader, head_width: int, factors: Sequence[float]) -> dict[str, Any]:
+    theta = header.of_model("rope.freq_base")
+    theta = float(theta) if isinstance(theta, int | float) else 10_000.0
+    scale = header.of_model("rope.scaling.factor")
+    if any(abs(each - 1) > _TOLERANCE for each in factors):
+        return {"rope_theta": theta, **_llama3(header, head_width, theta, factors)}
+    if header.of_model("rope.scaling.type") == "linear" and isinstance(scale, int | float):
+        return {"rope_theta": theta, "rope_type": "linear", "factor": float(scale)}
+    return {"rope_theta": theta, "rope_type": "default"}
+
+
+def _llama3(
+    header: GgufHeader, head_width: int, theta: float, factors: Sequence[float]
+) -> dict[str, Any]:
+    """Return Llama 3's scaling that gives these factors.
+
+    The file contains the factor of each frequency. The scaling leaves short wavelengths unchanged,
+    divides the frequency of long ones, and interpolates between them; the original context length
+    follows from any factor in between.
+    """
+    lengths = [2 * math.pi * theta ** (2 * i / head_width) for i in range(head_width // 2)]
+    factor = max(factors)
+    origins = [
+        length * (_LOW + (1 / each - 1 / factor) / (1 - 1 / factor) * (_HIGH - _LOW))
+        for length, each in zip(lengths, factors, strict=False)
+        if 1 + _TOLERANCE < each < factor * (1 - _TOLERANCE)
+    ]
+    context = round(sum(origins) / len(origins)) if origins else 0
+    made = [_scaled(length, factor, context) for length in lengths]
+    if len(made) != len(factors) or not all(
+        math.isclose(each, known, rel_tol=_TOLERANCE)
+        for each, known in zip(made, factors, strict=True)
+    ):
+        raise PairError(
+            f"The positions of {header.path.name} are scaled in an unknown way.",
+            remedy="Use the model in safetensors format.",
+        )
+    return {
+        "rope_type": "llama3", "factor": factor, "low_freq_factor": _LOW,
+        "high_freq_factor": _HIGH, "original_max_position_embeddings": context,
+    }  # fmt: skip
+
+
+def _scaled(length: float, factor: float, context: int) -> float:
+    """Return the factor of a wavelength by Llama 3's scaling."""
+    smooth = (context / length - _LOW) / (_HIGH - _LOW)
+    smooth = min(1.0, max(0.0, smooth))
+    return 1 / ((1 - smooth) / factor + smooth)

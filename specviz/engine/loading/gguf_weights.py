@@ -1,0 +1,120 @@
+"""Read the weights of a GGUF file into a model of transformers, dequantised.
+
+Every tensor of the file must have a place in the model and every weight of the model a tensor of
+the same shape. So a file of an unknown variant is refused and never computes something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import gguf
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from specviz.errors import PairError
+from specviz.formats.gguf_header import GgufHeader, GgufTensor
+
+_IGNORED = frozenset({"rope_freqs.weight"})  # in the configuration
+_ARCHITECTURES = {"gemma3_text": "gemma3"}
+_TRANSPOSED = ("attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight")
+
+
+def read_tensor(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
+    """Return a tensor as float32."""
+    with header.path.open("rb") as file:
+        file.seek(tensor.start)
+        content = file.read(tensor.size)
+    if len(content) < tensor.size:
+        raise PairError(f"{header.path.name} is truncated.", remedy="Copy or download it again.")
+    kind = gguf.GGMLQuantizationType[tensor.kind]
+    values = gguf.quants.dequantize(np.frombuffer(content, np.uint8), kind)
+    return values.reshape(tensor.shape)
+
+
+def read_weights(
+    headers: Sequence[GgufHeader],
+    skeleton: PreTrainedModel,
+    dtype: torch.dtype,
+    report: Callable[[int, int], None],
+) -> dict[str, torch.Tensor]:
+    """Return the weights of a model by their names in transformers.
+
+    Args:
+        headers: Of the file, or of all parts of a split one.
+        skeleton: The model without weights.
+        report: Called with the bytes read so far and all bytes.
+
+    Raises:
+        PairError: A tensor has no place in the model, or a weight no tensor of its shape.
+    """
+    places = _places(skeleton)
+    wanted = {name: tuple(weight.shape) for name, weight in skeleton.state_dict().items()}
+    found: dict[str, torch.Tensor] = {}
+    total = sum(each.size for header in headers for each in header.tensors)
+    done = 0
+    for header in headers:
+        for tensor in header.tensors:
+            if tensor.name not in _IGNORED:
+                name = _place_of(header, tensor, places)
+                values = _arranged(tensor.name, read_tensor(header, tensor), skeleton.config)
+                if values.shape != wanted[name]:
+                    raise _refusal(header, f"the shape of {tensor.name} is {values.shape}")
+                found[name] = torch.from_numpy(np.ascontiguousarray(values)).to(dtype)
+            done += tensor.size
+            report(done, total)
+    tied = {"lm_head.weight"} if skeleton.config.tie_word_embeddings else set()
+    if missing := sorted(wanted.keys() - found.keys() - tied):
+        raise _refusal(headers[0], f"it lacks {missing[0]}")
+    return found
+
+
+def _places(skeleton: PreTrainedModel) -> dict[str, str]:
+    """Return the names in transformers by the names in GGUF files."""
+    config = skeleton.config.get_text_config()
+    family = _ARCHITECTURES.get(config.model_type, config.model_type)
+    kinds = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}
+    names = gguf.get_tensor_name_map(kinds[family], config.num_hidden_layers)
+    return dict(_named(skeleton.state_dict(), names))
+
+
+def _named(weights: dict[str, Any], names: gguf.TensorNameMap) -> Iterator[tuple[str, str]]:
+    for weight in weights:
+        name, _, end = weight.rpartition(".")
+        if known := names.get_name(name):
+            yield f"{known}.{end}", weight
+
+
+def _place_of(header: GgufHeader, tensor: GgufTensor, places: dict[str, str]) -> str:
+    if tensor.name not in places:
+        raise _refusal(header, f"its tensor {tensor.name[:60]} is unknown in this family")
+    return places[tensor.name]
+
+
+def _refusal(header: GgufHeader, what: str) -> PairError:
+    return PairError(
+        f"The weights of {header.path.name} do not fit its metadata: {what}.",
+        remedy="Use the model in safetensors format, or convert it again.",
+    )
+
+
+def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
+    """Undo what llama.cpp's converter does to a tensor."""
+    family = config.model_type
+    if family == "llama" and ".attn_q." in name:
+        return _halves(values, config.num_attention_heads)
+    if family == "llama" and ".attn_k." in name:
+        return _halves(values, config.num_key_value_heads)
+    if family == "gemma3_text" and name.endswith("norm.weight"):
+        return values - 1
+    if family == "gpt2" and name.endswith(_TRANSPOSED):
+        return values.T
+    return values
+
+
+def _halves(values: np.ndarray, heads: int) -> np.ndarray:
+    """Reorder rows: transformers rotates rows half a head apart, llama.cpp neighbouring rows."""
+    pairs = values.reshape(heads, values.shape[0] // heads // 2, 2, *values.shape[1:])
+    return pairs.swapaxes(1, 2).reshape(values.shape)

@@ -1,0 +1,71 @@
+"""One model on disk, in any format: what loading needs to know about it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from specviz.record.pairs import ProgressCallback
+
+LOCAL = {"local_files_only": True, "trust_remote_code": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(ABC):
+    """A model with its configuration; its weights may still have to be downloaded."""
+
+    name: str  # as the user wrote it
+    config: dict[str, Any]
+
+    @property
+    def family(self) -> str:
+        return str(self.config["model_type"])
+
+    @abstractmethod
+    def bytes_to_fetch(self, on_progress: ProgressCallback) -> int:
+        """Return the bytes of weights still to download."""
+
+    @abstractmethod
+    def fetch_weights(self, on_progress: ProgressCallback) -> tuple[Path, ...]:
+        """Download the weights if necessary, and return their files."""
+
+    @abstractmethod
+    def weight_files(self) -> tuple[Path, ...]:
+        """Return the local files of the weights, after checking that none is truncated."""
+
+    @abstractmethod
+    def identifying_files(self, weights: tuple[Path, ...]) -> tuple[Path, ...]:
+        """Return the files whose change means another model; some may be missing."""
+
+    @abstractmethod
+    def read_config(self) -> PreTrainedConfig: ...
+
+    @abstractmethod
+    def read_tokenizer(self) -> Any: ...
+
+    @abstractmethod
+    def read_model(
+        self,
+        config: PreTrainedConfig,
+        dtype: torch.dtype,
+        report: Callable[[int, int], None],
+        *,
+        spread: bool,
+    ) -> tuple[PreTrainedModel, list[str]]:
+        """Read the weights; return the model and the names of missing weights.
+
+        Args:
+            report: Called with the bytes read so far and all bytes, if the format allows it.
+            spread: Place the layers on several devices.
+        """
+
+    def notices(self, dtype: torch.dtype) -> tuple[str, ...]:
+        """Return sentences on what loading this format means."""
+        del dtype
+        return ()

@@ -1,0 +1,173 @@
+"""Write a model of the Llama, Qwen2 or Qwen3 family as a GGUF file.
+
+Norms are float32, as llama.cpp requires; matrices have the requested type. Without ``Words``, the
+text of a token is its id, so llama.cpp returns token ids. That vocabulary has no EOS, so llama.cpp
+writes as many tokens as the other lanes of a comparison.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_LAYER = "model.layers."
+_WORD, _CONTROL = 1, 3  # GGUF token types
+_NAMES = {
+    "model.embed_tokens.weight": "token_embd.weight",
+    "model.norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
+    "input_layernorm.weight": "attn_norm.weight",
+    "self_attn.q_proj.weight": "attn_q.weight",
+    "self_attn.k_proj.weight": "attn_k.weight",
+    "self_attn.v_proj.weight": "attn_v.weight",
+    "self_attn.q_proj.bias": "attn_q.bias",
+    "self_attn.k_proj.bias": "attn_k.bias",
+    "self_attn.v_proj.bias": "attn_v.bias",
+    "self_attn.q_norm.weight": "attn_q_norm.weight",
+    "self_attn.k_norm.weight": "attn_k_norm.weight",
+    "self_attn.o_proj.weight": "attn_output.weight",
+    "post_attention_layernorm.weight": "ffn_norm.weight",
+    "mlp.gate_proj.weight": "ffn_gate.weight",
+    "mlp.up_proj.weight": "ffn_up.weight",
+    "mlp.down_proj.weight": "ffn_down.weight",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The vocabulary of a GPT-2-like tokenizer. ``end`` is the id of the EOS token."""
+
+    tokens: tuple[str, ...]
+    merges: tuple[str, ...]
+    end: int
+    pre: str = "gpt-2"
+    chat_template: str | None = None
+
+    @classmethod
+    def of(cls, tokenizer: Path, *, pre: str = "gpt-2", chat_template: str | None = None) -> Words:
+        """Read a ``tokenizer.json`` whose only special token is EOS."""
+        record = json.loads(tokenizer.read_text(encoding="utf-8"))
+        (end,) = record["added_tokens"]
+        by_id = {place: word for word, place in record["model"]["vocab"].items()}
+        by_id[end["id"]] = end["content"]
+        return cls(
+            tokens=tuple(by_id[place] for place in range(len(by_id))),
+            merges=tuple(" ".join(each) for each in record["model"]["merges"]),
+            end=end["id"],
+            pre=pre,
+            chat_template=chat_template,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """The sizes of a model that its weights do not say."""
+
+    architecture: str  # llama, qwen2 or qwen3
+    layers: int
+    heads: int
+    key_heads: int
+    head_width: int
+    context: int
+    theta: float
+    eps: float
+
+
+def gguf_name(name: str) -> str | None:
+    """Return the name of a weight in GGUF files; None if it has none."""
+    if not name.startswith(_LAYER):
+        return _NAMES.get(name)
+    layer, part = name.removeprefix(_LAYER).split(".", 1)
+    return f"blk.{layer}.{_NAMES[part]}" if part in _NAMES else None
+
+
+def write_gguf(
+    path: Path,
+    sizes: Sizes,
+    weights: Iterable[tuple[str, np.ndarray]],
+    words: Words | None = None,
+    *,
+    kind_of: Callable[[str], str] = lambda _name: "F32",
+    rope_factors: np.ndarray | None = None,
+) -> None:
+    """Write a model.
+
+    Args:
+        weights: Names in transformers and values; embedding and output have ``vocabulary`` rows.
+        kind_of: Returns the type of a matrix by its name, such as "F16" or "Q4_1".
+        rope_factors: Of Llama 3's positions.
+    """
+    gguf = import_module("gguf")
+    known = dict(weights)
+    table = known["model.embed_tokens.weight"]
+    feed_forward = known["model.layers.0.mlp.gate_proj.weight"].shape[0]
+    writer = gguf.GGUFWriter(path, sizes.architecture)
+    _describe(writer, sizes, table.shape, feed_forward)
+    if words is None:
+        _number_tokens(writer, table.shape[0])
+    else:
+        _name_tokens(writer, words)
+    if rope_factors is not None:
+        writer.add_tensor("rope_freqs.weight", rope_factors.astype(np.float32))
+    for name, values in known.items():
+        kind = gguf.GGMLQuantizationType["F32" if values.ndim == 1 else kind_of(name)]
+        array = gguf.quants.quantize(_arranged(name, values, sizes).astype(np.float32), kind)
+        writer.add_tensor(gguf_name(name), array, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _describe(writer: Any, sizes: Sizes, table: tuple[int, ...], feed_forward: int) -> None:
+    writer.add_block_count(sizes.layers)
+    writer.add_context_length(sizes.context)
+    writer.add_embedding_length(table[1])
+    writer.add_feed_forward_length(feed_forward)
+    writer.add_head_count(sizes.heads)
+    writer.add_head_count_kv(sizes.key_heads)
+    writer.add_key_length(sizes.head_width)
+    writer.add_value_length(sizes.head_width)
+    writer.add_rope_dimension_count(sizes.head_width)
+    writer.add_rope_freq_base(sizes.theta)
+    writer.add_layer_norm_rms_eps(sizes.eps)
+    writer.add_vocab_size(table[0])
+
+
+def _number_tokens(writer: Any, vocabulary: int) -> None:
+    writer.add_tokenizer_model("rwkv")  # the only model without EOS by default
+    writer.add_token_list([f" {token}" for token in range(vocabulary)])
+    writer.add_token_types([_WORD] * vocabulary)
+
+
+def _name_tokens(writer: Any, words: Words) -> None:
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(words.pre)
+    writer.add_token_list(words.tokens)
+    writer.add_token_merges(words.merges)
+    kinds = [_CONTROL if place == words.end else _WORD for place in range(len(words.tokens))]
+    writer.add_token_types(kinds)
+    writer.add_eos_token_id(words.end)
+    writer.add_add_bos_token(False)
+    if words.chat_template is not None:
+        writer.add_chat_template(words.chat_template)
+
+
+def _arranged(name: str, values: np.ndarray, sizes: Sizes) -> np.ndarray:
+    if sizes.architecture == "llama" and ".q_proj." in name:
+        return _interleave_rotary(values, sizes.heads)
+    if sizes.architecture == "llama" and ".k_proj." in name:
+        return _interleave_rotary(values, sizes.key_heads)
+    return values
+
+
+def _interleave_rotary(values: np.ndarray, heads: int) -> np.ndarray:
+    """Reorder rows: llama.cpp rotates neighbouring rows, transformers rows half a head apart."""
+    halves = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
+    return halves.swapaxes(1, 2).reshape(values.shape)

@@ -1,0 +1,162 @@
+"""What the small files of a model folder say: configuration, tokenizer, chat template, weights."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specviz.errors import ModelFileError
+from specviz.formats.safetensors_header import TensorEntry, read_tensors
+
+CONFIG = "config.json"
+_SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+_MAX_JSON = 4 << 20
+_CAUSAL = ("ForCausalLM", "LMHeadModel")
+_HEADS = ("eagle", "medusa", "mlpspeculator", "dflash")
+_MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFolder:
+    """A folder with a whole model in safetensors."""
+
+    path: Path
+    config: dict[str, Any]
+    tensors: dict[str, TensorEntry]
+    weights: tuple[Path, ...]
+    tokenizer: Path
+    chat: bool
+
+    @property
+    def parameters(self) -> int:
+        return sum(each.elements for each in self.tensors.values())
+
+    @property
+    def kind(self) -> str:
+        """The type of most weights."""
+        counts: Counter[str] = Counter()
+        for each in self.tensors.values():
+            counts[each.kind] += each.elements
+        return counts.most_common(1)[0][0] if counts else "unknown"
+
+    def number(self, *keys: str) -> int | None:
+        """Return the first of these entries of the configuration that is a whole number."""
+        inner = self.config.get("text_config")
+        for part in (self.config, inner if isinstance(inner, dict) else {}):
+            for key in keys:
+                value = part.get(key)
+                if isinstance(value, int) and not isinstance(value, bool):
+                    return value
+        return None
+
+    @property
+    def head(self) -> str:
+        """The kind of a draft head, or the layers that predict several tokens; else empty."""
+        kinds = " ".join([str(self.config.get("model_type")), *self._architectures]).lower()
+        if found := next((each for each in _HEADS if each in kinds), None):
+            return f"{found.upper() if found == 'eagle' else found} head"
+        return mtp_words(self.number(*_MTP_KEYS) or 0)
+
+    @property
+    def _architectures(self) -> list[str]:
+        return architectures_of(self.config)
+
+
+def mtp_words(layers: int) -> str:
+    return f"{layers} MTP layer{'' if layers == 1 else 's'}" if layers > 0 else ""
+
+
+def architectures_of(config: dict[str, Any]) -> list[str]:
+    named = config.get("architectures")
+    return [str(each) for each in named] if isinstance(named, list) else []
+
+
+def read_folder(path: Path) -> ModelFolder:
+    """Read the small files of a folder and the headers of its weights.
+
+    Raises:
+        ModelFileError: The folder holds no whole language model; the culprit says why.
+    """
+    config = _read(path / CONFIG)
+    if reason := _refusal(config):
+        raise ModelFileError(reason, remedy="Choose a text model in safetensors format.")
+    weights = _weights(path)
+    tensors: dict[str, TensorEntry] = {}
+    for file in weights:
+        tensors |= read_tensors(file)
+    tokenizer = next((path / each for each in _TOKENIZERS if (path / each).is_file()), None)
+    if tokenizer is None:
+        raise ModelFileError(
+            "a model without a tokenizer", remedy="Put its tokenizer.json beside the weights."
+        )
+    return ModelFolder(
+        path=path, config=config, tensors=tensors, weights=weights, tokenizer=tokenizer,
+        chat=has_chat_template(path),
+    )  # fmt: skip
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_JSON + 1)
+        found = json.loads(content) if len(content) <= _MAX_JSON else None
+    except OSError as error:
+        raise ModelFileError(
+            f"{path.name} cannot be read: {error.strerror or error}.",
+            remedy="Check the file and its permissions.",
+        ) from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ModelFileError(f"{path.name} is damaged.", remedy="Copy or download it again.")
+    return found
+
+
+def _refusal(config: dict[str, Any]) -> str:
+    """Return why a configuration is not a text model's; empty if it is."""
+    built = architectures_of(config)
+    method = config.get("quantization_config")
+    if isinstance(method, dict):
+        return f"weights quantised with {str(method.get('quant_method'))[:20]} are not supported"
+    if any(key in config for key in ("vision_config", "audio_config")):
+        return "a vision or audio model, not a text model"
+    if built and not any(each.endswith(_CAUSAL) or _is_head(each) for each in built):
+        return f"not a causal language model ({built[0][:60]})"
+    if not isinstance(config.get("model_type"), str):
+        return "its configuration names no model family"
+    return ""
+
+
+def _is_head(architecture: str) -> bool:
+    return any(each in architecture.lower() for each in _HEADS)
+
+
+def _weights(path: Path) -> tuple[Path, ...]:
+    if (path / _SINGLE).is_file():
+        return (path / _SINGLE,)
+    if not (path / _INDEX).is_file():
+        pickle = next(path.glob("pytorch_model*.bin"), None)
+        what = "only a pickle checkpoint, which is never opened" if pickle else "no weights here"
+        raise ModelFileError(what, remedy="Choose a copy in safetensors format.")
+    names = _read(path / _INDEX).get("weight_map")
+    if not isinstance(names, dict) or not names:
+        raise ModelFileError(f"{_INDEX} is damaged.", remedy="Copy or download it again.")
+    files = tuple(path / Path(str(each)).name for each in sorted(set(map(str, names.values()))))
+    if missing := [each.name for each in files if not each.is_file()]:
+        raise ModelFileError(
+            f"not whole: {missing[0]} is missing", remedy="Finish the download of its weights."
+        )
+    return files
+
+
+def has_chat_template(path: Path) -> bool:
+    if (path / "chat_template.jinja").is_file():
+        return True
+    try:
+        return bool(_read(path / "tokenizer_config.json").get("chat_template"))
+    except ModelFileError:
+        return False

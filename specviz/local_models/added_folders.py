@@ -1,0 +1,52 @@
+"""Further folders with models, which the user added and specviz remembers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from specviz.errors import ConfigError
+from specviz.folders import data_folder
+
+_FILE = "model_folders.json"
+_MAX_FOLDERS = 100
+
+
+def added_folders() -> tuple[Path, ...]:
+    """Return the remembered folders; empty if the list cannot be read."""
+    try:
+        known = json.loads((data_folder() / _FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    names = [each for each in known if isinstance(each, str)] if isinstance(known, list) else []
+    return tuple(map(Path, names[:_MAX_FOLDERS]))
+
+
+def add_folders(folders: Iterable[str | Path]) -> tuple[Path, ...]:
+    """Remember folders; return all remembered ones.
+
+    Raises:
+        ConfigError: One of them is no folder.
+    """
+    wanted = [Path(os.path.expanduser(each)).absolute() for each in folders]
+    for each in wanted:
+        if not each.is_dir():
+            raise ConfigError(f"{each} is not a folder.", remedy="Give a folder with models.")
+    return _remember(dict.fromkeys([*added_folders(), *wanted]))
+
+
+def forget_folder(folder: Path) -> tuple[Path, ...]:
+    """Forget a folder; return the others."""
+    return _remember(each for each in added_folders() if each != folder)
+
+
+def _remember(folders: Iterable[Path]) -> tuple[Path, ...]:
+    kept = tuple(folders)[:_MAX_FOLDERS]
+    path = data_folder() / _FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps([str(each) for each in kept]), encoding="utf-8")
+    part.replace(path)
+    return kept

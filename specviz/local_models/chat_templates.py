@@ -1,0 +1,36 @@
+"""Whether a model has a chat template, from its small files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from specviz.errors import ModelFileError
+from specviz.formats.gguf_header import read_header
+from specviz.formats.model_folder import has_chat_template
+from specviz.formats.ollama import PREFIX, find_ollama
+from specviz.local_models.finding import find_models
+from specviz.record.pairs import PairSpec
+
+
+def target_has_chat(spec: PairSpec) -> bool | None:
+    """Return whether the target has a chat template; None if it is not on this machine.
+
+    Faults of files are left to the loading of the model, which reports them.
+    """
+    place = os.path.expanduser(spec.target_place)
+    try:
+        if place.startswith(PREFIX):
+            return _gguf_has_chat(find_ollama(place))
+        if os.path.isfile(place):
+            return _gguf_has_chat(Path(place))
+        if os.path.isdir(place):
+            return has_chat_template(Path(place))
+    except ModelFileError:
+        return False
+    found = find_models().named(place)
+    return found.facts.chat if found is not None else None
+
+
+def _gguf_has_chat(path: Path) -> bool:
+    return bool(read_header(path).text("tokenizer.chat_template"))

@@ -1,0 +1,112 @@
+"""Which models can draft for a target: by tokenizer, size and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from specviz.errors import ModelFileError
+from specviz.formats.token_bytes import shared_share
+from specviz.local_models.headers import Headers, token_bytes_of
+from specviz.local_models.local_model import LocalModel
+from specviz.record.pairs import memory_margin
+
+LEAST_SHARE = 0.5  # of the target's tokens: a draft that shares fewer is left out
+_LEAST_RATIO = 1.5  # of the sizes: a larger draft costs more than it saves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """A draft for a target."""
+
+    model: LocalModel
+    share: float | None  # of the target's tokens; 1 with the same tokenizer, None if not compared
+    ratio: float  # parameters of the target over those of the draft
+    fits: bool | None  # both models fit into memory; None if the free memory is unknown
+    alpha: float | None  # measured in an earlier run of this pair
+
+    @property
+    def same_tokenizer(self) -> bool:
+        return self.share == 1.0
+
+
+def drafts_for(
+    target: LocalModel,
+    models: Sequence[LocalModel],
+    headers: Headers,
+    *,
+    itemsize: int,
+    memory_free: int | None,
+    alphas: Mapping[tuple[str, str], float],
+) -> tuple[Fit, ...]:
+    """Return the smaller models that can draft for a target, the best first.
+
+    Only what ``headers`` knows is used; ``compare_tokenizers`` finds out the rest.
+
+    Args:
+        itemsize: Bytes of a weight in memory.
+        alphas: Measured acceptance rates by the places of target and draft.
+    """
+    found = [
+        Fit(
+            model=model,
+            share=_share(target, model, headers),
+            ratio=target.facts.parameters / model.facts.parameters,
+            fits=_fits(target, model, itemsize, memory_free),
+            alpha=alphas.get((target.place, model.place)),
+        )
+        for model in _smaller(target, models)
+    ]
+    fitting = [each for each in found if each.share is None or each.share >= LEAST_SHARE]
+    return tuple(sorted(fitting, key=_rank))
+
+
+def _smaller(target: LocalModel, models: Sequence[LocalModel]) -> Iterator[LocalModel]:
+    for each in models:
+        small = each.facts.parameters * _LEAST_RATIO <= target.facts.parameters
+        if each.place != target.place and small and not each.facts.head.endswith("head"):
+            yield each
+
+
+def _share(target: LocalModel, draft: LocalModel, headers: Headers) -> float | None:
+    prints = [headers.known_fingerprint(each.tokenizer) for each in (target, draft)]
+    if not all(prints):
+        return None
+    return headers.known_share(str(prints[0]), str(prints[1]))
+
+
+def _fits(
+    target: LocalModel, draft: LocalModel, itemsize: int, memory_free: int | None
+) -> bool | None:
+    if memory_free is None:
+        return None
+    parameters = target.facts.parameters + draft.facts.parameters
+    return memory_margin(parameters * itemsize) <= memory_free
+
+
+def _rank(fit: Fit) -> tuple[object, ...]:
+    """Order by memory, tokenizer, measured acceptance, and size, in which smaller is cheaper."""
+    return fit.fits is False, -(fit.share or 0), -(fit.alpha or 0), -fit.ratio
+
+
+def compare_tokenizers(
+    target: LocalModel, models: Sequence[LocalModel], headers: Headers
+) -> Iterator[int]:
+    """Compute what ``drafts_for`` needs to know; yield the number of models still to do.
+
+    This takes up to a second for a model, so a page does it beside its other work.
+    """
+    drafts = list(_smaller(target, models))
+    own = headers.fingerprint(target.tokenizer)
+    tokens = None
+    for left, draft in zip(range(len(drafts), 0, -1), drafts, strict=True):
+        yield left
+        theirs = headers.fingerprint(draft.tokenizer)
+        if own and theirs and headers.known_share(own, theirs) is None:
+            try:
+                tokens = tokens or token_bytes_of(target.tokenizer)
+                share = shared_share(tokens, token_bytes_of(draft.tokenizer))
+            except ModelFileError:
+                continue
+            headers.keep_share(own, theirs, share)
+    headers.save()

@@ -1,0 +1,46 @@
+"""What is known about a model on this machine without loading it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Format = Literal["GGUF", "safetensors"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What the files of a model say about it."""
+
+    format: Format
+    quantization: str  # such as "Q4_K" or "BF16"
+    family: str
+    parameters: int
+    file_bytes: int
+    context: int | None
+    vocabulary: int | None
+    chat: bool  # it has a chat template
+    head: str  # "2 MTP layers", or the format of a draft head; empty for neither
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalModel:
+    """A model that can be loaded. ``place`` is the value of ``--target`` that loads it."""
+
+    name: str
+    short: str  # unique among the models found with it
+    place: str
+    origin: str  # such as "LM Studio"
+    files: tuple[Path, ...]  # the weights
+    tokenizer: Path  # the file that contains it
+    facts: ModelFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A file or folder that looks like a model but cannot be loaded."""
+
+    name: str
+    origin: str
+    reason: str

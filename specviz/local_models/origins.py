@@ -1,0 +1,52 @@
+"""Where programs keep models on this machine.
+
+| origin | place |
+|---|---|
+| Hugging Face | ``HF_HUB_CACHE``, or ``hub`` in ``HF_HOME`` or ``~/.cache/huggingface`` |
+| LM Studio | ``~/.lmstudio/models``, earlier ``~/.cache/lm-studio/models`` |
+| Ollama | ``OLLAMA_MODELS`` or ``~/.ollama/models``; the Linux service's folder |
+| llama.cpp | ``LLAMA_CACHE`` or ``~/.cache/llama.cpp`` |
+| specviz | the package that `make chat` installs |
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from specviz.formats.ollama import ollama_folders
+from specviz.record.pairs import chat_file
+
+Layout = Literal["hub", "ollama", "files"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """A folder of models and the way in which they are laid out."""
+
+    name: str
+    folder: Path
+    layout: Layout
+
+
+def known_origins() -> tuple[Origin, ...]:
+    """Return the folders of known programs that exist on this machine."""
+    home, env = Path.home(), os.environ
+    cache = Path(env.get("XDG_CACHE_HOME") or home / ".cache")
+    hub = Path(env.get("HF_HOME") or cache / "huggingface") / "hub"
+    places: list[tuple[str, Layout, Path]] = [
+        ("Hugging Face", "hub", Path(env.get("HF_HUB_CACHE") or hub)),
+        ("LM Studio", "files", home / ".lmstudio" / "models"),
+        ("LM Studio", "files", cache / "lm-studio" / "models"),
+        *(("Ollama", "ollama", each) for each in ollama_folders()),
+        ("llama.cpp", "files", Path(env.get("LLAMA_CACHE") or cache / "llama.cpp")),
+    ]
+    if (chat := chat_file()) is not None:
+        places.insert(0, ("specviz", "files", chat.parent))
+    return tuple(
+        Origin(name=name, folder=folder, layout=layout)
+        for name, layout, folder in places
+        if os.path.isdir(folder)
+    )

@@ -1,0 +1,145 @@
+"""Search folders for models: GGUF files, and folders with a configuration and safetensors.
+
+A search follows links once, stops at a depth and at a number of entries, and reports what it could
+not open. It opens no file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from specviz.errors import ModelFileError
+from specviz.formats.gguf_parts import PART
+from specviz.formats.model_folder import CONFIG
+from specviz.formats.ollama import PREFIX, model_file, ollama_models
+from specviz.local_models.local_model import Skipped
+from specviz.local_models.origins import Origin
+
+_DEEPEST, _MOST_ENTRIES = 8, 30_000
+_WEIGHTS = (".safetensors", ".bin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A file or folder that may be a model. ``path`` is a GGUF file or a folder."""
+
+    name: str
+    place: str
+    origin: str
+    path: Path
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One search below a folder."""
+
+    origin: Origin
+    skipped: list[Skipped] = field(default_factory=list)
+    _seen: set[tuple[int, int]] = field(default_factory=set)
+    _entries: int = 0
+
+    def models(self, folder: Path, depth: int = 0) -> Iterator[Candidate]:
+        """Yield the models in a folder and below."""
+        entries = self._listed(folder)
+        if entries is None:
+            return
+        names = {entry.name for entry in entries}
+        if CONFIG in names and any(name.endswith(_WEIGHTS) for name in names):
+            yield Candidate(
+                name=folder.name, place=str(folder), origin=self.origin.name, path=folder
+            )
+        for entry in entries:
+            if entry.name.lower().endswith(".gguf"):
+                yield from self._gguf(folder, entry.name, names)
+        if depth == _DEEPEST:
+            return
+        for entry in entries:
+            if not entry.name.startswith(".") and _is_folder(entry):
+                yield from self.models(Path(entry.path), depth + 1)
+
+    def _listed(self, folder: Path) -> list[os.DirEntry[str]] | None:
+        try:
+            found = folder.stat()
+            if (found.st_dev, found.st_ino) in self._seen or self._entries > _MOST_ENTRIES:
+                return None
+            self._seen.add((found.st_dev, found.st_ino))
+            with os.scandir(folder) as listed:
+                entries = sorted(listed, key=lambda each: each.name)
+        except OSError as error:
+            self._skip(folder.name, error.strerror or "cannot be opened")
+            return None
+        self._entries += len(entries)
+        if self._entries > _MOST_ENTRIES:
+            self._skip(folder.name, f"more than {_MOST_ENTRIES:,} files; the rest is not searched")
+        return entries
+
+    def _gguf(self, folder: Path, name: str, names: set[str]) -> Iterator[Candidate]:
+        part = PART.fullmatch(name)
+        if part is not None and int(part[2]) != 1:
+            if f"{part[1]}-00001-of-{part[3]}.gguf" not in names:
+                self._skip(name, "the first part of this split file is missing")
+            return
+        title = part[1] if part else name[: -len(".gguf")]
+        path = folder / name
+        yield Candidate(name=title, place=str(path), origin=self.origin.name, path=path)
+
+    def _skip(self, name: str, reason: str) -> None:
+        self.skipped.append(Skipped(name=name, origin=self.origin.name, reason=reason))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def search(origin: Origin) -> tuple[list[Candidate], list[Skipped]]:
+    """Return what may be models in the folder of a program, and what could not be opened."""
+    walk = _Walk(origin)
+    if origin.layout == "hub":
+        found = list(_hub_models(walk))
+    elif origin.layout == "ollama":
+        found = list(_ollama_models(walk))
+    else:
+        found = list(walk.models(origin.folder))
+    return found, walk.skipped
+
+
+def _hub_models(walk: _Walk) -> Iterator[Candidate]:
+    """Yield the models of the Hub's cache: a snapshot folder for each commit."""
+    for folder in sorted(walk.origin.folder.glob("models--*")):
+        name = folder.name.removeprefix("models--").replace("--", "/")
+        snapshot = _snapshot(folder)
+        if snapshot is None:
+            continue  # an unfinished download
+        for each in walk.models(snapshot):
+            if each.path == snapshot:
+                yield Candidate(name=name, place=name, origin=each.origin, path=snapshot)
+            else:
+                title = f"{name.partition('/')[0]}/{each.name}"
+                yield Candidate(name=title, place=each.place, origin=each.origin, path=each.path)
+
+
+def _snapshot(folder: Path) -> Path | None:
+    try:
+        commit = (folder / "refs" / "main").read_text(encoding="ascii").strip()[:64]
+        named = [folder / "snapshots" / commit] if commit else []
+        others = sorted((folder / "snapshots").glob("*"), key=lambda each: each.stat().st_mtime)
+    except (OSError, ValueError):
+        return None
+    return next((each for each in (*named, *reversed(others)) if each.is_dir()), None)
+
+
+def _ollama_models(walk: _Walk) -> Iterator[Candidate]:
+    folder, origin = walk.origin.folder, walk.origin.name
+    for name, manifest in ollama_models(folder):
+        try:
+            path = model_file(folder, manifest)
+        except ModelFileError as error:
+            walk.skipped.append(Skipped(name=name, origin=origin, reason=error.culprit))
+            continue
+        yield Candidate(name=name, place=f"{PREFIX}{name}", origin=origin, path=path)

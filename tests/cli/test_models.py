@@ -1,0 +1,68 @@
+"""``models``: the models on this machine, the drafts for one of them, and names as --target."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.cli import main
+from tests.local_models.conftest import home, pair
+
+__all__ = ["home", "pair"]  # fixtures of this module
+
+
+def record(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["models", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_lists_models_and_on_request_what_was_skipped(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = record([], capsys)
+    names = {each["name"]: each for each in found["models"]}
+    assert {"big", "small", "tiny-f32", "story:1m", "split"} <= set(names)
+    assert names["tiny-f32"]["from"] == "LM Studio"
+    assert names["tiny-f32"]["chat"]
+    assert found["skipped"]
+    assert main(["models"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in names)
+    assert "mmproj" not in shown
+    assert main(["models", "--skipped"]) == 0
+    assert "mmproj" in capsys.readouterr().out
+
+
+def test_lists_the_drafts_of_a_target(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = record(["--for", "big"], capsys)
+    assert found["target"] == "big"
+    by_name = {each["name"]: each["tokenizer"] for each in found["models"]}
+    assert by_name["big"] == by_name["small"] != by_name["tiny-f32"]
+    assert main(["models", "--for", "nothing"]) == 2
+    assert "no model 'nothing'" in capsys.readouterr().err
+
+
+def test_a_folder_is_added_once_and_forgotten(
+    home: Path, capsys: pytest.CaptureFixture[str], pair: Path
+) -> None:
+    added = record(["--models", str(pair)], capsys)
+    assert added["folders"] == [str(pair)]
+    assert "draft" in [each["name"] for each in record([], capsys)["models"]]
+    assert record(["--forget", str(pair)], capsys)["folders"] == []
+
+
+def test_runs_a_model_by_name_with_prompt_lookup_and_its_template(
+    home: Path, capsys: pytest.CaptureFixture[str], pair: Path
+) -> None:
+    record(["--models", str(pair)], capsys)
+    arguments = ["--target", "target", "--max-new-tokens", "4", "--no-keep", "--no-baseline"]
+    assert main(["run", "Once upon", *arguments, "--json"]) == 0
+    trace = json.loads(capsys.readouterr().out)
+    assert trace["config"]["drafter"] == "prompt-lookup"
+    assert trace["config"]["chat"]
+    assert main(["run", "Once upon", *arguments, "--json", "--no-chat"]) == 0
+    assert not json.loads(capsys.readouterr().out)["config"]["chat"]
