@@ -40,7 +40,7 @@ test: lint browser
 		|| failed="$$failed, without a browser"; \
 	$(BIN)/pytest -n 2 --dist worksteal -m "not alone and not thorough" tests/browser \
 		|| failed="$$failed, with a browser"; \
-	$(BIN)/pytest -m alone tests/browser || failed="$$failed, times on the screen"; \
+	$(BIN)/pytest -m "alone and not thorough" tests/browser || failed="$$failed, times on the screen"; \
 	if [ -n "$$failed" ]; then echo "FAILED: the tests$${failed#,}"; exit 1; fi
 
 # The quick part: no browser, no training, no sampled distribution of whole texts.

@@ -24,6 +24,8 @@ from specviz.engine.model.pair import Pair
 from specviz.errors import DeviceError
 from specviz.record.pairs import PairSpec
 
+pytestmark = pytest.mark.thorough
+
 SMALL, HUGE = Bodies(draft="none", target="10M"), Bodies(draft="none", target="100B")
 CONTEXTS, GAMMA, TOKENS = (32, 64), 2, 24
 PLAIN = {each.name for each in PLAIN_COMPARISONS}

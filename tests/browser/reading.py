@@ -35,12 +35,18 @@ def wait_until_still(page: Any, milliseconds: int = 0) -> None:
 def wait_for_script(page: Any) -> None:
     """Wait until the page's script has ended; its fragments may start again."""
     page.wait_for_selector("h1")
+    page.wait_for_function(
+        "getComputedStyle(document.documentElement).getPropertyValue('--shell') !== ''"
+    )
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
 
 
 def at_rest(page: Any) -> None:
     """Wait until the page is drawn. Not for pages with a fragment that a timer reruns."""
     page.wait_for_selector("h1")
+    page.wait_for_function(
+        "getComputedStyle(document.documentElement).getPropertyValue('--shell') !== ''"
+    )
     wait_until_still(page, milliseconds=300)
 
 

@@ -53,6 +53,7 @@ def until_pending(page: Any, *, pending: bool) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_body_that_does_not_fit_is_reported_before_a_run_and_refused_by_it(
     slow: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -66,7 +66,7 @@ def test_they_share_one_clock_and_survive_a_reload(
     assert table_of(page, TABLE) == cells
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.thorough), "dark"])
 def test_they_fit_on_a_narrow_page(
     server: Server, runs: list[str], open_page: Callable[..., Any], scheme: str
 ) -> None:

@@ -103,7 +103,8 @@ def test_a_step_is_done_from_the_keyboard_on_a_phone_and_kept(
     page.wait_for_selector('button:has-text("✓ 2.")')
 
 
-@pytest.mark.parametrize("scheme", [pytest.param("light", marks=pytest.mark.thorough), "dark"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(
     server: Server, open_page: Callable[..., Any], scheme: str
 ) -> None:
@@ -127,7 +128,9 @@ def test_guesses_are_made_from_the_keyboard(server: Server, open_page: Callable[
     page.wait_for_selector(submit)
 
 
-@pytest.mark.parametrize(("width", "beside"), [(1720, True), (420, False)])
+@pytest.mark.parametrize(
+    ("width", "beside"), [(1720, True), pytest.param(420, False, marks=pytest.mark.thorough)]
+)
 def test_the_player_is_beside_the_step_where_both_fit(
     server: Server, open_page: Callable[..., Any], width: int, beside: bool
 ) -> None:

@@ -22,6 +22,7 @@ REPORT = ".st-key-audit_report"
 PROGRESS = ".st-key-progress_audit"
 
 
+@pytest.mark.thorough
 def test_an_audit_finds_nothing_and_a_bug_is_found(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -115,7 +115,10 @@ def test_the_legend_lists_only_occurring_fates(shown: Callable[..., Any]) -> Non
         assert missing not in samples
 
 
-@pytest.mark.parametrize("method", ["tree", "block", "coupled"])
+@pytest.mark.parametrize(
+    "method",
+    ["tree", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("block", "coupled"))],
+)
 def test_it_fits_on_a_phone_and_is_accessible(shown: Callable[..., Any], method: str) -> None:
     page = shown(method, width=420)
     sentence_of(page, 0, 0)

@@ -17,6 +17,11 @@ from tests.browser.test_text_size import assert_readable
 from tests.browser.time_bounds import Machine
 
 THEORY = tuple(each.name for each in PAGES if each.group == "Theory")
+# The page with most controls and the one with runs are in every check; the others are thorough.
+DIRECT = [
+    pytest.param(each, marks=() if each in ("bias", "claims") else pytest.mark.thorough)
+    for each in THEORY
+]
 # Further views of a page, by link.
 VIEWS: dict[str, tuple[str, ...]] = {
     "speed": ("speed_tab=Over α and c", "speed_tab=Tokens a round",
@@ -57,7 +62,7 @@ def cut_off(page: Any) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("name", THEORY)
+@pytest.mark.parametrize("name", DIRECT)
 def test_a_page_is_complete_from_a_direct_link(
     cold: Server, open_page: Callable[..., Any], name: str
 ) -> None:

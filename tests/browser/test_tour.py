@@ -126,7 +126,10 @@ def test_it_ends_with_a_draw_to_drag(
     assert stored_state(page) == "seen"
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 768), (420, 860)])
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [(1440, 900), pytest.param(1024, 768, marks=pytest.mark.thorough), (420, 860)],
+)
 def test_it_is_clear_of_the_row_the_controls_and_the_race(
     demo: Demo, open_page: Callable[..., Any], width: int, height: int
 ) -> None:

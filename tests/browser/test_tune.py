@@ -99,6 +99,7 @@ def test_every_tab_on_a_phone(server: Server, open_page: Callable[..., Any]) -> 
     assert serious_violations(page) == []
 
 
+@pytest.mark.thorough
 def test_methods_of_a_link_are_ranked_and_opened(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

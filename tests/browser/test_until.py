@@ -170,7 +170,13 @@ def test_it_reports_that_the_run_has_none(demo: Demo, open_page: Callable[..., A
     assert notice(page) == "The text of this run has only 6 tokens."
 
 
-@pytest.mark.parametrize("pace", ["4", "true", "readable", "calm"])
+@pytest.mark.parametrize(
+    "pace",
+    [
+        "4",
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in ("true", "readable", "calm")),
+    ],
+)
 def test_at_every_pace(page: Any, rejections: list[Outcome], pace: str) -> None:
     if pace == "calm":
         page.emulate_media(reduced_motion="reduce")

@@ -70,6 +70,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "match, unsure": {"rule": "match", "draft_until": "confidence:0.05"},
 }
 
+# Combined methods are thorough: each of their parts is in every check.
+NAMES = [pytest.param(each, marks=pytest.mark.thorough if "," in each else ()) for each in METHODS]
+
 
 def expected(pair: Pair, settings: RunConfig, rounds: list[Round]) -> Walk:
     (scores,) = score_text(pair, PROMPT, tokens(rounds), [settings])
@@ -92,7 +95,7 @@ def pair_for(method: dict[str, Any], step: str = "lean") -> Pair:
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", NAMES)
 def test_scored_rounds_equal_those_of_a_run_at_temperature_0(name: str, step: str) -> None:
     """Nothing is random, so every count is exact."""
     method, several = METHODS[name], set[int]()
@@ -106,7 +109,7 @@ def test_scored_rounds_equal_those_of_a_run_at_temperature_0(name: str, step: st
     assert len(several) > 1
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", NAMES)
 def test_sampled_runs_have_the_expected_number_of_rounds(name: str) -> None:
     """Over 60 seeds the mean difference is 0; without the method it is not."""
     method, differences, without = METHODS[name], list[float](), list[float]()

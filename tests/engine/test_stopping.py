@@ -253,7 +253,9 @@ class Dropping(ModelDrafter):
         return whole.part(list(range(kept)))
 
 
-@pytest.mark.parametrize("until", ["cost", "confidence:0.2"])
+@pytest.mark.parametrize(
+    "until", ["cost", pytest.param("confidence:0.2", marks=pytest.mark.thorough)]
+)
 def test_the_first_tokens_have_the_targets_distribution(until: str) -> None:
     cells, drafted = looped(until)
     assert len(drafted) > 2

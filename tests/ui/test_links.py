@@ -44,7 +44,8 @@ def keys_of(boxes: set[str]) -> set[str]:
                 else getattr(function, "id", "")
             )
             given = {each.arg: each.value for each in call.keywords}
-            if name in boxes and ("bind" in given or name.endswith("slider")):
+            linked = "bind" in given or None in given  # None: from **options
+            if name in boxes and (linked or name.endswith("slider")):
                 found |= {
                     each.value
                     for each in ast.walk(given.get("key", ast.Constant(None)))

@@ -22,7 +22,9 @@ from specviz.ui.widgets.method_boxes import MethodBoxes, method_of, with_method
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
-_LINKED = "query-params"
+# The link has the values. Streamlit forgets a value that another page has set for a control if the
+# first run that draws the control is interrupted; ``persist_state`` repeats the value.
+_LINKED: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 _RESTART = "restart asked"
 _DROPPED = "dropped from the link"
 FORKS = "forks"  # in the link
@@ -38,7 +40,7 @@ def _ask_restart() -> None:
 _METHOD = MethodBoxes(
     drafters=methods_for(has_draft=True),
     ends=CONTROLS,
-    options={"bind": _LINKED, "on_change": _ask_restart},
+    options={**_LINKED, "on_change": _ask_restart},
 )
 
 
@@ -58,20 +60,20 @@ def choose_run(*, has_chat: bool) -> Choices:
     """Draw the controls and return their values."""
     prompt = _PROMPT.choose(_ask_restart)
     gamma = st.slider(
-        "Candidates per round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", bind=_LINKED,
+        "Candidates per round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", **_LINKED,
         on_change=_ask_restart,
     )  # fmt: skip
     temperature = st.slider(
-        "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05, key="temperature", bind=_LINKED,
+        "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05, key="temperature", **_LINKED,
         on_change=_ask_restart,
         help="0 is greedy: both models always choose their most likely token.",
     )  # fmt: skip
-    with st.expander("More settings", key="more", bind=_LINKED):
+    with st.expander("More settings", key="more", bind="query-params"):
         more = _more_settings(has_chat=has_chat)
         linked = {name: st.query_params.get(name) for name in ("rule", "num_drafts")}
         method = _METHOD.choose()
         _warn_dropped({name: text for name, text in linked.items() if text != str(method[name])})
-        st.toggle("Run again when a setting changes", True, key="live", bind=_LINKED)
+        st.toggle("Run again when a setting changes", True, key="live", **_LINKED)
     config = with_method({"gamma": gamma, "temperature": round(temperature, 2), **more}, method)
     config = _forked(config)
     if not st.session_state["live"]:
@@ -123,22 +125,22 @@ def clear_restart() -> None:
 def _more_settings(*, has_chat: bool) -> dict[str, Any]:
     length = st.slider(
         "Length, tokens", *CONTROLS["max_new_tokens"].whole_ends, 128, 8, key="length",
-        bind=_LINKED, on_change=_ask_restart,
+        **_LINKED, on_change=_ask_restart,
         help="A run ends earlier when the models' context is full.",
     )  # fmt: skip
     top_k = st.number_input(
-        "Top-k", *CONTROLS["top_k"].whole_ends, 0, key="top_k", bind=_LINKED,
+        "Top-k", *CONTROLS["top_k"].whole_ends, 0, key="top_k", **_LINKED,
         on_change=_ask_restart,
         help="Both models choose only among their k most likely tokens. 0 is off.",
     )  # fmt: skip
     top_p = st.slider(
-        "Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key="top_p", bind=_LINKED,
+        "Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key="top_p", **_LINKED,
         on_change=_ask_restart,
         help="Both models choose only among the most likely tokens that together have this "
         "probability. 1 is off.",
     )  # fmt: skip
     seed = st.number_input(
-        "Seed", *CONTROLS["seed"].whole_ends, 0, key="seed", bind=_LINKED, on_change=_ask_restart
+        "Seed", *CONTROLS["seed"].whole_ends, 0, key="seed", **_LINKED, on_change=_ask_restart
     )
     settings: dict[str, Any] = {
         "max_new_tokens": length,
@@ -146,14 +148,14 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
         "top_p": round(top_p, 2),
         "seed": int(seed),
         "ignore_eos": st.toggle(
-            "Go on after the text has ended", key="ignore_eos", bind=_LINKED,
+            "Go on after the text has ended", key="ignore_eos", **_LINKED,
             on_change=_ask_restart,
             help="Decodes up to the full length, even after an end-of-text token.",
         ),
     }  # fmt: skip
     if has_chat:
         settings["chat"] = st.toggle(
-            "Chat template", key="chat", bind=_LINKED, on_change=_ask_restart
+            "Chat template", key="chat", **_LINKED, on_change=_ask_restart
         )
     return settings
 
