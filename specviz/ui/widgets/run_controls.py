@@ -154,9 +154,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
         ),
     }  # fmt: skip
     if has_chat:
-        settings["chat"] = st.toggle(
-            "Chat template", key="chat", **_LINKED, on_change=_ask_restart
-        )
+        settings["chat"] = st.toggle("Chat template", key="chat", **_LINKED, on_change=_ask_restart)
     return settings
 
 
