@@ -25,7 +25,7 @@ run: $(APP_READY)
 # The dashboard with SmolLM2-135M-Instruct, a chat model of 135 M parameters (93 MB). Prompt lookup
 # drafts for it.
 chat: $(CHAT_READY)
-	$(BIN)/streamlit run app.py
+	SPECVIZ_FIRST_MODEL=SmolLM2-135M-Instruct $(BIN)/streamlit run app.py
 
 # The tests start many processes, which would each compile their imports without bytecode files.
 test check thorough: export PYTHONDONTWRITEBYTECODE :=

@@ -30,7 +30,7 @@ show_heading(
     "paper. Each is quoted and checked, with the setting at which it stops or starts to hold.",
 )
 claims = all_claims()
-pair = as_text(active_spec(worker.status()).label)
+pair = as_text(active_spec(worker.status()).title)
 st.caption(f"Tests run on the pair of this session ({pair}), which is loaded first if needed.")
 cards, theorems = st.tabs(
     ["Claims", "Theorems on the real pair"], key="claims_tab", bind="query-params"

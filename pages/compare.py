@@ -1,5 +1,6 @@
 """Compare: lanes on the same prompts, measured in turns; and kept runs side by side."""
 
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
@@ -18,6 +19,7 @@ from specviz.ui.compare.kept import TAB, TABS, show_kept
 from specviz.ui.compare.lanes import choose_lanes, session_cards, show_add
 from specviz.ui.compare.results import findings_of, show_results
 from specviz.ui.compare.settings import (
+    choose_chat,
     choose_shared,
     choose_suite,
     one_item,
@@ -27,7 +29,7 @@ from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.page_parts import show_heading
-from specviz.ui.widgets.pair_panel import pair_of_page, show_pair_panel
+from specviz.ui.widgets.pair_panel import has_chat, pair_of_page, show_pair_panel
 from specviz.ui.widgets.plain_text import show_error
 
 require_shell()
@@ -44,6 +46,7 @@ head = st.container(horizontal=True, vertical_alignment="center", key="head")
 about = st.sidebar.empty()
 with st.sidebar:
     shared = choose_shared()
+    chat_area = st.container(gap=None)
     show_body_boxes(worker, status)
     with st.expander("The pair", key="compare_pair_panel"):
         show_pair_panel(worker, status)
@@ -71,6 +74,9 @@ else:
         lanes = choose_lanes(cards, spec, busy=busy)
 if kinds.open:
     about.caption("The tab By kind has its own prompts and repeats, but uses all other settings.")
+with chat_area:
+    chat = choose_chat([has_chat(status, lane.spec) for lane in lanes])
+shared = replace(shared, chat=chat)
 one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
 
 

@@ -13,7 +13,6 @@ from specviz.ui.tune.current import (
     ask,
     follow,
     is_current,
-    shown_cells,
     shown_question,
     take_linked,
 )
@@ -25,7 +24,7 @@ from specviz.ui.tune.surface_section import show_advice, show_surface
 from specviz.ui.tune.text_section import show_text
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.page_parts import show_heading
-from specviz.ui.widgets.pair_panel import pair_of_page, show_pair_panel
+from specviz.ui.widgets.pair_panel import has_chat, pair_of_page, show_pair_panel
 from specviz.ui.widgets.plain_text import show_error
 
 require_shell()
@@ -46,7 +45,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="head"):
     )
     press_button("Compute", key="tune_ask", type="primary")
 with st.sidebar:
-    settings = choose_settings(spec)
+    settings = choose_settings(spec, has_chat=has_chat(status, spec))
     show_body_boxes(worker, status)
     with st.expander("The pair", key="tune_pair_panel"):
         show_pair_panel(worker, status)
@@ -73,7 +72,7 @@ try:
     for tab, show, what in (
         (
             every,
-            partial(show_surface, measured=shown_cells(), given=given),
+            partial(show_surface, given=given),
             "a map of every γ and temperature",
         ),
         (drafts, show_candidates, "the ranked candidates"),

@@ -7,8 +7,8 @@ export type Payload = RunPayload | RacePayload;
 /** One run, running or finished, and everything shown about it. */
 export interface RunPayload {
   run: Run;
-  /** The texts of the prompt's tokens. */
-  prompt: string[];
+  /** The texts of the prompt's tokens and, in a chat, the role before each message. */
+  prompt: PromptPart[];
   rounds: SentRounds;
   /** Null if the target alone was not timed. */
   lanes: Lanes | null;
@@ -441,3 +441,11 @@ export interface About {
   /** Rows of cells, header first; empty for a single run. */
   table: string[][];
 }
+
+/** The mark of a message: its role, or "template" for the template's own text. */
+export interface RoleMark {
+  role: string;
+  text?: string;
+}
+
+export type PromptPart = string | RoleMark;

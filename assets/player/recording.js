@@ -4,7 +4,7 @@
 import { emittedBy, eventKind, eventsOf, PACE, passedAt, READABLE_ROUND, tokensIn, trueWait } from "./round_events.js";
 import { secondsOf } from "./round_times.js";
 
-/** @import { Round, SentRounds } from "./payload.d.ts" */
+/** @import { PromptPart, Round, SentRounds } from "./payload.d.ts" */
 
 /** One run, which grows by rounds. Prefix sums make it cheap to locate a cursor. */
 export class Recording {
@@ -12,7 +12,7 @@ export class Recording {
   constructor(id, edition = "") {
     this.id = id;
     this.edition = edition;
-    /** @type {string[]} */
+    /** @type {PromptPart[]} */
     this.prompt = [];
     /** @type {Round[]} */
     this.rounds = [];

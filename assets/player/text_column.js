@@ -3,6 +3,7 @@
 import { make } from "./elements.js";
 import { isEnd, nameSpecial, visibleText } from "./token_text.js";
 
+/** @import { RoleMark } from "./payload.d.ts" */
 /** @import { Fate } from "./round_events.js" */
 
 const BLOCK = 160; // tokens in a block, at least
@@ -70,6 +71,15 @@ export class Column {
     token.classList.toggle("end", isEnd(text)); // a line break follows
     token.dataset.at = String(this.count);
     this.last.element.insertBefore(token, this.caret);
+    this.count += 1;
+  }
+
+  /** The role of the message that follows, in a line of its own. @param {RoleMark} mark */
+  pushRole({ role, text }) {
+    const name = make("span", "word role", { "data-testid": "role", "data-role": role, "data-at": String(this.count) }, [role]);
+    if (text) name.title = visibleText(text);
+    this.gapped = true;
+    this.last.element.insertBefore(name, this.caret);
     this.count += 1;
   }
 

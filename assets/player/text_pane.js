@@ -109,7 +109,10 @@ class TextPane {
 
   showPrompt() {
     const { prompt } = this.store.recording;
-    for (const text of prompt.slice(this.column.count)) this.column.push(text, "prompt");
+    for (const part of prompt.slice(this.column.count)) {
+      if (typeof part === "string") this.column.push(part, "prompt");
+      else this.column.pushRole(part);
+    }
   }
 
   collectTokens() {

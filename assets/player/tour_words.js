@@ -28,12 +28,12 @@ const CARDS = {
   check: ({ rounds }, { summary }) => {
     const count = rounds[0].candidates.length;
     return [
-      titled(`The target, the large model, checks all ${count} at once.`, `A step mostly reads the weights from memory. One pass reads them once, for one token or for ${count + 1}: the guesses and one token of its own.`),
+      titled(`The target, the large model, checks all ${count} at once.`, `A step mostly reads the weights from memory. One pass reads them once, whether for 1 token or for ${count + 1}. The last is the target’s own next token.`),
       makeReading(count + 1),
-      ...measuredCheck(summary?.round_cost),
+      ...measuredCheck(summary?.round_cost, count),
     ];
   },
-  test: () => [titled("Each token is tested, from left to right.", "If the target likes the token at least as much as the draft did, it stays; otherwise chance decides: a token half as likely under the target stays half of the time.")],
+  test: () => [titled("Each token is tested, from left to right.", "A token that the target likes at least as much as the draft did stays. For the others chance decides: a token half as likely under the target stays half of the time.")],
   bonus: ({ rounds }) => [titled("All were accepted, so one more is free.", "The same pass gives the target’s own next token, the bonus token: ", quotedToken(rounds[0].extra?.text ?? ""))],
   safe: ({ rounds }) => [
     titled("Nothing is lost.", "The draft offers some tokens too often: these are sometimes rejected. It offers others too rarely: the replacement is drawn from just those. So every text is as likely as if the target had written it alone."),
@@ -49,10 +49,12 @@ export function wordsOfCard(name, recording, data) {
   return CARDS[name](recording, data);
 }
 
-/** The cost of a check in the bar picture above. @param {RoundCost|null|undefined} cost @returns {Words} */
-function measuredCheck(cost) {
+/** The cost of a check in the bar picture above. @param {RoundCost|null|undefined} cost @param {number} more tokens @returns {Words} */
+function measuredCheck(cost, more) {
   if (!cost || cost.predicted) return [];
-  return [make("p", "", {}, [`In this run, a check takes as long as ${cost.verification.toFixed(2)} single steps (“verify” above).`])];
+  const steps = `as long as ${cost.verification.toFixed(2)} single steps (“verify” above)`;
+  const words = cost.verification > 1 ? `Computing ${more} more tokens takes time, too: in this run, a check takes ${steps}.` : `In this run, a check takes ${steps}.`;
+  return [make("p", "", {}, [words])];
 }
 
 /** A picture: the weights are read once, for one token or for several. @param {number} count */

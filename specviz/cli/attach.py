@@ -69,7 +69,7 @@ def _check_options(options: argparse.Namespace, items: Sequence[SuiteItem]) -> N
     if options.baseline is not None and not items:
         raise ConfigError(
             "--baseline compares answers, but there is no prompt.",
-            remedy="Give --prompt, --suite or --presets.",
+            remedy="Give --prompt, --suite, --presets or --tasks.",
         )
 
 

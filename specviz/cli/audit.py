@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.cli.interrupts import waiting
 from specviz.cli.option_values import check_pair, check_texts, config_from, spec_from, with_chat
-from specviz.cli.progress_lines import progress_in_lines
+from specviz.cli.progress_lines import at_intervals, progress_in_lines
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, Style, one_line, painter_for, wrap_text
 from specviz.errors import ConfigError
@@ -38,7 +38,8 @@ _INDENT = "  "
 def command(options: argparse.Namespace) -> int:
     config = config_from(options)
     _check_effect(config)
-    check_pair(options, needs_draft=config.draft_method.needs_draft)
+    needs_draft = config.draft_method.needs_draft or options.broken is not None
+    check_pair(options, needs_draft=needs_draft)
     config = with_chat(config, options)
     audit = Audit(
         config=replace(config, seed=0),
@@ -67,10 +68,19 @@ def _run_audit(audit: Audit, options: argparse.Namespace) -> AuditReport:
         pair = _load(options, say)
     report: AuditReport | None = None
     with waiting("auditing") as say:
+        in_place = sys.stderr.isatty()
+        show = say if in_place else _print_line
+        show_runs = show if in_place else at_intervals(show)
         for report in audit.find(pair):
-            say(f"run {report.runs:,} of {report.planned:,}: {sentences(report)[0]}")
+            show_runs(f"run {report.runs:,} of {report.planned:,}: {sentences(report)[0]}")
+            if report.runs == report.planned and report.greedy is None:
+                show("comparing temperature 0 with the target alone")
     assert report is not None
     return report
+
+
+def _print_line(text: str) -> None:
+    print(one_line(text), file=sys.stderr, flush=True)
 
 
 def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:

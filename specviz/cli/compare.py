@@ -119,7 +119,7 @@ def _items(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
         return items
     if options.presets:
         return preset_suite()
-    raise ConfigError("There is no prompt.", remedy="Give --prompt, --suite or --presets.")
+    raise ConfigError("There is no prompt.", remedy="Give --prompt, --suite, --presets or --tasks.")
 
 
 # The runs

@@ -108,7 +108,7 @@ def _speed(trace: Trace, metrics: Metrics) -> Iterator[Row]:
     uncosted = _why_no_costs(trace)
     reasons = {
         "speedup_observed": unmeasured,
-        "speedup_forecast": _why_no_forecast(trace),
+        "speedup_forecast": CATALOGUE["speedup_forecast"].note(metrics),
         "speedup_accounted": uncosted,
         "speedup_ideal": uncosted if trace.config.has_ideal else NO_FORMULA,
         "speedup_limit": uncosted,
@@ -123,18 +123,6 @@ def _why_no_costs(trace: Trace) -> str:
     if trace.step_costs is None:
         return NO_COSTS
     return NO_WHOLE_ROUND if trace.config.is_chain else NOT_OF_SHAPE
-
-
-def _why_no_forecast(trace: Trace) -> str:
-    if not trace.config.draft_method.needs_draft:
-        return "only with a draft model"
-    if not trace.config.by_odds:
-        return "only for one lossless chain"
-    if trace.prompt.kind is None:
-        return "only for the preset prompts"
-    if not trace.config.greedy:
-        return "no forecast for this pair and sampling"
-    return "no forecast yet; `bench` makes one"
 
 
 def _acceptance(trace: Trace, metrics: Metrics) -> Iterator[Row]:

@@ -20,7 +20,7 @@ DEFAULTS = RunConfig()
 def add_prompts(
     parser: argparse.ArgumentParser, *, required: bool = False, default: str = ""
 ) -> None:
-    """Add --prompt, --suite and --presets, of which at most one may be given.
+    """Add --prompt, --suite, --presets and --tasks, of which at most one may be given.
 
     ``default`` is appended to the help of --presets.
     """
@@ -28,10 +28,14 @@ def add_prompts(
     group.add_argument("--prompt", metavar="TEXT", help="one prompt; - reads standard input")
     group.add_argument(
         "--suite", type=Path, metavar="FILE",
-        help="JSONL: a prompt and, optionally, its kind on every line",
+        help="JSONL: a prompt and, optionally, its kind on every line; or the questions of "
+        "MT-bench, Spec-Bench or HumanEval",
     )  # fmt: skip
     group.add_argument(
         "--presets", action="store_true", help=f"the prompts of the dashboard{default}"
+    )
+    group.add_argument(
+        "--tasks", action="store_true", help="sixty prompts for chat models, by task"
     )
 
 

@@ -16,7 +16,7 @@ from specviz.record.drafters import first_method
 from specviz.record.forks import parse_forks
 from specviz.record.limits import TIMING
 from specviz.record.pairs import LIBRARY, PairSpec
-from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, read_suite
+from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, chat_suite, read_suite
 from specviz.record.run_config import RunConfig, refuse_without_effect
 from specviz.record.shapes import parse_shape
 from specviz.store.text_files import read_text
@@ -69,13 +69,14 @@ def check_budget(options: argparse.Namespace) -> None:
 def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
     """Raise ConfigError for models that ``check_models`` refuses, or if a draft is missing."""
     check_models(options)
-    if options.target is not None and options.draft is None and needs_draft:
-        remedy = "Give both, or use --drafter prompt-lookup."
+    spec = spec_from(options)
+    if needs_draft and not spec.has_draft:
+        copies = "suffix_texts" in options and not getattr(options, "broken", None)
+        lookup = ", or use --drafter prompt-lookup" if copies else ""
         raise ConfigError(
-            "--target needs --draft.",
-            remedy=remedy if "suffix_texts" in options else "Give a draft, too.",
+            f"{spec.label} has no draft." if spec.embedded else "--target needs --draft.",
+            remedy=f"Give both --target and --draft{lookup}.",
         )
-    spec_from(options)
 
 
 def check_models(options: argparse.Namespace) -> None:
@@ -138,7 +139,9 @@ def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> No
 
 
 def items_from(options: argparse.Namespace) -> tuple[SuiteItem, ...]:
-    """Return the prompts of --suite or --prompt; empty if neither is given."""
+    """Return the prompts of --suite, --tasks or --prompt; empty if none is given."""
+    if options.tasks:
+        return chat_suite()
     if options.suite is not None:
         text = read_text(options.suite, "--suite", MAX_SUITE_BYTES)
         return read_suite(text, str(options.suite))

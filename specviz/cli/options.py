@@ -27,16 +27,8 @@ from specviz.record.limits import COMPARED_TIMING_SECONDS, TIMING_SECONDS
 BENCH_BODY = "90M"
 _DEFAULT_METHOD = {
     name: getattr(DEFAULTS, name)
-    for name in (
-        "drafter",
-        "draft_until",
-        "num_drafts",
-        "replacement",
-        "rule",
-        "epsilon",
-        "residual",
-    )
-} | {"branching": ""}
+    for name in ("draft_until", "num_drafts", "replacement", "rule", "epsilon", "residual")
+} | {"branching": "", "drafter": None}  # by default, the first that fits the pair
 
 
 _COMMANDS = ("run", "show", "bench", "compare", "score", "tune", "audit", "attach", "models")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 
 from specviz.record.pairs import Progress, ProgressCallback
+
+_INTERVAL = 5.0  # seconds
 
 
 def progress_in_lines(say: Callable[[str], None]) -> ProgressCallback:
@@ -31,3 +35,16 @@ def progress_once(line: str, say: Callable[[str], None]) -> ProgressCallback:
             say(line)
 
     return on_progress
+
+
+def at_intervals(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that says the first text, and later ones with a pause between them."""
+    said = -math.inf
+
+    def say_sometimes(text: str) -> None:
+        nonlocal said
+        if time.monotonic() - said >= _INTERVAL:
+            said = time.monotonic()
+            say(text)
+
+    return say_sometimes

@@ -163,7 +163,8 @@ def render_prompt_ids(painter: Painter, prompt: Prompt) -> str:
 
 def render_text(painter: Painter, trace: Trace) -> str:
     """Render the prompt, then the text with each token in the colour of its origin."""
-    pieces = [(_end_of(trace.prompt.text), "dim"), *styled_tokens(trace)]
+    prompt = before_answer(_end_of(trace.prompt.text), chat=trace.config.chat)
+    pieces: list[Piece] = [(prompt, "dim"), *styled_tokens(trace)]
     safe: list[Piece] = [(visible_text(text), style) for text, style in pieces]
     return indented(painter, wrap_text(safe, painter.width - len(INDENT)))
 
@@ -174,6 +175,11 @@ def indented(painter: Painter, lines: list[list[Piece]]) -> str:
 
 def _end_of(text: str) -> str:
     return text if len(text) <= PROMPT_SHOWN else "… " + text[-PROMPT_SHOWN:]
+
+
+def before_answer(prompt: str, *, chat: bool) -> str:
+    """Return the prompt; with a line break if a chat answer follows, which does not continue it."""
+    return f"{prompt}\n" if chat else prompt
 
 
 def styled_tokens(trace: Trace) -> list[Piece]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specviz.cli.compare_table import paragraph, table
-from specviz.cli.render import EMITS_COLUMNS, INDENT, MARKS, indented, round_row
+from specviz.cli.render import EMITS_COLUMNS, INDENT, MARKS, before_answer, indented, round_row
 from specviz.cli.terminal_text import (
     Painter,
     Piece,
@@ -72,8 +72,7 @@ def _pieces(entry: ServerRound) -> list[Piece]:
 
 def render_answer(painter: Painter, trace: ServerTrace, figures: ServerMetrics) -> str:
     """Render an answer: its text, its metrics, and notes on what the metrics are based on."""
-    # A chat answer does not continue the prompt.
-    prompt = f"{trace.prompt}\n" if trace.settings.chat else trace.prompt
+    prompt = before_answer(trace.prompt, chat=trace.settings.chat)
     safe: list[Piece] = [(visible_text(prompt), "dim"), (visible_text(trace.text), "normal")]
     text = indented(painter, wrap_text(safe, painter.width - len(INDENT)))
     notes = " ".join([GROUNDS[trace.grounds], *trace.notices])

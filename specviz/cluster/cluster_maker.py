@@ -21,6 +21,7 @@ from specviz.measure.run_makers import (
     Study,
 )
 from specviz.measure.stoppable import StoppableWork, StoppedError
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.record.trace import Environment
 
@@ -78,7 +79,7 @@ class ClusterMaker(StoppableWork):
     def devices(self) -> tuple[DeviceInfo, ...]:
         return self._pool.devices if self._pool is not None else ()
 
-    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+    def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
         """Check the pair on every device; raise unless all have the same weights and versions."""
         self._refuse_device_index(spec)
         call = CheckCall(spec=spec, prompts=tuple(prompts), chat=chat)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from specviz.cluster.cores import Cores, machine
 from specviz.errors import ConfigError, DeviceError, SpecvizError
 from specviz.measure.run_makers import Block, InProcessMaker, MadeRun, Study, in_turn
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.trace import Environment
 
@@ -40,7 +41,7 @@ class CheckCall:
     """Arguments of ``Device.check``, which checks that a pair can continue the prompts."""
 
     spec: PairSpec
-    prompts: tuple[str, ...]
+    prompts: tuple[TypedPrompt, ...]
     chat: bool
 
 

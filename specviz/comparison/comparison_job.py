@@ -111,7 +111,7 @@ class ComparisonJob(MakerJob):
             pass
 
     def _checks(self) -> dict[PairSpec, PairCheck]:
-        prompts, chat = [item.prompt for item in self.plan.items], self.plan.lanes[0].config.chat
+        prompts, chat = [item.whole for item in self.plan.items], self.plan.lanes[0].config.chat
         specs = dict.fromkeys(lane.spec for lane in self.plan.lanes)
         found: dict[PairSpec, PairCheck] = {}
         for spec in specs:

@@ -256,14 +256,13 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
     kept: dict[str, Any] = {key: typed[key] for key in _KEPT if key in typed}
     if _SHARING in kept:
         kept[_SHARING] = _value(_SHARING, kept[_SHARING], False)
-    default = dataclasses.replace(default, **kept)
+    spec = default = dataclasses.replace(default, **kept)
     if pair is not None:
-        return dataclasses.replace(default, name=pair, draft=None, target=None)
-    spec = default
-    if draft is not None or target is not None:
+        spec = dataclasses.replace(default, name=pair, draft=None, target=None)
+    elif draft is not None or target is not None:
         target = target or default.target_place
         spec = dataclasses.replace(default, name=None, draft=draft or default.draft, target=target)
-    if spec.target is not None and spec.draft is None and config.draft_method.needs_draft:
+    if config.draft_method.needs_draft and not spec.has_draft:
         raise ConfigError(
             "A lane has a target and no draft.", remedy="Give both, or drafter=prompt-lookup."
         )

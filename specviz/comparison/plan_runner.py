@@ -94,7 +94,7 @@ def order_of(plan: Plan, job: PlannedRun) -> RunOrder:
     return RunOrder(
         label=label,
         spec=plan.lanes[job.lane].spec,
-        prompt=item.prompt,
+        prompt=item.whole,
         kind=item.kind,
         config=job.config(plan),
         baseline=plan.baseline,

@@ -26,7 +26,7 @@ def basis(comparison: Comparison) -> str:
     )  # fmt: skip
     prompts = "one prompt" if len(plan.items) == 1 else f"{len(plan.items)} prompts"
     how = made_on(comparison) or "one at a time."
-    return f"{count}: {prompts}, {_repeats(plan)}, {_length(plan)} each, {how}"
+    return f"{count}: {prompts}, {_repeats(plan)}, {length_text(plan)} each, {how}"
 
 
 def made_on(comparison: Comparison) -> str:
@@ -58,8 +58,11 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def settings_of(plan: Plan) -> str:
-    """Return the shared settings in one line: prompt, temperature, seeds, length, repeats."""
-    parts = (_prompts(plan), _temperature(plan), _seeds(plan), _length(plan), _repeats(plan))
+    """Return the shared settings in one line: prompt, temperature, seeds, length and so on."""
+    parts = (
+        _prompts(plan), _chat(plan), _temperature(plan), _seeds(plan), length_text(plan),
+        _repeats(plan),
+    )  # fmt: skip
     return " · ".join(part for part in parts if part)
 
 
@@ -102,8 +105,14 @@ def _seeds(plan: Plan) -> str:
     return f"seed {first}" if plan.repeats == 1 else f"seeds {first}–{first + plan.repeats - 1}"
 
 
-def _length(plan: Plan) -> str:
-    return f"{plan.lanes[0].config.max_new_tokens} tokens"
+def _chat(plan: Plan) -> str:
+    return "chat template" if plan.lanes[0].config.chat else ""
+
+
+def length_text(plan: Plan) -> str:
+    """Return the number of tokens of a run: the limit, unless runs ignore the end of the text."""
+    config = plan.lanes[0].config
+    return f"{'' if config.ignore_eos else 'at most '}{config.max_new_tokens} tokens"
 
 
 def _repeats(plan: Plan) -> str:

@@ -89,7 +89,7 @@ def spec_words(spec: PairSpec) -> str:
     sharing = ["shared vocabulary"] if spec.shared_vocabulary else []
     bodies = (("target", spec.target_body), ("draft", spec.draft_body))
     titles = [f"{role} at {simulated_cost(body)}" for role, body in bodies if body != NO_BODY]
-    return ", ".join([spec.label, *sharing, *titles])
+    return ", ".join([spec.title, *sharing, *titles])
 
 
 def expected_words(body: str, cost: BodyCost, room: BodyRoom) -> str:

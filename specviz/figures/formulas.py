@@ -58,8 +58,17 @@ def forecast_numbers(m: Metrics) -> str:
 
 
 def forecast_origin(m: Metrics) -> str:
-    made = m.trace.forecast
-    return f"before the run, from {made.num_texts} {made.kind} texts" if made else ""
+    """Return what the forecast is based on, or why there is none."""
+    made, config = m.trace.forecast, m.trace.config
+    if made is not None:
+        return f"before the run, from {made.num_texts} {made.kind} texts"
+    if not config.draft_method.needs_draft:
+        return "only with a draft model"
+    if not (config.by_odds and config.fixed_length):
+        return "no formula for this method"
+    if m.trace.prompt.kind is None:
+        return "only for the preset prompts"
+    return "step costs or acceptance were unknown"
 
 
 def lossy_odds(m: Metrics) -> str:

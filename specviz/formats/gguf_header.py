@@ -141,7 +141,7 @@ def read_array(path: Path, array: LongArray) -> list[int] | list[float] | list[b
         cursor = _Cursor(path.name, file)
         cursor.at = array.start
         if array.kind == _STRING:
-            return [cursor.string() for _ in range(array.count)]
+            return cursor.strings(array.count)
         return cursor.numbers(array.kind, array.count)
 
 
@@ -219,6 +219,25 @@ class _Cursor:
         if length > most:
             raise self._damaged("a name in its header is too long")
         return self.take(length).decode("utf-8", "replace")
+
+    def strings(self, count: int) -> list[str]:
+        """Return an array of strings. It is read a block at a time, since it is long."""
+        found: list[str] = []
+        length_of, block = struct.Struct("<Q").unpack_from, 1 << 20
+        while len(found) < count:
+            window = min(self.size - self.at, block)
+            content, at = self.take(window), 0
+            self.at -= window
+            while len(found) < count and at + 8 <= window:
+                end = at + 8 + length_of(content, at)[0]
+                if end > window:
+                    break
+                found.append(content[at + 8 : end].decode("utf-8", "replace"))
+                at = end
+            self.at += at
+            if at == 0:  # a string longer than a block, or a damaged one
+                found.append(self.string())
+        return found
 
     def numbers(self, kind: int, count: int) -> list[int] | list[float] | list[bool]:
         form = _NUMBERS[kind]

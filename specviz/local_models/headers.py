@@ -25,7 +25,7 @@ from specviz.formats.token_bytes import (
 )
 from specviz.local_models.local_model import ModelFacts
 
-_VERSION = 1
+_VERSION = 2
 _FILE = "local_models.json"
 
 Stamp = tuple[int, int]  # size and time of change, in nanoseconds
@@ -166,17 +166,19 @@ def _facts_of_gguf(path: Path) -> KeptFacts:
 def _gguf_facts(headers: tuple[GgufHeader, ...]) -> ModelFacts:
     first = headers[0]
     context = first.of_model("context_length")
-    layers = first.of_model("nextn_predict_layers")
+    layers = first.of_model("block_count")
+    predicting = first.of_model("nextn_predict_layers")
     return ModelFacts(
         format="GGUF",
         quantization=quantization_of(headers),
         family=first.architecture,
         parameters=parameters_of(headers),
         file_bytes=sum(each.file_bytes for each in headers),
+        layers=layers if isinstance(layers, int) else None,
         context=context if isinstance(context, int) else None,
         vocabulary=first.count("tokenizer.ggml.tokens") or None,
         chat=bool(first.text("tokenizer.chat_template")),
-        head=mtp_words(layers if isinstance(layers, int) else 0),
+        head=mtp_words(predicting if isinstance(predicting, int) else 0),
     )
 
 
@@ -193,6 +195,7 @@ def _facts_of_folder(path: Path) -> KeptFacts:
             family=str(folder.config["model_type"]),
             parameters=folder.parameters,
             file_bytes=sum(each.stat().st_size for each in weights),
+            layers=folder.number("num_hidden_layers", "n_layer"),
             context=folder.number("max_position_embeddings", "n_positions"),
             vocabulary=folder.number("vocab_size"),
             chat=folder.chat,

@@ -18,6 +18,7 @@ class ModelFacts:
     family: str
     parameters: int
     file_bytes: int
+    layers: int | None
     context: int | None
     vocabulary: int | None
     chat: bool  # it has a chat template

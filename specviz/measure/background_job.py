@@ -112,12 +112,15 @@ class MakerJob(Job):
         self._seconds: list[float] = []
 
     @property
+    def seconds_each(self) -> float | None:
+        """Return the seconds of the median run; None before the first run."""
+        return statistics.median(self._seconds) if self._seconds else None
+
+    @property
     def seconds_left(self) -> float | None:
-        """Return the estimated seconds left, from the median run; None before the first run."""
-        if not self._seconds:
-            return None
+        """Return the estimated seconds left; None before the first run."""
         done, planned = self.progress
-        return statistics.median(self._seconds) * (planned - done)
+        return None if self.seconds_each is None else self.seconds_each * (planned - done)
 
     def _make(self, order: RunOrder) -> MadeRun:
         self._check_stop()

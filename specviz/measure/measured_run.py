@@ -15,9 +15,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from specviz.figures.stopping_reach import drafting_costs
+from specviz.measure.answered_turns import with_answers
 from specviz.measure.forecast import forecast, stored_profile
 from specviz.measure.slice_timing import timed_slices, timing_seconds
 from specviz.measure.step_costs import step_costs, stored_costs
+from specviz.record.conversations import Conversation, PromptLike
 from specviz.record.pairs import ProgressCallback
 from specviz.record.prompts import kind_of
 from specviz.record.trace import (
@@ -44,7 +46,7 @@ class MeasuredRun(Iterator[Round]):
     def __init__(
         self,
         pair: Pair,
-        prompt: str | Sequence[int],
+        prompt: PromptLike,
         config: RunConfig,
         *,
         baseline: bool,
@@ -62,7 +64,10 @@ class MeasuredRun(Iterator[Round]):
         # The oracle uses information that no engine has, so its times mean nothing.
         self._wants_baseline = baseline and config.until.stopping.measured
         self._budget = timing_seconds() if budget is None else budget
-        self._kind = kind_of(prompt) if isinstance(prompt, str) else None
+        last = prompt.text if isinstance(prompt, Conversation) else prompt
+        self._kind = kind_of(last) if isinstance(last, str) else None
+        if isinstance(prompt, Conversation):
+            prompt = with_answers(pair, prompt, config)
         # Reject a prompt that cannot be continued before measuring anything.
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
         room_for(pair, prompt_ids, config)
@@ -197,7 +202,7 @@ def used_ids(prompt: Prompt, rounds: Sequence[Round]) -> set[int]:
 
 def measured_run(
     pair: Pair,
-    prompt: str | Sequence[int],
+    prompt: PromptLike,
     config: RunConfig,
     *,
     baseline: bool = True,

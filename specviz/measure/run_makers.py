@@ -16,6 +16,7 @@ from specviz.measure import measured_run as measuring
 from specviz.measure.loaded_pairs import LoadedPairs, RunMemory
 from specviz.measure.slice_timing import compared_seconds
 from specviz.measure.stoppable import Activity, StoppableWork, StoppedError  # noqa: F401
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairCheck, PairSpec, ProgressCallback
 from specviz.record.trace import RunConfig, Trace
 
@@ -29,7 +30,7 @@ class RunOrder:
 
     label: str
     spec: PairSpec
-    prompt: str
+    prompt: TypedPrompt
     config: RunConfig
     baseline: bool = False  # also time the target alone along the same text
     kind: str | None = None  # the prompt's kind, stored with the run
@@ -95,7 +96,7 @@ class SharedStudy(Study, Protocol):
 class RunMaker(Activity, Protocol):
     """Makes runs one at a time; ``doing`` names work other than a run, such as loading a pair."""
 
-    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+    def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
         """Check that the pair can continue the prompts; return the pair's current weights."""
         ...
 
@@ -158,7 +159,7 @@ class InProcessMaker(StoppableWork):
         self._budget = compared_seconds() if budget is None else budget
         self._pairs = LoadedPairs()
 
-    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+    def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
         from specviz.engine import check_pair
 
         return check_pair(spec, self._on_progress, present=True, prompts=prompts, chat=chat)

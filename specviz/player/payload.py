@@ -25,12 +25,12 @@ from specviz.figures.throughput import (
     extrapolated_curves,
     predicted_curves,
 )
+from specviz.player.chat_parts import prompt_parts
 from specviz.player.round_values import (
     JsonObject,
     fork_items,
     forked_text,
     lanes,
-    prompt_texts,
     round_items,
     target_step,
 )
@@ -120,7 +120,7 @@ def payload(
     figures = figures or metrics(trace)
     config, own = trace.config, {"forks": fork_items(trace)}
     return shared_payload(trace, status, config, own, growing=growing, link=link, moment=moment) | {
-        "prompt": prompt_texts(trace),
+        "prompt": prompt_parts(trace),
         "rounds": {
             "from": start,
             "items": round_items(trace, start),

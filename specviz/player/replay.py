@@ -54,6 +54,7 @@ def replay_html(
     figures: Metrics | None = None,
     own_speedup: SpeedupWithoutBody | None = None,
     *,
+    name: str = "",
     forked: Trace | None = None,
     moment: Mapping[str, str] | None = None,
 ) -> str:
@@ -62,6 +63,7 @@ def replay_html(
     Args:
         figures: The metrics of the trace, if already computed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
+        name: The user's name of the run.
         forked: The run that this one was forked from.
         moment: Where to open the run, as query parameters of a link.
     """
@@ -71,7 +73,8 @@ def replay_html(
     )  # fmt: skip
     player["moment"] = dict(moment) if moment else None
     facts = (*trace.facts.settings, *_where_and_when(trace))
-    return _document(player, title=trace.facts.name, facts=facts)
+    title = ": ".join(each for each in (name, trace.facts.name) if each)
+    return _document(player, title=title, facts=facts)
 
 
 def comparison_html(

@@ -52,7 +52,7 @@ _METHODS = (
         words="prompt lookup",
         short="lookup",
         does="prompt lookup, which needs no model: it proposes the tokens that followed the same "
-        "tokens earlier in the text",
+        "tokens earlier in the text, chat template included",
     ),
     DraftMethod(
         name="suffix",

@@ -27,6 +27,7 @@ GRAPHED = "graphed"
 STEPS = ("auto", "library", "lean", GRAPHED)
 MAX_THREADS = 256
 LIBRARY = "library"  # the stored runs, as texts for suffix lookup
+_JOINED = " + "  # between target and draft
 _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
 
 Activity = Literal["looking", "downloading", "loading", "growing", "measuring"]
@@ -38,6 +39,18 @@ def chat_file() -> Path | None:
     folders = found.submodule_search_locations if found is not None else None
     files = [Path(each) / _CHAT_FILE for each in folders or ()]
     return next((each for each in files if each.is_file()), None)
+
+
+def pair_title(label: str) -> str:
+    """Return a pair's label with the names of folders and files in place of their paths."""
+    return _JOINED.join(map(_last_part, label.split(_JOINED)))
+
+
+def _last_part(place: str) -> str:
+    is_path = place.startswith(("/", ".", "~")) or place.count("/") > 1 or "\\" in place
+    if is_address(place) or not is_path:
+        return place  # a Hub id, an Ollama name or a short relative path
+    return re.split(r"[/\\]", place.rstrip("/\\"))[-1] or place
 
 
 def is_address(place: str | None) -> bool:
@@ -126,7 +139,12 @@ class PairSpec:
     def label(self) -> str:
         if self.target is None:
             return self.name or "embedded pair"
-        return f"{self.target} + {self.draft}" if self.draft else self.target
+        return _JOINED.join(each for each in (self.target, self.draft) if each)
+
+    @property
+    def title(self) -> str:
+        """The label with the names of folders and files in place of their paths."""
+        return pair_title(self.label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal, Never, get_args
+from functools import cache
+from typing import Any, Never, get_args
 
 from specviz import ASSETS
 from specviz.errors import ConfigError
+from specviz.record.conversations import Conversation, Message, Role, TypedPrompt
 from specviz.record.numbers import SIZE
 
 MAX_ITEMS = 600  # Spec-Bench has 560
@@ -30,19 +32,10 @@ MAX_PROMPT = 100_000
 MAX_KIND = 40
 MAX_TURNS = 8
 
-Role = Literal["system", "user", "assistant"]
 _REMEDY = (
     'Write it as {"prompt": "…"}, with kind and before optional, '
     "or as in MT-bench, Spec-Bench or HumanEval."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """A message of a conversation; the target writes an assistant's empty message in the run."""
-
-    role: Role
-    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +48,13 @@ class Preset:
     before: tuple[Message, ...] = ()
 
 
+@cache
 def read_presets() -> tuple[Preset, ...]:
     """Return the shipped texts to continue, grouped by kind in display order."""
     return tuple(Preset(**row) for row in _rows("prompts.json"))
 
 
+@cache
 def read_chat_prompts() -> tuple[Preset, ...]:
     """Return the shipped messages to chat models, grouped by task in display order."""
     return tuple(
@@ -78,8 +73,9 @@ def _rows(name: str) -> list[dict[str, Any]]:
 
 
 def kind_of(text: str) -> str | None:
-    """Return the kind of a preset's prompt; None for any other text."""
-    return next((preset.kind for preset in read_presets() if preset.text == text), None)
+    """Return the kind of a shipped prompt; None for any other text."""
+    shipped = (*read_presets(), *read_chat_prompts())
+    return next((preset.kind for preset in shipped if preset.text == text), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +85,11 @@ class SuiteItem:
     prompt: str
     kind: str | None = None
     before: tuple[Message, ...] = ()
+
+    @property
+    def whole(self) -> TypedPrompt:
+        """The prompt with the messages before it, if there are any."""
+        return Conversation(before=self.before, text=self.prompt) if self.before else self.prompt
 
 
 def preset_suite() -> tuple[SuiteItem, ...]:

@@ -156,12 +156,12 @@ def _check_combination(config: RunConfig) -> None:
     if several and not (method.needs_draft and config.draft_until == "count"):
         _refuse(
             "Several drafts and trees need drafter=model and draft_until=count.",
-            "Leave out drafter and draft_until, or draft one chain.",
+            "Use a draft model and no draft_until, or draft one chain.",
         )
     if until.stopping.name != "count" and not (method.has_steps or method.own):
         _refuse(
             f"draft_until={config.draft_until} does not work with {method.words}.",
-            "Use drafter=model or early-exit:N.",
+            "Use a draft model, or drafter=early-exit:N.",
         )
     if not until.stopping.measured and not config.judging.one_by_one:
         _refuse(

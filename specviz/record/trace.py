@@ -39,6 +39,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from specviz.record.bodies import BodyInfo, sized_model
+from specviz.record.conversations import Message
 from specviz.record.numbers import COUNT
 from specviz.record.run_config import RunConfig, settings_words
 from specviz.record.run_facts import RunFacts
@@ -249,7 +250,8 @@ class Prompt:
     text: str
     token_ids: tuple[int, ...]
     token_texts: tuple[str, ...]
-    kind: str | None = None  # the kind of a preset prompt
+    kind: str | None = None  # the kind of a shipped prompt
+    before: tuple[Message, ...] = ()  # the earlier messages of a conversation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

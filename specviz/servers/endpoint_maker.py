@@ -13,6 +13,7 @@ from typing import Never
 from specviz.errors import ConfigError, ServerError, TheoryError
 from specviz.measure.run_makers import MadeRun, RunMaker, RunOrder, Study
 from specviz.measure.stoppable import StoppableWork
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairCheck, PairSpec, is_address
 from specviz.record.prompts import SuiteItem
 from specviz.record.scores import SamplingParams, ScoredText, TextScores
@@ -50,7 +51,7 @@ class EndpointMaker(StoppableWork):
             tuple[str, SamplingParams, tuple[int, ...]], tuple[tuple[int, ...], bool]
         ] = {}
 
-    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+    def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
         del prompts, chat
         _refuse_runs(spec)
 

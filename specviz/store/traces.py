@@ -19,6 +19,7 @@ from specviz.record.trace import (
     Extra,
     ModelInfo,
     PairInfo,
+    Prompt,
     RunConfig,
     StepCosts,
     Trace,
@@ -28,9 +29,10 @@ from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, t
 from specviz.store.old_blocks import baseline_of_blocks
 
 # Each trace is written with the lowest schema that can hold it. Schema 5 added timing in slices; 8,
-# answers of other engines; 9, more methods; 10, graphed steps. The others added only fields.
-SCHEMA = 10
-_SLICES, _ANSWERS, _METHODS = 5, 8, 9
+# answers of other engines; 9, more methods; 10, graphed steps; 11, conversations. The others added
+# only fields.
+SCHEMA = 11
+_SLICES, _ANSWERS, _METHODS, _GRAPHED = 5, 8, 9, 10
 KIND = "specviz.trace"
 _SERVER = "server"
 
@@ -42,11 +44,12 @@ _ADDED: dict[type, dict[str, int]] = {
         "bandwidth": 4,
         **dict.fromkeys(("draft_errors", "target_errors"), _SLICES),
         "shape": _METHODS,
-        **dict.fromkeys(("draft_reads", "target_reads"), SCHEMA),
+        **dict.fromkeys(("draft_reads", "target_reads"), _GRAPHED),
     },
     ModelInfo: {"body": 4},
     PairInfo: dict.fromkeys(("shared_tokens", "texts_sha256"), _METHODS),
     Environment: {"place": 8},
+    Prompt: {"before": SCHEMA},
     RunConfig: {
         "forks": 6,
         **dict.fromkeys(("draft_until", "num_drafts", "replacement", "branching"), _METHODS),
@@ -57,7 +60,8 @@ _ADDED: dict[type, dict[str, int]] = {
     },
     Extra: {"noise": _METHODS},
 }
-_OPTIONAL = ("pieces", "odds", "place", "shape", "texts_sha256")  # left out at their default
+# Left out at their default.
+_OPTIONAL = ("pieces", "odds", "place", "shape", "texts_sha256", "before")
 _OLDER_RULES = ("lossless", "over-accept")
 _OLDER_STEPS = ("library", "lean")
 _OLDER_DRAFTERS = ("model", "prompt-lookup")
@@ -88,7 +92,9 @@ def _own_to_json(trace: Trace) -> str:
 def _lowest_schema(trace: Trace) -> int:
     config, pair = trace.config, trace.pair
     models, costs = (pair.target, pair.draft), trace.step_costs
-    parts: tuple[object, ...] = (trace, config, pair, *models, trace.environment, costs)
+    parts: tuple[object, ...] = (
+        trace, config, pair, *models, trace.environment, costs, trace.prompt
+    )  # fmt: skip
     added = (
         schema
         for part in parts
@@ -101,7 +107,7 @@ def _lowest_schema(trace: Trace) -> int:
         *added,
         _SLICES if trace.baseline is not None else 1,
         _METHODS if newer_method else 1,
-        SCHEMA if pair.target.step not in _OLDER_STEPS else 1,
+        _GRAPHED if pair.target.step not in _OLDER_STEPS else 1,
     )
 
 

@@ -40,14 +40,18 @@ def finding_of(candidate: Candidate, cell: Cell) -> Finding:
     if method.needs_draft:
         rates["lossless"] = candidate.cumulative(cell)
         rates["match"] = candidate.cumulative(cell, matching=True)
+    prompt = candidate.texts[0].prompt
     return Finding(
         target=target,
         draft=draft if method.needs_draft else None,
         drafter=config.drafter,
+        prompt=prompt.text or "".join(prompt.token_texts),
         gamma=cell.gamma,
         temperature=cell.temperature,
         top_k=config.top_k,
         top_p=config.top_p,
+        chat=config.chat,
+        before=prompt.before,
         tau=cell.tau,
         cumulative={rule: each for rule, each in rates.items() if each},
     )

@@ -8,6 +8,7 @@ quoted for the shell, JSON and Python.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,7 +51,7 @@ def _vllm(finding: Finding) -> EngineSettings:
     return EngineSettings(
         engine="vLLM",
         version="0.32.0",
-        snippets=(*snippets, _request(finding)),
+        snippets=(*snippets, _request(finding, _sampling_fields(finding))),
         notes=tuple(notes),
     )
 
@@ -117,7 +118,7 @@ def _sglang(finding: Finding) -> EngineSettings:
     return EngineSettings(
         engine="SGLang",
         version="0.5.23",
-        snippets=(serve, _request(finding)),
+        snippets=(serve, _request(finding, _sampling_fields(finding))),
         notes=tuple(_sglang_notes(finding)),
     )
 
@@ -160,6 +161,7 @@ def _llamacpp(finding: Finding) -> EngineSettings:
     found = [each for each in snippets if each is not None]
     tau = None if finding.draft_model is None else finding.tau_by("match")
     found.append(_llamacpp_server("serve", server, rule="match", tau=tau))
+    found += [_request(finding, {})] if finding.chat else []
     rates = finding.rates_by("match")
     if finding.draft_model is not None and rates is not None:
         imposed = ["--spec-synth-rates", ",".join(f"{each:.{RATE_DIGITS}f}" for each in rates)]
@@ -272,30 +274,51 @@ def _lookup_fields(finding: Finding) -> dict[str, Any]:
 
 
 def _transformers_code(finding: Finding) -> str:
+    name, file = _folder_and_file(finding.target)
     lines = [
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
         "",
-        f"name = {finding.target!r}",
-        "tokenizer = AutoTokenizer.from_pretrained(name)",
-        "target = AutoModelForCausalLM.from_pretrained(name)",
+        f"name = {name!r}",
+        f"tokenizer = AutoTokenizer.from_pretrained(name{file})",
+        f"target = AutoModelForCausalLM.from_pretrained(name{file})",
     ]
     options = _sampling_options(finding)
     if finding.draft_model is None:
         options = _lookup_fields(finding) | options
     else:
+        name, file = _folder_and_file(finding.draft_model)
         lines += [
-            f"draft = AutoModelForCausalLM.from_pretrained({finding.draft_model!r})",
+            f"draft = AutoModelForCausalLM.from_pretrained({name!r}{file})",
             f"draft.generation_config.update({_arguments(_assistant_fields(finding))})",
         ]
     drafter = "" if finding.draft_model is None else "assistant_model=draft, "
     return "\n".join(
         [
             *lines,
-            'inputs = tokenizer("Once upon a time", return_tensors="pt")',
+            *_transformers_inputs(finding),
             f"output = target.generate(**inputs, {drafter}{_arguments(options)})",
             "print(tokenizer.decode(output[0], skip_special_tokens=True))",
         ]
     )
+
+
+def _folder_and_file(model: str) -> tuple[str, str]:
+    """Return the name of a model, and the argument that names the file of a GGUF model."""
+    if not model.endswith(".gguf"):
+        return model, ""
+    folder, file = os.path.split(model)
+    return folder or ".", f", gguf_file={file!r}"
+
+
+def _transformers_inputs(finding: Finding) -> list[str]:
+    if not finding.chat:
+        return [f'inputs = tokenizer({finding.prompt!r}, return_tensors="pt")']
+    return [
+        f"messages = {finding.messages!r}",
+        "inputs = tokenizer.apply_chat_template(",
+        '    messages, add_generation_prompt=True, return_dict=True, return_tensors="pt"',
+        ")",
+    ]
 
 
 def _sampling_options(finding: Finding) -> dict[str, Any]:
@@ -312,14 +335,17 @@ def _arguments(values: Mapping[str, Any]) -> str:
 
 
 def _transformers_notes(finding: Finding) -> list[str]:
+    notes = ["Texts are decoded one at a time."]
+    if any(_folder_and_file(each)[1] for each in (finding.target, finding.draft_model or "")):
+        notes.append("transformers reads GGUF files with the packages gguf and accelerate.")
     if finding.draft_model is None:
-        return [_OTHER_LOOKUP, "Texts are decoded one at a time."]
+        return [_OTHER_LOOKUP, *notes]
     return [
         "transformers uses specviz's acceptance rule. The draft samples with the target's "
         "temperature, top-k and top-p.",
         "By default, drafting stops at a token with less than 40 % confidence; "
         "assistant_confidence_threshold 0 turns that off.",
-        "Texts are decoded one at a time.",
+        *notes,
     ]
 
 
@@ -331,12 +357,20 @@ _OTHER_LOOKUP = (
 )
 
 
-def _request(finding: Finding) -> Snippet:
-    """Return the fields of an OpenAI request, plus top_k, which is off at -1."""
+def _sampling_fields(finding: Finding) -> dict[str, Any]:
+    """Return the sampling fields of an OpenAI request, plus top_k, which is off at -1."""
     fields: dict[str, Any] = {"temperature": finding.temperature}
     if finding.temperature > 0:
         fields |= {"top_p": finding.top_p, "top_k": finding.top_k or -1}
-    return Snippet(label="in each request", language="json", text=json.dumps(fields))
+    return fields
+
+
+def _request(finding: Finding, fields: Mapping[str, Any]) -> Snippet:
+    """Return the fields of an OpenAI request; with the chat template, to the chat endpoint."""
+    if not finding.chat:
+        return Snippet(label="in each request", language="json", text=json.dumps(fields))
+    text = json.dumps({"messages": finding.messages, **fields}, ensure_ascii=False, indent=2)
+    return Snippet(label="in a request to /v1/chat/completions", language="json", text=text)
 
 
 def _own_rule(engine: ServingEngine, finding: Finding) -> str:

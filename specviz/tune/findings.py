@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from specviz.errors import ConfigError
+from specviz.record.conversations import Conversation, Message
 from specviz.record.drafters import chosen_drafter
 
 ServingEngine = Literal["vLLM", "SGLang", "llama.cpp", "transformers"]
@@ -27,6 +28,7 @@ RATE_DIGITS = 4
 class Finding:
     """The models and settings for another engine. Models are folders or names on the Hub.
 
+    ``prompt``: the first scored prompt; with ``chat``, a user's message, after those in ``before``.
     ``cumulative``: for every known rule, the probabilities that the first 1, 2, …, γ candidates are
     all accepted. ``tau`` is specviz's value.
     """
@@ -34,10 +36,13 @@ class Finding:
     target: str
     draft: str | None
     drafter: str
+    prompt: str
     gamma: int
     temperature: float
     top_k: int = 0
     top_p: float = 1.0
+    chat: bool = False
+    before: tuple[Message, ...] = ()
     tau: float | None = None
     cumulative: Mapping[AcceptanceRule, tuple[float, ...]] = field(
         default_factory=dict[AcceptanceRule, tuple[float, ...]]
@@ -67,6 +72,12 @@ class Finding:
         if self.draft_model is not None:
             return self.cumulative.get(rule)
         return self.cumulative.get("match", self.cumulative.get("lossless"))
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """Return the conversation as chat endpoints take it."""
+        asked = Conversation(before=self.before, text=self.prompt)
+        return [{"role": each.role, "content": each.content} for each in asked.messages]
 
     @property
     def draft_model(self) -> str | None:

@@ -76,7 +76,7 @@ class ShortRunStudy:
             max_new_tokens=min(_MOST_TOKENS, self.config.max_new_tokens),
         )  # fmt: skip
         budget = min(_SECONDS, compared_seconds())
-        run = measured_run(pair, item.prompt, config, kind=item.kind, budget=budget)
+        run = measured_run(pair, item.whole, config, kind=item.kind, budget=budget)
         for _ in run:
             pass
         for _ in run.timed():

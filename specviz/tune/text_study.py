@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from specviz.errors import PromptError
+from specviz.measure.answered_turns import with_answers
 from specviz.measure.loaded_pairs import RunMemory
 from specviz.measure.step_costs import step_costs, stored_costs
+from specviz.record.conversations import Conversation
 from specviz.record.drafters import first_method
 from specviz.record.prompts import SuiteItem
 from specviz.record.scores import SamplingParams, ScoredText
@@ -132,7 +134,10 @@ class TextStudy:
 
         if self.text is not None:
             return _given(pair, item.prompt, self.text)
-        prompt_ids = encode_prompt(pair, item.prompt, chat=config.chat)
+        asked = item.whole
+        if isinstance(asked, Conversation):
+            asked = with_answers(pair, asked, config)
+        prompt_ids = encode_prompt(pair, asked, chat=config.chat)
         if self.written:
             return prompt_ids, self.written[place]
         return prompt_ids, written(pair, prompt_ids, replace(config, chat=False))
@@ -213,4 +218,4 @@ def _given(pair: Pair, prompt: str, text: str) -> tuple[list[int], Sequence[int]
 def _prompt(pair: Pair, item: SuiteItem, prompt_ids: Sequence[int]) -> Prompt:
     from specviz.engine.decoding.speculative_run import describe_prompt
 
-    return replace(describe_prompt(pair, item.prompt, prompt_ids), kind=item.kind)
+    return replace(describe_prompt(pair, item.whole, prompt_ids), kind=item.kind)

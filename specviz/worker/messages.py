@@ -14,6 +14,7 @@ from specviz.errors import SpecvizError
 from specviz.figures.throughput import Outlook
 from specviz.measure.run_makers import Study
 from specviz.record.body_costs import BodyRoom
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairCheck, PairSpec, Progress
 from specviz.record.trace import Baseline, Finish, Round, RunConfig, Trace
 
@@ -36,7 +37,7 @@ class RunRequest:
 
     id: str
     spec: PairSpec
-    prompt: str
+    prompt: TypedPrompt
     config: RunConfig
     baseline: bool
     budget: float | None = None
@@ -61,7 +62,7 @@ class CheckRequest:
 
     id: str = field(default_factory=_new_id)
     spec: PairSpec
-    prompts: tuple[str, ...] = ()
+    prompts: tuple[TypedPrompt, ...] = ()
     chat: bool = False
 
 

@@ -146,9 +146,9 @@ def test_no_lane_if_missing_or_unsupported(pair: Pair, monkeypatch: pytest.Monke
 def test_rejects_unknown_weights(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     assert cannot_write(model) is None
-    model.model.layers[0].self_attn.q_proj.bias = torch.nn.Parameter(torch.zeros(32))
+    model.model.layers[0].self_attn.o_proj.bias = torch.nn.Parameter(torch.zeros(32))
     assert cannot_write(model) == (
-        "GGUF files with the weight model.layers.0.self_attn.q_proj.bias are not supported"
+        "GGUF files with the weight model.layers.0.self_attn.o_proj.bias are not supported"
     )
     stretched = tiny_model("llama")
     monkeypatch.setitem(stretched.config.rope_parameters, "rope_type", "llama3")

@@ -56,7 +56,7 @@ def test_from_click_to_verdict(
     assert "γ 2" in verdict
     assert "γ 8" in verdict
     assert "over 2 seeds" in verdict
-    assert "4 runs: one prompt, 2 repeats, 24 tokens each" in verdict
+    assert "4 runs: one prompt, 2 repeats, at most 24 tokens each" in verdict
     page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for()
     page.wait_for_selector('[data-testid="stTable"]')
     page.locator(f"{RACER} >> nth=2").wait_for()  # both lanes and the target alone
@@ -158,7 +158,9 @@ def test_by_kind_with_progress_cancel_and_chart_then_found_again(
     lines = [json.dumps({"prompt": prompt, "kind": kind}) for prompt, kind in kinds]
     (tmp_path / "mine.jsonl").write_text("\n".join(lines))
     page.set_input_files("input[type=file]", str(tmp_path / "mine.jsonl"))
-    page.get_by_text("4 runs of 8 tokens").wait_for()
+    page.get_by_label("Repeats of each").fill("1")
+    page.keyboard.press("Enter")
+    page.get_by_text("4 runs of at most 8 tokens").wait_for()
     page.get_by_role("button", name="Compare by kind").click()
     page.get_by_text("4 runs: 2 prompts").wait_for(timeout=90_000)
     chart = page.locator(".st-key-compare_kind_speeds_suite")

@@ -78,6 +78,7 @@ def test_json_has_the_report(requested: dict[str, Any], capsys: pytest.CaptureFi
     assert (found["greedy_equal"], found["broken"]) == (True, None)
     assert found["sentences"] == list(sentences(QUIET))
     assert "a library says hello" in printed.err
+    assert "run 10 of 300" in printed.err
 
 
 @pytest.mark.parametrize(

@@ -118,10 +118,9 @@ def test_renders_a_run_without_rounds(label: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("config", "kind", "reason"),
     [
-        (RunConfig(temperature=0.0), "story", "no forecast yet; `bench` makes one"),
-        (RunConfig(), "story", "no forecast for this pair and sampling"),
+        (RunConfig(), "story", "step costs or acceptance were unknown"),
         (RunConfig(temperature=0.0), None, "only for the preset prompts"),
-        (RunConfig(rule="over-accept"), "story", "only for one lossless chain"),
+        (RunConfig(rule="over-accept"), "story", "no formula for this method"),
         (RunConfig(drafter="prompt-lookup"), "story", "only with a draft model"),
     ],
 )

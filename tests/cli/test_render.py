@@ -184,6 +184,14 @@ def test_hostile_text_is_escaped() -> None:
     assert "safe\\x1b]0;title\\x07\\u202e w10" in text
 
 
+def test_a_chat_answer_begins_on_its_own_line() -> None:
+    prompt = replace(make_prompt(), text="About heating.")
+    for chat in (False, True):
+        trace = replace(make_trace(["a"], config=RunConfig(chat=chat)), prompt=prompt)
+        first, *others = render_text(PLAIN, trace).splitlines()
+        assert (first.strip() == "About heating.") is bool(others) is chat
+
+
 def test_a_long_prompt_shows_its_end() -> None:
     prompt = replace(make_prompt(), text="start " + "x" * 500 + " end")
     text = render_text(PLAIN, replace(make_trace(["a"]), prompt=prompt))

@@ -11,9 +11,13 @@ import pytest
 
 from specviz.engine.model.chat_template import render_chat
 from specviz.errors import PromptError
+from specviz.record.conversations import Message
 from tests.engine.models import CHAT_TEMPLATE, small_tokenizer
 
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+
+
+HELLO = [Message(role="user", content="hello")]
 
 
 def tokenizer_with(template: object) -> Any:
@@ -24,7 +28,7 @@ def tokenizer_with(template: object) -> Any:
 
 def refusal(template: object, seconds: float = 5.0) -> str:
     with pytest.raises(PromptError) as caught:
-        render_chat(tokenizer_with(template), "a model", "hello", seconds=seconds)
+        render_chat(tokenizer_with(template), "a model", HELLO, seconds=seconds)
     message = str(caught.value)
     assert message.startswith("The chat template of a model ")
     assert "\n" not in message
@@ -37,7 +41,7 @@ def test_the_text_matches_the_library(text: str) -> None:
     tokenizer = tokenizer_with(CHAT_TEMPLATE)
     chat = [{"role": "user", "content": text}]
     own = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
-    assert render_chat(tokenizer, "a model", text) == own
+    assert render_chat(tokenizer, "a model", [Message(role="user", content=text)]) == own
 
 
 @pytest.mark.parametrize(
@@ -89,7 +93,7 @@ def test_no_process_and_no_file_is_left(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(os, "fork", noted)
     before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
-    render_chat(tokenizer_with(CHAT_TEMPLATE), "a model", "hello")
+    render_chat(tokenizer_with(CHAT_TEMPLATE), "a model", HELLO)
     refusal(_LOOP, seconds=0.2)
     assert len(children) == 2
     for child in children:
@@ -103,7 +107,7 @@ def test_also_from_another_thread_and_without_a_fork(monkeypatch: pytest.MonkeyP
     written: list[str] = []
 
     def work() -> None:
-        written.append(render_chat(tokenizer_with(CHAT_TEMPLATE), "a model", "hello"))
+        written.append(render_chat(tokenizer_with(CHAT_TEMPLATE), "a model", HELLO))
 
     thread = threading.Thread(target=work)
     thread.start()

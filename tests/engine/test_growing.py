@@ -16,8 +16,9 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from specviz.engine import Pair, load_pair, speculate
-from specviz.engine.loading import hardware, sources
+from specviz.engine.loading import hardware
 from specviz.engine.loading.checkup import check_pair
+from specviz.engine.loading.folder_source import FolderSource
 from specviz.engine.model import growing
 from specviz.engine.model.growing import body_info, grow, shape_of_model
 from specviz.engine.model.lean import LeanStep
@@ -240,7 +241,7 @@ def test_rejects_a_body_that_does_not_fit_before_reading_weights(
     llama: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hardware, "free_memory", lambda _device: 10**9)
-    monkeypatch.setattr(sources, "fetch_weights", None)  # never called
+    monkeypatch.setattr(FolderSource, "fetch_weights", None)  # never called
     message = refusal(DeviceError, llama, target_body="llama-3.2-1b")
     assert message.startswith("A simulated target of ")
     assert "does not fit" in message

@@ -15,7 +15,7 @@ from specviz.engine.loading import hardware, sources
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.steps import LibraryStep
-from specviz.errors import ConfigError, DeviceError, PairError
+from specviz.errors import ConfigError, DeviceError, ModelFileError, PairError
 from specviz.record.pairs import PairSpec
 from tests.engine.asking import edit_json, load, refusal
 from tests.engine.models import (
@@ -153,7 +153,7 @@ def test_broken_folders(llama_copy: Path, role: str, edit: Edit, culprit: str, r
 
 def test_a_file_must_be_a_gguf_file(llama_copy: Path) -> None:
     file = llama_copy / "target" / "model.safetensors"
-    assert "is not a GGUF file" in refusal(PairError, llama_copy, target=str(file))
+    assert "is not a GGUF file" in refusal(ModelFileError, llama_copy, target=str(file))
 
 
 def test_out_of_memory_before_and_while_loading(llama: Path, monkeypatch) -> None:

@@ -57,6 +57,13 @@ def data_in(page: str) -> Any:
     return json.loads(Parts(page).scripts[0])
 
 
+@pytest.mark.parametrize("name", ["a <b>name</b>", ""])
+def test_the_title_has_the_name_of_the_run_and_the_pair(name: str) -> None:
+    trace = full_trace()
+    title = data_in(replay_html(trace, name=name))["about"]["title"]
+    assert title == (f"{name}: {trace.facts.name}" if name else trace.facts.name)
+
+
 def test_the_policy_allows_one_script_and_no_request() -> None:
     parts = Parts(replay_html(full_trace()))
     digest = b64encode(sha256(parts.scripts[1].encode()).digest()).decode()
@@ -117,7 +124,7 @@ def test_a_comparison_has_its_settings_and_legend() -> None:
     plan = make_plan(2, 8, repeats=2, items=[SuiteItem(prompt="Once  upon\na <b>time")])
     runs = [run_of(plan, job) for job in plan.runs()]
     facts = data_in(comparison_html(compare(plan, runs), runs))["about"]["facts"]
-    assert facts[0] == "“Once upon a <b>time” · T 0.7 · seeds 0–1 · 128 tokens · 2 repeats"
+    assert facts[0] == "“Once upon a <b>time” · T 0.7 · seeds 0–1 · at most 128 tokens · 2 repeats"
     assert facts[1].startswith("4 runs: one prompt, 2 repeats")
     assert "mean with its 95 % interval over seeds" in facts[2]
     assert "★ marks the best value if its range overlaps no other" in facts[2]

@@ -93,6 +93,7 @@ def test_unknown_figures_are_dashes_without_values() -> None:
     seen = shown(make_trace(["aar"]))
     for name in ("speedup-observed", "speedup-forecast", "c", "speedup-interval"):
         assert (seen[name]["value"], seen[name]["shown"]) == (None, "–")
+    assert seen["speedup-forecast"]["note"] == "step costs or acceptance were unknown"
 
 
 def test_a_given_sentence_replaces_the_verdict() -> None:

@@ -39,6 +39,23 @@ def test_a_requested_pair(spec: PairSpec, embedded: bool, needs_draft: bool, lab
     assert (spec.embedded, spec.has_draft, spec.label) == (embedded, needs_draft, label)
 
 
+@pytest.mark.parametrize(
+    ("target", "draft", "title"),
+    [
+        ("/models/a folder/Some-7B-Q4.gguf", None, "Some-7B-Q4.gguf"),
+        ("~/models/large/", "./models/small", "large + small"),
+        ("maker/large", "C:\\models\\small.gguf", "maker/large + small.gguf"),
+        (
+            "http://127.0.0.1:8000/v1/x",
+            "ollama:story:1m",
+            "http://127.0.0.1:8000/v1/x + ollama:story:1m",
+        ),
+    ],
+)
+def test_titles_have_names_instead_of_paths(target: str, draft: str | None, title: str) -> None:
+    assert PairSpec(target=target, draft=draft).title == title
+
+
 def test_a_checked_pair() -> None:
     assert found(draft=15).size_ratio == 4
     assert found(draft=None).size_ratio is None

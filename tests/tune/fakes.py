@@ -8,6 +8,7 @@ from typing import Any
 
 from specviz.comparison.plan import Lane
 from specviz.measure.run_makers import MadeRun, RunOrder, StoppedError, Study
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence
 from specviz.record.trace import RunConfig
 from specviz.tune.answer import Answer, Candidate
@@ -35,7 +36,7 @@ class FakeMaker:
         self.before_run: Callable[[], None] = lambda: None
         self._speed = speed
 
-    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+    def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
         model = ModelCheck(name="m", family="llama", parameters=1, bytes_to_fetch=0)
         weights = make_model().weights_sha256
         present = Presence(

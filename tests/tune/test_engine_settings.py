@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from specviz import ASSETS
 from specviz.errors import ConfigError
+from specviz.record.conversations import Message
 from specviz.tune.engine_settings import engine_settings
 from specviz.tune.findings import (
     AcceptanceRule,
@@ -49,6 +50,7 @@ def finding(**fields: Any) -> Finding:
         "target": "org/target",
         "draft": "org/draft",
         "drafter": "model",
+        "prompt": "Tom had a ball",
         "gamma": 3,
         "temperature": 0.7,
         "tau": 2.9,
@@ -222,10 +224,39 @@ def test_transformers_runs_the_snippet(
     exec(code.replace("max_new_tokens=128", "max_new_tokens=12"), names)
     prompt = names["inputs"]["input_ids"]
     assert names["output"].shape[1] - prompt.shape[1] == 12
-    assert capsys.readouterr().out.startswith("Once upon a time")
+    assert capsys.readouterr().out.startswith("Tom had a ball")
     if temperature == 0:
         alone = names["target"].generate(**names["inputs"], do_sample=False, max_new_tokens=12)
         assert alone.tolist() == names["output"].tolist()
+
+
+@pytest.mark.parametrize("prompt", HOSTILE)
+def test_chat_runs_get_a_request_to_the_chat_endpoint(prompt: str) -> None:
+    before = (Message(role="user", content="One?"), Message(role="assistant", content="Two."))
+    chat = finding(prompt=prompt, chat=True, before=before)
+    messages = [{"role": each.role, "content": each.content} for each in before]
+    messages.append({"role": "user", "content": prompt})
+    for engine in ("vLLM", "SGLang", "llama.cpp"):
+        request = snippet(engine, "in a request to /v1/chat/completions", chat)
+        assert json.loads(request.text)["messages"] == messages
+        assert not any("chat" in each.label for each in of(engine, finding(prompt=prompt)).snippets)
+    code = snippet("transformers", "generate", chat).text
+    (sent,) = [
+        ast.literal_eval(each.value)
+        for each in ast.parse(code).body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "messages"
+    ]
+    assert sent == messages
+
+
+def test_transformers_opens_gguf_files() -> None:
+    found = finding(target="folder/big.gguf", draft="small.gguf")
+    code = snippet("transformers", "generate", found).text
+    assert "name = 'folder'" in code
+    assert code.count("from_pretrained(name, gguf_file='big.gguf')") == 2
+    assert "from_pretrained('.', gguf_file='small.gguf')" in code
+    assert any("accelerate" in note for note in of("transformers", found).notes)
+    assert not any("accelerate" in note for note in of("transformers", finding()).notes)
 
 
 # Names, rates, notes

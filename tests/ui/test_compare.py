@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.comparison.plan import Lane, parse_lane
+from specviz.comparison.comparison_job import ComparisonJob
+from specviz.comparison.plan import Lane, Plan, SuiteItem, parse_lane
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.compare.lanes import Cards, lane_text
 from specviz.ui.session.background_jobs import the_job_queue
+from tests.tune.fakes import FakeMaker
 from tests.ui.compare_page import compare_page, lanes_of, linked, unescaped
 from tests.ui.paging import sound
 from tests.ui.theory_pages import LIMIT_MS, median_ms, words
@@ -196,7 +200,7 @@ def test_plans_an_uploaded_suite() -> None:
     app.file_uploader(key="compare_suite_file").set_value(("mine.jsonl", lines, "text/plain"))
     sound(app.run())
     assert not app.error
-    assert "4 runs of 64 tokens: 2 lanes × 2 prompts × 1 repeat" in words(app)
+    assert "20 runs of at most 64 tokens: 2 lanes × 2 prompts × 5 repeats" in words(app)
 
 
 def test_rerun_after_a_change_is_fast() -> None:
@@ -209,3 +213,41 @@ def test_rerun_after_a_change_is_fast() -> None:
     spent = median_ms(app, change)
     print(f"a rerun takes {spent:.0f} ms (limit {LIMIT_MS})")
     assert spent < LIMIT_MS
+
+
+def test_all_lanes_share_the_chat_template_if_every_target_has_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has_chat = {PairSpec(): True, PairSpec(target="t", draft="d"): False}
+    monkeypatch.setattr("specviz.ui.widgets.pair_panel.has_chat", lambda _, spec: has_chat[spec])
+    plans = list[Plan]()
+    monkeypatch.setattr(
+        "specviz.ui.compare.current.start", lambda _name, plan, **_: plans.append(plan)
+    )
+    app = compare_page("gamma=2", "gamma=8")
+    assert app.toggle(key="compare_chat").value is True
+    assert app.toggle(key="compare_ignore_eos").value is False
+    sound(app.button(key="compare_start_prompt").click().run())
+    sound(app.toggle(key="compare_chat").set_value(False).run())
+    sound(app.button(key="compare_start_prompt").click().run())
+    assert [[each.config.chat for each in plan.lanes] for plan in plans] == [
+        [True] * 2,
+        [False] * 2,
+    ]
+    assert plans[0].key != plans[1].key
+    mixed = compare_page("gamma=2", "target=t,draft=d")
+    assert "compare_chat" not in [each.key for each in mixed.toggle]
+    assert any("chat template" in each.value for each in mixed.caption)
+
+
+def test_expects_the_time_of_the_last_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = compare_page("gamma=2", "gamma=8")
+    assert "Expected time" not in words(app)
+    lanes = tuple(
+        replace(each, config=replace(each.config, max_new_tokens=64)) for each in lanes_of(app)
+    )
+    plan = Plan(lanes=lanes, items=(SuiteItem(prompt="One"),))
+    job = ComparisonJob(plan, FakeMaker(lambda _: 1.5), None)
+    monkeypatch.setattr(ComparisonJob, "seconds_each", 2.0)
+    monkeypatch.setattr("specviz.worker.parent.job_queue.JobQueue.jobs", (job,))
+    assert "Expected time: about 20 s" in words(sound(app.run()))

@@ -137,6 +137,7 @@ def compare_by_kind(link: dict[str, str]) -> Comparison:
     lines = '{"prompt": "One day a cat", "kind": "<b>x</b>"}\n{"prompt": "Tom had a ball"}\n'
     app.file_uploader(key="compare_suite_file").set_value(("m.jsonl", lines.encode(), "text/plain"))
     sound(app.run())
+    sound(app.number_input(key="compare_suite_repeats").set_value(1).run())
     sound(app.button(key="compare_start_suite").click().run())
     work = until_over(app, "suite")
     kinds = work.comparison.kinds
@@ -181,7 +182,7 @@ def check_missing_run(app: AppTest, key: str, comparison: Comparison) -> None:
     """Check a comparison with a deleted run, then copy its settings to the controls."""
     plan = comparison.plan
     assert not app.info
-    assert "T 0.7 · seeds 0–1 · 24 tokens · 2 repeats" in unescaped(words(app))
+    assert "T 0.7 · seeds 0–1 · at most 24 tokens · 2 repeats" in unescaped(words(app))
     assert not [each.key for each in app.slider if "gamma" in str(each.key)]
     Library().delete([Library().comparison_jobs(key)[0, 0, 0]])
     sound(app.run())
@@ -195,7 +196,7 @@ def check_missing_run(app: AppTest, key: str, comparison: Comparison) -> None:
     assert app.text_area(key="compare_prompt").value == plan.items[0].prompt
     assert app.slider(key="compare_repeats").value == 2
     assert app.slider(key="compare_length").value == 24
-    assert "4 runs of 24 tokens: 2 lanes × 2 repeats" in words(app)
+    assert "4 runs of at most 24 tokens: 2 lanes × 2 repeats" in words(app)
 
 
 def until_over(app: AppTest, name: str, seconds: float = 120) -> Any:

@@ -141,6 +141,18 @@ def test_saves_name_tags_and_note(library: Library) -> None:
     assert (row.name, row.tags, row.note) == ("A name", ("one", "two"), "A note")
 
 
+def test_saves_what_was_typed_before_another_run_ended(library: Library) -> None:
+    run_id = save_run(library, make_trace())
+    app = choose(runs_page(), 0)
+    app.text_input[1].set_value("A name")
+    app.text_area[0].set_value("A note")
+    other = save_run(library, make_trace())
+    sound(next(each for each in app.button if each.label == "Save").click().run())
+    assert (library.row(run_id).name, library.row(run_id).note) == ("A name", "A note")
+    assert not library.row(other).note
+    assert app.text_area[0].value == "A note"
+
+
 def test_refuses_too_many_tags(library: Library) -> None:
     save_run(library, make_trace())
     app = choose(runs_page(), 0)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from specviz.errors import SpecvizError
+from specviz.record.pairs import PairSpec
 from specviz.tune.engine_finding import settings_for
 from specviz.tune.question import Question
 from specviz.ui.session.background_jobs import the_job_queue
+from specviz.ui.widgets import pair_panel
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts
 from tests.ui.tune_jobs import ScoringMaker, page_text, put_maker
@@ -69,7 +72,7 @@ def test_controls_set_the_question(use: Callable[..., ScoringMaker]) -> None:
     config = question.config
     assert (config.max_new_tokens, config.top_k, config.top_p, config.seed) == (64, 20, 0.9, 7)
     assert config.temperature == 0.7
-    assert config.ignore_eos
+    assert not config.ignore_eos
     assert question.temperatures == (0.0, 0.4, 0.7, 1.0)
     assert question.gammas == tuple(range(1, 17))
     assert question.labels == ("draft model", "prompt lookup")
@@ -273,6 +276,58 @@ def test_measures_the_chosen_cells(use: Callable[..., ScoringMaker]) -> None:
     assert list(rows["runs"]) == ["3", "3"]  # seeds of the one prompt
     marked = [each for each in charts(app)["tune_map"]["data"] if each.get("name") == "measured"]
     assert [each["y"] for each in marked] == [[1, 2]]
+
+
+def test_never_mixes_runs_with_and_without_the_chat_template(
+    use: Callable[..., ScoringMaker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.ui.widgets.pair_panel.has_chat", lambda *_: True)
+    maker = use(ScoringMaker())
+    app = tune_page()
+    first = asked(app)
+    assert {each.config.chat for each in maker.studies} == {True}  # by default
+    choose(app, (2, 0.4))
+    sound(app.button(key="tune_measure").click().run())
+    work: Any = the_job_queue().newest("tune-cells")
+    assert work.wait(60)
+    sound(app.run())
+    assert [each.config.chat for each in maker.orders] == [True] * 3
+    assert "measured" in map_layers(app)
+    sound(app.toggle(key="tune_chat").set_value(False).run())
+    assert "The settings have changed" in page_text(app)
+    assert asked(app) == replace(
+        first, lanes=tuple(replace(e, config=replace(e.config, chat=False)) for e in first.lanes)
+    )
+    assert "measured" not in map_layers(app)
+    assert not app.table
+
+
+def map_layers(app: AppTest) -> list[Any]:
+    return [each.get("name") for each in charts(app)["tune_map"]["data"]]
+
+
+def test_text_that_is_given_gets_no_chat_template(
+    use: Callable[..., ScoringMaker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.ui.widgets.pair_panel.has_chat", lambda *_: True)
+    use(ScoringMaker())
+    app = tune_page(tune_source="Pasted text")
+    sound(app.text_area(key="tune_text").set_value("One day a cat sat down.").run())
+    assert not asked(app).config.chat
+
+
+def test_a_target_alone_drafts_by_prompt_lookup(
+    use: Callable[..., ScoringMaker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(ScoringMaker())
+    own = pair_panel.pair_of_page
+    monkeypatch.setattr(
+        pair_panel, "pair_of_page", lambda: (*own()[:2], PairSpec(target="a/target"))
+    )
+    app = tune_page(tune_ways="num_drafts=2")
+    assert "tune_lookup" not in [each.key for each in app.toggle]
+    assert "2 is left out" in app.warning[0].value
+    assert [each.config.drafter for each in asked(app).lanes] == ["prompt-lookup"]
 
 
 def test_races_the_first_candidates(use: Callable[..., ScoringMaker]) -> None:

@@ -101,11 +101,12 @@ def test_the_chat_toggle_depends_on_the_pair_of_this_tab(
     app = opened()
     assert "chat" not in [each.key for each in app.toggle]
     there.append(replace(CHAT_PAIR, spec=PairSpec()))
-    sound(sound(app.run()).toggle(key="chat").set_value(True).run())
+    assert sound(app.run()).toggle(key="chat").value is True  # on by default
+    sound(app.toggle(key="chat").set_value(False).run())
     there.append(PairStatus(state="ready", spec=PairSpec(target="without/chat")))
     sound(app.run())
-    assert app.toggle(key="chat").value is True
-    assert app.session_state["history"].runs[-1].config.chat
+    assert app.toggle(key="chat").value is False
+    assert not app.session_state["history"].runs[-1].config.chat
 
 
 def test_the_link_has_the_settings_and_on_request_the_prompt() -> None:

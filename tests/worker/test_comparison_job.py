@@ -20,6 +20,7 @@ from specviz.engine.model.pair import Pair
 from specviz.errors import PairError, PromptError, SpecvizError
 from specviz.measure.background_job import RunsJob
 from specviz.measure.run_makers import MadeRun, RunOrder, Study
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import Library, Query
@@ -291,7 +292,7 @@ class Checker:
         self.free, self.error = free, error
         self.checked: list[PairSpec] = []
 
-    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+    def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
         self.checked.append(spec)
         if self.error is not None:
             raise self.error

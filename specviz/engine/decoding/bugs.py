@@ -30,9 +30,10 @@ from specviz.engine.model.steps import Step
 from specviz.engine.model.wrapped_step import WrappedStep
 from specviz.errors import PairError
 from specviz.record.breaks import break_named
+from specviz.record.conversations import PromptLike
 from specviz.record.trace import RunConfig
 
-Prompt: TypeAlias = str | Sequence[int]
+Prompt: TypeAlias = PromptLike
 _MOST_KEPT = 256  # most tokens that an untrimmed cache wrongly keeps; later ones are removed
 
 

@@ -6,8 +6,6 @@ does not change the text, because the seed decides every round.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from specviz.engine.decoding.device_lanes import DeviceLanes
 from specviz.engine.decoding.endings import room_for
 from specviz.engine.decoding.proposal import Tree
@@ -15,6 +13,7 @@ from specviz.engine.decoding.round_values import candidates_of, extra_of
 from specviz.engine.decoding.speculative_run import SpeculativeRun, check_forks, why_cut
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
+from specviz.record.conversations import PromptLike
 from specviz.record.trace import Round, RunConfig
 
 
@@ -22,7 +21,7 @@ class PipelinedRun(SpeculativeRun):
     """A run whose rounds are played by ``lanes``, which must support the configuration."""
 
     def __init__(
-        self, pair: Pair, prompt: str | Sequence[int], config: RunConfig, lanes: DeviceLanes
+        self, pair: Pair, prompt: PromptLike, config: RunConfig, lanes: DeviceLanes
     ) -> None:
         super().__init__(pair, prompt, config)
         prompt_ids = self.prompt.token_ids

@@ -15,13 +15,14 @@ from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import Step
+from specviz.record.conversations import PromptLike
 from specviz.record.trace import RunConfig
 
 
 class PlainRun(Iterator[int]):
     """An iterator of the target's token ids; the constructor reads the prompt."""
 
-    def __init__(self, pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> None:
+    def __init__(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> None:
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
         capacity, self._limit = room_for(pair, prompt_ids, config)
         self._endings = Endings(pair, config, len(prompt_ids))
@@ -48,7 +49,7 @@ class PlainRun(Iterator[int]):
         return token
 
 
-def decode_plainly(pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> PlainRun:
+def decode_plainly(pair: Pair, prompt: PromptLike, config: RunConfig) -> PlainRun:
     """Return an iterator over the token ids that the target alone decodes."""
     return PlainRun(pair, prompt, config)
 

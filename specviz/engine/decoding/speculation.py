@@ -48,6 +48,7 @@ from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.step_capabilities import HiddenStates
 from specviz.errors import PairError
+from specviz.record.conversations import PromptLike
 from specviz.record.forks import Fork
 from specviz.record.shapes import num_nodes
 from specviz.record.trace import (
@@ -68,7 +69,7 @@ class Speculation(SpeculativeRun):
     def __init__(
         self,
         pair: Pair,
-        prompt: str | Sequence[int],
+        prompt: PromptLike,
         config: RunConfig,
         *,
         drafter: Drafter | None = None,
@@ -284,7 +285,7 @@ class Speculation(SpeculativeRun):
 
 def speculate(
     pair: Pair,
-    prompt: str | Sequence[int],
+    prompt: PromptLike,
     config: RunConfig,
     *,
     drafter: Drafter | None = None,

@@ -13,6 +13,7 @@ from specviz.engine.decoding.sampling import verdict_slot
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.pair import Pair
 from specviz.errors import ConfigError
+from specviz.record.conversations import Conversation, PromptLike
 from specviz.record.forks import Fork
 from specviz.record.trace import CutReason, Finish, Prefill, Prompt, Round, RunConfig
 
@@ -22,7 +23,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
 
     prefill: Prefill
 
-    def __init__(self, pair: Pair, prompt: str | Sequence[int], config: RunConfig) -> None:
+    def __init__(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> None:
         self.pair = pair
         self.config = config
         self.notices: tuple[str, ...] = ()  # about this run, not the pair
@@ -84,10 +85,15 @@ class SpeculativeRun(ABC, Iterator[Round]):
             self._done = True
 
 
-def describe_prompt(pair: Pair, prompt: str | Sequence[int], prompt_ids: Sequence[int]) -> Prompt:
-    text = prompt if isinstance(prompt, str) else pair.token_table.join(prompt_ids)
+def describe_prompt(pair: Pair, prompt: PromptLike, prompt_ids: Sequence[int]) -> Prompt:
+    if isinstance(prompt, Conversation):
+        text, before = prompt.text, prompt.before
+    else:
+        text = prompt if isinstance(prompt, str) else pair.token_table.join(prompt_ids)
+        before = ()
     return Prompt(
         text=text,
+        before=before,
         token_ids=tuple(prompt_ids),
         token_texts=tuple(pair.token_table.text(token_id) for token_id in prompt_ids),
     )

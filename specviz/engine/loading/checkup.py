@@ -15,6 +15,7 @@ from specviz.engine.model.chat import Reader, prompt_ids
 from specviz.engine.model.fingerprint import weights_sha256
 from specviz.engine.model.libraries import loading_errors, quiet_libraries
 from specviz.errors import PromptError
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence, ProgressCallback
 
 
@@ -23,7 +24,7 @@ def check_pair(
     on_progress: ProgressCallback | None = None,
     *,
     present: bool = False,
-    prompts: Sequence[str] = (),
+    prompts: Sequence[TypedPrompt] = (),
     chat: bool = False,
 ) -> PairCheck:
     """Check the pair; return its models, vocabulary, memory and notices.
@@ -62,7 +63,7 @@ def has_chat_template(spec: PairSpec) -> bool:
             return bool(getattr(source.read_tokenizer(), "chat_template", None))
 
 
-def _check_prompts(opened: OpenPair, prompts: Sequence[str], chat: bool) -> None:
+def _check_prompts(opened: OpenPair, prompts: Sequence[TypedPrompt], chat: bool) -> None:
     target = opened.sides[0]
     reader = Reader(
         tokenizer=target.tokenizer,

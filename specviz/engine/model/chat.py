@@ -10,6 +10,7 @@ from specviz.engine.model.chat_template import render_chat
 from specviz.engine.model.libraries import loading_errors
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
+from specviz.record.conversations import Conversation, PromptLike, TypedPrompt
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -21,7 +22,7 @@ class Reader:
     target_name: str
 
 
-def encode_prompt(pair: Pair, prompt: str | Sequence[int], chat: bool) -> list[int]:
+def encode_prompt(pair: Pair, prompt: PromptLike, chat: bool) -> list[int]:
     """Return the token ids of a text, or the given ids after checking them.
 
     Raises:
@@ -30,14 +31,19 @@ def encode_prompt(pair: Pair, prompt: str | Sequence[int], chat: bool) -> list[i
     return prompt_ids(_reader(pair), prompt, chat)
 
 
-def prompt_ids(reader: Reader, prompt: str | Sequence[int], chat: bool) -> list[int]:
+def prompt_ids(reader: Reader, prompt: PromptLike, chat: bool) -> list[int]:
     """Return the token ids as ``encode_prompt`` does, without a loaded pair."""
-    if not isinstance(prompt, str):
+    if isinstance(prompt, Sequence) and not isinstance(prompt, str):
         return _checked_ids(reader, prompt)
-    if not (prompt.strip() if chat else prompt):
+    last = prompt if isinstance(prompt, str) else prompt.text
+    if not (last.strip() if chat else last):
         raise PromptError("The prompt is empty.", remedy="Type at least one word.")
     if chat:
         prompt = _in_template(reader, prompt)
+    elif not isinstance(prompt, str):
+        raise PromptError(
+            "A conversation needs the target's chat template.", remedy="Turn the chat template on."
+        )
     with loading_errors(reader.target_name, "tokenizer"):
         ids = list(reader.tokenizer(prompt, add_special_tokens=not chat)["input_ids"])
     return _checked_ids(reader, ids)
@@ -49,13 +55,14 @@ def _reader(pair: Pair) -> Reader:
     )
 
 
-def _in_template(reader: Reader, text: str) -> str:
+def _in_template(reader: Reader, prompt: TypedPrompt) -> str:
     if not getattr(reader.tokenizer, "chat_template", None):
         raise PromptError(
             f"{reader.target_name} has no chat template.",
             remedy="Turn the chat template off, or choose an instruct model as the target.",
         )
-    return render_chat(reader.tokenizer, reader.target_name, text)
+    asked = Conversation(before=(), text=prompt) if isinstance(prompt, str) else prompt
+    return render_chat(reader.tokenizer, reader.target_name, asked.messages)
 
 
 def _checked_ids(reader: Reader, ids: Sequence[int]) -> list[int]:

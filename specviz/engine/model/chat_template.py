@@ -13,11 +13,12 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from specviz.errors import PromptError
+from specviz.record.conversations import Message
 from specviz.record.numbers import SIZE
 
 SECONDS = 5.0
@@ -27,17 +28,19 @@ _STATM = Path("/proc/self/statm")
 _DONE, _FAILED = b"+", b"-"
 
 
-def render_chat(tokenizer: Any, name: str, text: str, *, seconds: float = SECONDS) -> str:
-    """Return the user's text in the model's chat template, with the generation prompt.
+def render_chat(
+    tokenizer: Any, name: str, messages: Sequence[Message], *, seconds: float = SECONDS
+) -> str:
+    """Return the messages in the model's chat template, with the generation prompt.
 
     Raises:
         PromptError: the template fails, takes too long or writes too much.
     """
 
+    given = [{"role": each.role, "content": each.content} for each in messages]
+
     def render() -> str:
-        return tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
-        )
+        return tokenizer.apply_chat_template(given, add_generation_prompt=True, tokenize=False)
 
     found = _in_child(render, seconds) if hasattr(os, "fork") else _result(render)
     if found is None:

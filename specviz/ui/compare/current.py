@@ -15,8 +15,10 @@ import streamlit as st
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Plan
 from specviz.comparison.unfinished_plans import forget, remembered
+from specviz.comparison.words import length_text
 from specviz.errors import SpecvizError
 from specviz.figures.body_words import spec_words
+from specviz.ui.compare.expected_time import expected_time, time_text
 from specviz.ui.compare.settings import on_cluster
 from specviz.ui.session.background_jobs import (
     JOB_LINK,
@@ -99,12 +101,11 @@ def _plan_text(make_plan: Callable[[], Plan]) -> str:
     count = len(plan.lanes) * len(plan.items) * plan.repeats
     prompts = "" if len(plan.items) == 1 else f"{len(plan.items)} prompts × "
     repeats = f"{plan.repeats} repeat{'' if plan.repeats == 1 else 's'}"
-    length = plan.lanes[0].config.max_new_tokens
     pairs = as_text(" and ".join(dict.fromkeys(spec_words(lane.spec) for lane in plan.lanes)))
     return (
-        f"{count} runs of {length} tokens: {len(plan.lanes)} lanes × {prompts}{repeats}. Lanes "
+        f"{count} runs of {length_text(plan)}: {len(plan.lanes)} lanes × {prompts}{repeats}. Lanes "
         "take turns, and the target alone is timed on the same tokens before and after each run. "
-        f"Loaded first if needed: {pairs}."
+        f"{expected_time(plan)}Loaded first if needed: {pairs}."
     )
 
 
@@ -181,7 +182,7 @@ def _time_left(job: ComparisonJob) -> str:
     left = job.seconds_left
     if left is None:
         return ""
-    return f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
+    return f", about {time_text(left)} left"
 
 
 def _show_end(job: ComparisonJob) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -30,13 +31,14 @@ from specviz.record.body_costs import BodyRoom
 from specviz.record.drafters import methods_for
 from specviz.record.forks import forks_text
 from specviz.record.limits import COMPARED
-from specviz.record.pairs import PairSpec, known_pairs
+from specviz.record.pairs import CHAT_PAIR, PairSpec, chat_file, known_pairs
 from specviz.record.run_config import RunConfig, refuse_own_drafter
 from specviz.record.shapes import shape_text
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import BODY_LABELS, offered, size_title
 from specviz.ui.widgets.method_boxes import METHOD_SETTINGS, MethodBoxes, method_of, with_method
 from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
+from specviz.ui.widgets.pair_panel import num_layers
 from specviz.ui.widgets.plain_text import as_text
 
 LANES_HANDOVER = "compare_lanes"  # session state: lanes that another page hands over, as text
@@ -282,10 +284,11 @@ def _printable(text: str) -> str:
 def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
     known = [PairSpec(target=each.target, draft=each.draft) for each in known_pairs()]
     own = card.first.spec.without_bodies
-    options = list(dict.fromkeys([PairSpec(), spec.without_bodies, own, *known]))
+    chat = [PairSpec(name=CHAT_PAIR)] if chat_file() is not None else []
+    options = list(dict.fromkeys([PairSpec(), *chat, spec.without_bodies, own, *known]))
     pair = st.selectbox(
-        "Pair", options, options.index(own), key=card.key("pair"), format_func=spec_words,
-        disabled=busy,
+        "Pair", options, options.index(own), key=card.key("pair"),
+        format_func=partial(_pair_words, options), disabled=busy,
         help="A pair that is not on this machine is downloaded when the comparison starts.",
     )  # fmt: skip
     first, room = card.first.spec, known_room(pair)
@@ -295,6 +298,12 @@ def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
         target_body=_choose_body(card, TARGET_BODY, first.target_body, target, room, busy),
         draft_body=_choose_body(card, DRAFT_BODY, first.draft_body, draft, room, busy),
     )
+
+
+def _pair_words(options: Sequence[PairSpec], pair: PairSpec) -> str:
+    """Return the pair's words, with whole paths if another option has the same words."""
+    words = spec_words(pair)
+    return words if [spec_words(each) for each in options].count(words) == 1 else pair.label
 
 
 def _choose_body(
@@ -323,8 +332,9 @@ def _choose_more(card: Card, spec: PairSpec, busy: bool) -> tuple[dict[str, Any]
     if config.draft_method.needs_draft and not spec.has_draft:
         first["drafter"] = drafters[0]
     boxes = MethodBoxes(
-        drafters=drafters, ends=COMPARED, options={"disabled": busy}, key=card.key, first=first
-    )
+        drafters=drafters, ends=COMPARED, options={"disabled": busy}, key=card.key, first=first,
+        layers=num_layers(spec),
+    )  # fmt: skip
     return {"top_k": int(top_k), "top_p": _rounded(top_p)}, boxes.choose()
 
 

@@ -12,15 +12,15 @@ from specviz.comparison.plan import Lane, Plan, check_compared
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.limits import COMPARED
 from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, kind_of, preset_suite, read_suite
-from specviz.record.trace import RunConfig
 from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
 _LINKED = "query-params"
 _ON_CLUSTER = "compare_on_cluster"
+_CHAT = "compare_chat"
 _PROMPT = PromptBoxes("compare_")
 _LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
-_MOST_REPEATS = 20
+_REPEATS, _MOST_REPEATS = 5, 20
 _PRESETS, _FILE = "The presets", "A file of mine"
 
 
@@ -34,6 +34,7 @@ class Shared:
     length: int
     repeats: int
     ignore_eos: bool
+    chat: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,13 @@ def choose_shared() -> Shared:
         bind=_LINKED,
     )  # fmt: skip
     repeats = st.slider(
-        "Repeats", 1, _MOST_REPEATS, 5, key="compare_repeats", bind=_LINKED,
+        "Repeats", 1, _MOST_REPEATS, _REPEATS, key="compare_repeats", bind=_LINKED,
         help="Each repeat has its own seed, the same for all lanes. An interval needs at least "
             "two repeats.",
     )  # fmt: skip
     seed = st.number_input("First seed", *_SEED.whole_ends, 0, key="compare_seed", bind=_LINKED)
     ignore_eos = st.toggle(
-        "Continue after the end of the text", True, key="compare_ignore_eos",
+        "Continue after the end of the text", key="compare_ignore_eos",
         bind=_LINKED, help="Ignores the EOS token, so that all runs have the same length.",
     )  # fmt: skip
     choose_cluster(_ON_CLUSTER, "Makes the runs")
@@ -71,6 +72,22 @@ def choose_shared() -> Shared:
         repeats=repeats,
         ignore_eos=ignore_eos,
     )
+
+
+def choose_chat(targets: Sequence[bool]) -> bool:
+    """Draw the chat template setting if every lane's target has a template; return its value.
+
+    Args:
+        targets: Whether the target has a template, for every lane.
+    """
+    if all(targets):
+        return st.toggle(
+            "Chat template", True, key=_CHAT, bind=_LINKED,
+            help="Puts the prompts of all lanes into the target's chat template.",
+        )  # fmt: skip
+    if any(targets):
+        st.caption("Not every lane's target has a chat template, so no lane uses one.")
+    return False
 
 
 def on_cluster() -> bool:
@@ -87,7 +104,7 @@ def choose_suite() -> Suite:
             "Prompts", [_PRESETS, _FILE], default=_PRESETS, key="compare_suite_source"
         )
         repeats = st.number_input(
-            "Repeats of each", 1, _MOST_REPEATS, 1, key="compare_suite_repeats", width=150
+            "Repeats of each", 1, _MOST_REPEATS, _REPEATS, key="compare_suite_repeats", width=150
         )
     try:
         items = _uploaded() if source == _FILE else preset_suite()
@@ -102,7 +119,7 @@ def take_settings(plan: Plan) -> None:
     repeats = min(plan.repeats, _MOST_REPEATS)
     state["compare_length"] = int(_LENGTH.nearest(config.max_new_tokens))
     state["compare_seed"] = int(_SEED.nearest(config.seed))
-    state["compare_ignore_eos"] = config.ignore_eos
+    state["compare_ignore_eos"], state[_CHAT] = config.ignore_eos, config.chat
     if len(plan.items) == 1:
         _PROMPT.put(plan.items[0].prompt)
         state["compare_repeats"] = repeats
@@ -118,8 +135,8 @@ def unsupported_by_controls(plan: Plan) -> tuple[str, ...]:
         found.append(f"The length is out of range: this page allows {_LENGTH} tokens.")
     if plan.repeats > _MOST_REPEATS:
         found.append(f"The plan has more than the {_MOST_REPEATS} repeats that this page allows.")
-    if config.stop or config.chat != RunConfig().chat:
-        found.append("The stop strings or the chat template cannot be set on this page.")
+    if config.stop:
+        found.append("Stop strings cannot be set on this page.")
     if len(plan.items) > 1 and plan.items != preset_suite():
         found.append("The prompts came from a file; choose that file again.")
     return tuple(found)
@@ -142,6 +159,7 @@ def plan_of(
         "seed": shared.seed,
         "max_new_tokens": shared.length,
         "ignore_eos": shared.ignore_eos,
+        "chat": shared.chat,
         "record": len(items) == 1,  # a race of one prompt shows both models' distributions
     }
     check_compared(lanes)

@@ -19,7 +19,7 @@ from specviz.store.tables import parquet, rounds_csv, rounds_of_runs, runs_frame
 from specviz.ui.compare.beside import BESIDE_LINK, FEWEST, RUNS_HANDOVER, RunsBeside
 from specviz.ui.compare.kept import SIDE_BY_SIDE, TAB
 from specviz.ui.compare.lanes import LANES_HANDOVER, lane_text
-from specviz.ui.runs.table import head_of, row_label, title_of
+from specviz.ui.runs.table import given_name, head_of, row_label, title_of
 from specviz.ui.watch.library_run import RUN_LINK
 from specviz.ui.widgets.plain_text import as_text, show_error
 
@@ -190,7 +190,7 @@ def _offer_files(library: Library, row: RunRow) -> None:
     made: list[tuple[str, str, str, Callable[[AnyTrace], str]]] = [
         ("Trace (JSON)", "trace.json", "application/json", trace_to_json),
         ("Rounds (CSV)", "rounds.csv", "text/csv", rounds_csv),
-        ("Replay (HTML)", "replay.html", "text/html", replay_html),
+        ("Replay (HTML)", "replay.html", "text/html", partial(replay_html, name=given_name(row))),
     ]
     for label, name, kind, make in made:
         st.download_button(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -20,7 +20,7 @@ _Value = TypeVar("_Value", str, int, float)
 PAGE_ROWS = 50
 COMPARISON = "comparison"  # query parameter: the key of a comparison
 CUSTOM = "custom"
-_PAGE, _ASKED = "runs page", "runs asked"
+_PAGE, _ASKED, _CHOSEN = "runs page", "runs asked", "runs chosen"
 _OF_COMPARISONS = "runs_of_comparisons"
 _ROW_PIXELS, _VISIBLE_ROWS = 35, 20
 # Catalogue ids and column widths.
@@ -172,12 +172,26 @@ def _turn(by: int) -> None:
     st.session_state[_PAGE] += by
 
 
+@dataclass(slots=True)
+class _Chosen:
+    """The chosen runs of the table with these rows; ``first`` are the rows chosen at its start."""
+
+    rows: str = ""
+    ids: list[str] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+
+
 def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
     """Draw the rows and return the chosen rows.
 
-    The widget key depends on the rows, because Streamlit stores a choice by row number.
+    The widget key depends on the rows, because Streamlit stores a choice by row number. A table
+    with other rows, for example after another run, begins with the runs that were chosen.
     """
     ids = hashlib.sha256("".join(row.id for row in rows).encode()).hexdigest()[:12]
+    kept: _Chosen = st.session_state.setdefault(_CHOSEN, _Chosen())
+    if kept.rows != ids:
+        kept.rows = ids
+        kept.first = [place for place, row in enumerate(rows) if row.id in kept.ids]
     with st.container(key="runs_table"):
         answer: Any = st.dataframe(
             pd.DataFrame.from_records([_cells(row) for row in rows]),
@@ -188,17 +202,24 @@ def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
             on_select="rerun",
             placeholder=UNKNOWN,
             selection_mode="multi-row",
+            selection_default={"selection": {"rows": kept.first}},
             alt="The kept runs, one per row",
         )
     if (below := len(rows) - _VISIBLE_ROWS) > 0:
         st.caption(f"Scroll the table for {below} more rows.")
-    chosen = answer["selection"]["rows"]
-    return [rows[place] for place in chosen if place < len(rows)]
+    chosen = [rows[place] for place in answer["selection"]["rows"] if place < len(rows)]
+    kept.ids = [row.id for row in chosen]
+    return chosen
 
 
 def title_of(row: RunRow) -> str:
     """Return the run's name, or else the beginning of its prompt."""
     return row.name or head_of(row)
+
+
+def given_name(row: RunRow) -> str:
+    """Return the run's name; empty if it is only the beginning of the prompt."""
+    return row.name if row.name != head_of(row) else ""
 
 
 def head_of(row: RunRow) -> str:
@@ -212,7 +233,7 @@ def _what_differs(row: RunRow) -> str:
 
     The most important part comes first, because a narrow column cuts off the end.
     """
-    name, summary = row.name if row.name != head_of(row) else "", row.summary
+    name, summary = given_name(row), row.summary
     parts = [f"forked at {summary.fork}"] if summary.fork else []
     if summary.bodies not in (None, WITHOUT_BODY):
         parts.append(shown_bodies_title(summary.bodies))
@@ -232,7 +253,7 @@ def _settings(summary: RunSummary) -> str:
 def row_label(row: RunRow) -> str:
     """Return a label of the run: its engine, and its name or else what distinguishes it."""
     engine, text = row.summary.engine, _what_differs(row)
-    if row.name and row.name != head_of(row):
+    if given_name(row):
         return f"{text} · {engine or OUR_OWN}"
     return text if engine else f"{OUR_OWN}, {text}"
 

@@ -157,7 +157,7 @@ def _show_found(job: TuneJob) -> None:
     if warnings:
         st.warning("  \n".join(warnings))
     if job.given is not None:
-        show_surface(answer, (), given=True)
+        show_surface(answer, given=True)
     elif answer.candidates[0].surface.cells:
         show_chart(
             tau_over_gamma(answer.candidates[0].surface),

@@ -14,6 +14,7 @@ from specviz.comparison.kept_runs import Reuse
 from specviz.comparison.plan import Plan
 from specviz.measure.background_job import Job
 from specviz.measure.run_makers import Block, MadeRun, Study
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.record.run_config import refuse_own_drafter
 from specviz.record.trace import StepCosts
@@ -28,7 +29,7 @@ __all__ = ["ClusterComparison", "ClusterTune", "has_ray"]
 class PageClusterMaker(ClusterMaker):
     """A ``ClusterMaker`` that refuses pairs this dashboard must not open; see ``model_places``."""
 
-    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+    def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
         require_open(spec)
         return super().check(spec, prompts, chat=chat)
 

@@ -13,9 +13,10 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 # Free text and ids: there "inf" is a word and "1e400" may be an id.
 TEXT_PARAMETERS = frozenset(
-    ("prompt", "preset", "target_folder", "draft_folder", "target_id", "draft_id", "lane", "run",
-     "kept", "comparison", "runs_search", "server", "server_model", "baseline",
-     "server_draft", "beside", "drafter", "draft_until", "branching")
+    ("prompt", "preset", "target_folder", "draft_folder", "target_id", "draft_id", "target_model",
+     "draft_model", "lane", "run", "kept", "comparison", "runs_search", "server", "server_model",
+     "baseline", "server_draft", "beside", "drafter",
+     "drafter_alone", "draft_until", "branching")
 )  # fmt: skip
 _GREATEST = 2**53  # above it a browser cannot represent every integer
 

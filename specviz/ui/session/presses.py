@@ -13,7 +13,7 @@ import streamlit as st
 
 def press_button(label: str, *, key: str, **options: Any) -> None:
     """Draw a button whose press ``take_press`` reports."""
-    st.button(label, key=key, on_click=_store, args=(key,), **options)
+    st.button(label, key=key, on_click=press, args=(key,), **options)
 
 
 def take_press(key: str) -> bool:
@@ -29,7 +29,8 @@ def is_pressed(key: str) -> bool:
     return bool(st.session_state.get(_name(key)))
 
 
-def _store(key: str) -> None:
+def press(key: str) -> None:
+    """Store a press, also of a control that is no button."""
     st.session_state[_name(key)] = True
 
 

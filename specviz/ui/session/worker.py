@@ -11,6 +11,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.measure.run_makers import Study
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.session.model_places import refusal_of
@@ -42,7 +43,7 @@ class PageWorker(Worker):
             super().prepare(spec, fresh=fresh)
 
     def submit(
-        self, session: str, spec: PairSpec, prompt: str, config: RunConfig, **options: Any
+        self, session: str, spec: PairSpec, prompt: TypedPrompt, config: RunConfig, **options: Any
     ) -> Run:
         error = refusal_of(spec)
         if error is None:
@@ -51,7 +52,9 @@ class PageWorker(Worker):
         run.end("failed", error)
         return run
 
-    def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
+    def check(
+        self, spec: PairSpec, prompts: Sequence[TypedPrompt] = (), *, chat: bool = False
+    ) -> Check:
         error = refusal_of(spec)
         if error is None:
             return super().check(spec, prompts, chat=chat)

@@ -9,6 +9,7 @@ import streamlit as st
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.bodies import NO_BODY
+from specviz.record.drafters import first_method
 from specviz.record.limits import CONTROLS
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import (
@@ -99,7 +100,7 @@ class TuneSettings:
         return (first, *others, *(parse_lane(each, first) for each in self.methods))
 
 
-def choose_settings(spec: PairSpec) -> TuneSettings:
+def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
     """Draw the controls and read them; ``spec`` is the pair that the page shows."""
     texts = _choose_texts()
     temperature = st.slider(
@@ -108,11 +109,17 @@ def choose_settings(spec: PairSpec) -> TuneSettings:
         help="The advice and the ranking apply to this temperature. The map also shows others.",
     )  # fmt: skip
     with st.expander("Other drafts and methods", key="tune_drafts"):
-        lookup, further = _choose_drafts()
+        lookup, further = _choose_drafts(has_draft=spec.has_draft)
         bodies = _choose_bodies(spec)
         methods, refused = _choose_methods(spec, copies=texts.text is None)
     with st.expander("More settings", key="tune_more"):
-        config = _choose_config(round(temperature, 2))
+        config = _choose_config(
+            RunConfig(
+                temperature=round(temperature, 2),
+                drafter=first_method(has_draft=spec.has_draft).name,
+            ),
+            has_chat=has_chat and texts.text is None,  # given text is scored unchanged
+        )
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):
         given = _choose_costs()
@@ -210,10 +217,11 @@ def _choose_methods(
         "`drafter=early-exit:4`, or several settings joined with commas.",
     )  # fmt: skip
     found, refused = list[str](), list[tuple[str, str]]()
+    first = RunConfig(drafter=first_method(has_draft=spec.has_draft).name)
     for text in dict.fromkeys(typed):
         try:
-            config = parse_lane(text, Lane(spec=spec, config=RunConfig())).config
-            check_candidate(config, RunConfig())
+            config = parse_lane(text, Lane(spec=spec, config=first)).config
+            check_candidate(config, first)
         except SpecvizError as error:
             refused.append((text[:60], str(error)))
             continue
@@ -238,8 +246,9 @@ def _choose_costs() -> StepCosts | None:
     return given_costs(c, v)
 
 
-def _choose_drafts() -> tuple[bool, tuple[str, ...]]:
-    lookup = st.toggle(
+def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
+    """Draw and read the further drafts; without a draft, prompt lookup is a candidate anyway."""
+    lookup = has_draft and st.toggle(
         "Prompt lookup", True, key="tune_lookup", bind=_LINKED,
         help="Drafts the tokens that followed the same tokens earlier in the text. Needs no draft "
         "model.",
@@ -252,7 +261,8 @@ def _choose_drafts() -> tuple[bool, tuple[str, ...]]:
     return lookup, named[: MAX_CANDIDATES - 5]
 
 
-def _choose_config(temperature: float) -> RunConfig:
+def _choose_config(config: RunConfig, *, has_chat: bool) -> RunConfig:
+    """Draw the further settings, and return ``config`` with their values."""
     length = st.slider(
         "Length, tokens", *_LENGTH.whole_ends, 128, 8, key="tune_length", bind=_LINKED
     )
@@ -262,10 +272,11 @@ def _choose_config(temperature: float) -> RunConfig:
     top_p = st.slider("Top-p", *CONTROLS["top_p"].ends, 1.0, 0.05, key="tune_top_p", bind=_LINKED)
     seed = st.number_input("Seed", *_SEED.whole_ends, 0, key="tune_seed", bind=_LINKED)
     ignore_eos = st.toggle(
-        "Continue after the end of the text", True, key="tune_ignore_eos", bind=_LINKED,
+        "Continue after the end of the text", key="tune_ignore_eos", bind=_LINKED,
         help="The target ignores the end-of-text token, so that all texts have the same length.",
     )  # fmt: skip
-    return RunConfig(
-        temperature=temperature, max_new_tokens=length, top_k=int(top_k), top_p=round(top_p, 2),
-        seed=int(seed), ignore_eos=ignore_eos,
+    chat = has_chat and st.toggle("Chat template", True, key="tune_chat", bind=_LINKED)
+    return replace(
+        config, max_new_tokens=length, top_k=int(top_k), top_p=round(top_p, 2), seed=int(seed),
+        ignore_eos=ignore_eos, chat=chat,
     )  # fmt: skip

@@ -15,8 +15,9 @@ from specviz.errors import SpecvizError
 from specviz.measure.background_job import Job
 from specviz.record.prompts import SuiteItem
 from specviz.record.trace import StepCosts
+from specviz.tune.answer import Answer
 from specviz.tune.confirming import CellsJob, RaceJob
-from specviz.tune.measuring import Choice, MeasuredCell
+from specviz.tune.measuring import Choice
 from specviz.tune.question import Question
 from specviz.tune.tune_job import TuneJob
 from specviz.ui.session.background_jobs import JOB_LINK, run_maker, stop, the_job_queue
@@ -29,6 +30,7 @@ from specviz.ui.widgets.plain_text import as_text, show_error
 _SHOWN = "tune work shown"
 _TICK = 0.25  # seconds
 Kind = TypeVar("Kind", bound=Job)
+Measuring = TypeVar("Measuring", CellsJob, RaceJob)
 
 
 def ask(question: Question, given: StepCosts | None, *, on_cluster: bool = False) -> None:
@@ -64,9 +66,19 @@ def shown_question() -> TuneJob | None:
     return shown("tune", TuneJob)
 
 
-def shown_cells() -> tuple[MeasuredCell, ...]:
-    job = shown("tune-cells", CellsJob)
-    return () if job is None else job.cells
+def shown_cells(answer: Answer) -> CellsJob | None:
+    return _like(answer, shown("tune-cells", CellsJob))
+
+
+def shown_race(answer: Answer) -> RaceJob | None:
+    return _like(answer, shown("tune-race", RaceJob))
+
+
+def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
+    """Return the job, or None if only one of job and answer uses the chat template."""
+    chat = answer.question.config.chat
+    same = job is not None and all(each.config.chat == chat for each, _ in job.choices)
+    return job if same else None
 
 
 def shown(name: str, kind: type[Kind]) -> Kind | None:

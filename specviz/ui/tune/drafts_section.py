@@ -17,7 +17,7 @@ from specviz.tune.advice import (
 from specviz.tune.answer import Answer
 from specviz.tune.confirming import RaceJob
 from specviz.ui.tune.charts import candidates_chart
-from specviz.ui.tune.current import follow, race, shown
+from specviz.ui.tune.current import follow, race, shown_race
 from specviz.ui.tune.opening import offer_rows
 from specviz.ui.tune.surface_section import measured_table
 from specviz.ui.widgets.page_parts import show_chart
@@ -69,7 +69,7 @@ def _show_confirm(answer: Answer) -> None:
         args=(answer.ranked[:3], answer.question.items),
         help="Measures these candidates in stages. After each stage, the slower half drops out.",
     )  # fmt: skip
-    job = shown("tune-race", RaceJob)
+    job = shown_race(answer)
     if job is not None:
         follow(job, lambda: _race_table(job))
 

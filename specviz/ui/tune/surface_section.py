@@ -18,7 +18,7 @@ from specviz.tune.surface import Cell
 from specviz.tune.tune_job import TuneJob
 from specviz.ui.session.history import session_history
 from specviz.ui.tune.charts import RunPoint, speedup_over_gamma, surface_map
-from specviz.ui.tune.current import follow, measure, shown
+from specviz.ui.tune.current import follow, measure, shown_cells
 from specviz.ui.tune.opening import offer_watch
 from specviz.ui.widgets.page_parts import Provenance, show_chart
 from specviz.ui.widgets.plain_text import as_text
@@ -75,7 +75,7 @@ def _basis(answer: Answer, *, given: bool) -> str:
 # Every γ
 
 
-def show_surface(answer: Answer, measured: Sequence[MeasuredCell], *, given: bool) -> None:
+def show_surface(answer: Answer, *, given: bool) -> None:
     """Draw the map of every γ and temperature, and the chosen cells.
 
     Args:
@@ -85,6 +85,8 @@ def show_surface(answer: Answer, measured: Sequence[MeasuredCell], *, given: boo
     if candidate is None:
         st.caption("No scored text yet, so there is no map.")
         return
+    measuring = None if given else shown_cells(answer)
+    measured = measuring.cells if measuring else ()
     runs = [*run_points(measured, candidate.label), *session_points(candidate)]
     chosen = chosen_cells(candidate)
     marks: tuple[Provenance, ...] = ("exact",) if given else ("exact", "measured")
@@ -169,7 +171,8 @@ def _show_chosen(
         offer_watch(answer, candidate, first, key="tune_watch")
         if answer.question.text is None and not given:
             _offer_measuring(answer, candidate, cells if chosen else [])
-    show_measured()
+    if not given and (measuring := shown_cells(answer)) is not None:
+        show_measured(measuring)
 
 
 def _offer_measuring(answer: Answer, candidate: Candidate, cells: Sequence[Cell]) -> None:
@@ -184,11 +187,8 @@ def _offer_measuring(answer: Answer, candidate: Candidate, cells: Sequence[Cell]
     )  # fmt: skip
 
 
-def show_measured() -> None:
+def show_measured(job: CellsJob) -> None:
     """Show the progress of measuring cells, and a table of expected and measured speedups."""
-    job = shown("tune-cells", CellsJob)
-    if job is None:
-        return
     follow(job, lambda: measured_table(job.cells))
 
 
@@ -224,6 +224,7 @@ def session_points(candidate: Candidate) -> list[RunPoint]:
         for each in session_history().shown_runs()
         if each.trace.pair == candidate.info
         and same_method(each.trace.config, candidate.config)
+        and each.trace.config.chat == candidate.config.chat
         and each.figures.speedup_observed is not None
     ]  # fmt: skip
 

@@ -16,6 +16,7 @@ import streamlit as st
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.body_costs import default_body
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.session.body_rooms import body_room, found_room
@@ -65,7 +66,7 @@ class FirstBody:
             self.offered = None
 
     def submit(
-        self, worker: Worker, session: str, spec: PairSpec, prompt: str, config: RunConfig
+        self, worker: Worker, session: str, spec: PairSpec, prompt: TypedPrompt, config: RunConfig
     ) -> Run:
         """Submit a run.
 
@@ -86,7 +87,8 @@ class FirstBody:
 
     def _offer(self, worker: Worker, status: PairStatus) -> None:
         pair = shown_pair()
-        body = self._body(worker, status, pair) if pair and pair.embedded else NO_BODY
+        is_small = pair is not None and pair.embedded and pair.has_draft
+        body = self._body(worker, status, pair) if pair and is_small else NO_BODY
         if body is None:
             return  # not known yet
         if pair is None or body == NO_BODY:

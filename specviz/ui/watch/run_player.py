@@ -23,7 +23,7 @@ from specviz.player.payload import (
     payload,
 )
 from specviz.record.numbers import PROBABILITY, TOKENS
-from specviz.record.pairs import DEFAULT_PAIR
+from specviz.record.pairs import DEFAULT_PAIR, pair_title
 from specviz.record.trace import PairInfo, Trace
 from specviz.ui.session.history import RECORDED, History, ShownRun
 from specviz.ui.session.moments import linked_moment
@@ -169,7 +169,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     label, remedy = run_label(status, shown_now), ""
     detail = "no pair is loaded: Run loads this pair" if label == "Run" else f"press {label}"
     if wanted is None:
-        detail = "name a target and a draft under The pair"
+        detail = "name a target under The pair"
     elif status.preparing:
         detail = status.progress.text if status.progress else "loading the pair"
     elif status.spec == wanted and status.error is not None:
@@ -251,7 +251,9 @@ def _expected(trace: Trace, run: Run) -> Iterator[str]:
 
 def _pair_and_device(trace: Trace) -> str:
     where = trace.environment.device_name if trace.environment.device != "cpu" else "CPU"
-    return " · ".join(each for each in (trace.pair.name, trace.pair.body_sizes, where) if each)
+    return " · ".join(
+        each for each in (pair_title(trace.pair.name), trace.pair.body_sizes, where) if each
+    )
 
 
 def recorded_label(trace: Trace) -> str:

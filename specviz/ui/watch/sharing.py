@@ -39,7 +39,9 @@ def show_downloads(history: History) -> None:
     if answer is not None:
         offer_run_files(
             answer.trace, answer.id, key="download",
-            replay=lambda: replay_html(answer.trace, moment=history.moment_of(answer.id)),
+            replay=lambda: replay_html(
+                answer.trace, name=answer.name, moment=history.moment_of(answer.id)
+            ),
             shown_at=history.moment_of(answer.id),
         )  # fmt: skip
         return
@@ -47,8 +49,8 @@ def show_downloads(history: History) -> None:
 
     def replay() -> str:
         return replay_html(
-            shown.trace, shown.figures, shown.own_speedup, forked=shown.forked,
-            moment=history.moment_of(shown.id),
+            shown.trace, shown.figures, shown.own_speedup, name=shown.name or "",
+            forked=shown.forked, moment=history.moment_of(shown.id),
         )  # fmt: skip
 
     growing = shown.growing or not (run is None or run.finished)

@@ -10,6 +10,7 @@ from specviz.record.pairs import PairSpec
 from specviz.ui.session.history import History, session_history
 from specviz.ui.session.presses import is_pressed, take_press
 from specviz.ui.session.worker import the_worker, this_tab
+from specviz.ui.watch.conversation import asked_of, show_conversation
 from specviz.ui.watch.first_body import FirstBody, session_first_body
 from specviz.ui.watch.run_without_body import leave_run_without_body
 from specviz.ui.watch.time_again import TIME_AGAIN, time_again
@@ -18,6 +19,7 @@ from specviz.ui.widgets.pair_boxes import shown_pair
 from specviz.ui.widgets.pair_panel import (
     active_spec,
     has_chat,
+    num_layers,
     pair_for_run,
     run_label,
     show_pair_panel,
@@ -56,9 +58,10 @@ class Stage:
         clear_restart()
         if pressed or restarts:
             refuse_empty(self.choices.prompt)
+            asked = asked_of(self.choices)
             leave_run_without_body(history)
             spec, choices = pair_for_run(self.shown), self.choices
-            made = self.first_body.submit(worker, self.tab, spec, choices.prompt, choices.config)
+            made = self.first_body.submit(worker, self.tab, spec, asked, choices.config)
             history.begin(made)
         elif take_press(TIME_AGAIN) and run is not None:
             leave_run_without_body(history)
@@ -79,7 +82,12 @@ def open_stage() -> Stage:
     first_body.settle(worker, worker.status())
     status, shown = worker.status(), shown_pair()  # for the controls
     with st.sidebar:
-        choices = choose_run(has_chat=shown is not None and has_chat(status, shown))
+        choices = choose_run(
+            has_chat=shown is not None and has_chat(status, shown),
+            has_draft=shown is None or shown.has_draft,
+            layers=num_layers(shown) if shown is not None else None,
+        )
+        show_conversation(choices, history)
         if choices.prompt.strip() and (is_pressed("run") or restart_requested()):
             first_body.use()  # before the sliders are drawn
         show_body_boxes(worker, status, first_body.offered, loading=first_body.loading)

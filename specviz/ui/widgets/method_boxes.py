@@ -20,7 +20,8 @@ from specviz.record.shapes import num_nodes, parse_shape, shape_text
 from specviz.record.stopping import STOPPINGS_IN_WORDS
 from specviz.ui.widgets.plain_text import as_text
 
-_EXITS = ["early-exit:1", "early-exit:2"]  # any other number can be typed
+_FIRST_EXITS = (1, 2)  # layers, where the depth is unknown; any other number can be typed
+_EXIT_SHARES = (0.25, 0.5, 0.75)  # of the target's layers
 _UNTIL = ["count", "confidence:0.4", "cost", "oracle"]
 _RESIDUALS = ["leftover", "target", "draft"]
 METHOD_SETTINGS = (
@@ -34,7 +35,8 @@ class MethodBoxes:
     """Controls for ``METHOD_SETTINGS``.
 
     Attributes:
-        drafters: The drafters to choose from; others can be typed.
+        drafters: The drafters to choose from, besides early exit; others can be typed.
+        layers: The number of the target's layers, if known.
         ends: Ranges of the numeric settings.
         options: Keyword arguments for the Streamlit widget of every control.
         key: Returns the widget key of a setting's control.
@@ -46,12 +48,14 @@ class MethodBoxes:
     options: Mapping[str, Any]
     key: Callable[[str], str] = str
     first: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    layers: int | None = None
 
     def choose(self) -> dict[str, Any]:
         """Draw the controls, and return their values by the field names of ``RunConfig``."""
         drafter = self._typed(
-            "Drafter", "drafter", [*self.drafters, *_EXITS], f"Who drafts: {DRAFTERS_IN_WORDS}."
-        )
+            "Drafter", "drafter", [*self.drafters, *early_exits(self.layers)],
+            f"Who drafts: {DRAFTERS_IN_WORDS}.",
+        )  # fmt: skip
         until = self._typed(
             "Drafting ends", "draft_until", _UNTIL, f"When drafting ends: {STOPPINGS_IN_WORDS}."
         )
@@ -113,6 +117,13 @@ class MethodBoxes:
 
     def _first(self, name: str, default: object) -> dict[str, Any]:
         return {"value": self.first.get(name, default), "key": self.key(name), **self.options}
+
+
+def early_exits(layers: int | None) -> list[str]:
+    """Return the early exits to offer for a target with this number of layers."""
+    numbers = _FIRST_EXITS if layers is None else [round(each * layers) for each in _EXIT_SHARES]
+    usable = [each for each in numbers if 1 <= each < (layers or each + 1)]
+    return [f"early-exit:{each}" for each in dict.fromkeys(usable)]
 
 
 def _show_tree_size(text: str) -> None:

@@ -1,12 +1,14 @@
-"""The controls that name a pair, the same on every page.
+"""The controls that name a pair or a target alone, the same on every page.
 
-Naming a pair, in a control or a link, downloads nothing and opens no folder: both need a click.
+Naming models, in a control or a link, downloads and loads nothing: both need a click. The list of
+this machine's models reads only headers; see ``machine_boxes``.
 The values are read from the session state and the link, so that a page knows the pair before it
 draws the controls.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -14,21 +16,41 @@ import streamlit as st
 
 from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY, body_name
-from specviz.record.pairs import KnownPair, PairSpec, known_pairs
+from specviz.record.pairs import (
+    CHAT_PAIR,
+    DEFAULT_PAIR,
+    KnownPair,
+    PairSpec,
+    chat_file,
+    known_pairs,
+)
+from specviz.ui.widgets.machine_boxes import (
+    MACHINE_BOXES,
+    chosen_models,
+    forget_link,
+    keep_models,
+    show_machine_boxes,
+)
 
 _LINKED = "query-params"
 _KEPT, _PAGE = "pair boxes kept", "page"
 OPEN_PAGE = "open page"  # key in the session state: the page that the shell has opened
 _OWN = "other ids"
-_EMBEDDED, _HUB, _LOCAL = _SOURCES = (
+_NO_DRAFT = "none: prompt lookup"  # in an empty box
+_EMBEDDED, _MACHINE, _HUB, _LOCAL = _SOURCES = (
     "Embedded",
+    "Machine",
     "Hub",
     "Local",
 )  # also values in the link
+_FIRST = os.environ.get("SPECVIZ_FIRST_MODEL", DEFAULT_PAIR)  # `make chat` sets the chat model
+_EMBEDDED_MODELS = (CHAT_PAIR, DEFAULT_PAIR) if _FIRST == CHAT_PAIR else (DEFAULT_PAIR, CHAT_PAIR)
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 PAIR_BOXES = (  # in the link, besides the bodies
     "pair",
+    "embedded",
+    *MACHINE_BOXES,
     "known_pair",
     "target_id",
     "draft_id",
@@ -43,68 +65,127 @@ _CHOSEN = "bodies chosen"
 
 
 def shown_pair() -> PairSpec | None:
-    """Return the pair that the controls name; None while the target or the draft is empty."""
+    """Return the pair, or the target alone, that the controls name; None without a target."""
     models = _shown_models()
     if models is None:
         return None
-    target, draft = _body_value(TARGET_BODY), _body_value(DRAFT_BODY)
-    return replace(models, target_body=target, draft_body=draft)
+    draft = _body_value(DRAFT_BODY) if models.has_draft else NO_BODY
+    return replace(models, target_body=_body_value(TARGET_BODY), draft_body=draft)
 
 
 def _shown_models() -> PairSpec | None:
     source = _value("pair", _SOURCES)
     if source == _EMBEDDED:
-        return PairSpec()
-    if source == _HUB:
-        known = _known()
-        chosen = known.get(_value("known_pair", (*known, _OWN)))
-        ids = (chosen.target, chosen.draft) if chosen else (_value("target_id"), _value("draft_id"))
-    else:
-        ids = _value("target_folder"), _value("draft_folder")
-    target, draft = (each.strip() for each in ids)
-    if not (target and draft):
+        return PairSpec(name=CHAT_PAIR) if _shows_chat_model() else PairSpec()
+    places = _shown_places(source)
+    target, draft = (each.strip() for each in places)
+    if not target:
         return None
     return PairSpec(
         target=target,
-        draft=draft,
+        draft=draft or None,
         device=_value("device", _DEVICES),
         dtype=_value("dtype", _DTYPES),
-        shared_vocabulary=_value("shared_vocabulary").lower() == "true",
+        shared_vocabulary=bool(draft) and _shares_vocabulary(source),
     )
+
+
+def _shown_places(source: str) -> tuple[str, str]:
+    """Return the places of target and draft; empty ones are not named."""
+    if source == _MACHINE:
+        pair = chosen_models(_value("dtype", _DTYPES))
+        draft = pair.draft if pair is not None else None
+        return pair.target.place if pair else "", draft.model.place if draft else ""
+    if source == _LOCAL:
+        return _value("target_folder"), _value("draft_folder")
+    known = _known()
+    chosen = known.get(_value("known_pair", (*known, _OWN)))
+    return (chosen.target, chosen.draft) if chosen else (_value("target_id"), _value("draft_id"))
+
+
+def _shows_chat_model() -> bool:
+    return _value("embedded", _EMBEDDED_MODELS) == CHAT_PAIR and chat_file() is not None
+
+
+def _shares_vocabulary(source: str) -> bool:
+    """Return whether the tokenizers may differ: the toggle, unless they were compared."""
+    known = _compared_tokenizers(source)
+    return _value("shared_vocabulary").lower() == "true" if known is None else known
+
+
+def _compared_tokenizers(source: str) -> bool | None:
+    """Return whether the tokenizers differ; None if they were not compared."""
+    pair = chosen_models(_value("dtype", _DTYPES)) if source == _MACHINE else None
+    return pair.shares_vocabulary if pair is not None else None
+
+
+def keep_pair(spec: PairSpec) -> None:
+    """Keep a pair that is about to be loaded, even if the search finds a better draft."""
+    if _value("pair", _SOURCES) == _MACHINE:
+        keep_models(spec.target, spec.draft)
 
 
 def show_pair_boxes() -> None:
     """Draw the controls for the chosen source of the pair."""
     source = st.segmented_control(
-        "Where the pair comes from", _SOURCES, default=_EMBEDDED, key=_box("pair"), bind=_LINKED,
+        "Where the models come from", _SOURCES, default=_EMBEDDED, key=_box("pair"), bind=_LINKED,
         label_visibility="collapsed", width="stretch", required=True, on_change=clear_bodies,
     )  # fmt: skip
-    if source == _HUB:
+    if source == _EMBEDDED:
+        _choose_embedded()
+    elif source == _MACHINE:
+        show_machine_boxes(_value("dtype", _DTYPES), clear_bodies)
+    elif source == _HUB:
         names = [*_known(), _OWN]
         chosen = st.selectbox(
             "Well-known pairs", names, key=_box("known_pair"), bind=_LINKED, on_change=clear_bodies
         )
         if chosen == _OWN:
             _name_model("Target, Hub id", "target_id")
-            _name_model("Draft, Hub id", "draft_id")
+            _name_model("Draft, Hub id", "draft_id", _NO_DRAFT)
     elif source == _LOCAL:
-        _name_model("Target folder", "target_folder")
-        _name_model("Draft folder", "draft_folder")
+        _name_model("Target, a folder or GGUF file", "target_folder")
+        _name_model("Draft, a folder or GGUF file", "draft_folder", _NO_DRAFT)
+    if source != _MACHINE:
+        forget_link()
     if source != _EMBEDDED:
-        with st.container(horizontal=True):
-            st.selectbox("Device", _DEVICES, key=_box("device"), bind=_LINKED)
-            st.selectbox("Number type", _DTYPES, key=_box("dtype"), bind=_LINKED)
-        st.toggle(
-            "Shared vocabulary", key=_box("shared_vocabulary"), bind=_LINKED,
-            help="For two models with different tokenizers. The draft proposes only tokens that "
-                 "both have, and reads the text in its own tokens. The output still follows the "
-                 "target's distribution.",
-        )  # fmt: skip
+        _choose_loading(source)
     _remember()
 
 
-def _name_model(label: str, key: str) -> None:
-    st.text_input(label, key=_box(key), bind=_LINKED, on_change=clear_bodies)
+def _choose_embedded() -> None:
+    if chat_file() is None:
+        st.caption(f"`make chat` installs a chat model, {CHAT_PAIR}.")
+        return
+    st.radio(
+        "Embedded models", _EMBEDDED_MODELS, key=_box("embedded"), bind=_LINKED,
+        captions=("Target and draft, trained on short stories", "Chat model without a draft"),
+        label_visibility="collapsed", on_change=clear_bodies,
+    )  # fmt: skip
+
+
+def _name_model(label: str, key: str, placeholder: str | None = None) -> None:
+    st.text_input(
+        label, key=_box(key), bind=_LINKED, on_change=clear_bodies, placeholder=placeholder
+    )
+
+
+def _choose_loading(source: str) -> None:
+    """Draw how the models are loaded and, if the tokenizers may differ, the toggle for that."""
+    with st.container(horizontal=True):
+        st.selectbox("Device", _DEVICES, key=_box("device"), bind=_LINKED)
+        st.selectbox("Number type", _DTYPES, key=_box("dtype"), bind=_LINKED)
+    differs, box = _compared_tokenizers(source), _box("shared_vocabulary")
+    if differs is False or not _shown_places(source)[1]:
+        return
+    if differs:
+        st.session_state[box] = True
+    st.toggle(
+        "Shared vocabulary", key=box, bind=_LINKED, disabled=bool(differs),
+        help="For two models with different tokenizers. The draft proposes only tokens that "
+             "both have, and reads the text in its own tokens. The output still follows the "
+             "target's distribution.",
+    )  # fmt: skip
 
 
 # The bodies. "Not chosen yet" differs from "no body": Watch then offers a default body.
@@ -202,7 +283,6 @@ def _box(key: str) -> str:
 
 
 def _remember() -> None:
-    boxes = ("pair", "known_pair", "target_id", "draft_id", "target_folder", "draft_folder",
-             "device", "dtype", "shared_vocabulary", *BODY_BOXES)  # fmt: skip
+    boxes = {*PAIR_BOXES, *BODY_BOXES} - {*MACHINE_BOXES}  # those keep their own choices
     _remembered().update({key: st.session_state[key] for key in boxes if key in st.session_state})
     _remembered()[_PAGE] = st.session_state.get(OPEN_PAGE, "")

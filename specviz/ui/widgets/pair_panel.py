@@ -1,6 +1,7 @@
-"""The panel to name, check and load a pair: embedded, from the Hub, or from local folders.
+"""The panel to name, check and load a pair: embedded, on this machine, from the Hub, or by path.
 
-Checking reads only small files. A run always uses the pair that is shown.
+Without a draft it names a target alone. Checking reads only small files. A run always uses the
+models that are shown.
 """
 
 from __future__ import annotations
@@ -10,11 +11,18 @@ import streamlit as st
 from specviz.errors import ConfigError
 from specviz.figures.body_words import spec_words
 from specviz.record.numbers import SIZE, times
-from specviz.record.pairs import PairCheck, PairSpec
+from specviz.record.pairs import CHAT_PAIR, PairCheck, PairSpec
+from specviz.ui.session.body_rooms import known_room
+from specviz.ui.session.machine_models import found_model
 from specviz.ui.session.model_places import refusal_of, require_open
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.worker import refused_check, the_worker
-from specviz.ui.widgets.pair_boxes import bodies_were_chosen, show_pair_boxes, shown_pair
+from specviz.ui.widgets.pair_boxes import (
+    bodies_were_chosen,
+    keep_pair,
+    show_pair_boxes,
+    shown_pair,
+)
 from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import Check, PairStatus, Worker
 
@@ -45,11 +53,26 @@ def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
 
 
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:
-    """Return whether the pair has a chat template; False until it was loaded once."""
+    """Return whether the target has a chat template.
+
+    This is known for the chat model and the models found on this machine. For others it is False
+    until they were loaded once.
+    """
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
     if status.spec == spec and status.state == "ready":
         known[spec] = status.has_chat
-    return known.get(spec, False)
+    if spec in known:
+        return known[spec]
+    model = found_model(spec.target)
+    return spec.name == CHAT_PAIR or (model is not None and model.facts.chat)
+
+
+def num_layers(spec: PairSpec) -> int | None:
+    """Return the number of the target's layers; None if it is not known yet."""
+    room, model = known_room(spec), found_model(spec.target)
+    if room is not None and room.target is not None:
+        return room.target.shape.layers
+    return model.facts.layers if model is not None else None
 
 
 def run_label(status: PairStatus, shown: PairSpec | None) -> str:
@@ -67,8 +90,8 @@ def pair_for_run(shown: PairSpec | None) -> PairSpec:
     """
     if shown is None:
         raise ConfigError(
-            "There is no pair to run.",
-            remedy="Name a target and a draft under The pair, or choose Embedded.",
+            "There is no model to run.",
+            remedy="Name a target under The pair, or choose Embedded.",
         )
     require_open(shown)
     use_pair(shown)
@@ -77,6 +100,7 @@ def pair_for_run(shown: PairSpec | None) -> PairSpec:
 
 def use_pair(spec: PairSpec) -> None:
     """Use the pair for this tab's next runs."""
+    keep_pair(spec)
     st.session_state[_REQUESTED] = spec
 
 
@@ -121,7 +145,11 @@ def _load(worker: Worker, wanted: PairSpec) -> None:
 def _short(spec: PairSpec) -> str:
     if spec.has_bodies:
         return "the simulated size"
-    return "the embedded pair" if spec.embedded else "this pair"
+    if spec.name == CHAT_PAIR:
+        return "the chat model"
+    if spec.embedded:
+        return "the embedded pair"
+    return "this pair" if spec.has_draft else "this model"
 
 
 def _show_check(check: Check) -> None:
@@ -140,7 +168,7 @@ def _show_check(check: Check) -> None:
 
 
 def _report(found: PairCheck) -> None:
-    lines = [_vocabulary_text(found)]
+    lines = [_vocabulary_text(found)] if found.draft is not None else []
     if found.size_ratio is not None:
         lines.append(size_words(found.size_ratio))
     if found.memory_needed is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from specviz.record.prompts import read_presets
+from specviz.record.prompts import Preset, read_chat_prompts, read_presets
 
 _OWN = "custom prompt"
 
@@ -36,10 +36,19 @@ class PromptBoxes:
     def _prompt(self) -> str:
         return f"{self.prefix}prompt"
 
-    def choose(self, changed: Callable[[], None] = lambda: None) -> str:
-        """Draw the controls and return the prompt. ``changed`` is called when the user edits it."""
+    def choose(self, changed: Callable[[], None] = lambda: None, *, chat: bool = False) -> str:
+        """Draw the controls and return the prompt.
+
+        Args:
+            changed: Called when the user edits the prompt.
+            chat: Offer messages to a chat model first; else texts to continue.
+        """
         self.settle()
+        self._fit(chat)
         texts = _preset_texts()
+        offered = _names(chat)
+        if (chosen := st.session_state[self._preset]) not in (*offered, _OWN):
+            offered = [chosen, *offered]
 
         def fill() -> None:
             chosen = st.session_state[self._preset]
@@ -53,7 +62,7 @@ class PromptBoxes:
             changed()
 
         st.selectbox(
-            "Prompt", [*texts, _OWN], key=self._preset, on_change=fill, persist_state="session"
+            "Prompt", [*offered, _OWN], key=self._preset, on_change=fill, persist_state="session"
         )
         prompt = st.text_area(
             "Prompt text", key=self._prompt, height=110, label_visibility="collapsed",
@@ -73,6 +82,13 @@ class PromptBoxes:
             state[self._preset], state[self._prompt] = self._first()
         return state[self._prompt]
 
+    def _fit(self, chat: bool) -> None:
+        """Replace the first prompt of the other mode, which the user did not choose."""
+        ours, theirs = (_names(each)[0] for each in (chat, not chat))
+        if st.session_state[self._preset] == theirs:
+            st.session_state[self._preset] = ours
+            st.session_state[self._prompt] = _preset_texts()[ours]
+
     def put(self, prompt: str) -> None:
         """Set the controls to a prompt, before they are drawn."""
         titles = {text: title for title, text in _preset_texts().items()}
@@ -91,11 +107,22 @@ class PromptBoxes:
 
 
 def _link(preset: str) -> None:
-    if preset in (_OWN, next(iter(_preset_texts()))):
+    if preset in (_OWN, _names(chat=True)[0], _names(chat=False)[0]):
         st.query_params.pop("preset", None)
     elif st.query_params.get("preset") != preset:
         st.query_params["preset"] = preset
 
 
 def _preset_texts() -> dict[str, str]:
-    return {f"{each.kind} · {each.title}": each.text for each in read_presets()}
+    """Return the texts of all presets by their names; the first is a text to continue."""
+    return {_name(each): each.text for each in (*read_presets(), *read_chat_prompts())}
+
+
+def _names(chat: bool) -> list[str]:
+    """Return the names of the presets to offer."""
+    texts, messages = map(list, (map(_name, read_presets()), map(_name, read_chat_prompts())))
+    return [*messages, *texts] if chat else texts
+
+
+def _name(preset: Preset) -> str:
+    return f"{preset.kind} · {preset.title}"

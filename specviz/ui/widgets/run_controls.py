@@ -13,7 +13,7 @@ import streamlit as st
 
 from specviz.errors import ConfigError, SpecvizError
 from specviz.player.payload import RunChoice
-from specviz.record.drafters import methods_for
+from specviz.record.drafters import DRAFT_METHODS, methods_for
 from specviz.record.forks import forks_text, parse_forks
 from specviz.record.limits import CONTROLS
 from specviz.record.prompts import kind_of
@@ -27,6 +27,9 @@ from specviz.ui.widgets.prompt_boxes import PromptBoxes
 _LINKED: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 _RESTART = "restart asked"
 _DROPPED = "dropped from the link"
+# A target alone has a control of its own, so that each keeps its default and its choice.
+_DRAFTER, _DRAFTER_ALONE = "drafter", "drafter_alone"
+_WITH_DRAFT = [each.name for each in DRAFT_METHODS.values() if each.needs_draft]
 FORKS = "forks"  # in the link
 _PROMPT = PromptBoxes(linked=True)
 
@@ -35,13 +38,6 @@ def _ask_restart() -> None:
     st.session_state[_RESTART] = True
     st.session_state[_DROPPED] = {}
     st.query_params.pop(FORKS, None)  # forks refer to a run with the previous settings
-
-
-_METHOD = MethodBoxes(
-    drafters=methods_for(has_draft=True),
-    ends=CONTROLS,
-    options={**_LINKED, "on_change": _ask_restart},
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +52,19 @@ class Choices:
         return RunChoice(config=self.config, prompt=self.prompt, kind=kind_of(self.prompt))
 
 
-def choose_run(*, has_chat: bool) -> Choices:
-    """Draw the controls and return their values."""
-    prompt = _PROMPT.choose(_ask_restart)
+def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choices:
+    """Draw the controls and return their values.
+
+    Args:
+        has_chat: Whether the target has a chat template.
+        has_draft: Whether there is a draft model.
+        layers: The number of the target's layers, if known.
+    """
+    if not has_draft:
+        _take_linked_drafter()
+    prompt = _PROMPT.choose(
+        _ask_restart, chat=has_chat and bool(st.session_state.get("chat", True))
+    )
     gamma = st.slider(
         "Candidates per round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", **_LINKED,
         on_change=_ask_restart,
@@ -71,7 +77,13 @@ def choose_run(*, has_chat: bool) -> Choices:
     with st.expander("More settings", key="more", bind="query-params"):
         more = _more_settings(has_chat=has_chat)
         linked = {name: st.query_params.get(name) for name in ("rule", "num_drafts")}
-        method = _METHOD.choose()
+        method = MethodBoxes(
+            drafters=methods_for(has_draft=has_draft),
+            ends=CONTROLS,
+            options={**_LINKED, "on_change": _ask_restart},
+            key=str if has_draft else _key_alone,
+            layers=layers,
+        ).choose()
         _warn_dropped({name: text for name, text in linked.items() if text != str(method[name])})
         st.toggle("Run again when a setting changes", True, key="live", **_LINKED)
     config = with_method({"gamma": gamma, "temperature": round(temperature, 2), **more}, method)
@@ -79,6 +91,18 @@ def choose_run(*, has_chat: bool) -> Choices:
     if not st.session_state["live"]:
         clear_restart()
     return Choices(prompt=prompt, config=config)
+
+
+def _key_alone(name: str) -> str:
+    return _DRAFTER_ALONE if name == _DRAFTER else name
+
+
+def _take_linked_drafter() -> None:
+    """Use the link's drafter for a target alone, unless it needs a draft model."""
+    linked = st.query_params.get(_DRAFTER)
+    known = _DRAFTER_ALONE in st.session_state or _DRAFTER_ALONE in st.query_params
+    if linked and not known and linked not in _WITH_DRAFT:
+        st.session_state[_DRAFTER_ALONE] = linked
 
 
 def _warn_dropped(linked: dict[str, str | None]) -> None:
@@ -154,7 +178,10 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
         ),
     }  # fmt: skip
     if has_chat:
-        settings["chat"] = st.toggle("Chat template", key="chat", **_LINKED, on_change=_ask_restart)
+        settings["chat"] = st.toggle(
+            "Chat template", True, key="chat", **_LINKED, on_change=_ask_restart,
+            help="Puts the prompt into the target's chat template.",
+        )  # fmt: skip
     return settings
 
 
@@ -165,6 +192,8 @@ def apply_settings(prompt: str, config: RunConfig) -> None:
     st.session_state["more"] = True  # controls set while the expander is closed would not update
     for name, value in _values_of(config).items():
         st.session_state[name] = value
+    if not config.draft_method.needs_draft:
+        st.session_state[_DRAFTER_ALONE] = config.drafter
     if config.forks:
         st.query_params[FORKS] = forks_text(config.forks)
     else:
@@ -203,3 +232,8 @@ def refuse_empty(prompt: str) -> None:
     """Raise SpecvizError for a prompt without text."""
     if not prompt.strip():
         raise SpecvizError("The prompt is empty.", remedy="Write some text, or choose a preset.")
+
+
+def put_prompt(prompt: str) -> None:
+    """Set the prompt before its controls are drawn; the other settings stay."""
+    _PROMPT.put(prompt)

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from specviz.errors import SpecvizError
 from specviz.figures.throughput import Outlook
 from specviz.measure.run_makers import Study
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.worker.messages import (
@@ -120,7 +121,7 @@ class Worker:
         self,
         session: str,
         spec: PairSpec,
-        prompt: str,
+        prompt: TypedPrompt,
         config: RunConfig,
         *,
         baseline: bool = True,
@@ -147,7 +148,9 @@ class Worker:
             self._show_detail()  # what the run waits for, such as a loading
         return run
 
-    def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
+    def check(
+        self, spec: PairSpec, prompts: Sequence[TypedPrompt] = (), *, chat: bool = False
+    ) -> Check:
         """Queue a check of a pair's small files and of the prompts' lengths."""
         check, prompts = Check(spec), tuple(prompts)
         with self._lock:

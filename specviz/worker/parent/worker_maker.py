@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from specviz.measure.run_makers import MadeRun, RunOrder, Study
 from specviz.measure.slice_timing import compared_seconds
 from specviz.measure.stoppable import StoppableWork, StoppedError
+from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Run, StudyHandle
@@ -37,7 +38,7 @@ class WorkerMaker(StoppableWork):
             case _:
                 return ""
 
-    def check(self, spec: PairSpec, prompts: Sequence[str], *, chat: bool) -> PairCheck:
+    def check(self, spec: PairSpec, prompts: Sequence[TypedPrompt], *, chat: bool) -> PairCheck:
         check = self._worker.check(spec, prompts, chat=chat)
         check.wait()
         if check.error is not None:

@@ -1,0 +1,69 @@
+"""The prompt as the text pane shows it: token texts and, in a chat, the role before each message.
+
+A chat template puts marks around the messages, such as ``<|im_start|>user``. They are part of the
+prompt's tokens; the pane shows the roles in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specviz.player.round_values import JsonObject, prompt_texts
+from specviz.record.conversations import Conversation
+from specviz.record.trace import Trace
+
+_OWN_TEXT = 60  # characters: a longer text before the first message is the template's own message
+
+Part = str | JsonObject
+_Span = tuple[str, int, int]  # a role, and where its message begins and ends
+
+
+def prompt_parts(trace: Trace) -> list[Part]:
+    """Return texts and roles in the order of the prompt.
+
+    The texts of all tokens are returned if the prompt is no chat, or the template changes messages.
+    """
+    texts = prompt_texts(trace)
+    if not trace.config.chat:
+        return [*texts]
+    asked = Conversation(before=trace.prompt.before, text=trace.prompt.text)
+    spans = _spans("".join(texts), asked)
+    if spans is None:
+        return [*texts]
+    return [*_parts(texts, spans), {"role": "assistant"}]
+
+
+def _spans(whole: str, asked: Conversation) -> list[_Span] | None:
+    """Return where the messages are in the rendered template; None if one is not in it."""
+    spans: list[_Span] = []
+    end = 0
+    for message in asked.messages:
+        content = message.content.strip()
+        start = whole.find(content, end)
+        if start < 0:
+            return None
+        end = start + len(content)
+        spans.append((message.role, start, end))
+    return spans
+
+
+def _parts(texts: list[str], spans: list[_Span]) -> Iterator[Part]:
+    first = spans[0][1]
+    whole = "".join(texts)
+    if first > _OWN_TEXT:
+        yield {"role": "template", "text": whole[:first]}
+    left, at = list(spans), 0
+    begun = False  # the role of the first span that is left was returned
+    for text in texts:
+        end = at + len(text)
+        while left and at < left[0][2] and end > left[0][1]:
+            role, start, stop = left[0]
+            if not begun:
+                yield {"role": role}
+                begun = True
+            yield whole[max(at, start) : min(end, stop)]
+            if end < stop:
+                break
+            left.pop(0)
+            begun = False
+        at = end

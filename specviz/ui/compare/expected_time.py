@@ -1,0 +1,54 @@
+"""How long a comparison will take, as far as earlier runs show."""
+
+from __future__ import annotations
+
+from specviz.comparison.comparison_job import ComparisonJob
+from specviz.comparison.plan import Lane, Plan
+from specviz.errors import SpecvizError
+from specviz.measure.slice_timing import compared_seconds
+from specviz.record.pairs import DEFAULT_PAIR
+from specviz.store import Query
+from specviz.ui.session.background_jobs import the_job_queue
+from specviz.ui.session.run_saving import the_library
+
+
+def expected_time(plan: Plan) -> str:
+    """Return a sentence on the time of a plan; empty if no earlier run shows it."""
+    count = len(plan.lanes) * len(plan.items) * plan.repeats
+    if (each := _like_before(plan)) is not None:
+        return f"Expected time: about {time_text(count * each)}. "
+    lanes = [_at_most(lane) for lane in plan.lanes]
+    known = [seconds for seconds in lanes if seconds is not None]
+    if len(known) < len(lanes):
+        return ""
+    return f"Expected time: at most about {time_text(count * sum(known) / len(known))}. "
+
+
+def time_text(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _like_before(plan: Plan) -> float | None:
+    """Return the seconds of a run in the newest comparison of these pairs at this length."""
+    for job in reversed(the_job_queue().jobs):
+        if isinstance(job, ComparisonJob) and _alike(job.plan) == _alike(plan):
+            return job.seconds_each
+    return None
+
+
+def _alike(plan: Plan) -> tuple[object, ...]:
+    return {lane.spec for lane in plan.lanes}, plan.lanes[0].config.max_new_tokens
+
+
+def _at_most(lane: Lane) -> float | None:
+    """Return the most seconds of a run, from the speed of the pair's newest kept run.
+
+    Sizes are ignored: timing takes most of the time, and has a limit.
+    """
+    name = lane.spec.label if lane.spec.target else lane.spec.name or DEFAULT_PAIR
+    try:
+        rows = the_library().find(Query(pairs=(name,), engines=(None,), limit=1))
+    except SpecvizError:
+        return None
+    rate = rows[0].summary.tokens_per_second if rows else None
+    return lane.config.max_new_tokens / rate + compared_seconds() if rate else None

@@ -1,0 +1,129 @@
+"""The models on this machine: found once for all tabs, in a background thread.
+
+A search opens only small files and the headers of weights. It starts when a page first shows the
+list, and again on request. A dashboard that others can reach never searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock, Thread
+
+import psutil
+import streamlit as st
+
+from specviz.local_models.added_folders import added_folders
+from specviz.local_models.finding import Found, find_models
+from specviz.local_models.fitting import Fit, compare_tokenizers, drafts_for
+from specviz.local_models.headers import Headers
+from specviz.local_models.local_model import LocalModel
+from specviz.record.pairs import PairSpec
+from specviz.store.measured_alphas import measured_alphas
+from specviz.ui.access import reachable_by_others
+from specviz.ui.session.body_rooms import known_room
+
+_NOTHING = Found(models=(), skipped=())
+_ITEMSIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
+_ALPHAS_SECONDS = 60  # between two looks into the library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What the background thread does: it searches, or has tokenizers to compare."""
+
+    searching: bool = False
+    tokenizers_left: int = 0
+
+    def __bool__(self) -> bool:
+        return self.searching or self.tokenizers_left > 0
+
+
+@dataclass(slots=True, eq=False)
+class MachineModels:
+    """The models found so far, and what is known about their tokenizers."""
+
+    found: Found = _NOTHING
+    _headers: Headers = field(default_factory=Headers)
+    _searched: bool = False
+    _searching: bool = False
+    _left: dict[str, int] = field(default_factory=dict[str, int])  # by the target's place
+    _reading: Lock = field(default_factory=Lock)  # one thread reads files at a time
+
+    def search_once(self) -> None:
+        """Start the first search, unless it was started before."""
+        if not self._searched:
+            self.search()
+
+    def search(self) -> None:
+        """Start a search. The models of the previous one remain until it ends."""
+        if not self._searching:
+            self._searched = self._searching = True
+            self._start(self._search)
+
+    def compare(self, target: LocalModel) -> None:
+        """Start comparing the target's tokenizer with the others', once after each search."""
+        if target.place not in self._left and not self._searching:
+            self._left[target.place] = len(self.found.models)
+            self._start(lambda: self._compare(target))
+
+    def activity(self, target: LocalModel | None = None) -> Activity:
+        left = self._left.get(target.place, 0) if target is not None else 0
+        return Activity(searching=self._searching, tokenizers_left=left)
+
+    def at(self, place: str | None) -> LocalModel | None:
+        """Return the model with this place, if it was found."""
+        return next((each for each in self.found.models if each.place == place), None)
+
+    def named(self, short: str) -> LocalModel | None:
+        """Return the model with this short name, if it was found."""
+        return next((each for each in self.found.models if each.short == short), None)
+
+    def drafts_for(self, target: LocalModel, dtype: str) -> tuple[Fit, ...]:
+        """Return the drafts for a target by what is known now, the best first."""
+        room = known_room(PairSpec())  # of the device that loads models
+        itemsize = room.itemsize if room is not None else _ITEMSIZES["float32"]
+        free = room.memory_free if room is not None else psutil.virtual_memory().available
+        return drafts_for(
+            target, self.found.models, self._headers, itemsize=_ITEMSIZES.get(dtype, itemsize),
+            memory_free=free, alphas=_alphas(),
+        )  # fmt: skip
+
+    def _start(self, work: Callable[[], None]) -> None:
+        Thread(target=work, daemon=True).start()
+
+    def _search(self) -> None:
+        try:
+            with self._reading:
+                self.found = find_models(added_folders(), self._headers)
+                self._left.clear()
+        finally:
+            self._searching = False
+
+    def _compare(self, target: LocalModel) -> None:
+        try:
+            with self._reading:
+                for left in compare_tokenizers(target, self.found.models, self._headers):
+                    self._left[target.place] = left
+        finally:
+            self._left[target.place] = 0
+
+
+@st.cache_resource(show_spinner=False)
+def the_machine_models() -> MachineModels:
+    return MachineModels()
+
+
+def lists_models() -> bool:
+    """Return whether pages list this machine's models; not on a dashboard that others can reach."""
+    return not reachable_by_others()
+
+
+def found_model(place: str | None) -> LocalModel | None:
+    """Return the model with this place if an earlier search found it. Start no search."""
+    return the_machine_models().at(place) if lists_models() else None
+
+
+@st.cache_resource(show_spinner=False, ttl=_ALPHAS_SECONDS)
+def _alphas() -> dict[tuple[str, str], float]:
+    return measured_alphas()

@@ -1,0 +1,89 @@
+"""A chat on Watch: the system prompt, the messages so far, and the next message.
+
+The prompt box holds the last message, so that a changed setting answers the same message again.
+The messages before it are kept here; they belong to the tab and are not in the link.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz.record.conversations import Conversation, Message, TypedPrompt
+from specviz.record.prompts import read_chat_prompts
+from specviz.record.token_text import emitted_tokens
+from specviz.record.trace import Trace
+from specviz.ui.session.history import History
+from specviz.ui.session.presses import press
+from specviz.ui.widgets.run_controls import Choices, put_prompt
+
+_BEFORE, _SYSTEM, _NEXT = "messages before", "system", "next_message"
+_EARLY = "message before its answer"
+
+
+def show_conversation(choices: Choices, history: History) -> None:
+    """Draw the system prompt, the box for the next message, and the way out of a conversation."""
+    if not choices.config.chat:
+        return
+    st.text_input(
+        "System prompt", key=_SYSTEM, persist_state="session",
+        placeholder="The template's own", max_chars=2_000,
+    )  # fmt: skip
+    st.chat_input(
+        "Next message, after the answer", key=_NEXT, on_submit=_continue, args=(history,),
+        max_chars=20_000,
+    )  # fmt: skip
+    if st.session_state.pop(_EARLY, False):
+        st.caption("There is no finished answer yet. Press Run, or wait for the answer.")
+    if before := _before():
+        with st.container(horizontal=True, vertical_alignment="center", key="conversation"):
+            turns = sum(each.role == "user" for each in before)
+            st.caption(f"Message {turns + 1} of a conversation.", width="content")
+            st.button("New conversation", key="new_conversation", type="tertiary", on_click=_leave)
+
+
+def asked_of(choices: Choices) -> TypedPrompt:
+    """Return the prompt of a run: in a chat, with the system prompt and the messages before it."""
+    if not choices.config.chat:
+        return choices.prompt
+    system = str(st.session_state.get(_SYSTEM) or "").strip()
+    first = (Message(role="system", content=system),) if system else ()
+    before = (*first, *(_before() or _before_of_preset(choices.prompt)))
+    return Conversation(before=before, text=choices.prompt) if before else choices.prompt
+
+
+def _continue(history: History) -> None:
+    """Begin the run that answers the next message, once the last message has its answer."""
+    text = str(st.session_state.get(_NEXT) or "").strip()
+    run, trace = history.current, history.shown().trace
+    answered = run is not None and run.finished and trace.config.chat and trace.rounds
+    if not text or not answered:
+        st.session_state[_EARLY] = bool(text)
+        return
+    answer = Message(role="assistant", content=_answer(trace))
+    last = Message(role="user", content=trace.prompt.text)
+    earlier = (each for each in trace.prompt.before if each.role != "system")
+    st.session_state[_BEFORE] = (*earlier, last, answer)
+    put_prompt(text)
+    press("run")
+
+
+def _answer(trace: Trace) -> str:
+    """Return the text of an answer without the token that ends it."""
+    text = trace.text
+    if trace.finish == "eos":
+        *_, (_, last) = emitted_tokens(trace.rounds)
+        text = text.removesuffix(last.text)
+    return text.strip() or "…"
+
+
+def _before() -> tuple[Message, ...]:
+    return st.session_state.get(_BEFORE, ())
+
+
+def _before_of_preset(text: str) -> tuple[Message, ...]:
+    """Return the earlier messages of a shipped chat prompt."""
+    return next((each.before for each in read_chat_prompts() if each.text == text), ())
+
+
+def _leave() -> None:
+    st.session_state.pop(_BEFORE, None)

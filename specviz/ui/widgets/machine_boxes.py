@@ -1,0 +1,304 @@
+"""The controls that choose a pair among the models on this machine, and what a search left out.
+
+The link names the models as the command line does. Choosing models loads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from specviz.errors import ConfigError
+from specviz.local_models.added_folders import add_folders, added_folders, forget_folder
+from specviz.local_models.fitting import Fit
+from specviz.local_models.local_model import LocalModel, Skipped
+from specviz.record.numbers import COUNT, PROBABILITY, SIZE, WHOLE_PERCENT, times
+from specviz.ui.session.machine_models import (
+    Activity,
+    MachineModels,
+    lists_models,
+    the_machine_models,
+)
+from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.widgets.plain_text import as_text, show_error
+
+TARGET_MODEL, DRAFT_MODEL = MACHINE_BOXES = ("target_model", "draft_model")  # in the link
+_NO_DRAFT = "none"
+_CHOSEN = "machine models chosen"
+_REFUSED = "machine folder refused"
+_FOLDER = "model_folder"
+_MOST_SHOWN = 200  # reasons
+_TICK = 0.5  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinePair:
+    """The chosen target, the drafts that fit it, and the chosen one of them."""
+
+    target: LocalModel
+    fits: tuple[Fit, ...]
+    draft: Fit | None
+
+    @property
+    def shares_vocabulary(self) -> bool | None:
+        """Whether the tokenizers differ; None if they could not be compared."""
+        if self.draft is None:
+            return False
+        return None if self.draft.share is None else not self.draft.same_tokenizer
+
+
+def chosen_models(dtype: str) -> MachinePair | None:
+    """Return the chosen models; None without a target. The first call starts the search."""
+    if not lists_models():
+        return None
+    models = the_machine_models()
+    models.search_once()
+    target = models.named(_choice(TARGET_MODEL))
+    if target is None:
+        return None
+    fits = models.drafts_for(target, dtype)
+    return MachinePair(target=target, fits=fits, draft=_chosen_draft(fits))
+
+
+def _chosen_draft(fits: tuple[Fit, ...]) -> Fit | None:
+    """Return the chosen draft, or the default if none was chosen."""
+    name = _choice(DRAFT_MODEL)
+    chosen = next((each for each in fits if each.model.short == name), None)
+    if chosen is not None or name == _NO_DRAFT:
+        return chosen
+    return _default_draft(fits)
+
+
+def _default_draft(fits: tuple[Fit, ...]) -> Fit | None:
+    """Return the best draft that fits and has the target's tokenizer."""
+    return next((each for each in fits if each.same_tokenizer and each.fits is not False), None)
+
+
+def keep_models(target: str | None, draft: str | None) -> None:
+    """Keep the draft of a pair that is about to be loaded, even if a better one is found."""
+    models = the_machine_models()
+    chosen = models.named(_choice(TARGET_MODEL))
+    if chosen is None or chosen.place != target:
+        return
+    found = models.at(draft)
+    if draft is None or found is not None:
+        _choose(DRAFT_MODEL, found.short if found else _NO_DRAFT)
+
+
+def forget_link() -> None:
+    """Remove the models from the link; the page's own memory keeps them."""
+    for box in MACHINE_BOXES:
+        st.query_params.pop(box, None)
+
+
+def show_machine_boxes(dtype: str, on_change: Callable[[], object]) -> None:
+    """Draw the controls. ``on_change`` is called when another model is chosen."""
+    if not lists_models():
+        st.caption("Others can reach this dashboard, so it does not list this machine's models.")
+        return
+    models, pair = the_machine_models(), chosen_models(dtype)
+    if pair is not None:
+        models.compare(pair.target)
+    if models.found.models or not models.activity().searching:
+        _show_target(models, pair, on_change)
+    if pair is not None:
+        _show_draft(pair, on_change)
+    _link(pair)
+    _show_activity(models, pair)
+    _show_places(models)
+
+
+def _show_target(
+    models: MachineModels, pair: MachinePair | None, on_change: Callable[[], object]
+) -> None:
+    found = {each.short: each for each in models.found.models}
+    st.session_state[TARGET_MODEL] = pair.target.short if pair is not None else None
+    st.selectbox(
+        "Target, on this machine", list(found), None, key=TARGET_MODEL,
+        format_func=lambda short: _target_words(found[short]),
+        placeholder="Choose a model" if found else "No models found",
+        disabled=not found, on_change=_take_target, args=(on_change,),
+    )  # fmt: skip
+    if pair is not None:
+        st.caption(as_text(_facts_words(pair.target)))
+    elif (name := _choice(TARGET_MODEL)) and not models.activity():
+        st.caption(f"{as_text(name)} is not on this machine.")
+
+
+def _show_draft(pair: MachinePair, on_change: Callable[[], object]) -> None:
+    fits = {each.model.short: each for each in pair.fits}
+    default = _default_draft(pair.fits)
+    # A new control for another default: the browser may still report the previous value.
+    key = f"{DRAFT_MODEL} {pair.target.short} {default.model.short if default else _NO_DRAFT}"
+    st.session_state[key] = pair.draft.model.short if pair.draft else _NO_DRAFT
+    with st.container(key=DRAFT_MODEL):
+        st.selectbox(
+            "Draft", [*fits, _NO_DRAFT], key=key,
+            format_func=lambda short: _draft_words(fits.get(short)),
+            on_change=_take_draft, args=(key, on_change),
+        )  # fmt: skip
+    if pair.draft is not None:
+        facts = pair.draft.model.facts
+        size = COUNT.shown(facts.parameters), facts.quantization
+        st.caption(as_text(_joined(*size, *_fit_words(pair.draft), pair.draft.model.origin)))
+    elif not fits:
+        st.caption("No smaller model here shares its tokenizer.")
+
+
+def _target_words(model: LocalModel) -> str:
+    facts = model.facts
+    chat = ("chat",) if facts.chat else ()
+    return _joined(
+        model.short, COUNT.shown(facts.parameters), facts.quantization, *chat, model.origin
+    )
+
+
+def _facts_words(model: LocalModel) -> str:
+    facts = model.facts
+    context = (f"context {facts.context:,}",) if facts.context else ()
+    marks = [word for word, holds in (("chat", facts.chat), (facts.head, facts.head)) if holds]
+    return _joined(
+        COUNT.shown(facts.parameters), facts.quantization, SIZE.shown(facts.file_bytes), *context,
+        *marks, model.origin,
+    )  # fmt: skip
+
+
+def _draft_words(fit: Fit | None) -> str:
+    return "None: prompt lookup" if fit is None else _joined(fit.model.short, *_fit_words(fit))
+
+
+def _fit_words(fit: Fit) -> Iterator[str]:
+    yield _share_words(fit)
+    yield f"target {times(fit.ratio)} as large"
+    if fit.alpha is not None:
+        yield f"measured α {PROBABILITY.shown(fit.alpha)}"
+    if fit.fits is False:
+        yield "does not fit in memory"
+
+
+def _share_words(fit: Fit) -> str:
+    if fit.same_tokenizer:
+        return "same tokenizer"
+    if fit.share is None:
+        return "tokenizer not compared"
+    return f"{WHOLE_PERCENT.shown(fit.share)} shared"
+
+
+def _joined(*parts: str) -> str:
+    return " · ".join(parts)
+
+
+def _show_activity(models: MachineModels, pair: MachinePair | None) -> None:
+    """Show what the background thread does; redraw the page when that ends."""
+    target = pair.target if pair is not None else None
+
+    def look() -> Activity:
+        return models.activity(target)
+
+    redraw_while_busy(look(), look, _activity_name, _show_activity_line, seconds=_TICK)
+
+
+def _activity_name(activity: Activity) -> str:
+    if activity.searching:
+        return "searching"
+    return "comparing" if activity else ""
+
+
+def _show_activity_line(activity: Activity) -> None:
+    if activity.searching:
+        st.caption("Searching this machine for models…")
+    elif activity:
+        st.caption(f"Comparing tokenizers: {activity.tokenizers_left} left.")
+
+
+def _show_places(models: MachineModels) -> None:
+    """Draw a new search, the user's folders, and what the search left out."""
+    with st.container(horizontal=True, key="machine_places"):
+        st.button("Search again", key="search_models", type="tertiary", on_click=models.search)
+        with st.popover("Folders", type="tertiary"):
+            _show_folders()
+        if skipped := models.found.skipped:
+            with st.popover(f"{len(skipped):,} not usable", type="tertiary"):
+                _show_skipped(skipped)
+    if refused := st.session_state.pop(_REFUSED, None):
+        show_error(refused)
+
+
+def _show_folders() -> None:
+    st.text_input(
+        "Add a folder with models", key=_FOLDER, on_change=_add_folder,
+        help="Searches the folder and those below it, now and in later sessions.",
+    )  # fmt: skip
+    for number, folder in enumerate(added_folders()):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(as_text(folder))
+            st.button(
+                "Forget", key=f"forget_folder_{number}", type="tertiary", on_click=_forget_folder,
+                args=(folder,),
+            )  # fmt: skip
+
+
+def _show_skipped(skipped: tuple[Skipped, ...]) -> None:
+    for each in skipped[:_MOST_SHOWN]:
+        st.caption(f"**{as_text(each.name)}**, {as_text(each.origin)}: {as_text(each.reason)}")
+    if len(skipped) > _MOST_SHOWN:
+        st.caption(f"{len(skipped) - _MOST_SHOWN:,} more: `python -m specviz models --skipped`")
+
+
+def _add_folder() -> None:
+    folder = st.session_state[_FOLDER].strip()
+    st.session_state[_FOLDER] = ""
+    if not (folder and lists_models()):
+        return
+    try:
+        add_folders([folder])
+    except ConfigError as error:
+        st.session_state[_REFUSED] = error
+    else:
+        the_machine_models().search()
+
+
+def _forget_folder(folder: Path) -> None:
+    forget_folder(folder)
+    the_machine_models().search()
+
+
+# The choices. A draft that nobody chose is the default, which depends on the target.
+
+
+def _choice(box: str) -> str:
+    """Return the chosen short name: that of the link, else the page's own memory of it."""
+    return st.query_params.get(box) or _memory().get(box, "")
+
+
+def _choose(box: str, short: str | None) -> None:
+    st.query_params.pop(box, None)
+    _memory().pop(box, None)
+    if short:
+        st.query_params[box] = _memory()[box] = short
+
+
+def _take_target(on_change: Callable[[], object]) -> None:
+    _choose(TARGET_MODEL, st.session_state[TARGET_MODEL])
+    _choose(DRAFT_MODEL, None)
+    on_change()
+
+
+def _take_draft(key: str, on_change: Callable[[], object]) -> None:
+    _choose(DRAFT_MODEL, st.session_state[key])
+    on_change()
+
+
+def _link(pair: MachinePair | None) -> None:
+    """Put the choices into the link and into the page's memory."""
+    names = {box: _choice(box) for box in MACHINE_BOXES}
+    for box, name in names.items():
+        if pair is not None and name:
+            st.query_params[box] = _memory()[box] = name
+
+
+def _memory() -> dict[str, str]:
+    return st.session_state.setdefault(_CHOSEN, {})

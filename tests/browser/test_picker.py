@@ -1,0 +1,73 @@
+"""The models of this machine in the browser: chosen with the keyboard, and run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Server, wait_for_state
+from tests.browser.reading import wait_for_script
+from tests.ui.machine_folder import use_models, write_models
+
+LINK = "/?pair=Machine&pair_panel=true&length=16&target_body=none"
+LIST = '[data-testid="stSelectboxVirtualDropdown"]'
+
+
+@pytest.fixture(scope="module")
+def machine(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        use_models(write_models(home / "models"), home, patch)
+        return serve(HOME=str(home), SPECVIZ_HOME=str(home / "specviz"))
+
+
+def picker(page: Any, key: str) -> Any:
+    """Return the control, once it can be used."""
+    from playwright.sync_api import expect
+
+    box = page.locator(f".st-key-{key} input")
+    expect(box).to_be_enabled()
+    return box
+
+
+def test_a_target_is_found_by_typing_and_runs_without_a_draft(
+    machine: Server, open_page: Callable[..., Any]
+) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(machine.url + LINK)
+    picker(page, "target_model").focus()
+    page.keyboard.type("large")
+    page.keyboard.press("Enter")
+    drafts = page.locator(".st-key-draft_model input")
+    page.wait_for_selector('.st-key-draft_model input[value^="small · same tokenizer"]')
+    expect(drafts).to_have_count(1)  # the control of the previous default is gone
+    drafts.focus()
+    page.keyboard.type("none")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("target_model=large&draft_model=none"))
+    expect(page.locator(".st-key-run button")).to_have_text("Load this model and run")
+    page.locator(".st-key-run button").focus()
+    page.keyboard.press("Enter")
+    wait_for_state(page, "done")
+    page.locator(".st-key-pair button", has_text="Embedded").click()
+    page.locator(".st-key-more summary").click()
+    expect(page.locator(".st-key-drafter input")).to_have_value("model")
+
+
+@pytest.mark.parametrize("width", [420, 1440])
+def test_the_list_shows_whole_descriptions_inside_the_window(
+    machine: Server, open_page: Callable[..., Any], width: int
+) -> None:
+    page = open_page(machine.url + LINK, width=width, height=860)
+    wait_for_script(page)
+    if width == 420:
+        page.get_by_test_id("stExpandSidebarButton").click()
+    picker(page, "target_model").click()
+    place = page.locator(LIST).bounding_box()
+    assert place["x"] + place["width"] <= width
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    assert page.locator(f"{LIST} [role=option]").evaluate_all(cut) == 0

@@ -1,0 +1,61 @@
+"""A chat on Watch: the next message continues the conversation, under one system prompt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.record.trace import Trace
+from tests.engine.models import CHAT_TEMPLATE, write_pair
+from tests.ui.paging import opened, sent, sound, until_over
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chat model alone, whose context holds a few short messages."""
+    return write_pair(
+        tmp_path_factory.mktemp("chat"),
+        chat_template=CHAT_TEMPLATE,
+        max_position_embeddings=4_096,
+    )
+
+
+def shown(app: AppTest) -> Trace:
+    return app.session_state["history"].current.trace
+
+
+def roles(app: AppTest) -> list[str]:
+    return [each["role"] for each in sent(app)["prompt"] if not isinstance(each, str)]
+
+
+def test_the_next_message_continues_the_conversation(folder: Path) -> None:
+    app = opened(pair="Local", target_folder=str(folder / "target"), length="8", live="false")
+    sound(app.button(key="load_pair").click().run())
+    sound(app.button(key="run").click().run())
+    until_over(app)  # the model is loaded, so that its template is known
+    sound(app.run())
+    app.text_input(key="system").set_value("Be brief.")
+    sound(app.text_area(key="prompt").set_value("Who is Lily?").run())
+    sound(app.button(key="run").click().run())
+    until_over(app)
+    first = shown(app)
+    assert first.config.chat
+    assert [each.role for each in first.prompt.before] == ["system"]
+    assert roles(app) == ["system", "user", "assistant"]
+
+    sound(app.run())
+    sound(app.chat_input(key="next_message").set_value("And Tom?").run())
+    until_over(app)
+    second = shown(app)
+    assert second.prompt.text == "And Tom?"
+    said = [(each.role, each.content) for each in second.prompt.before]
+    assert said[:2] == [("system", "Be brief."), ("user", "Who is Lily?")]
+    assert said[2][0] == "assistant"
+    assert said[2][1] in first.text or not first.text.strip()
+
+    sound(app.button(key="new_conversation").click().run())
+    sound(app.button(key="run").click().run())
+    until_over(app)
+    assert [each.role for each in shown(app).prompt.before] == ["system"]
