@@ -178,7 +178,7 @@ def test_names_unexpected_errors_and_continues(worker: Worker, spec: PairSpec) -
     run = finish(worker.submit("a", spec, cast("str", 7), CONFIG))
     assert run.state == "failed"
     assert run.error is not None
-    assert "TypeError: " in run.error.culprit
+    assert "AttributeError: " in run.error.culprit
     assert run.error.remedy.startswith("Run again.")
     assert finish(worker.submit("a", spec, PROMPT, CONFIG, baseline=False)).state == "done"
     assert worker.pid == pid
