@@ -60,7 +60,7 @@ def _show_runs(library: Library, query: Query) -> None:
         return
     rows = library.find(page_of(query, total))
     bar = st.container(horizontal=True, vertical_alignment="center", key="runs_bar")
-    chosen = show_table(rows)
+    chosen = show_table(rows, query)
     with bar:
         show_paging(total, hidden)
         show_actions(library, chosen, query)

@@ -176,19 +176,23 @@ def _turn(by: int) -> None:
 class _Chosen:
     """The chosen runs of the table with these rows; ``first`` are the rows chosen at its start."""
 
+    query: Query | None = None
     rows: str = ""
     ids: list[str] = field(default_factory=list)
     first: list[int] = field(default_factory=list)
 
 
-def show_table(rows: Sequence[RunRow]) -> list[RunRow]:
-    """Draw the rows and return the chosen rows.
+def show_table(rows: Sequence[RunRow], query: Query) -> list[RunRow]:
+    """Draw the rows of a query and return the chosen rows.
 
-    The widget key depends on the rows, because Streamlit stores a choice by row number. A table
-    with other rows, for example after another run, begins with the runs that were chosen.
+    The widget key depends on the rows, because Streamlit stores a choice by row number. If another
+    run has changed the rows, the table begins with the runs that were chosen; another query begins
+    without a choice.
     """
     ids = hashlib.sha256("".join(row.id for row in rows).encode()).hexdigest()[:12]
     kept: _Chosen = st.session_state.setdefault(_CHOSEN, _Chosen())
+    if kept.query != query:
+        kept.query, kept.ids = query, []
     if kept.rows != ids:
         kept.rows = ids
         kept.first = [place for place, row in enumerate(rows) if row.id in kept.ids]
