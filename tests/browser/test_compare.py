@@ -91,6 +91,7 @@ def same_figures(page: Any, replay: Any) -> None:
         assert text_of(page) == text_of(replay)
 
 
+@pytest.mark.thorough
 def test_a_comparison_continues_without_its_page_and_stops_from_another(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -179,6 +179,7 @@ def test_a_fork_is_a_run_like_any_other(
     assert f"forks={quote(forks_text(after.config.forks), safe='')}" in settings
 
 
+@pytest.mark.thorough
 def test_a_link_by_settings_reproduces_a_fork(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

@@ -195,6 +195,7 @@ def test_export_import_delete_and_undo(
     page.wait_for_selector("text=3 runs")
 
 
+@pytest.mark.thorough
 def test_older_runs_are_read_while_the_page_is_open(
     serve: Callable[..., Server], open_page: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -37,7 +37,9 @@ def test_a_lean_pair_gets_lanes(draft: bool) -> None:
     assert reason(draft) == ""
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.thorough)]
+)
 def test_half_precision_gets_lanes_despite_near_ties(dtype: torch.dtype) -> None:
     target: Any = tiny_model("llama", sigma=0.2)
     draft: Any = noisy_copy(target, 0.05)

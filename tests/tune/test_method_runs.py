@@ -169,6 +169,7 @@ def test_runs_of_several_drafts_match_expected_tokens(tuned: TuneJob) -> None:
     assert tau == pytest.approx(cell.tau, rel=0.4)
 
 
+@pytest.mark.thorough
 def test_races_the_first_three_methods(
     tuned: TuneJob, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

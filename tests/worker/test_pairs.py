@@ -107,6 +107,7 @@ def test_cancels_a_loading(new_worker: Worker, spec: PairSpec) -> None:
     assert finish(run).state == "done"
 
 
+@pytest.mark.thorough
 def test_measures_step_costs_again_on_request(worker: Worker, spec: PairSpec, pair: Pair) -> None:
     key = costs_key(pair, RunConfig())
     worker.prepare(spec, fresh=True)
