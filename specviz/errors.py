@@ -44,6 +44,14 @@ class PairError(SpecvizError):
 class ModelFileError(PairError):
     """A model's file that is damaged, or that this version cannot read."""
 
+    @classmethod
+    def unreadable(cls, path: Path, error: OSError) -> ModelFileError:
+        """Return the error for a file that the system does not let us read."""
+        return cls(
+            f"{path.name} cannot be read: {error.strerror or error}.",
+            remedy="Check the file and its permissions.",
+        )
+
 
 class DeviceError(SpecvizError):
     """A device that is missing or out of memory."""

@@ -129,10 +129,7 @@ def read_header(path: Path) -> GgufHeader:
         with path.open("rb") as file:
             return _read(path, file)
     except OSError as error:
-        raise ModelFileError(
-            f"{path.name} cannot be read: {error.strerror or error}.",
-            remedy="Check the file and its permissions.",
-        ) from None
+        raise ModelFileError.unreadable(path, error) from None
 
 
 def read_array(path: Path, array: LongArray) -> list[int] | list[float] | list[bool] | list[str]:

@@ -105,10 +105,7 @@ def _read(path: Path) -> dict[str, Any]:
             content = file.read(_MAX_JSON + 1)
         found = json.loads(content) if len(content) <= _MAX_JSON else None
     except OSError as error:
-        raise ModelFileError(
-            f"{path.name} cannot be read: {error.strerror or error}.",
-            remedy="Check the file and its permissions.",
-        ) from None
+        raise ModelFileError.unreadable(path, error) from None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

@@ -37,10 +37,7 @@ def read_tensors(path: Path) -> dict[str, TensorEntry]:
                 raise _damaged(path)
             record = json.loads(file.read(length))
     except OSError as error:
-        raise ModelFileError(
-            f"{path.name} cannot be read: {error.strerror or error}.",
-            remedy="Check the file and its permissions.",
-        ) from None
+        raise ModelFileError.unreadable(path, error) from None
     except (ValueError, RecursionError):
         raise _damaged(path) from None
     try:
