@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from specviz.engine import decode_plainly
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
@@ -55,6 +56,14 @@ def test_the_target_writes_missing_answers(chatting: Pair) -> None:
     assert written.before[2].content
     assert written.before[:2] == TURNS[:2]
     assert with_answers(chatting, asked, GREEDY) == written
+
+
+def test_an_answer_has_no_end_token(chatting: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Conversation(before=TURNS, text="And Tom?")
+    first, second, *_ = decode_plainly(chatting, asked.until(2), GREEDY)
+    monkeypatch.setattr(chatting, "eos_ids", frozenset({second}) - {first})
+    written = with_answers(chatting, asked, GREEDY)
+    assert written.before[2].content == chatting.token_table.join([first]).strip()
 
 
 def test_a_run_records_its_conversation(chatting: Pair) -> None:

@@ -55,9 +55,15 @@ def test_a_draft_that_does_not_fit_into_memory_comes_last(home: Path) -> None:
     draft = replace(draft, place="elsewhere")
     large = replace(larger(draft, 5), place="large")
     headers = Headers()
+    alphas = {(target.place, "large"): 0.9}  # it would come first otherwise
     needed = (target.facts.parameters + draft.facts.parameters) * 4
     found = drafts_for(
-        target, [large, draft], headers, itemsize=4, memory_free=memory_margin(needed), alphas={}
+        target,
+        [large, draft],
+        headers,
+        itemsize=4,
+        memory_free=memory_margin(needed),
+        alphas=alphas,
     )
     assert [(each.model.place, each.fits) for each in found] == [
         ("elsewhere", True), ("large", False)
