@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from specviz import ASSETS
 from specviz.player.script_modules import component_script, page_script
 
@@ -13,11 +15,13 @@ def player_source() -> tuple[str, str]:
     return component_script(ASSETS, "player/component.js"), _styles(*_STYLES)
 
 
+@cache
 def replay_source() -> tuple[str, str]:
     """Return the player as a script that starts with the data of its page, and the styles."""
     return page_script(ASSETS, "player/replay.js"), _styles(*_STYLES, "replay")
 
 
+@cache
 def first_stage_source() -> tuple[str, str]:
     """Return the player as a script that starts before the page is loaded, and the styles."""
     return page_script(ASSETS, "player/first_stage.js"), _styles(*_STYLES, "first_stage")

@@ -23,6 +23,7 @@ import pytest
 
 from specviz.record.trace import Trace
 from specviz.store import save_trace
+from tests.browser.contexts import Contexts
 from tests.browser.time_bounds import Machine
 from tests.step_costs import home_with_step_costs
 
@@ -171,10 +172,15 @@ def demo(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory)
     return Demo(server.url, folder)
 
 
+@pytest.fixture(scope="session")
+def contexts(browser: Any) -> Contexts:
+    return Contexts(browser, _ANSWER_MS)
+
+
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+def open_page(contexts: Contexts) -> Iterator[Callable[..., Any]]:
     """Open pages in separate sessions; fail on script errors and requests to other hosts."""
-    contexts: list[Any] = []
+    pages: list[Any] = []
     outside: list[str] = []
     errors: list[str] = []
 
@@ -182,28 +188,9 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         if not request.url.startswith(("http://127.0.0.1", "data:", "blob:", "ws://127.0.0.1")):
             outside.append(request.url)
 
-    def open_at(
-        url: str,
-        *,
-        width: int = 1440,
-        height: int = 900,
-        scheme: str = "light",
-        tour: bool = False,
-        pace: str = "now",
-        stage: bool = False,
-    ) -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme
-        )
-        context.set_default_timeout(_ANSWER_MS)
-        contexts.append(context)
-        if not tour:
-            context.add_init_script("try { localStorage.setItem('specviz.tour', 'done') } catch {}")
-        if pace:  # most tests follow the decoder
-            context.add_init_script(
-                f"try {{ localStorage['specviz.pace'] ??= '{pace}' }} catch {{}}"
-            )
-        page = context.new_page()
+    def open_at(url: str, *, stage: bool = False, **options: Any) -> Any:
+        page = contexts.open(**options)
+        pages.append(page)
         page.on("request", note)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(url)
@@ -212,8 +199,8 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         return page
 
     yield open_at
-    for context in contexts:
-        context.close()
+    for page in pages:
+        contexts.close(page)
     assert (outside, errors) == ([], [])
 
 

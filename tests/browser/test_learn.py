@@ -119,7 +119,7 @@ def test_guesses_are_made_from_the_keyboard(server: Server, open_page: Callable[
     page = open_page(f"{server.url}/learn?learn=guess&guess_seed=5", width=420, height=900)
     submit = '[data-testid="stFormSubmitButton"] button'
     page.wait_for_selector(submit, timeout=30_000)
-    page.locator("input[type=radio]").first.focus()
+    page.locator(".st-key-guess_round input[type=radio]").first.focus()
     page.keyboard.press("ArrowRight")
     press(page, submit)
     page.wait_for_selector("text=1 answered")
