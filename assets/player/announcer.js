@@ -2,6 +2,7 @@
 
 import { make } from "./elements.js";
 import { eventsOf } from "./round_events.js";
+import { numberOf } from "./round_shape.js";
 import { spokenText } from "./token_text.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -10,10 +11,10 @@ import { spokenText } from "./token_text.js";
 
 /** @param {Round} round @param {number} index @returns {string} a finished round in words */
 function roundWords(round, index) {
-  if (!round.candidates.length && round.unreported) return `Round ${index + 1}: ${round.unreported.map(({ text }) => spokenText(text)).join("")}`;
+  if (!round.candidates.length && round.unreported) return `Round ${numberOf(round, index)}: ${round.unreported.map(({ text }) => spokenText(text)).join("")}`;
   const accepted = round.candidates.filter((each) => each.verdict === "accepted").length;
   const rejected = round.candidates.findLast((each) => each.verdict === "rejected");
-  const words = [`Round ${index + 1}: ${accepted} of ${round.candidates.length} accepted`];
+  const words = [`Round ${numberOf(round, index)}: ${accepted} of ${round.candidates.length} accepted`];
   const cut = round.candidates.filter((each) => each.verdict === "cut").length;
   if (cut) words.push(`${cut} cut`);
   if (rejected) words.push(rejected.text === null ? "one rejected" : `‘${spokenText(rejected.text)}’ rejected`);

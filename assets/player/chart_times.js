@@ -14,6 +14,7 @@ import {
 import { legendEntry, makeSvg } from "./elements.js";
 import { milliseconds, percent } from "./number_words.js";
 import { quantile, RoundCounts, wastedShare } from "./round_counts.js";
+import { numberOf } from "./round_shape.js";
 import { phasesOf, secondsOf } from "./round_times.js";
 
 /** @import { Store } from "./base_store.js" */
@@ -131,7 +132,7 @@ export class TimesChart {
   noteAt(index) {
     const round = this.counts.recording.rounds[index];
     if (!round) return null;
-    const lines = [`round ${index + 1}: ${milliseconds(secondsOf(round.times))}`, ...partWords(round)];
+    const lines = [`round ${numberOf(round, index)}: ${milliseconds(secondsOf(round.times))}`, ...partWords(round)];
     return { x: this.x(index + 0.5), text: lines.join("\n") };
   }
 }

@@ -151,6 +151,8 @@ export interface Round {
   /** Why the round ended early; null for a whole round. */
   cut: "eos" | "stop" | "length" | "context" | null;
   times: Times;
+  /** In a conversation, counted from its first round; otherwise from the run's first. */
+  number?: number;
   /** From an engine: seconds from the request until its tokens arrived. */
   at?: number;
   /** From an engine: it arrived in one piece with the previous round. */

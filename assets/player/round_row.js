@@ -2,7 +2,7 @@
 
 import { make, makeButton, setTextOrHide } from "./elements.js";
 import { sceneAt, tokensIn } from "./round_events.js";
-import { childrenOf, layoutOf, placeInRound, shapeOf } from "./round_shape.js";
+import { childrenOf, layoutOf, numberOf, placeInRound, shapeOf } from "./round_shape.js";
 import { chipText, nameSpecial, spokenText } from "./token_text.js";
 
 /** @import { Round } from "./payload.d.ts" */
@@ -24,7 +24,7 @@ function chipWords(round, index, place, fate) {
   const after = fate === "unreported" ? "as received" : "from the target";
   const which = place < drafted ? placeInRound(round, place) : after;
   const text = textAt(round, place);
-  return `Round ${index + 1}, ${which}, ${text === null ? "not reported" : `‘${spokenText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
+  return `Round ${numberOf(round, index)}, ${which}, ${text === null ? "not reported" : `‘${spokenText(text)}’`}, ${FATE_WORDS[fate] ?? fate}`;
 }
 
 /** @type {Record<string, string>} */
@@ -105,7 +105,7 @@ export class RoundRow {
       "div",
       "round",
       { role: "listitem", "data-testid": "round", "data-index": String(index) },
-      [make("span", "number", {}, [String(index + 1)]), this.cells, this.gain],
+      [make("span", "number", {}, [String(numberOf(round, index))]), this.cells, this.gain],
     );
   }
 

@@ -15,6 +15,11 @@
 /** @type {WeakMap<Round, Shape>} */
 const shapes = new WeakMap();
 
+/** @param {Round} round @param {number} index @returns {number} the round's number on the page */
+export function numberOf(round, index) {
+  return round.number ?? index + 1;
+}
+
 /** @param {Round} round @returns {Shape} */
 export function shapeOf(round) {
   const known = shapes.get(round);

@@ -18,6 +18,7 @@ from specviz.figures.formulas import (
     bytes_shared,
     cut_left_out,
     draft_counts,
+    first_token,
     forecast_numbers,
     forecast_origin,
     free_ends,
@@ -258,11 +259,7 @@ _TIMES = (
         better="lower",
         formula="both prefills + the first round",
         numbers=lambda m: sum_of(m.prefill, m.first_round),
-        note=lambda m: (
-            ""
-            if m.baseline_ttft_ms is None
-            else f"target alone {MILLISECONDS.shown(m.baseline_ttft_ms)}"
-        ),
+        note=first_token,
     ),
     Figure(
         id="wasted_share",

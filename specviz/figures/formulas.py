@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from specviz.figures.roofline_words import FROM_CACHES, ends_of, from_caches
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.figures.step_times import step_times
-from specviz.record.numbers import PERCENT, RATIO, SIZE
+from specviz.record.numbers import MILLISECONDS, PERCENT, RATIO, SIZE
 
 if TYPE_CHECKING:
     from specviz.figures.metrics import Metrics
@@ -78,6 +78,16 @@ def lossy_odds(m: Metrics) -> str:
 
 def draft_counts(m: Metrics) -> str:
     return f"{m.num_accepted} of {m.num_drafted} drafted were accepted"
+
+
+def first_token(m: Metrics) -> str:
+    alone, copied = m.baseline_ttft_ms, m.trace.prefill.copied
+    return "; ".join(
+        [
+            *([] if alone is None else [f"target alone {MILLISECONDS.shown(alone)}"]),
+            *([f"{copied} tokens were in the caches"] if copied else []),
+        ]
+    )
 
 
 def cut_left_out(m: Metrics) -> str:

@@ -35,6 +35,7 @@ from specviz.record.trace import (
 
 if TYPE_CHECKING:
     from specviz.engine import Pair, SpeculativeRun
+    from specviz.engine.model.read_text import ReadText
 
 
 class MeasuredRun(Iterator[Round]):
@@ -81,6 +82,7 @@ class MeasuredRun(Iterator[Round]):
         self._rounds: list[Round] = []
         self._timing: Baseline | None = None
         self._odds: tuple[float, ...] = ()
+        self._read: ReadText | None = None
         self.prompt: Prompt = dataclasses.replace(self._run.prompt, kind=kind or self._kind)
         self.forecast: Forecast | None = self._forecast()
 
@@ -105,6 +107,7 @@ class MeasuredRun(Iterator[Round]):
         if not self._wants_baseline or self._run.finish == "stopped" or not self._rounds:
             return
         run = self._run
+        self._read = run.read_text()
         run.release()
         for timing in timed_slices(
             self._pair,
@@ -116,6 +119,12 @@ class MeasuredRun(Iterator[Round]):
         ):
             self._timing = timing
             yield timing
+
+    def keep_caches(self) -> None:
+        """Let a run whose prompt continues this text begin with the models' caches."""
+        if not self._config.chat or self._run.finish == "stopped":
+            return
+        self._pair.last_read = self._read or self._run.read_text() or self._pair.last_read
 
     def complete(self, on_progress: ProgressCallback | None = None, *, costs: bool = True) -> None:
         """Score the text and, with ``costs``, measure missing step costs; no-op after a stop."""

@@ -35,9 +35,13 @@ def prompt_texts(trace: Trace) -> list[str]:
 def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
     """Return the rounds from ``start`` on.
 
-    A token has ``adds`` if the text that it adds differs from the token's own text.
+    A token has ``adds`` if the text that it adds differs from the token's own text. After earlier
+    answers of a conversation a round has a ``number`` that counts theirs, too.
     """
     items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
+    if earlier := sum(each.rounds for each in trace.prompt.before):
+        for number, item in enumerate(items, earlier + start + 1):
+            item["number"] = number
     for (index, place), text in _adds(trace).items():
         if index >= start:
             item = items[index - start]

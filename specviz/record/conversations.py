@@ -15,6 +15,7 @@ class Message:
 
     role: Role
     content: str
+    rounds: int = 0  # the rounds that wrote an assistant's message here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -260,6 +260,7 @@ class Prefill:
 
     target: float
     draft: float
+    copied: int = 0  # the prompt's tokens that were in the caches, from earlier messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from specviz.errors import SpecvizError, TraceError
+from specviz.record.conversations import Message
 from specviz.record.server_run import AnyTrace, ServerTrace, dispatch
 from specviz.record.trace import (
     Candidate,
@@ -19,6 +20,7 @@ from specviz.record.trace import (
     Extra,
     ModelInfo,
     PairInfo,
+    Prefill,
     Prompt,
     RunConfig,
     StepCosts,
@@ -50,6 +52,8 @@ _ADDED: dict[type, dict[str, int]] = {
     PairInfo: dict.fromkeys(("shared_tokens", "texts_sha256"), _METHODS),
     Environment: {"place": 8},
     Prompt: {"before": SCHEMA},
+    Message: {"rounds": SCHEMA},
+    Prefill: {"copied": SCHEMA},
     RunConfig: {
         "forks": 6,
         **dict.fromkeys(("draft_until", "num_drafts", "replacement", "branching"), _METHODS),
@@ -61,7 +65,7 @@ _ADDED: dict[type, dict[str, int]] = {
     Extra: {"noise": _METHODS},
 }
 # Left out at their default.
-_OPTIONAL = ("pieces", "odds", "place", "shape", "texts_sha256", "before")
+_OPTIONAL = ("pieces", "odds", "place", "shape", "texts_sha256", "before", "rounds", "copied")
 _OLDER_RULES = ("lossless", "over-accept")
 _OLDER_STEPS = ("library", "lean")
 _OLDER_DRAFTERS = ("model", "prompt-lookup")
@@ -93,7 +97,7 @@ def _lowest_schema(trace: Trace) -> int:
     config, pair = trace.config, trace.pair
     models, costs = (pair.target, pair.draft), trace.step_costs
     parts: tuple[object, ...] = (
-        trace, config, pair, *models, trace.environment, costs, trace.prompt
+        trace, config, pair, *models, trace.environment, costs, trace.prompt, trace.prefill
     )  # fmt: skip
     added = (
         schema

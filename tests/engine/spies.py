@@ -74,12 +74,12 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Notes:
     notes = Notes()
     target_step, draft_step, check = Pair.target_step, Pair.draft_step, TargetPass.check
 
-    def spied_target(pair: Pair, capacity: int) -> Step:
-        notes.targets.append(StepSpy(target_step(pair, capacity)))
+    def spied_target(pair: Pair, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
+        notes.targets.append(StepSpy(target_step(pair, capacity, prompt_ids)))
         return notes.targets[-1]
 
-    def spied_draft(pair: Pair, capacity: int) -> Step:
-        notes.drafts.append(StepSpy(draft_step(pair, capacity)))
+    def spied_draft(pair: Pair, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
+        notes.drafts.append(StepSpy(draft_step(pair, capacity, prompt_ids)))
         return notes.drafts[-1]
 
     def spied_check(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from specviz.player.round_values import round_items
 from specviz.record.trace import Trace
 from tests.engine.models import CHAT_TEMPLATE, write_pair
 from tests.ui.paging import opened, sent, sound, until_over
@@ -54,6 +55,10 @@ def test_the_next_message_continues_the_conversation(folder: Path) -> None:
     assert said[:2] == [("system", "Be brief."), ("user", "Who is Lily?")]
     assert said[2][0] == "assistant"
     assert said[2][1] in first.text or not first.text.strip()
+    assert second.prompt.before[2].rounds == len(first.rounds)
+    assert round_items(second)[0]["number"] == len(first.rounds) + 1
+    assert first.prefill.copied == 0
+    assert second.prefill.copied >= len(first.prompt.token_ids)  # the models read only the message
 
     sound(app.button(key="new_conversation").click().run())
     sound(app.button(key="run").click().run())

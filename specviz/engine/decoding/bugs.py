@@ -99,10 +99,12 @@ class _PairOfOtherSteps(Pair):
     make_target: _MakeStep = field(repr=False)
     make_draft: _MakeStep = field(repr=False)
 
-    def target_step(self, capacity: int) -> Step:
+    def target_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
+        del prompt_ids  # every run reads its whole prompt
         return self.make_target(capacity)
 
-    def draft_step(self, capacity: int) -> Step:
+    def draft_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
+        del prompt_ids
         return self.make_draft(capacity)
 
 

@@ -68,15 +68,17 @@ def make_drafter(
     sampler: Sampler,
     stopper: Stopper | None,
     target: Step,
+    prompt_ids: Sequence[int] = (),
 ) -> Drafter:
     """Return the drafter that the configuration names, with its own cache.
 
-    An early exit shares the ``target`` step's cache. ``stopper`` may end drafting early.
+    An early exit shares the ``target`` step's cache. ``stopper`` may end drafting early. The cache
+    may already have the first tokens of ``prompt_ids``.
     """
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:
         case "model":
-            step = _draft_step(pair, capacity)
+            step = _draft_step(pair, capacity, prompt_ids)
             if config.is_chain:
                 return ModelDrafter(step, make_chooser(config, sampler), pair.vocabulary, stopper)
             for each in (target, step):
@@ -95,10 +97,10 @@ def make_drafter(
             raise AssertionError(f"no such drafter: {config.drafter}")
 
 
-def _draft_step(pair: Pair, capacity: int) -> Step:
+def _draft_step(pair: Pair, capacity: int, prompt_ids: Sequence[int]) -> Step:
     if pair.draft is None:
         raise PairError(
             "This pair has no draft model.",
             remedy="Load it with a draft, or choose the prompt-lookup drafter.",
         )
-    return pair.draft_step(capacity)
+    return pair.draft_step(capacity, prompt_ids)

@@ -9,6 +9,7 @@ import torch
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Chooser, Draws, on_one_thread
 from specviz.engine.decoding.stopping import Stopper
+from specviz.engine.model.read_text import read
 from specviz.engine.model.steps import Step
 
 
@@ -20,9 +21,13 @@ class ModelReader:
     def __init__(self, step: Step) -> None:
         self._step = step
 
+    @property
+    def own_step(self) -> Step | None:
+        """The step whose cache is the drafter's own."""
+        return self._step
+
     def prefill(self, prompt_ids: Sequence[int]) -> None:
-        if len(prompt_ids) > 1:
-            self._step.feed(torch.tensor(prompt_ids[:-1], device=self._step.device), 0)
+        read(self._step, prompt_ids[:-1])
 
 
 class ModelDrafter(ModelReader):
@@ -70,6 +75,10 @@ class ModelDrafter(ModelReader):
 
 class ExitDrafter(ModelDrafter):
     """Drafts with the target's first layers, which share the target's cache."""
+
+    @property
+    def own_step(self) -> None:
+        return None
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
         """Do nothing: the target has read the prompt."""

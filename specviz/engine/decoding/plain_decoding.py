@@ -14,6 +14,7 @@ from specviz.engine.decoding.sampling import EXTRA_SLOT, Sampler, Uniforms
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
+from specviz.engine.model.read_text import read
 from specviz.engine.model.steps import Step
 from specviz.record.conversations import PromptLike
 from specviz.record.trace import RunConfig
@@ -72,10 +73,10 @@ class PlainLane:
         self._device = pair.device
         self._sampler = Sampler(config)
         self._uniforms = Uniforms(config.seed)
-        self._target: Step = pair.target_step(capacity)
+        self._target: Step = pair.target_step(capacity, prompt_ids)
         clock = make_clock(self._device)
         clock.start()
-        self.read(prompt_ids[:-1])
+        read(self._target, prompt_ids[:-1])
         clock.mark()
         (self.prefill,) = clock.seconds()
 

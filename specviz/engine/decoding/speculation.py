@@ -25,6 +25,7 @@ from specviz.engine.decoding.drafting import Drafter, make_drafter
 from specviz.engine.decoding.endings import RoundOutput, room_for
 from specviz.engine.decoding.judges import make_judge
 from specviz.engine.decoding.judging import Verdicts
+from specviz.engine.decoding.model_drafting import ModelReader
 from specviz.engine.decoding.pipelined_run import PipelinedRun
 from specviz.engine.decoding.proposal import Proposal, Tree
 from specviz.engine.decoding.recording import CandidateRecord, Deferred, Recorder
@@ -46,6 +47,7 @@ from specviz.engine.decoding.target_pass import TargetPass, TargetPassResult
 from specviz.engine.decoding.verify import Rule, make_rule
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
+from specviz.engine.model.read_text import ReadText, read
 from specviz.engine.model.step_capabilities import HiddenStates
 from specviz.errors import PairError
 from specviz.record.conversations import PromptLike
@@ -94,9 +96,10 @@ class Speculation(SpeculativeRun):
         self._failure: BaseException | None = None  # raised once all played rounds are returned
         self._hidden = dict[int, torch.Tensor]()  # the drafter's hidden states, by round index
         with memory_errors(pair.device):
-            self._target = pair.target_step(self._capacity)
+            reads_states = drafter is not None or config.draft_method.name == "own"
+            self._target = pair.target_step(self._capacity, () if reads_states else prompt_ids)
             self._drafter = drafter or make_drafter(
-                pair, config, self._capacity, self._sampler, self._stopper, self._target
+                pair, config, self._capacity, self._sampler, self._stopper, self._target, prompt_ids
             )
             if self._drafter.wants_hidden:
                 self._target.request_hidden(HiddenStates(self._drafter.wants_hidden))
@@ -107,6 +110,18 @@ class Speculation(SpeculativeRun):
     @property
     def finish(self) -> Finish:
         return "stopped" if self._played else self._finish
+
+    def read_text(self) -> ReadText | None:
+        if self._failure is not None:
+            return None
+        drafter = self._drafter
+        return ReadText(
+            token_ids=tuple(self._history[: self._target.length]),
+            num_prompt=len(self.prompt.token_ids),
+            num_copied=self.prefill.copied,
+            target=self._target,
+            draft=drafter.own_step if isinstance(drafter, ModelReader) else None,
+        )
 
     def release(self) -> None:
         self._done = True
@@ -143,9 +158,9 @@ class Speculation(SpeculativeRun):
             self._failure = error
 
     def _read_prompt(self, prompt_ids: Sequence[int]) -> Prefill:
+        copied = self._target.length
         self._clock.start()
-        if len(prompt_ids) > 1:
-            self._target.feed(torch.tensor(prompt_ids[:-1], device=self._target.device), 0)
+        read(self._target, prompt_ids[:-1])
         self._clock.mark()
         self._drafter.prefill(prompt_ids)
         self._clock.mark()
@@ -155,7 +170,7 @@ class Speculation(SpeculativeRun):
                 f"The cache of {self.pair.info.target.name} does not support rolling back.",
                 remedy="Use a target of another model family.",
             )
-        return Prefill(target=target, draft=draft)
+        return Prefill(target=target, draft=draft, copied=copied)
 
     def _play_round(self) -> Deferred[Round]:
         before = len(self._history)

@@ -12,6 +12,7 @@ from specviz.engine.decoding.judging import Verdicts
 from specviz.engine.decoding.sampling import verdict_slot
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.pair import Pair
+from specviz.engine.model.read_text import ReadText
 from specviz.errors import ConfigError
 from specviz.record.conversations import Conversation, PromptLike
 from specviz.record.forks import Fork
@@ -59,6 +60,10 @@ class SpeculativeRun(ABC, Iterator[Round]):
     def stop(self) -> None:
         """End the run after the current round."""
         self._done = True
+
+    def read_text(self) -> ReadText | None:
+        """Return the text so far with the caches that hold it, if other runs can copy them."""
+        return None
 
     @abstractmethod
     def release(self) -> None:

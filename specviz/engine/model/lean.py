@@ -86,6 +86,14 @@ class LeanStep(Step):
     def device(self) -> torch.device:
         return self._weights.embedding.device
 
+    def copy_rows(self, other: Step, count: int) -> None:
+        assert self._length == 0
+        if not isinstance(other, LeanStep) or other._weights is not self._weights:
+            return
+        for own, rows in ((self._keys, other._keys), (self._values, other._values)):
+            own.narrow(3, 0, count).copy_(rows.narrow(3, 0, count))
+        self.set_position(count)
+
     def request_hidden(self, states: HiddenStates) -> None:
         """Accept only ``FINAL_ONLY`` states, which every feed keeps even without a request."""
         assert states in FINAL_ONLY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from specviz.engine.model.fingerprint import Stamps, stamps_of
+from specviz.engine.model.read_text import ReadText
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.engine.model.steps import Step, StepWeights
 from specviz.engine.model.suffix_automaton import SuffixAutomaton
@@ -49,20 +51,32 @@ class Pair:
     shared: SharedTokens | None = field(default=None, repr=False)
     texts: SuffixAutomaton | None = field(default=None, repr=False)  # for suffix lookup
     lanes: DeviceLanes | None = field(default=None, repr=False)  # run rounds on the device
+    last_read: ReadText | None = field(default=None, repr=False)  # by a run that ended
 
     @property
     def is_current(self) -> bool:
         """Return whether the model files are unchanged since loading."""
         return stamps_of(self.stamps) == self.stamps
 
-    def target_step(self, capacity: int) -> Step:
-        """Return a step of the target with an empty cache for at most ``capacity`` tokens."""
-        return self.target_weights.step(self.vocabulary, capacity)
+    def target_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
+        """Return a step of the target for at most ``capacity`` tokens.
 
-    def draft_step(self, capacity: int) -> Step:
-        """Return a step of the draft with an empty cache, in the target's token ids."""
-        weights, shared = self.draft_weights, self.shared
+        Its cache has the first tokens of ``prompt_ids`` if ``last_read`` has them, else none.
+        """
+        step, read = self.target_weights.step(self.vocabulary, capacity), self.last_read
+        if read is not None and (count := read.num_shared(prompt_ids)):
+            step.copy_rows(read.target, count)
+        return step
+
+    def draft_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
+        """Return a step of the draft, in the target's token ids; its cache is as the target's."""
+        weights, shared, read = self.draft_weights, self.shared, self.last_read
         assert weights is not None
-        if shared is None:
-            return weights.step(self.vocabulary, capacity)
-        return TranslatedStep(lambda most: weights.step(shared.draft.size, most), shared, capacity)
+        if shared is not None:
+            return TranslatedStep(
+                lambda most: weights.step(shared.draft.size, most), shared, capacity
+            )
+        step = weights.step(self.vocabulary, capacity)
+        if read is not None and read.draft is not None and (count := read.num_shared(prompt_ids)):
+            step.copy_rows(read.draft, min(count, read.draft.length))
+        return step

@@ -76,6 +76,13 @@ class Step(ABC):
     def forget(self, count: int) -> None:
         """Drop the last ``count`` tokens from the cache."""
 
+    def copy_rows(self, other: Step, count: int) -> None:
+        """Copy the first ``count`` rows of the cache of a step that fed the same tokens.
+
+        Leaves the cache empty if the step cannot copy them.
+        """
+        del other, count
+
     def request_hidden(self, states: HiddenStates) -> None:
         """Keep these hidden states of all later feeds.
 
@@ -212,6 +219,15 @@ class LibraryStep(Step):
     @property
     def hidden(self) -> torch.Tensor | None:
         return self._hidden
+
+    def copy_rows(self, other: Step, count: int) -> None:
+        assert self.length == 0
+        if not isinstance(other, LibraryStep) or other._model is not self._model:
+            return
+        layers: list[Any] = other._cache.layers
+        for number, layer in enumerate(layers):
+            rows = (each[:, :, :count].clone() for each in (layer.keys, layer.values))
+            self._cache.update(*rows, number)
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:

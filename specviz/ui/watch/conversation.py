@@ -59,7 +59,7 @@ def _continue(history: History) -> None:
     if not text or not answered:
         st.session_state[_EARLY] = bool(text)
         return
-    answer = Message(role="assistant", content=_answer(trace))
+    answer = Message(role="assistant", content=_answer(trace), rounds=len(trace.rounds))
     last = Message(role="user", content=trace.prompt.text)
     earlier = (each for each in trace.prompt.before if each.role != "system")
     st.session_state[_BEFORE] = (*earlier, last, answer)

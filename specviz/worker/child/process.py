@@ -129,6 +129,7 @@ class Process:
             self._play(request, run)
             self._measure(request, run)
         finally:  # even after a failure: keep the decoded rounds
+            run.keep_caches()
             self._conclude(request, run.trace(), memory)
             self._idle_tasks.mend_costs(request.spec, request.config)
         self._complete_outlook(request, pair, began)

@@ -1,0 +1,42 @@
+"""The caches of the last answer of a conversation, for the run that continues it.
+
+A new message comes after text that both models have read. Its run copies the rows of that text and
+reads only the message. A run that repeats a message, and the replays that time it, copy the same
+rows as the message's first run, so that all read the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from specviz.engine.model.steps import Step
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ReadText:
+    """A text in the models' caches: a prompt and its answer."""
+
+    token_ids: tuple[int, ...]
+    num_prompt: int
+    num_copied: int  # of the prompt's tokens, those whose rows were copied
+    target: Step
+    draft: Step | None  # None if the drafter has no cache of its own
+
+    def num_shared(self, prompt_ids: Sequence[int]) -> int:
+        """Return how many rows a run with this prompt copies."""
+        same = 0
+        for own, other in zip(self.token_ids, prompt_ids[:-1], strict=False):
+            if own != other:
+                break
+            same += 1
+        continues = same >= self.num_prompt
+        return min(same, self.target.length) if continues else min(same, self.num_copied)
+
+
+def read(step: Step, token_ids: Sequence[int]) -> None:
+    """Feed the tokens that are not in the step's cache yet."""
+    if unread := token_ids[step.length :]:
+        step.feed(torch.tensor(unread, device=step.device), 0)
