@@ -21,7 +21,9 @@ def lane_labels(lanes: Sequence[Lane]) -> tuple[str, ...]:
 
     The label is the lane's name or, without a name, the settings in which the lane differs.
     """
-    words = [_words(lane) for lane in lanes]
+    titles = {lane.spec.label: lane.spec.title for lane in lanes}
+    shared = {each for each in titles.values() if list(titles.values()).count(each) > 1}
+    words = [_words(lane, lane.spec.title not in shared) for lane in lanes]
     apart = [i for i in range(len(words[0])) if len({each[i] for each in words}) > 1]
     labels = [
         lane.name.strip() or _label(words, apart, own)
@@ -66,10 +68,10 @@ def _distinct(labels: list[str], more: list[str]) -> tuple[str, ...]:
     return tuple(made)
 
 
-def _words(lane: Lane) -> tuple[str, ...]:
+def _words(lane: Lane, title_is_unique: bool) -> tuple[str, ...]:
     spec, config = lane.spec, lane.config
     return (
-        spec.label,
+        spec.title if title_is_unique else spec.label,
         _body("target", spec.target_body),
         _body("draft", spec.draft_body),
         "shared vocabulary" if spec.shared_vocabulary else "one vocabulary",

@@ -28,6 +28,7 @@ from specviz.player.racing import (
     representatives,
 )
 from specviz.player.round_values import JsonObject
+from specviz.record.pairs import pair_title
 from specviz.record.server_run import AnyTrace
 from specviz.record.trace import Trace
 
@@ -73,7 +74,7 @@ def replay_html(
     )  # fmt: skip
     player["moment"] = dict(moment) if moment else None
     facts = (*trace.facts.settings, *_where_and_when(trace))
-    title = ": ".join(each for each in (name, trace.facts.name) if each)
+    title = ": ".join(each for each in (name, pair_title(trace.facts.name)) if each)
     return _document(player, title=title, facts=facts)
 
 
@@ -135,7 +136,7 @@ def comparison_replay_html(
 ) -> str:
     """Return a page with the verdict, the table (header row first) and the race in the player."""
     assert len({len(row) for row in table}) <= 1, "a table has rows of one length"
-    pairs = dict.fromkeys(trace.facts.name for trace in traces)
+    pairs = dict.fromkeys(pair_title(trace.facts.name) for trace in traces)
     others = [_where_and_when(trace) for trace in traces[1:] if trace.facts.engine]
     return _document(
         race_payload(labels, traces, figures=figures, by_turns=by_turns, details=details),

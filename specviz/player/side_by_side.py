@@ -15,6 +15,7 @@ from specviz.figures.speedup_words import shown_speedup
 from specviz.figures.timing import timing_of
 from specviz.player.replay import comparison_replay_html
 from specviz.record.numbers import UNKNOWN
+from specviz.record.pairs import pair_title
 from specviz.record.server_run import AnyTrace, ServerTrace, dispatch
 from specviz.record.trace import Trace
 from specviz.servers.baseline import speedup_of
@@ -77,7 +78,7 @@ def _column(trace: AnyTrace) -> tuple[str, ...]:
     facts, found = trace.facts, figures_of(trace)
     return (
         facts.engine or "specviz",
-        facts.name,
+        pair_title(facts.name),
         facts.place,
         UNKNOWN if facts.gamma is None else str(facts.gamma),
         f"{facts.temperature:g}",

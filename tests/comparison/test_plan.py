@@ -49,6 +49,8 @@ def lanes(*texts: str) -> tuple[Lane, ...]:
         (("gamma=2,name=x", "gamma=8,name=x"), ("x · γ 2", "x · γ 8")),
         (("gamma=2", "gamma=2"), ("embedded pair", "embedded pair (2)")),
         (("pair=tinystories", "draft=d,target=t"), ("tinystories", "t + d")),
+        (("draft=/a/d,target=t", "draft=/a/e,target=t"), ("t + d", "t + e")),
+        (("draft=/a/d,target=t", "draft=/b/d,target=t"), ("t + /a/d", "t + /b/d")),
         (
             ("gamma=5", "target-body=90M"),
             ("target at its own size", "target at the cost of a 90 M model"),

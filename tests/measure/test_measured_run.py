@@ -216,9 +216,10 @@ def test_a_forecast_is_made_before_the_run_from_other_texts(pair: Pair, empty_ho
 
 
 def test_no_profile_no_forecast(pair: Pair) -> None:
-    trace = run_through(pair, STORIES[0], replace(CONFIG, temperature=0.9))
-    assert trace.forecast is None
-    assert metrics(trace).speedup_forecast is None
+    run = measured_run(pair, STORIES[0], replace(CONFIG, temperature=0.9))
+    next(run)
+    assert run.forecast is None
+    assert metrics(run.trace()).speedup_forecast is None
 
 
 @pytest.mark.parametrize("drafter", ["model", "prompt-lookup"])

@@ -23,6 +23,7 @@ from specviz.player.replay import (
     replay_html,
     script_json,
 )
+from specviz.record.pairs import pair_title
 from tests.comparison.synthetic import make_plan, run_of
 from tests.player.races import thrifty, wasteful
 from tests.traces import full_trace, make_prompt
@@ -104,10 +105,10 @@ def test_hostile_text_adds_no_element(text: str) -> None:
     prompt = replace(make_prompt(), text=text, token_texts=(text,) * 4)
     trace = replace(full_trace(), prompt=prompt, created=text)
     trace = replace(trace, pair=replace(trace.pair, name=text))
-    page = replay_html(trace)
+    page = replay_html(trace, name=text)
     assert Parts(page).tags == quiet
     assert data_in(page)["player"]["prompt"] == [text] * 4
-    assert data_in(page)["about"]["title"] == text
+    assert data_in(page)["about"]["title"] == f"{text}: {pair_title(text)}"
 
 
 def test_a_comparison_has_its_verdict_and_table() -> None:

@@ -16,6 +16,7 @@ from specviz.figures.catalogue import CATALOGUE, TIMES_THE_TARGET, Figure
 from specviz.figures.metrics import Metrics
 from specviz.figures.throughput import extrapolated_curves
 from specviz.record.numbers import PERCENT, PROBABILITY, RATIO, TOKENS, Quantity
+from specviz.record.pairs import pair_title
 from specviz.record.trace import Round, Trace
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, figure
 
@@ -257,7 +258,7 @@ def _targets_alone(lanes: Sequence[LaneRuns]) -> dict[str, float]:
         for trace, figures in zip(lane.traces, lane.figures, strict=True):
             rate = figures.baseline_tokens_per_second
             if rate is not None:
-                rates.setdefault(trace.pair.target.name, []).append(rate)
+                rates.setdefault(pair_title(trace.pair.target.name), []).append(rate)
     return {
         "target alone" if len(rates) == 1 else f"{name} alone": 1000 / statistics.median(each)
         for name, each in rates.items()

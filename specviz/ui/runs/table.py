@@ -14,6 +14,7 @@ from specviz.figures.body_words import WITHOUT_BODY, shown_bodies_title
 from specviz.figures.catalogue import CATALOGUE, titled
 from specviz.figures.speedup_words import shown_speedup
 from specviz.record.numbers import UNKNOWN
+from specviz.record.pairs import pair_title
 from specviz.store import Facets, Query, RunRow, RunSummary, SortKey
 
 _Value = TypeVar("_Value", str, int, float)
@@ -103,7 +104,7 @@ def _filters(facets: Facets) -> dict[str, Any]:
     engines = _pick("engines", [OUR_OWN if e is None else e for e in facets.engines])
     kinds = _pick("kinds", [CUSTOM if k is None else k for k in facets.kinds])
     return {
-        "pairs": _pick("pairs", facets.pairs),
+        "pairs": _pick("pairs", facets.pairs, show=pair_title),
         "kinds": tuple(None if kind == CUSTOM else kind for kind in kinds),
         "tags": _pick("tags", facets.tags, fewest=1),
         "rules": _pick("rules", facets.rules),
@@ -280,7 +281,7 @@ def _cells(row: RunRow) -> dict[str, object]:
         "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
         "Tags": list(row.tags),
         "Tokens": summary.tokens,
-        "Pair": summary.pair,
+        "Pair": pair_title(summary.pair),
         "Engine": summary.engine or OUR_OWN,
         "Simulated size": shown_bodies_title(summary.bodies or ""),
         "Kind": "" if summary.engine else summary.kind or CUSTOM,

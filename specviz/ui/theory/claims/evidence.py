@@ -19,6 +19,7 @@ from specviz.figures.speedup_words import is_undecided, speedup_sentence
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.limits import MAX_GAMMA
 from specviz.record.numbers import COST, PERCENT, PROBABILITY, RATIO, STEPS, TOKENS, times
+from specviz.record.pairs import pair_title
 from specviz.record.trace import Trace
 from specviz.theory.claims import Figure, RunName
 from specviz.theory.estimates import alpha_from_drafted
@@ -63,7 +64,7 @@ def evidence_of(run: RunName, traces: Sequence[Trace]) -> Evidence:
     pair = traces[0].pair
     return Evidence(
         sentence=_SENTENCES[run](traces),
-        pair=pair.name if pair.draft else pair.target.name,
+        pair=pair_title(pair.name if pair.draft else pair.target.name),
         figures=_rejection_figures(traces) if run == "rejections" else (),
         lossy=_lossy_runs(traces) if run == "pareto" else (),
     )
