@@ -7,15 +7,29 @@ they are a laptop's.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 import streamlit as st
+from streamlit.components.v2 import manifest_scanner
 
 from specviz.ui.session.background_jobs import the_job_queue
 from tests.machines import LAPTOP, answer_with
 from tests.ready_workers import fork_workers
 from tests.step_costs import home_with_step_costs
+
+
+@pytest.fixture(scope="package", autouse=True)
+def components() -> Iterator[None]:
+    """Search the installed packages for components once, not for every page: half of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            manifest_scanner,
+            "scan_component_manifests",
+            cache(manifest_scanner.scan_component_manifests),
+        )
+        yield
 
 
 @pytest.fixture(scope="package")
