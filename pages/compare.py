@@ -45,7 +45,7 @@ beside_ids = linked_runs()
 head = st.container(horizontal=True, vertical_alignment="center", key="head")
 about = st.sidebar.empty()
 with st.sidebar:
-    shared = choose_shared()
+    shared = choose_shared(has_chat=has_chat(status, spec))
     chat_area = st.container(gap=None)
     show_body_boxes(worker, status)
     with st.expander("The pair", key="compare_pair_panel"):

@@ -1,18 +1,28 @@
-"""Stores step costs, for tests that are not about measuring them."""
+"""Stores step costs or measures them roughly, for tests that are not about measuring them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from specviz.engine import load_pair
+from specviz.engine.decoding import cost_columns
 from specviz.engine.model.pair import Pair
 from specviz.measure.step_costs import costs_key
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.store import save_value
 from tests.traces import make_costs
+
+
+@pytest.fixture(scope="package", autouse=True)
+def rough_costs() -> Iterator[None]:
+    """Measure without warm-up, which takes most of the time for a tiny pair."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cost_columns, "_WARM_UP", 0.0)
+        yield
 
 
 def home_with_step_costs(tmp_path_factory: pytest.TempPathFactory) -> Path:

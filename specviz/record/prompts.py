@@ -100,6 +100,9 @@ def chat_suite() -> tuple[SuiteItem, ...]:
     return _suite_of(read_chat_prompts())
 
 
+SHIPPED_SUITES = {"The presets": preset_suite, "Chat prompts by task": chat_suite}
+
+
 def _suite_of(presets: tuple[Preset, ...]) -> tuple[SuiteItem, ...]:
     return tuple(
         SuiteItem(prompt=each.text, kind=each.kind, before=each.before) for each in presets

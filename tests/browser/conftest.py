@@ -90,7 +90,8 @@ def browser(chromium: str) -> Iterator[Any]:
 
     expect.set_options(timeout=_ANSWER_MS)
     with sync_playwright() as playwright:
-        options = ["--disable-gpu"]  # emulating one takes longer than painting without it
+        # Emulating a GPU takes longer than painting without it.
+        options = ["--disable-gpu", "--in-process-gpu", "--disable-background-networking"]
         options += ["--no-sandbox"] if os.geteuid() == 0 else []
         launched = playwright.chromium.launch(executable_path=chromium, args=options)
         yield launched

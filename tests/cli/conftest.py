@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.fakes import FakeEngine
+from tests.step_costs import rough_costs
+
+__all__ = ["rough_costs"]  # a fixture
 
 
 @pytest.fixture(autouse=True)

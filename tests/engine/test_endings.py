@@ -11,10 +11,10 @@ from specviz.engine import Pair, decode_plainly, speculate
 from specviz.errors import PromptError
 from specviz.record.trace import Round
 from tests.engine.models import noisy_copy, pair_of, tiny_model
-from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, timeless, tokens
+from tests.engine.playing import OWN_STEPS, PROMPT, config, llama_pair, play, timeless, tokens
 
 
-@pytest.fixture(params=STEPS)
+@pytest.fixture(params=OWN_STEPS)
 def pair(request: pytest.FixtureRequest) -> Pair:
     return llama_pair(request.param)
 

@@ -12,13 +12,13 @@ from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.errors import ConfigError
 from specviz.record.forks import Fork, followed_by
 from specviz.record.trace import Candidate, Round, RunConfig
-from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, timeless, tokens
+from tests.engine.playing import OWN_STEPS, PROMPT, config, llama_pair, play, timeless, tokens
 
 SAMPLED = config(gamma=4, seed=3, max_new_tokens=80)
 GREEDY = config(gamma=4, temperature=0.0, max_new_tokens=80)
 
 
-@pytest.fixture(params=STEPS)
+@pytest.fixture(params=OWN_STEPS)
 def pair(request: pytest.FixtureRequest) -> Pair:
     return llama_pair(request.param)
 

@@ -9,10 +9,10 @@ from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.lookup import PromptLookupDrafter
 from specviz.errors import PairError
 from tests.engine.models import pair_of, tiny_model
-from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, tokens
+from tests.engine.playing import OWN_STEPS, PROMPT, config, llama_pair, play, tokens
 
 
-@pytest.fixture(params=STEPS)
+@pytest.fixture(params=OWN_STEPS)
 def pair(request: pytest.FixtureRequest) -> Pair:
     return llama_pair(request.param)
 

@@ -16,7 +16,7 @@ from specviz.figures.expectation import acceptance_along
 from specviz.record.trace import Round, RunConfig
 from specviz.theory.along import Walk, walks_along
 from tests.engine.models import noisy_copy, pair_of, tiny_model
-from tests.engine.playing import PROMPT, STEPS, config, llama_pair, play, tokens
+from tests.engine.playing import OWN_STEPS, PROMPT, config, llama_pair, play, tokens
 from tests.engine.test_scoring import CONFIGS, TEXT, distribution_of, logits
 from tests.oracles.own_odds import coupled_odds, match_odds, multi_draft_odds, token_odds
 
@@ -94,7 +94,7 @@ def pair_for(method: dict[str, Any], step: str = "lean") -> Pair:
     return pair_of(target, noisy_copy(target, 0.05), step=step)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", OWN_STEPS)
 @pytest.mark.parametrize("name", NAMES)
 def test_scored_rounds_equal_those_of_a_run_at_temperature_0(name: str, step: str) -> None:
     """Nothing is random, so every count is exact."""

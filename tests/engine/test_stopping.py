@@ -20,7 +20,7 @@ from specviz.engine.decoding.stopping import ConfidenceStopper, CostStopper, _Sh
 from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.errors import ConfigError
 from specviz.record.trace import DraftingCosts, Round, RunConfig
-from tests.engine.playing import PROMPT, STEPS, config, llama_pair, timeless, tokens
+from tests.engine.playing import OWN_STEPS, PROMPT, config, llama_pair, timeless, tokens
 from tests.engine.test_lossless import (
     DEPTH,
     ENOUGH,
@@ -41,7 +41,7 @@ COST = config(gamma=GAMMA, draft_until="cost")
 UNSURE = config(gamma=GAMMA, draft_until="confidence:0.02", temperature=0.6)
 
 
-@pytest.fixture(params=STEPS)
+@pytest.fixture(params=OWN_STEPS)
 def pair(request: pytest.FixtureRequest) -> Pair:
     return llama_pair(request.param)
 

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Lane, Plan, SuiteItem, parse_lane
 from specviz.record.pairs import PairSpec
+from specviz.record.prompts import SHIPPED_SUITES
 from specviz.record.trace import RunConfig
 from specviz.ui.compare import expected_time
 from specviz.ui.compare.lanes import Cards, lane_text
@@ -192,6 +193,13 @@ def test_refuses_invalid_suites() -> None:
     sound(app.button(key="compare_start_suite").click().run())
     assert "There are no prompts" in app.error[-1].value
     assert the_job_queue().jobs == ()
+
+
+def test_plans_the_chat_prompts_by_task() -> None:
+    app = compare_page()
+    sound(app.segmented_control(key="compare_suite_source").set_value("Chat prompts by task").run())
+    count = len(SHIPPED_SUITES["Chat prompts by task"]())
+    assert f"2 lanes × {count} prompts × 5 repeats" in words(app)
 
 
 def test_plans_an_uploaded_suite() -> None:

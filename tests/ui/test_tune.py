@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.errors import SpecvizError
 from specviz.record.pairs import PairSpec
+from specviz.record.prompts import SHIPPED_SUITES
 from specviz.tune.engine_finding import settings_for
 from specviz.tune.question import Question
 from specviz.ui.session.background_jobs import the_job_queue
@@ -152,9 +153,10 @@ def test_scores_a_file_of_prompts_by_kind(use: Callable[..., ScoringMaker]) -> N
     ]  # fmt: skip
 
 
-def test_scores_the_presets(use: Callable[..., ScoringMaker]) -> None:
+@pytest.mark.parametrize("source", SHIPPED_SUITES)
+def test_scores_shipped_prompts(use: Callable[..., ScoringMaker], source: str) -> None:
     use(ScoringMaker())
-    assert len(asked(tune_page(tune_source="The presets")).items) > 5
+    assert asked(tune_page(tune_source=source)).items == SHIPPED_SUITES[source]()
 
 
 def test_further_drafts_become_candidates_for_the_same_target(

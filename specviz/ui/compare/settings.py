@@ -11,7 +11,7 @@ import streamlit as st
 from specviz.comparison.plan import Lane, Plan, check_compared
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.limits import COMPARED
-from specviz.record.prompts import MAX_SUITE_BYTES, SuiteItem, kind_of, preset_suite, read_suite
+from specviz.record.prompts import MAX_SUITE_BYTES, SHIPPED_SUITES, SuiteItem, kind_of, read_suite
 from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
@@ -21,7 +21,8 @@ _CHAT = "compare_chat"
 _PROMPT = PromptBoxes("compare_")
 _LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
 _REPEATS, _MOST_REPEATS = 5, 20
-_PRESETS, _FILE = "The presets", "A file of mine"
+_FILE = "A file of mine"
+_SOURCES = (*SHIPPED_SUITES, _FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +47,13 @@ class Suite:
     error: SpecvizError | None = None
 
 
-def choose_shared() -> Shared:
-    """Draw the controls and return their values."""
-    prompt = _PROMPT.choose()
+def choose_shared(*, has_chat: bool) -> Shared:
+    """Draw the controls and return their values.
+
+    Args:
+        has_chat: Whether the page's target has a chat template.
+    """
+    prompt = _PROMPT.choose(chat=has_chat and bool(st.session_state.get(_CHAT, True)))
     length = st.slider(
         "Length, tokens", *_LENGTH.whole_ends, 64, 8, key="compare_length",
         bind=_LINKED,
@@ -95,19 +100,19 @@ def on_cluster() -> bool:
 
 
 def choose_suite() -> Suite:
-    """Draw the controls, and return the presets or a file's prompts.
+    """Draw the controls, and return shipped prompts or those of a file.
 
     An error in the file is returned as ``error``, not raised.
     """
     with st.container(horizontal=True, vertical_alignment="bottom"):
         source = st.segmented_control(
-            "Prompts", [_PRESETS, _FILE], default=_PRESETS, key="compare_suite_source"
+            "Prompts", _SOURCES, default=_SOURCES[0], key="compare_suite_source"
         )
         repeats = st.number_input(
             "Repeats of each", 1, _MOST_REPEATS, _REPEATS, key="compare_suite_repeats", width=150
         )
     try:
-        items = _uploaded() if source == _FILE else preset_suite()
+        items = SHIPPED_SUITES.get(source or "", _uploaded)()
     except SpecvizError as error:
         return Suite(error=error)
     return Suite(items=items, repeats=int(repeats))
@@ -124,8 +129,13 @@ def take_settings(plan: Plan) -> None:
         _PROMPT.put(plan.items[0].prompt)
         state["compare_repeats"] = repeats
     else:
-        state["compare_suite_source"] = _PRESETS if plan.items == preset_suite() else _FILE
+        state["compare_suite_source"] = _source_of(plan)
         state["compare_suite_repeats"] = repeats
+
+
+def _source_of(plan: Plan) -> str:
+    """Return the source of the plan's prompts; a file unless they were shipped."""
+    return next((name for name, made in SHIPPED_SUITES.items() if made() == plan.items), _FILE)
 
 
 def unsupported_by_controls(plan: Plan) -> tuple[str, ...]:
@@ -137,7 +147,7 @@ def unsupported_by_controls(plan: Plan) -> tuple[str, ...]:
         found.append(f"The plan has more than the {_MOST_REPEATS} repeats that this page allows.")
     if config.stop:
         found.append("Stop strings cannot be set on this page.")
-    if len(plan.items) > 1 and plan.items != preset_suite():
+    if len(plan.items) > 1 and _source_of(plan) == _FILE:
         found.append("The prompts came from a file; choose that file again.")
     return tuple(found)
 

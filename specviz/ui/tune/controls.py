@@ -14,9 +14,9 @@ from specviz.record.limits import CONTROLS
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import (
     MAX_SUITE_BYTES,
+    SHIPPED_SUITES,
     SuiteItem,
     kind_of,
-    preset_suite,
     read_suite,
 )
 from specviz.record.trace import RunConfig, StepCosts
@@ -34,11 +34,10 @@ from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
-_LINKED = "query-params"
+_LINKED, _CHAT = "query-params", "tune_chat"
 _PROMPT = PromptBoxes("tune_")
-_ONE, _PRESETS, _FILE, _PASTED = SOURCES = (
-    "One prompt", "The presets", "A file of mine", "Pasted text",
-)  # fmt: skip
+_ONE, _FILE, _PASTED = "One prompt", "A file of mine", "Pasted text"
+SOURCES = (_ONE, *SHIPPED_SUITES, _FILE, _PASTED)
 _LOOKUP = "drafter=prompt-lookup"
 _METHODS = (
     "drafter=suffix", "drafter=early-exit:1", "rule=block", "rule=coupled", "rule=match",
@@ -102,7 +101,7 @@ class TuneSettings:
 
 def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
     """Draw the controls and read them; ``spec`` is the pair that the page shows."""
-    texts = _choose_texts()
+    texts = _choose_texts(chat=has_chat and bool(st.session_state.get(_CHAT, True)))
     temperature = st.slider(
         "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05,
         key="tune_temperature", bind=_LINKED,
@@ -129,25 +128,23 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
     )  # fmt: skip
 
 
-def _choose_texts() -> Texts:
+def _choose_texts(*, chat: bool) -> Texts:
     source = st.selectbox(
         "Texts", SOURCES, key="tune_source", bind=_LINKED,
         help="The target continues the prompts, once per temperature. Pasted text is scored "
         "unchanged: its acceptance probabilities apply to that text, not to a run.",
     )  # fmt: skip
     if source == _ONE:
-        prompt = _PROMPT.choose()
+        prompt = _PROMPT.choose(chat=chat)
         if not prompt.strip():
             problem = ConfigError(
                 "The prompt is empty.", remedy="Write a few words or choose a preset."
             )
             return Texts(error=problem)
         return Texts(items=(SuiteItem(prompt=prompt, kind=kind_of(prompt)),))
-    if source == _PRESETS:
-        return Texts(items=preset_suite())
-    if source == _PASTED:
-        return _pasted()
-    return _uploaded()
+    if source in SHIPPED_SUITES:
+        return Texts(items=SHIPPED_SUITES[source]())
+    return _pasted() if source == _PASTED else _uploaded()
 
 
 def _pasted() -> Texts:
@@ -275,7 +272,7 @@ def _choose_config(config: RunConfig, *, has_chat: bool) -> RunConfig:
         "Continue after the end of the text", key="tune_ignore_eos", bind=_LINKED,
         help="The target ignores the end-of-text token, so that all texts have the same length.",
     )  # fmt: skip
-    chat = has_chat and st.toggle("Chat template", True, key="tune_chat", bind=_LINKED)
+    chat = has_chat and st.toggle("Chat template", True, key=_CHAT, bind=_LINKED)
     return replace(
         config, max_new_tokens=length, top_k=int(top_k), top_p=round(top_p, 2), seed=int(seed),
         ignore_eos=ignore_eos, chat=chat,
