@@ -127,7 +127,7 @@ function restColumn(subject, insight) {
 const THIRD = {
   together: { title: "joint ratio by position", of: jointColumn },
   equal: { title: "the target’s sample", of: targetSampleColumn },
-  threshold: { title: "replacement drawn from the target", of: (_, insight) => ({ items: insight.target_top, own: null, under: "" }) },
+  threshold: { title: "recovered token: drawn from the target", of: (_, insight) => ({ items: insight.target_top, own: null, under: "" }) },
 };
 
 /** Block verification: the product of target / draft, capped at 1, after each candidate. @param {Subject} subject @returns {Listing} */

@@ -36,7 +36,7 @@ const CARDS = {
   test: () => [titled("Each token is tested, from left to right.", "A token that the target likes at least as much as the draft did stays. For the others chance decides: a token half as likely under the target stays half of the time.")],
   bonus: ({ rounds }) => [titled("All were accepted, so one more is free.", "The same pass gives the target’s own next token, the bonus token: ", quotedToken(rounds[0].extra?.text ?? ""))],
   safe: ({ rounds }) => [
-    titled("Nothing is lost.", "The draft offers some tokens too often: these are sometimes rejected. It offers others too rarely: the replacement is drawn from just those. So every text is as likely as if the target had written it alone."),
+    titled("Nothing is lost.", "The draft offers some tokens too often: these are sometimes rejected. It offers others too rarely: the recovered token is drawn from just those. So every text is as likely as if the target had written it alone."),
     ...(rounds[0].extra?.kind === "bonus" ? [] : [make("p", "", {}, ["If all tokens of a round stay, the pass gives one more: the bonus token."])]),
   ],
   drag: (_, data) => [
@@ -95,5 +95,5 @@ export function answerWords(candidate, guess) {
   const [drawn, shown] = distinguish(candidate.uniform, odds);
   const said = guess ? "You guessed accept, which was wrong." : "You guessed reject, which was right.";
   const likely = odds > 0.5 ? "Acceptance was more likely." : "Rejection was more likely.";
-  return [titled(`The random draw was ${drawn}, not below ${shown}: rejected.`, `${said} ${likely} The tokens after it are discarded, and a replacement is drawn.`)];
+  return [titled(`The random draw was ${drawn}, not below ${shown}: rejected.`, `${said} ${likely} The tokens after it are discarded, and a recovered token is drawn.`)];
 }

@@ -17,7 +17,7 @@ const LEFTOVERS = {
   draft: "the draft’s own distribution",
 };
 
-/** The distribution that the replacement of a rejected token is drawn from. @param {Run} run */
+/** The distribution that the recovered token is drawn from. @param {Run} run */
 function leftover(run) {
   return LEFTOVERS[run.residual ?? "leftover"];
 }
@@ -44,7 +44,7 @@ function describeTested(subject) {
   if (!candidate) return [];
   if (run.greedy && !run.lossy) return describeGreedy(subject);
   const story = STORIES[run.deciding]?.(subject) ?? [...describeSiblings(subject), ...bothGave(candidate), ...describeDraw(candidate, run)];
-  return [...story, ...describeReplacement(subject)];
+  return [...story, ...describeRecovered(subject)];
 }
 
 /** @param {Candidate} candidate @param {Run} run @returns {Words} */
@@ -70,9 +70,9 @@ function describeDraw(candidate, run) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function describeReplacement({ run, round, spot, fate, landed }) {
+function describeRecovered({ run, round, spot, fate, landed }) {
   if (fate !== "rejected" || run.deciding === "equal" || !round.extra || !landed || spot.place !== failedPlace(round)) return [];
-  return [` Its replacement was drawn from ${leftover(run)}: `, tokenWord(round.extra.text)];
+  return [` The recovered token was drawn from ${leftover(run)}: `, tokenWord(round.extra.text)];
 }
 
 /** @param {Subject} subject @returns {Words} */

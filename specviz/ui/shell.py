@@ -57,6 +57,11 @@ PAGES = (
     Page("Theory", "claims", "Claims"),
 )
 _STYLE = ROOT / "assets" / "shell.css"
+# Streamlit marks the link of the open page. It does not mark the menu that contains this link, nor
+# the first page if its address has its name.
+_MARK = "<style>{} {{ background: #abb5a140; border-radius: 6px; font-weight: 600; }}</style>"
+_MENU = '[data-testid="stTopNavSection"]'
+_FIRST_LINK = '.rc-overflow-item:first-child [data-testid="stTopNavLink"]'
 _inside: ContextVar[bool] = ContextVar("inside_shell", default=False)
 
 
@@ -70,6 +75,9 @@ def open_shell() -> None:
         _require_gate()
         st.set_option("client.showErrorDetails", "type")  # tracebacks show file paths of the server
     page = st.navigation(_navigation(), position="top")
+    shown = next((each for each in PAGES if each.name == page.url_path), None)
+    if shown is not None and (shown.group or shown is PAGES[0]):
+        st.html(_MARK.format(_MENU if shown.group else _FIRST_LINK))
     drop_invalid_numbers()
     st.session_state[OPEN_PAGE] = page.url_path
     show_job_line()

@@ -44,7 +44,7 @@ def test_a_first_run_waits_for_no_measurement_and_its_interval_narrows(
 ) -> None:
     page = open_page(f"{fresh.url}/?live=false&length=64")
     page.wait_for_function(
-        "(status) => /pair is ready/.test(document.querySelector(status)?.textContent)",
+        "(status) => /ready: /.test(document.querySelector(status)?.textContent)",
         arg=STATUS,
         timeout=90_000,
     )
@@ -116,7 +116,7 @@ def test_a_reload_restores_the_run_and_another_tab_does_not(
     page = open_page(f"{fresh.url}/?live=false&length=64&temperature=0.4")
     page.wait_for_selector(f"{STATUS}[data-state=recorded]")
     page.wait_for_function(
-        "(status) => /pair is ready/.test(document.querySelector(status)?.textContent)",
+        "(status) => /ready: /.test(document.querySelector(status)?.textContent)",
         arg=STATUS,
         timeout=90_000,
     )

@@ -45,7 +45,8 @@ def test_the_sentence_of_a_rejected_token(page: Any, trace: Trace) -> None:
             f"the target {percent(failed.target_prob)}: "
             f"the acceptance probability, target / draft, is {two_digits(failed.odds)}. "
             f"The draw was {two_digits(failed.uniform)}: rejected. "
-            f"Its replacement was drawn from the residual distribution: {chip(entry.extra.text)}"
+            "The recovered token was drawn from the residual distribution: "
+            f"{chip(entry.extra.text)}"
         )
         shown = page.get_attribute(DRAW, "aria-valuenow")
         assert float(shown) == failed.uniform

@@ -86,7 +86,8 @@ class GgufSource(Source):
             return ()
         return (
             f"The weights of {self.name} are dequantised: {SIZE.shown(packed)} in {kind} become "
-            f"{SIZE.shown(unpacked)} in {type_name(dtype)}.",
+            f"{SIZE.shown(unpacked)} in {type_name(dtype)}, so a step reads "
+            f"{unpacked / packed:.1f} times as much.",
         )
 
 

@@ -177,7 +177,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
     elif status.spec == wanted and status.state == "ready" and label == "Run":
         measuring = f"; {status.progress.text}" if status.progress else ""
         press = "Run simulates a larger target" if first.ready else "press Run"
-        detail = f"the pair is ready: {press}{measuring}"
+        detail = f"ready: {press}{measuring}"
     if first.pending and not remedy:
         detail = f"{detail}; {RUN_WITHOUT_BODY_HINT}"
     return RunStatus(
