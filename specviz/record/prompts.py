@@ -100,7 +100,8 @@ def chat_suite() -> tuple[SuiteItem, ...]:
     return _suite_of(read_chat_prompts())
 
 
-SHIPPED_SUITES = {"The presets": preset_suite, "Chat prompts by task": chat_suite}
+PRESETS, CHAT_PROMPTS = "The presets", "Chat prompts by task"
+SHIPPED_SUITES = {PRESETS: preset_suite, CHAT_PROMPTS: chat_suite}
 
 
 def _suite_of(presets: tuple[Preset, ...]) -> tuple[SuiteItem, ...]:

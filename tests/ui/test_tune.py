@@ -12,177 +12,19 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.errors import SpecvizError
 from specviz.record.pairs import PairSpec
-from specviz.record.prompts import SHIPPED_SUITES
 from specviz.tune.engine_finding import settings_for
 from specviz.tune.question import Question
 from specviz.ui.session.background_jobs import the_job_queue
 from specviz.ui.widgets import pair_panel
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts
-from tests.ui.tune_jobs import ScoringMaker, page_text, put_maker
+from tests.ui.tune_jobs import ScoringMaker, page_text
 from tests.ui.tune_page import odds_text, tune_page
+from tests.ui.tune_questions import TABS, ask, asked, at, use
 
-TABS = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
+__all__ = ["use"]  # a fixture
 
 pytestmark = pytest.mark.usefixtures("own_home")
-
-
-@pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[ScoringMaker], ScoringMaker]:
-    def put(maker: ScoringMaker) -> ScoringMaker:
-        put_maker(monkeypatch, maker)
-        return maker
-
-    return put
-
-
-def ask(app: AppTest) -> Any:
-    """Press the button and wait until the job ends."""
-    sound(app.button(key="tune_ask").click().run())
-    work: Any = the_job_queue().newest("tune")
-    assert work is not None, page_text(app)
-    assert work.wait(60)
-    sound(app.run())
-    return work
-
-
-def asked(app: AppTest) -> Question:
-    return ask(app).question
-
-
-def at(app: AppTest, tab: str) -> AppTest:
-    app.session_state["tune_tab"] = tab
-    return sound(app.run())
-
-
-# -- the question
-
-
-@pytest.mark.usefixtures("use")
-def test_every_tab_explains_itself_before_the_first_question() -> None:
-    for tab in TABS:
-        app = tune_page(tune_tab=tab)
-        assert any(phrase in page_text(app) for phrase in ("Press *Compute*", "No kept run"))
-        assert not charts(app)
-
-
-def test_controls_set_the_question(use: Callable[..., ScoringMaker]) -> None:
-    maker = use(ScoringMaker())
-    app = tune_page(tune_length="64", tune_top_k="20", tune_top_p="0.9", tune_seed="7")
-    question = asked(app)
-    config = question.config
-    assert (config.max_new_tokens, config.top_k, config.top_p, config.seed) == (64, 20, 0.9, 7)
-    assert config.temperature == 0.7
-    assert not config.ignore_eos
-    assert question.temperatures == (0.0, 0.4, 0.7, 1.0)
-    assert question.gammas == tuple(range(1, 17))
-    assert question.labels == ("draft model", "prompt lookup")
-    assert [each.config.drafter for each in maker.studies] == ["model", "prompt-lookup"]
-    assert len(question.items) == 1
-    assert question.items[0].prompt == app.text_area(key="tune_prompt").value
-    assert question.text is None
-
-
-def test_chosen_temperature_is_added_to_the_map(use: Callable[..., ScoringMaker]) -> None:
-    use(ScoringMaker())
-    app = tune_page(tune_temperature="1.3")
-    assert asked(app).temperatures == (0.0, 0.4, 0.7, 1.0, 1.3)
-    assert "1.3" in charts(app)["tune_map"]["layout"]["xaxis"]["ticktext"]
-    assert "at temperature 1.3" in page_text(app)
-
-
-def refused(app: AppTest, words: str) -> None:
-    sound(app.button(key="tune_ask").click().run())
-    assert words in page_text(app)
-    assert the_job_queue().newest("tune") is None
-
-
-def test_refuses_an_empty_prompt(use: Callable[..., ScoringMaker]) -> None:
-    use(ScoringMaker())
-    app = tune_page()
-    sound(app.text_area(key="tune_prompt").set_value("  ").run())
-    refused(app, "The prompt is empty.")
-
-
-def test_scores_pasted_text_unchanged(use: Callable[..., ScoringMaker]) -> None:
-    maker = use(ScoringMaker())
-    app = tune_page(tune_source="Pasted text")
-    refused(app, "There is no text.")
-    sound(app.text_area(key="tune_text").set_value("One day a cat sat down.").run())
-    question = asked(app)
-    assert question.text == "One day a cat sat down."
-    assert [each.text for each in maker.studies] == [question.text]
-    assert question.labels == ("draft model",) or len(question.lanes) == 1  # nothing to copy from
-    assert "The target did not write this text" in page_text(app)
-    keys = {each.key for each in app.button}
-    assert not keys & {"tune_watch", "tune_measure"}
-    beside = [each.value for each in at(app, "Along the text").caption if "min(1," in each.value]
-    assert beside[0].endswith("apply to this text, not to a run.")
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b'{"prompt": "a"}\n{"kind": "b"}', "prompt"),
-        (b"\xff\xfe", "is not UTF-8 text"),
-        (b"no json", "line 1"),
-    ],
-)
-def test_refuses_an_invalid_suite_file(
-    use: Callable[..., ScoringMaker], content: bytes, words: str
-) -> None:
-    use(ScoringMaker())
-    app = tune_page(tune_source="A file of mine")
-    refused(app, "No texts are chosen.")
-    app.file_uploader(key="tune_suite").set_value(("m_*x*.jsonl", content, "text/plain"))
-    sound(app.run())
-    refused(app, words)
-
-
-def test_scores_a_file_of_prompts_by_kind(use: Callable[..., ScoringMaker]) -> None:
-    use(ScoringMaker())
-    app = tune_page(tune_source="A file of mine", tune_lookup="false")
-    lines = '{"prompt": "One day", "kind": "<b>x</b>"}\n{"prompt": "Tom", "kind": "list"}\n'
-    app.file_uploader(key="tune_suite").set_value(("m.jsonl", lines.encode(), "text/plain"))
-    sound(app.run())
-    assert [each.kind for each in asked(app).items] == ["<b>x</b>", "list"]
-    at(app, "Along the text")
-    assert "<b>" not in str(app.table[-1].value)
-    assert [each.split(" ")[0] for each in app.selectbox(key="tune_text_shown").options] == [
-        "<b>x</b>", "list"
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("source", SHIPPED_SUITES)
-def test_scores_shipped_prompts(use: Callable[..., ScoringMaker], source: str) -> None:
-    use(ScoringMaker())
-    assert asked(tune_page(tune_source=source)).items == SHIPPED_SUITES[source]()
-
-
-def test_further_drafts_become_candidates_for_the_same_target(
-    use: Callable[..., ScoringMaker],
-) -> None:
-    use(ScoringMaker())
-    app = tune_page()
-    sound(app.text_area(key="tune_further").set_value(" some/draft \n\nsome/draft\nmy").run())
-    lanes = asked(app).lanes
-    assert [each.spec.draft for each in lanes[1:3]] == ["some/draft", "my"]
-    assert lanes[1].spec.target == lanes[2].spec.target == lanes[0].spec.target_place
-    assert [each.config.drafter for each in lanes] == ["model", "model", "model", "prompt-lookup"]
-
-
-def test_uses_costs_of_another_machine(use: Callable[..., ScoringMaker]) -> None:
-    use(ScoringMaker(has_costs=False))
-    app = tune_page(tune_given="true", tune_c="0.01", tune_v="1.0", tune_lookup="false")
-    work = ask(app)
-    assert work.given is not None
-    ratio = work.answer.best[1].speedup / work.answer.best[1].tau
-    assert ratio == pytest.approx(1 / (1 + 0.01 * work.answer.best[1].gamma), rel=0.01)
-    sound(app.number_input(key="tune_c").set_value(0.02).run())
-    assert "The settings have changed" in page_text(app)
-
-
-# -- the answer
 
 
 def test_draws_the_answer_in_every_tab(use: Callable[..., ScoringMaker]) -> None:

@@ -11,7 +11,15 @@ import streamlit as st
 from specviz.comparison.plan import Lane, Plan, check_compared
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.limits import COMPARED
-from specviz.record.prompts import MAX_SUITE_BYTES, SHIPPED_SUITES, SuiteItem, kind_of, read_suite
+from specviz.record.prompts import (
+    CHAT_PROMPTS,
+    MAX_SUITE_BYTES,
+    PRESETS,
+    SHIPPED_SUITES,
+    SuiteItem,
+    kind_of,
+    read_suite,
+)
 from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
@@ -22,7 +30,7 @@ _PROMPT = PromptBoxes("compare_")
 _LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
 _REPEATS, _MOST_REPEATS = 5, 20
 _FILE = "A file of mine"
-_SOURCES = (*SHIPPED_SUITES, _FILE)
+_SOURCES = (PRESETS, CHAT_PROMPTS, _FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

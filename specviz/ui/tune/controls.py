@@ -13,7 +13,9 @@ from specviz.record.drafters import first_method
 from specviz.record.limits import CONTROLS
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import (
+    CHAT_PROMPTS,
     MAX_SUITE_BYTES,
+    PRESETS,
     SHIPPED_SUITES,
     SuiteItem,
     kind_of,
@@ -37,7 +39,7 @@ from specviz.ui.widgets.prompt_boxes import PromptBoxes
 _LINKED, _CHAT = "query-params", "tune_chat"
 _PROMPT = PromptBoxes("tune_")
 _ONE, _FILE, _PASTED = "One prompt", "A file of mine", "Pasted text"
-SOURCES = (_ONE, *SHIPPED_SUITES, _FILE, _PASTED)
+SOURCES = (_ONE, PRESETS, CHAT_PROMPTS, _FILE, _PASTED)
 _LOOKUP = "drafter=prompt-lookup"
 _METHODS = (
     "drafter=suffix", "drafter=early-exit:1", "rule=block", "rule=coupled", "rule=match",
