@@ -61,7 +61,8 @@ def body_title(body: str, parameters: int | None = None) -> str:
     """Return a body's name in controls: "off" or its cost, such as "cost of 88 M".
 
     Args:
-        parameters: Of the enlarged model, if known. The name of a known model is then left out.
+        parameters: The enlarged model's number of parameters, if known. It replaces the name of
+            the model that costs as much.
     """
     if body == NO_BODY:
         return "off"
@@ -105,8 +106,8 @@ def expected_words(body: str, cost: BodyCost, room: BodyRoom) -> str:
 
 def offer_words(body: str, parameters: int | None, *, loading: bool) -> str:
     """Return what the next run does with the default body."""
-    when = " once this size is loaded" if loading else ""
-    return f"Run will simulate {simulated_cost(body, parameters)}{when}."
+    when = ", once this size is loaded" if loading else ""
+    return f"Run turns this on, at {simulated_cost(body, parameters)}{when}."
 
 
 def not_offered_words(bodies: Sequence[tuple[str, BodyCost]], room: BodyRoom) -> str:

@@ -174,7 +174,9 @@ def block_check(traces: Sequence[Trace], beside: Sequence[Trace] = ()) -> BlockC
         ConfigError: One of ``traces`` does not use block verification.
     """
     if any(trace.config.rule != "block" for trace in traces):
-        raise ConfigError("A run does not use block verification.", remedy="Choose the rule block.")
+        raise ConfigError(
+            "One run does not use block verification.", remedy="Choose the rule block."
+        )
     return BlockCheck(
         rounds=tuple(each for trace in traces for each in _block_rounds(trace)),
         token_runs=_accepted_a_round(beside),

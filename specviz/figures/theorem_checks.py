@@ -226,7 +226,7 @@ def _z(observed: int, probs: Numbers) -> float | None:
 def _overlap_and_bias(candidate: Candidate) -> tuple[float, float]:
     if candidate.overlap is None or candidate.bias is None:
         raise ConfigError(
-            "A run did not record its bias.", remedy="Run it again with the record on."
+            "One run did not record its bias.", remedy="Run it again with the record on."
         )
     return min(1.0, candidate.overlap), candidate.bias
 
@@ -276,12 +276,12 @@ def _nothing_tested() -> ConfigError:
 def _expect_lossless(traces: Sequence[Trace]) -> None:
     if any(not trace.config.by_odds for trace in traces):
         raise ConfigError(
-            "A run does not use the lossless rule with one chain: Theorem 1 does not apply.",
+            "One run does not use the lossless rule with one chain: Theorem 1 does not apply.",
             remedy="Choose the lossless rule and one chain.",
         )
     if any(trace.config.greedy for trace in traces):
         raise ConfigError(
-            "A run is greedy: its verdicts are not random.",
+            "One run is greedy: its verdicts are not random.",
             remedy="Give a temperature above 0.",
         )
 
@@ -291,6 +291,6 @@ def _expect_lossy(traces: Sequence[Trace]) -> None:
         raise _nothing_tested()
     if any("residual" not in trace.config.judging.takes for trace in traces):
         raise ConfigError(
-            "A run does not use over-acceptance: it does not trade bias for rejections.",
+            "One run does not use over-acceptance, so it does not trade bias for rejections.",
             remedy="Choose the over-acceptance rule.",
         )

@@ -246,8 +246,8 @@ class _Cursor:
         """Read the metadata and the list of tensors.
 
         Args:
-            jump: Find the end of a long array of strings by the key that follows it, which is a
-                hundred times faster than reading its lengths.
+            jump: Skip a long array of strings by searching for the key after it: a hundred times
+                faster than reading the length of every string.
         """
         values: dict[str, Value] = {}
         for _ in range(keys):

@@ -256,7 +256,11 @@ class Speculation(SpeculativeRun):
     def _defer_record(
         self, entry: Round, end: _Ending | None, numbers: Sequence[int]
     ) -> Deferred[Round]:
-        """Return the round, to be completed by ``end``'s records of the candidates ``numbers``."""
+        """Return the round, deferred: writing it adds the records of ``end`` to its candidates.
+
+        Args:
+            numbers: The places of these candidates in the round.
+        """
 
         def write() -> Round:
             if end is None:

@@ -24,7 +24,7 @@ from specviz.errors import PairError
 from specviz.formats.gguf_header import GgufHeader
 from specviz.formats.gguf_parts import parameters_of, quantization_of, read_parts
 from specviz.formats.gguf_support import refusal_of
-from specviz.record.numbers import SIZE
+from specviz.record.numbers import SIZE, times
 from specviz.record.pairs import ProgressCallback
 
 _ROPE_FACTORS = "rope_freqs.weight"
@@ -87,7 +87,7 @@ class GgufSource(Source):
         return (
             f"The weights of {self.name} are dequantised: {SIZE.shown(packed)} in {kind} become "
             f"{SIZE.shown(unpacked)} in {type_name(dtype)}, so a step reads "
-            f"{unpacked / packed:.1f} times as much.",
+            f"{times(unpacked / packed)} as much.",
         )
 
 

@@ -1,7 +1,7 @@
 """Saves the runs of the dashboard in the library, and shows a failure to save on the pages.
 
-Runs that another run, or closing the tab, stopped within a second of decoding are not saved: a
-slider that is moved with the arrow keys starts many of them.
+A run is not saved if it decoded for less than a second before another run started or the tab was
+closed: a slider that is moved with the arrow keys starts many of these.
 """
 
 from __future__ import annotations
