@@ -148,8 +148,8 @@ def show_runs() -> None:
 
 show_heading(
     "Bias or speed",
-    "A rule that rejects less biases the output away from the target. This page computes the "
-    "rejections and the bias exactly.",
+    "A rule that rejects fewer tokens moves the output away from the target. This page computes "
+    "the rejections and the bias exactly.",
 )
 with st.sidebar:
     names = {each.name: each for each in EXAMPLES}

@@ -36,7 +36,7 @@ const CARDS = {
   test: () => [titled("Each token is tested, from left to right.", "A token that the target likes at least as much as the draft did stays. For the others chance decides: a token half as likely under the target stays half of the time.")],
   bonus: ({ rounds }) => [titled("All were accepted, so one more is free.", "The same pass gives the target’s own next token, the bonus token: ", quotedToken(rounds[0].extra?.text ?? ""))],
   safe: ({ rounds }) => [
-    titled("Nothing is lost.", "The draft offers some tokens too often: these are sometimes rejected. It offers others too rarely: the recovered token is drawn from just those. So every text is as likely as if the target had written it alone."),
+    titled("Nothing is lost.", "The draft offers some tokens too often: these are sometimes rejected. It offers others too rarely: the token that replaces a rejected one, the recovered token, is drawn from just those. So every text is as likely as if the target had written it alone."),
     ...(rounds[0].extra?.kind === "bonus" ? [] : [make("p", "", {}, ["If all tokens of a round stay, the pass gives one more: the bonus token."])]),
   ],
   drag: (_, data) => [
@@ -53,7 +53,7 @@ export function wordsOfCard(name, recording, data) {
 function measuredCheck(cost, more) {
   if (!cost || cost.predicted) return [];
   const steps = `as long as ${cost.verification.toFixed(2)} single steps (“verify” above)`;
-  const words = cost.verification > 1 ? `Computing ${more} more tokens takes time, too: in this run, a check takes ${steps}.` : `In this run, a check takes ${steps}.`;
+  const words = cost.verification > 1 ? `Computing ${more} more tokens (green) takes time, too: in this run, a check takes ${steps}.` : `In this run, a check takes ${steps}.`;
   return [make("p", "", {}, [words])];
 }
 

@@ -1,9 +1,9 @@
 """Check a comparison for regressions against a saved one.
 
 Speedups over the target alone are compared, because they transfer between machines better than
-rates do; rates are compared on request. A lane fails if the whole interval of the ratio is below
-the limit. Without an interval (as for rates), a lane fails if the ratio is below the limit. Lanes
-are matched by label and must have the same settings, models and prompts.
+rates do; rates are compared on request. A lane fails if new / saved, with
+its whole interval, is below the limit. Rates have no interval: there new / saved itself must not be
+below the limit. Lanes are matched by label and must have the same settings, models and prompts.
 """
 
 from __future__ import annotations

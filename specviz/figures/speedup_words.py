@@ -101,7 +101,7 @@ def verdict_words(
     Args:
         where: The text and machine that the interval covers.
         over: The run or model with which the speed is compared.
-        place: The machine, named if the verdict is too close to call.
+        place: The machine, named only if the verdict is open.
     """
     span = f"{RATIO.bare(low)} to {RATIO.bare(high)}"
     if is_open(low, high):

@@ -1,4 +1,4 @@
-"""What the small files of a model folder say: configuration, tokenizer, chat template, weights."""
+"""What the small files of a model folder contain: configuration, tokenizer, template, tensors."""
 
 from __future__ import annotations
 

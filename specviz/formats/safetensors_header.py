@@ -24,7 +24,7 @@ class TensorEntry:
 
 
 def read_tensors(path: Path) -> dict[str, TensorEntry]:
-    """Return the tensors of a file by name, without reading them.
+    """Return the type and shape of each tensor by name, from the header alone.
 
     Raises:
         ModelFileError: The file cannot be read, is truncated, or is no safetensors file.

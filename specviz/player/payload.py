@@ -292,7 +292,7 @@ def _roofline(found: Roofline | None) -> JsonObject | None:
 
 
 def _pass(made: Pass) -> JsonObject:
-    """Return the times of a pass; its relative error is None if it is 1 or more."""
+    """Return the times of a pass and their relative error; an error of 1 or more becomes None."""
     error = None if made.error is None or made.error >= 1 else round(made.error, 4)
     return {"seconds": made.seconds, "error": error, "floor": made.floor}
 

@@ -94,7 +94,7 @@ class Connection:
         return self._shown(self._got(path))
 
     def look(self, path: str) -> Any:
-        """Return a JSON page that only some engines have; None on an error or without JSON."""
+        """Return the JSON of a page that only some engines have; None if there is none."""
         return self._json_or_none(self._looked_at(path))
 
     def look_text(self, path: str) -> str | None:

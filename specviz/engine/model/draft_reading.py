@@ -147,7 +147,7 @@ def _encoded(vocabulary: TokenVocabulary, text: str) -> list[int]:
 
 
 def _greedy_pieces(vocabulary: TokenVocabulary, written: bytes) -> list[int]:
-    """Return the longest matching pieces, from left to right."""
+    """Return the ids of the longest pieces that match; bytes without a piece are left out."""
     ids, place = list[int](), 0
     while place < len(written):
         ends = range(min(len(written), place + vocabulary.longest), place, -1)

@@ -119,7 +119,7 @@ def rounded_down(value: float, places: int = 3) -> float:
 
 
 def rounded_up(value: float, places: int = 3) -> float:
-    """Round up the smallest value at which a claim holds, so that the claim still holds."""
+    """Round up the smallest value at which a claim holds; it also holds at the result."""
     return math.ceil(value * 10**places - _ROUNDING) / 10**places
 
 

@@ -228,9 +228,9 @@ def _own_benchmark() -> Claim:
         f"Leviathan’s {greedy.draft} reaches {speeds[0]:.2f}× greedy and {speeds[1]:.2f}× "
         "sampled. The listing’s γ of 10 is an upper limit: by default the library stops drafting "
         "where the draft’s confidence is low.",
-        flip=f"The listing prints “2.00x faster” without any speedup if the text ends after "
-        f"{flip_at:.0f} tokens. Its result is right only if both runs are warmed up and generate "
-        "50 tokens at one temperature.",
+        flip=f"The listing prints “2.00x faster” for a pair without any speedup if the text ends "
+        f"after {flip_at:.0f} tokens. Its result is right only if both runs are warmed up "
+        "and generate 50 tokens at one temperature.",
         figures=(
             Figure(label="ends after 30", value=short, unit="×"),
             Figure(label="25 steps of warm-up", value=cold, unit="×"),

@@ -97,8 +97,8 @@ def _never_worse() -> Claim:
         f"on the previous token, block verification accepts up to {most:.2f} times as many. The "
         f"quote does not hold for every block: if A A was drafted, block verification accepts "
         f"{alone[1]:.2f} on average, token verification {alone[0]:.2f}.",
-        flip=f"At γ 1 the two verifiers are identical; block verification accepts more from "
-        f"γ = {flip_at}.",
+        flip=f"At γ 1 the two verifiers are identical; block verification accepts more if γ "
+        f"is {flip_at} or larger.",
         figures=(
             Figure(label="token verification, γ 2", value=token, form=".4f"),
             Figure(label="block verification, γ 2", value=block, form=".4f"),

@@ -96,7 +96,7 @@ def choose_chat(targets: Sequence[bool]) -> bool:
     if all(targets):
         return st.toggle(
             "Chat template", True, key=_CHAT, bind=_LINKED,
-            help="Puts the prompts of all lanes into the target's chat template.",
+            help="Puts each lane's prompts into the chat template of its target.",
         )  # fmt: skip
     if any(targets):
         st.caption("Not every lane's target has a chat template, so no lane uses one.")

@@ -246,7 +246,7 @@ def _choose_costs() -> StepCosts | None:
 
 
 def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
-    """Draw and read the further drafts; without a draft, prompt lookup is a candidate anyway."""
+    """Draw and read the further drafts, and whether prompt lookup is compared with the draft."""
     lookup = has_draft and st.toggle(
         "Prompt lookup", True, key="tune_lookup", bind=_LINKED,
         help="Drafts the tokens that followed the same tokens earlier in the text. Needs no draft "

@@ -1,4 +1,4 @@
-"""Sentences and formulas of the page Bias or speed, and the tokens of a run as dots."""
+"""Sentences and formulas of the page "Bias or speed", and the tokens of a run as dots."""
 
 from __future__ import annotations
 

@@ -362,7 +362,7 @@ def _plus_minus(found: Estimate) -> str:
 def _paper_figure_sentence() -> str:
     ours = total_rejections(random_chains(10, _TOKENS, 50))
     return (
-        "Yin et al. 2024, figure 2, reports 16.41 for 7 tokens, T = 50 and seed 10, without the "
-        "distribution of its chains. Here, rows are normalised uniform numbers, and seed 10 gives "
-        f"{ours:.3f}: similar chains, not necessarily the same."
+        "Yin et al. 2024, figure 2, reports 16.41 rejections for 7 tokens, T = 50 and seed 10, "
+        "without the distribution of its chains. Here, rows are normalised uniform numbers, "
+        f"and seed 10 gives {ours:.3f}: similar chains, not necessarily the same."
     )

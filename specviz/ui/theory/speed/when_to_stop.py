@@ -47,7 +47,7 @@ def show_when_to_stop() -> None:
     )
     show_chart(
         reach_over_drafted(found), note, "measured", key="speed_reach",
-        alt="Share of the oracle's rate over the candidates drafted per token.",
+        alt="Share of the oracle's rate, for each number of candidates drafted per token.",
     )  # fmt: skip
     st.caption(_costs_sentence(found))
     show_about(runs, _LANES, _SECTION, "")
