@@ -44,7 +44,7 @@ function describeTested(subject) {
   if (!candidate) return [];
   if (run.greedy && !run.lossy) return describeGreedy(subject);
   const story = STORIES[run.deciding]?.(subject) ?? [...describeSiblings(subject), ...bothGave(candidate), ...describeDraw(candidate, run)];
-  return [...story, ...describeRecovered(subject)];
+  return [...story, ...describeWhatFollowed(subject)];
 }
 
 /** @param {Candidate} candidate @param {Run} run @returns {Words} */
@@ -70,7 +70,7 @@ function describeDraw(candidate, run) {
 }
 
 /** @param {Subject} subject @returns {Words} */
-function describeRecovered({ run, round, spot, fate, landed }) {
+function describeWhatFollowed({ run, round, spot, fate, landed }) {
   if (fate !== "rejected" || run.deciding === "equal" || !round.extra || !landed || spot.place !== failedPlace(round)) return [];
   return [` The recovered token was drawn from ${leftover(run)}: `, tokenWord(round.extra.text)];
 }

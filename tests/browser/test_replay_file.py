@@ -67,8 +67,9 @@ def text_at_end(page: Any) -> str:
 
 def test_hostile_text_is_shown_literally(open_file: Opener) -> None:
     trace = unsafe_trace()
-    pair = replace(trace.pair, name="".join(SHOWN))
-    page = open_file(replay_html(replace(trace, pair=pair)))
+    name = "".join(SHOWN)
+    trace = replace(trace, pair=replace(trace.pair, name=name))
+    page = open_file(replay_html(trace, name=name))
     seek(page, END)
     prompt = page.eval_on_selector_all(
         f'{TEXT_TOKENS}[data-state="prompt"]', "all => all.map((each) => each.textContent)"
