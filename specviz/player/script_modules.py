@@ -23,6 +23,7 @@ from posixpath import dirname, join, normpath
 _PATH = re.compile(r"[a-z_]+(?:/[a-z_]+)*\.js")
 _IMPORT = re.compile(r'^import \{([\w\s,]+)\} from "(\.{1,2}/[\w./]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+)\b)", re.MULTILINE)
+_DECLARED = re.compile(r"^(?:export )?(?:async )?(?:function|class|const|let) (\w+)", re.MULTILINE)
 _DEFAULT = re.compile(r"^export default function \(", re.MULTILINE)
 _DEFAULT_NAME = "default$"
 _RESERVED = re.compile(r"\$[a-z_]|default\$")  # names reserved for the joined script
@@ -95,6 +96,9 @@ def _read(root: Path, path: str) -> ScriptModule:
     body = _DEFAULT.sub(f"function {_DEFAULT_NAME}(", _EXPORT.sub("", body))
     unsupported = _UNSUPPORTED.search(_COMMENT.sub("", body))
     assert not unsupported, f"{path} has an unsupported import or export: {unsupported[0].strip()}"
+    declared = _DECLARED.findall(body)
+    twice = {name for name in declared if declared.count(name) > 1}
+    assert not twice, f"{path} declares {sorted(twice)} twice"
     return ScriptModule(imports=imports, exports=exports, has_default=has_default, body=body)
 
 

@@ -146,6 +146,14 @@ def test_refuses_reserved_names(tmp_path: Path, name: str) -> None:
         read_modules(written(tmp_path, main=f"const {name} = 1;"), "main.js")
 
 
+@pytest.mark.parametrize("again", ["function own() {}", "const own = 2;", "class own {}"])
+def test_refuses_two_declarations_of_one_name(tmp_path: Path, again: str) -> None:
+    """In the joined script, the second of two functions would silently replace the first."""
+    root = written(tmp_path, main=f"export function own() {{}}\n{again}")
+    with pytest.raises(AssertionError, match=r"declares .*own.* twice"):
+        read_modules(root, "main.js")
+
+
 def test_refuses_circular_imports(tmp_path: Path) -> None:
     root = written(
         tmp_path,
