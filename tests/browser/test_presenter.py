@@ -177,7 +177,8 @@ def test_a_live_run_continues_in_it(server: Server, open_page: Callable[..., Any
 
 
 def test_a_link_shows_the_first_view_in_it(server: Server, open_page: Callable[..., Any]) -> None:
-    page = open_page(f"{server.url}/?present=1", stage=True)
+    page = open_page("about:blank", stage=True)
+    page.goto(f"{server.url}/?present=1", wait_until="commit")  # it may be gone when all is loaded
     page.wait_for_selector(f"#first-stage {PRESENTED}")
     page.wait_for_selector("#first-stage", state="detached")
     assert_presented(page)
