@@ -92,6 +92,7 @@ export function makePresentButton(presenter) {
   return {
     element,
     draw() {
+      if (presenter.on) presenter.dress(); // a player that this one replaced may have closed in between
       setText(element, presenter.on ? "Leave" : "Present");
       element.title = presenter.on ? "Leave presenter mode (P or Esc)" : "The result, the player, its verdict and the race, in large type (P)";
     },

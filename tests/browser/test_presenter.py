@@ -56,7 +56,7 @@ LINE = "parseFloat(getComputedStyle(document.querySelector('.words')).lineHeight
 
 def assert_presented(page: Any) -> None:
     """Assert that the result, the player, the verdict and the race are in view, in large type."""
-    page.wait_for_selector(PRESENTED)
+    page.wait_for_selector(f"html[data-presenting] {PRESENTED}")
     next_frame(page)
     assert page.evaluate(VISIBLE, SMALLEST) == {"small": [], "strange": []}
     size = page.viewport_size
