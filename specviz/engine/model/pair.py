@@ -69,7 +69,10 @@ class Pair:
         return step
 
     def draft_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
-        """Return a step of the draft, in the target's token ids; its cache is as the target's."""
+        """Return a step of the draft, in the target's token ids.
+
+        Its cache begins like the target's. A draft with another vocabulary begins with none.
+        """
         weights, shared, read = self.draft_weights, self.shared, self.last_read
         assert weights is not None
         if shared is not None:

@@ -335,8 +335,8 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
             r"\hat\alpha": "the maximum-likelihood estimate of the acceptance rate",
             **names_in_formula("tau", "gamma"),
         },
-        "Maximum likelihood for a geometric distribution truncated at γ (Leviathan et al. 2023, "
-        "section 3.1; derived here). Interval: Wilson 1927. Bound: Hoeffding 1963. "
+        "Geometric distribution truncated at γ: Leviathan et al. 2023, section 3.1; its maximum "
+        "likelihood estimate is derived here. Interval: Wilson 1927. Bound: Hoeffding 1963. "
         + _odds_sentence(shown),
     )
 
