@@ -171,3 +171,20 @@ def update_seconds(page: Any, presses: int, sentence: str) -> float:
         arg=[MAIN, sentence],
     )
     return time.perf_counter() - began
+
+
+WEIGHT = "each => getComputedStyle(each).fontWeight"
+
+
+@pytest.mark.parametrize(("path", "marked"), [("bias", "Section"), ("watch", "Link")])
+def test_the_menu_marks_the_open_page(
+    server: Server, open_page: Callable[..., Any], path: str, marked: str
+) -> None:
+    """Streamlit marks neither a menu nor the first page by its name."""
+    page = open_page(f"{server.url}/{path}")
+    at_rest(page)
+    weights = {
+        part: page.locator(f'[data-testid="stTopNav{part}"]').first.evaluate(WEIGHT)
+        for part in ("Section", "Link")
+    }
+    assert [part for part, weight in weights.items() if weight == "600"] == [marked]
