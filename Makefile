@@ -60,13 +60,18 @@ pictures: $(DEV_READY) browser
 test-gpu: $(DEV_READY)
 	SPECVIZ_TEST_GPU=1 $(BIN)/pytest -s -m gpu tests
 
-# The browser tests use Debian's Chromium; without it they are skipped with a message.
+# The browser tests use Debian's Chromium, if possible its headless shell; without it they are skipped
+# with a message.
+SHELL_OF_CHROMIUM := chromium-headless-shell
+
 browser:
-	@command -v chromium > /dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-		echo "Installing chromium for the browser tests"; \
-		(apt-get install -qq -y chromium || (apt-get update -qq && apt-get install -qq -y chromium)) \
-			> /dev/null || echo "chromium could not be installed: the browser tests will be skipped"; \
-	else echo "chromium is missing: the browser tests will be skipped"; fi
+	@command -v $(SHELL_OF_CHROMIUM) > /dev/null \
+		|| if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		echo "Installing $(SHELL_OF_CHROMIUM) for the browser tests"; \
+		(apt-get install -qq -y $(SHELL_OF_CHROMIUM) \
+			|| (apt-get update -qq && apt-get install -qq -y $(SHELL_OF_CHROMIUM))) > /dev/null || true; fi; \
+	command -v $(SHELL_OF_CHROMIUM) chromium chromium-browser > /dev/null \
+		|| echo "chromium is missing: THE BROWSER TESTS WILL BE SKIPPED"
 
 lint: $(DEV_READY) $(TYPES_READY)
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(LINTS)

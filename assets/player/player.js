@@ -133,14 +133,19 @@ export class Player {
   }
 
   /**
-  * Switch to another run once it has a round.
+   * Switch to another run once it has a round. A stop that the user requested since the run began
+   * is kept.
    * @param {RunStore} store @param {Recording} recording @param {string} state
    */
   showRecording(store, recording, state) {
-    if (recording.rounds.length === 0 && state !== "running") return store.changed();
-    if (store.underWay) return store.enter(recording);
-    store.show(recording, { live: false, playing: state === "recorded" });
-    if (state !== "recorded") store.seek(recording.end);
+    if (recording.rounds.length === 0) return store.changed();
+    const wish = store.untilRun === recording.id ? store.until : null;
+    if (store.underWay) store.enter(recording);
+    else {
+      store.show(recording, { live: false, playing: state === "recorded" });
+      if (state !== "recorded") store.seek(recording.end);
+    }
+    if (wish) store.playUntil(wish);
   }
 
   /**

@@ -22,6 +22,7 @@ export class RunStore extends BaseStore {
     this.halt = null;
     /** The stop that the user plays until. @type {Wish|null} */
     this.until = null;
+    this.untilRun = ""; // the run that was decoding or shown when the user requested it
     /** The outcome to stop at, once it is known. @type {Outcome|null} */
     this.goal = null;
     /** A stop that was not found, and the cursor at the request. @type {{wish: Wish, cursor: number}|null} */
@@ -139,8 +140,15 @@ export class RunStore extends BaseStore {
     this.playing = false;
     this.select(null);
     this.until = wish;
+    this.untilRun = this.data.run?.id ?? "";
+    if (this.awaitsFirst) return this.changed();
     this.aim(this.cursor);
     if (this.until && !this.live) this.play();
+  }
+
+  /** Whether a run is decoding and still has no round, so that the run before is shown. */
+  get awaitsFirst() {
+    return this.underWay && this.data.run?.state === "running" && this.data.run.id !== this.recording.id;
   }
 
   /** Find the requested stop in the received rounds; give up if no more rounds will arrive. @param {number} from */

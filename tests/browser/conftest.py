@@ -78,10 +78,11 @@ class Demo:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.skip("NO CHROMIUM: the browser tests did not run")
-    return path
+    """The path of Chromium; its headless shell takes an eighth less time."""
+    for name in ("chromium-headless-shell", "chromium", "chromium-browser"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip("NO CHROMIUM: the browser tests did not run")
 
 
 @pytest.fixture(scope="session")

@@ -107,6 +107,7 @@ def set_slider(page: Any, key: str, presses: int) -> None:
 
 def download_trace(page: Any) -> str:
     """Return the text of the downloaded trace file."""
+    at_rest(page)  # a button that is replaced during the click would ignore it
     page.wait_for_selector(".st-key-download_trace button:enabled")
     with page.expect_download() as waiting:
         page.click(".st-key-download_trace button")

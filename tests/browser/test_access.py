@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.browser.conftest import Server, wait_for_pair
 from tests.browser.reading import END, ROUND, next_frame, seek, wait_until_still
 
@@ -70,6 +72,7 @@ def test_the_keyboard_drives_the_player(server: Server, open_page: Callable[...,
     assert int(cursor.input_value()) == 0
 
 
+@pytest.mark.thorough
 def test_reduced_motion_shows_whole_rounds(server: Server, browser: Any) -> None:
     context = browser.new_context(reduced_motion="reduce")
     context.add_init_script("localStorage.setItem('specviz.pace', 'now')")

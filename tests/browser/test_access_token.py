@@ -73,6 +73,7 @@ def test_the_printed_link_opens_watch(
     expect(page.get_by_test_id("status")).to_be_visible(timeout=60_000)
 
 
+@pytest.mark.thorough
 def test_the_token_may_be_pasted(shared: tuple[Server, str], browser: Any) -> None:
     from playwright.sync_api import expect
 

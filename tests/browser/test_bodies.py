@@ -113,6 +113,7 @@ def test_a_slider_changes_the_body_and_one_click_removes_it(
     body_is(page, "off")
 
 
+@pytest.mark.thorough
 def test_a_fast_machine_gets_a_larger_default(
     serve: Callable[..., Server], open_page: Callable[..., Any]
 ) -> None:

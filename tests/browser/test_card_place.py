@@ -18,7 +18,11 @@ __all__ = ["page", "trace"]  # fixtures
 BESIDE = f"{CARD}.vd-beside"
 MAIN = "document.querySelector('[data-testid=stMain]')"  # the element that Streamlit scrolls
 TO_THE_TOP = f"{MAIN}.scrollTo(0, 0)"
-SIZES = [(1440, 900), (1024, 768), (420, 860)]
+SIZES = [
+    (1440, 900),
+    pytest.param(1024, 768, marks=pytest.mark.thorough),
+    (420, 860),
+]
 PARTS = (1.0, 0.5, 0.001)  # of a long run: its last rounds, some in the middle, its first
 
 

@@ -133,7 +133,10 @@ def test_the_page_continues_where_the_first_view_was(
 
 @pytest.mark.parametrize(
     ("width", "scheme"),
-    [(1440, "light"), pytest.param(1024, "dark", marks=pytest.mark.thorough), (420, "dark")],
+    [
+        (1440, "light"),
+        *(pytest.param(each, "dark", marks=pytest.mark.thorough) for each in (1024, 420)),
+    ],
 )
 def test_the_first_view_is_where_the_page_will_be(
     server: Server, open_page: Callable[..., Any], width: int, scheme: str

@@ -197,6 +197,7 @@ def test_a_link_by_settings_reproduces_a_fork(
     assert texts[0] == texts[1]
 
 
+@pytest.mark.thorough
 def test_at_temperature_0_another_token_of_the_target_is_chosen(
     server: Server, open_page: Callable[..., Any]
 ) -> None:

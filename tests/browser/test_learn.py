@@ -115,6 +115,7 @@ def test_axe_finds_nothing_serious(
         expect_sound(page)
 
 
+@pytest.mark.thorough
 def test_guesses_are_made_from_the_keyboard(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(f"{server.url}/learn?learn=guess&guess_seed=5", width=420, height=900)
     submit = '[data-testid="stFormSubmitButton"] button'
@@ -128,6 +129,7 @@ def test_guesses_are_made_from_the_keyboard(server: Server, open_page: Callable[
     page.wait_for_selector(submit)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("width", "beside"), [(1720, True), pytest.param(420, False, marks=pytest.mark.thorough)]
 )

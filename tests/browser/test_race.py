@@ -86,7 +86,9 @@ def test_only_finished_lanes_show_a_time(open_file: Opener) -> None:
     assert found == pytest.approx([THRIFTY, WASTEFUL, ALONE])
 
 
-@pytest.mark.parametrize(("speed", "slower"), [("1/5", 5), ("true", 1)])
+@pytest.mark.parametrize(
+    ("speed", "slower"), [pytest.param("1/5", 5, marks=pytest.mark.thorough), ("true", 1)]
+)
 def test_lanes_finish_at_their_recorded_times(open_file: Opener, speed: str, slower: int) -> None:
     page = open_race(open_file, (wasteful(), thrifty(), short()))
     page.select_option('[data-testid="speed"]', speed)

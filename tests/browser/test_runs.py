@@ -73,7 +73,9 @@ def wait_for_table(page: Any) -> Any:
     return page
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (420, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [pytest.param(1440, "light", marks=pytest.mark.thorough), (420, "dark")]
+)
 def test_a_direct_link_shows_the_saved_runs(
     library_server: Server, open_page: Callable[..., Any], width: int, scheme: str
 ) -> None:
@@ -102,6 +104,7 @@ def test_an_empty_sidebar_takes_no_space(
 ONE_SEARCH = "() => document.querySelectorAll('input[aria-label=Search]').length === 1"
 
 
+@pytest.mark.thorough
 def test_the_menu_stays_in_place_on_a_page_without_a_sidebar(
     library_server: Server, open_page: Callable[..., Any]
 ) -> None:
@@ -147,6 +150,7 @@ def test_a_saved_run_opens_in_the_player(
     page.get_by_role("link", name="Open in Watch").click()
     page.wait_for_selector(STATUS)
     page.wait_for_function(f"() => document.querySelector('{STATUS}')?.dataset.state === 'done'")
+    at_rest(page)
     assert "the first run" in page.inner_text(STATUS)
     assert figure(page, "alpha-observed") == metrics(FIRST).alpha_observed
     page.reload()  # by its own link, in another session
@@ -155,7 +159,7 @@ def test_a_saved_run_opens_in_the_player(
     page.wait_for_function(
         f"() => document.querySelector('{STATUS}')?.dataset.state === 'recorded'"
     )
-    assert "run=" not in page.url
+    page.wait_for_function("() => !location.search.includes('run=')")
 
 
 def test_export_import_delete_and_undo(

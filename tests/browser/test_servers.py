@@ -158,6 +158,7 @@ class LateTimer:
         browser.on_message(pass_on)
 
 
+@pytest.mark.thorough
 def test_leaving_a_page_while_a_fragment_draws(
     server: Server, engine: Served, open_page: Callable[..., Any]
 ) -> None:

@@ -25,6 +25,7 @@ from tests.browser.reading import (
 LONG = "?length=2000&ignore_eos=true&gamma=1&live=false"
 
 
+@pytest.mark.thorough
 def test_gamma_moved_five_times_leaves_one_run(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
@@ -123,7 +124,10 @@ def test_stop_keeps_the_rounds(server: Server, open_page: Callable[..., Any]) ->
     assert 0 < len(trace.token_ids) < 2000
 
 
-@pytest.mark.parametrize(("path", "prefix"), [("compare", "compare_"), ("servers", "server_")])
+@pytest.mark.parametrize(
+    ("path", "prefix"),
+    [pytest.param("compare", "compare_", marks=pytest.mark.thorough), ("servers", "server_")],
+)
 def test_a_page_keeps_its_settings_while_another_is_open(
     server: Server, open_page: Callable[..., Any], path: str, prefix: str
 ) -> None:

@@ -93,7 +93,7 @@ def finished(demo: Demo, browser: Any, long_trace: Trace) -> Iterator[Any]:
     context.close()
 
 
-@pytest.mark.parametrize("speed", ["4", "1"])
+@pytest.mark.parametrize("speed", ["4", pytest.param("1", marks=pytest.mark.thorough)])
 def test_a_finished_run_plays_smoothly(finished: Any, long_trace: Trace, speed: str) -> None:
     middle = sum(map(events_of, long_trace.rounds)) // 2
     seek(finished, middle)

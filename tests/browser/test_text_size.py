@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.browser.conftest import Server, wait_for_pair
 from tests.browser.reading import ROUND, next_frame, run_to_its_end
 
@@ -48,6 +50,7 @@ def assert_readable(page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
+@pytest.mark.thorough
 def test_watch_with_a_run(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(server.url)
     wait_for_pair(page)

@@ -19,8 +19,7 @@ from tests.browser.time_bounds import Machine
 THEORY = tuple(each.name for each in PAGES if each.group == "Theory")
 # The page with most controls and the one with runs are in every check; the others are thorough.
 DIRECT = [
-    pytest.param(each, marks=() if each in ("bias", "claims") else pytest.mark.thorough)
-    for each in THEORY
+    pytest.param(each, marks=() if each == "bias" else pytest.mark.thorough) for each in THEORY
 ]
 # Further views of a page, by link.
 VIEWS: dict[str, tuple[str, ...]] = {
@@ -97,7 +96,11 @@ def expect_narrow(page: Any) -> None:
     assert serious_violations(page) == []
 
 
-@pytest.mark.parametrize("size", [(1440, 900), (420, 860)], ids=["wide", "phone"])
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param((1440, 900), marks=pytest.mark.thorough), (420, 860)],
+    ids=["wide", "phone"],
+)
 def test_the_card_of_a_symbol_opens_by_keyboard_inside_the_window(
     cold: Server, open_page: Callable[..., Any], size: tuple[int, int]
 ) -> None:

@@ -15,8 +15,6 @@ from tests.browser.reading import STATUS, click_run, text_of
 from tests.browser.test_live_run import first_token_seconds
 from tests.browser.time_bounds import Machine
 
-pytestmark = pytest.mark.alone
-
 FIRST_ROUND_SECONDS = 0.6
 LEAD = ".sum-sentence"
 ENDS = re.compile(r"(\d+\.\d+) (?:to|and) (\d+\.\d+)")
@@ -39,6 +37,7 @@ def wait_for_lead(page: Any, text: str) -> str:
     return str(page.text_content(LEAD))
 
 
+@pytest.mark.alone
 def test_a_first_run_waits_for_no_measurement_and_its_interval_narrows(
     fresh: Server, open_page: Callable[..., Any], machine: Machine
 ) -> None:
@@ -74,6 +73,7 @@ def test_a_first_run_waits_for_no_measurement_and_its_interval_narrows(
     assert ENDS.search(sentence)
 
 
+@pytest.mark.thorough
 def test_time_again_gives_the_same_text(server: Server, open_page: Callable[..., Any]) -> None:
     """Half a second of timing, the limit in tests, is usually inconclusive or imprecise."""
     page = open_page(f"{server.url}/?live=false&length=32")

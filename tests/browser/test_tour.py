@@ -85,7 +85,11 @@ def test_cards_of_round_one_and_the_question_before_the_draw(
 
 
 @pytest.mark.parametrize(
-    ("choice", "reply"), [("Accept", "which was wrong. "), ("Reject", "which was right. ")]
+    ("choice", "reply"),
+    [
+        pytest.param("Accept", "which was wrong. ", marks=pytest.mark.thorough),
+        ("Reject", "which was right. "),
+    ],
 )
 def test_the_tour_replies_to_the_guess(
     demo: Demo, open_page: Callable[..., Any], choice: str, reply: str
@@ -97,7 +101,7 @@ def test_the_tour_replies_to_the_guess(
     page.wait_for_selector(REJECTED)
 
 
-@pytest.mark.parametrize("forks", [True, False])
+@pytest.mark.parametrize("forks", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_it_ends_with_a_draw_to_drag(
     demo: Demo, open_page: Callable[..., Any], *, forks: bool
 ) -> None:

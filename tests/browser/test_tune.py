@@ -85,6 +85,7 @@ def click_cell(page: Any, *, gamma: int, temperature: float) -> None:
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
 
+@pytest.mark.thorough
 def test_every_tab_on_a_phone(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(tune_url(server, tune_length="64"), width=420, height=860, scheme="dark")
     at_rest(page)
@@ -127,6 +128,7 @@ def test_methods_of_a_link_are_ranked_and_opened(
         assert method in unquote(page.url)
 
 
+@pytest.mark.thorough
 def test_a_text_is_drawn_literally(server: Server, open_page: Callable[..., Any]) -> None:
     page = open_page(tune_url(server, tune_source="Pasted text", tune_tab="Along the text"))
     page.locator(".st-key-tune_text textarea").fill(f"Once {HOSTILE} upon")

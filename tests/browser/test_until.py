@@ -228,7 +228,9 @@ def live_server(serve: Callable[..., Server]) -> Server:
     return serve("tests/browser/apps/live_app.py")
 
 
-@pytest.mark.parametrize("pace", ["now", pytest.param("4", marks=pytest.mark.thorough), "instant"])
+@pytest.mark.parametrize(
+    "pace", ["now", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("4", "instant"))]
+)
 def test_it_stops_in_a_live_run(
     live_server: Server, open_page: Callable[..., Any], pace: str
 ) -> None:

@@ -54,12 +54,10 @@ def test_a_killed_worker_is_reported_and_replaced(
     assert server.worker_pids() != [pid]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("address", "button"),
-    [
-        pytest.param(*each, id=each[1], marks=[] if each[1] == "Compute" else pytest.mark.thorough)
-        for each in JOBS
-    ],
+    [pytest.param(*each, id=each[1]) for each in JOBS],
 )
 @pytest.mark.timeout(240)
 def test_a_worker_killed_in_a_background_job_is_replaced_without_a_click(

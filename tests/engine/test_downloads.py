@@ -91,7 +91,12 @@ def test_downloaded_bytes_rise_to_the_total(served: Path, hub: FakeHub) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [EnoughError("stop"), ConnectionResetError("the pipe is gone"), KeyboardInterrupt()]
+    "error",
+    [
+        EnoughError("stop"),
+        pytest.param(ConnectionResetError("the pipe is gone"), marks=pytest.mark.thorough),
+        KeyboardInterrupt(),
+    ],
 )
 def test_an_exception_of_the_callback_stops_the_download(
     served: Path, hub: FakeHub, error: BaseException
