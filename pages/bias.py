@@ -91,7 +91,7 @@ def show_output(settings: Settings, example: Example) -> None:
     areas = tradeoff.areas(settings.draft, settings.target, settings.over_accept())
     (opt, uno, *_), (left, right) = settings.policies(), st.columns(2, gap="medium")
     with left:
-        note = "The rejected and the excess parts add up to the distance between the models."
+        note = "“Rejected” and “accepted in excess” add up to the distance between the models."
         show_chart(areas_chart(example.labels, areas), note, "exact", key="bias_areas")
     with right:
         emitted = {opt.name: opt.emitted, uno.name: uno.emitted}

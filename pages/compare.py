@@ -1,4 +1,4 @@
-"""Compare: lanes on the same prompts, measured in turns; and kept runs side by side."""
+"""Compare: lanes that take turns on the same prompts, and kept runs side by side."""
 
 from dataclasses import replace
 from functools import partial
@@ -64,16 +64,16 @@ with head:
             "Two to four lanes, each a pair with its settings, take turns on the same prompt.",
         )
 if kept.open:
-    about.caption("A kept comparison has its own settings, not these.")
+    about.caption("A kept comparison has its own settings. The settings below do not apply.")
 elif beside.open:
-    about.caption("Kept runs have their own settings, not these.")
+    about.caption("Kept runs have their own settings. The settings below do not apply.")
 else:
     with head:
         show_add(cards, spec, busy=busy)
     with lane_area:
         lanes = choose_lanes(cards, spec, busy=busy)
 if kinds.open:
-    about.caption("The tab By kind has its own prompts and repeats, but uses all other settings.")
+    about.caption("“By kind” has its own prompts and repeats; the other settings below apply.")
 with chat_area:
     chat = choose_chat([has_chat(status, lane.spec) for lane in lanes])
 shared = replace(shared, chat=chat)

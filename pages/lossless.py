@@ -1,4 +1,4 @@
-"""Lossless: tests whether the output has the target's distribution; bugs that the tests find."""
+"""Lossless: tests whether the output has the target's distribution, also with injected bugs."""
 
 from functools import partial
 

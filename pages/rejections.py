@@ -21,8 +21,8 @@ require_shell()
 
 show_heading(
     "Rejections",
-    "Each rejection costs a target pass. For two small random models, their expected number can be "
-    "computed exactly.",
+    "Each rejection costs a target pass. For two small random models, the expected number of "
+    "rejections can be computed exactly.",
 )
 chosen = choose_setting()
 try:

@@ -54,9 +54,7 @@ timing = is_timing(answers)
 remember_tab(history)
 
 with st.container(horizontal=True, vertical_alignment="center", key="head"):
-    show_heading(
-        "Servers", "Watch the speculation rounds of a running serving engine, as it reports them."
-    )
+    show_heading("Servers", "Watch the speculation rounds that a running serving engine reports.")
     press_button("Stop", key="server_stop", disabled=run is None or run.finished)
     if info is not None and can_time(info, baseline):
         press_button(

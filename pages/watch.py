@@ -52,7 +52,7 @@ def show_column() -> None:
     run, status = history.current, worker.status()
     remember_tab(history)
 
-    # Before the player: when the browser has that, it removes the first view.
+    # Draw the heading before the player: the browser removes the first view once it has the player.
     with st.container(horizontal=True, vertical_alignment="center", key="head"):
         show_heading(TITLE, CAPTION)
         show_share(choices.prompt)

@@ -1,4 +1,4 @@
-"""specviz: watch speculative decoding on a real pair of models, and trust every number."""
+"""specviz: run speculative decoding on a real pair of models, watch it and measure it."""
 
 from pathlib import Path
 

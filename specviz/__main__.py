@@ -8,7 +8,7 @@ INTERRUPTED = 130
 
 
 def start() -> int:
-    """Run the command line and return its exit code, also if Ctrl-C comes during the import."""
+    """Run the command line and return its exit code; handle Ctrl-C during the import, too."""
     try:
         from specviz.cli import main
 

@@ -30,7 +30,7 @@ class SpecvizError(Exception):
 
 
 class ConfigError(SpecvizError):
-    """A setting outside its range."""
+    """A setting, or a combination of settings, that is not valid."""
 
 
 class PromptError(SpecvizError):
@@ -46,7 +46,7 @@ class ModelFileError(PairError):
 
     @classmethod
     def unreadable(cls, path: Path, error: OSError) -> ModelFileError:
-        """Return the error for a file that the system does not let us read."""
+        """Return the error for a file that the operating system failed to read."""
         return cls(
             f"{path.name} cannot be read: {error.strerror or error}.",
             remedy="Check the file and its permissions.",
@@ -81,7 +81,7 @@ class StoreError(SpecvizError):
 
 
 class TheoryError(SpecvizError):
-    """A distribution or a setting that a formula cannot take."""
+    """A distribution or a setting that a formula does not support."""
 
 
 class TrainingError(SpecvizError):
@@ -89,11 +89,11 @@ class TrainingError(SpecvizError):
 
 
 class ServerError(SpecvizError):
-    """A serving engine that cannot be reached, or gives an invalid answer."""
+    """A serving engine that cannot be reached, or whose answer is not valid."""
 
 
 def shortened(text: str) -> str:
-    """Return the text without its middle if it is too long; the end often says what is wrong."""
+    """Return a long text without its middle, because the end often says what is wrong."""
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"
 

@@ -9,7 +9,7 @@ import platformdirs
 
 
 def data_folder() -> Path:
-    """Return SPECVIZ_HOME, or the platform's folder for user data."""
+    """Return the folder in SPECVIZ_HOME, else the platform's folder for user data."""
     if home := os.environ.get("SPECVIZ_HOME"):
         return Path(home)
     folder = platformdirs.user_data_path("specviz", appauthor=False)

@@ -58,7 +58,7 @@ MOVED = {f"record.{name}": f"figures.{name}" for name in _FROM_RECORD_TO_FIGURES
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds a module by its old name."""
+    """An import finder and loader for the old names of modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

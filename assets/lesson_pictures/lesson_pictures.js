@@ -15,11 +15,11 @@ import { chipText } from "../player/token_text.js";
  * }} Row
  */
 /**
- * Passes of the target, and the tokens that they write or check.
+ * A picture row: passes of the target over all weights, and the tokens they emit or check.
  * @typedef {{label: string, note: string, passes: number, tokens: Token[]}} Stream
  */
 /**
- * The data from Python: rows of bars, whose longest is ``scale``, or streams out of memory.
+ * The data from Python: rows of bars with lengths up to ``scale``, or streams of weights from memory.
  * @typedef {{
  *   alt: string, caption: string, memory: string, legend: {kind: string, word: string}[],
  *   scale: number, rows: Row[], streams: Stream[],

@@ -25,7 +25,7 @@ export function makeAlternatives(store) {
     const { run } = store.data;
     if (asked && run) store.ask?.("fork", { run: run.id, ...asked, draw: null, rank });
   });
-  /** Where a fork would put the token of a row. @type {Spot|null} */
+  /** The place whose token a fork would replace. @type {Spot|null} */
   let asked = null;
   const rest = makeColumn([LEFT_OVER], "rest");
   const columns = make("div", "vd-columns", {}, [draft.element, target.element, rest.element]);
@@ -53,7 +53,8 @@ export function makeAlternatives(store) {
 }
 
 /**
- * Where a fork can put another token of the target: at temperature 0, where no draw decides.
+ * The place where a fork can emit another of the target's tokens, else null. Only greedy runs have it:
+ * elsewhere a fork changes the draw.
  * @param {Subject} subject @returns {Spot|null}
  */
 function forkPlace(subject) {

@@ -53,7 +53,7 @@ export class BaseStore {
     this.drawn = 0; // the cursor at the last frame
     this.frame = 0;
     this.rested = 0; // while playing fast, nothing is drawn before this time
-    this.due = 0; // milliseconds: to the next event of a run, or saved up by a race
+    this.due = 0; // milliseconds: until the next event of a run, or accumulated by a race
     /** Sends an event to the page's script and returns its number. @type {((name: string, value: object) => number)|null} */
     this.ask = null;
   }
@@ -189,7 +189,7 @@ export class BaseStore {
     this.seek(this.cursor + by);
   }
 
-  /** Go to the end of a round. @param {1|-1} by */
+  /** Go to the end of the current or the next round (1), or to the start of the current one (-1). @param {1|-1} by */
   stepRound(by) {
     const { round, step } = this.recording.place(this.cursor);
     const { starts } = this.recording;

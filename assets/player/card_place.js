@@ -1,5 +1,5 @@
 // Moves the verdict card next to the token that the user opened, so that the token, its round and the
-// card are in view; otherwise the card is in its place below the lanes.
+// card are in view; otherwise the card stays below the lanes.
 
 /** @import { Pane, Store } from "./base_store.js" */
 /** @import { Spot } from "./round_events.js" */

@@ -19,7 +19,7 @@ export function linearScale(low, high, from, to) {
 }
 
 /**
- * Round numbers from 0 to at least `top`.
+ * Tick values in round steps, from 0 to at least `top`.
  * @param {number} top @param {number} count about how many steps
  */
 export function roundSteps(top, count) {
@@ -37,7 +37,7 @@ export function shortNumber(value) {
 }
 
 /**
- * Every second or third tick if all of them would be too close to read.
+ * Every tick or, if ticks would be less than 20 pixels apart, every second, third or later one.
  * @param {Tick[]} ticks @param {number} slot pixels from one to the next
  */
 export function legibleTicks(ticks, slot) {
@@ -181,7 +181,7 @@ export class ChartFrame {
 export const MARGINS = { left: 36, right: 14, top: 14, bottom: 26 };
 
 /**
- * A click on a chart over rounds moves the cursor to the end of that round.
+ * On a chart over rounds, a click moves the cursor to the end of the clicked round.
  * @param {ChartFrame} frame @param {Store} store @param {(at: number) => number} roundAt from 1
  */
 export function seekOnClick(frame, store, roundAt) {

@@ -1,5 +1,5 @@
 // Chart: the time of a pass by its number of tokens, and the time to read the model's bytes. As long
-// as a pass is bound by memory, verifying more tokens is free.
+// as a pass is memory-bound, verifying more tokens is free.
 
 import {
   ChartFrame,
@@ -18,7 +18,7 @@ import { milliseconds, percent } from "./number_words.js";
 /** @import { Charts, MeasuredPass, Roofline } from "./payload.d.ts" */
 /** @import { RoundCounts } from "./round_counts.js" */
 
-const NAME_BELOW = 15; // from a line to the foot of its name
+const NAME_BELOW = 15; // pixels from a line to the baseline of its label
 const NAME_ABOVE = 6;
 const TICKS_EVERY = 4; // tokens
 

@@ -92,7 +92,7 @@ export class ThroughputChart {
     this.frame.describe(throughputWords(shown));
   }
 
-  /** The γ of the next run, and its rate on the curves. @param {Throughput} shown */
+  /** Paint the γ of the next run, with its rate on the curves. @param {Throughput} shown */
   paintChosen(shown) {
     const { top, bottom } = this.frame.box;
     this.chosen.style.display = shown.chosen ? "" : "none";

@@ -3,6 +3,7 @@
 // show all rounds that have been received.
 
 import { AcceptanceChart } from "./chart_acceptance.js";
+import { AgreementChart } from "./chart_agreement.js";
 import { PositionsChart } from "./chart_positions.js";
 import { RooflineChart } from "./chart_roofline.js";
 import { ThroughputChart } from "./chart_throughput.js";
@@ -41,6 +42,7 @@ class Charts {
     /** @type {Chart[]} */
     this.all = [
       new ThroughputChart(store),
+      new AgreementChart(),
       new AcceptanceChart(store),
       new TokensChart(store),
       new PositionsChart(store),

@@ -4,7 +4,7 @@
 import { Player } from "./player.js";
 import { IN_QUERY } from "./presenter.js";
 
-const LONGEST = 20000; // milliseconds; a page not drawn by then shows something else
+const LONGEST = 20000; // milliseconds until this view is removed, even if the page is not drawn
 const LOOK_EVERY = 100; // milliseconds
 
 function openFirstStage() {

@@ -20,7 +20,7 @@ const KEY_HELP = [
 const STOP_KEYS = STOPS.filter((stop) => stop.key);
 
 const RUN_KEY_HELP = [
-  [STOP_KEYS.map((stop) => stop.key.toUpperCase()).join(" "), "play until the next rejection, unlikely acceptance, or bonus"],
+  [STOP_KEYS.map((stop) => stop.key.toUpperCase()).join(" "), "play until a rejection, a rejection with a low acceptance probability, or a bonus token"],
   ["P", "presenter mode, from anywhere on the page (Esc leaves it)"],
 ];
 

@@ -28,7 +28,7 @@ function playerOf(parent, mark) {
 /**
  * A cleanup may run late, after the next call. So only the newest cleanup closes the player, and
  * only after the player's element was removed from the page.
- * @param {Given} given @param {Mark} [mark] where the address says that the player is presented
+ * @param {Given} given @param {Mark} [mark] where the address stores presenter mode
  * @returns {() => void} the cleanup
  */
 export function mountPlayer({ data, parentElement, setStateValue }, mark = IN_QUERY) {

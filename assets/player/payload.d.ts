@@ -92,7 +92,7 @@ export interface Run {
   temperature: number;
   /** Whether the run can be forked. */
   forkable: boolean;
-  /** Where it was forked from other runs. */
+  /** The places where the run was forked from other runs. */
   forks: Fork[];
   /** The serving engine that answered; null for a run of our own engine. */
   engine: Engine | null;
@@ -100,13 +100,13 @@ export interface Run {
 
 /** A serving engine, which reports less than our own; the rest is unknown. */
 export interface Engine {
-  /** With its version, if reported. */
+  /** The engine's name, with its version if reported. */
   name: string;
-  /** What it does not report, in a sentence. */
+  /** What the engine does not report, in a sentence. */
   silent: string;
-  /** What its pieces are, in a sentence. */
+  /** What the pieces of its answer are, in a sentence. */
   grounds: string;
-  /** False if it decodes the target alone; null if not reported. */
+  /** False if the engine decodes the target alone; null if not reported. */
   speculates: boolean | null;
   /** What a row of the list is, since the engine may not report rounds. */
   unit: "round" | "piece";
@@ -151,11 +151,11 @@ export interface Round {
   /** Why the round ended early; null for a whole round. */
   cut: "eos" | "stop" | "length" | "context" | null;
   times: Times;
-  /** In a conversation, counted from its first round; otherwise from the run's first. */
+  /** The round's number, counted from the first round of the conversation or, without one, of the run. */
   number?: number;
-  /** From an engine: seconds from the request until its tokens arrived. */
+  /** From an engine: seconds from the request until the round's tokens arrived. */
   at?: number;
-  /** From an engine: it arrived in one piece with the previous round. */
+  /** From an engine: the round arrived in one piece with the previous one. */
   merged?: boolean;
 }
 
@@ -271,7 +271,7 @@ export interface Lanes {
   speculative: Times[];
   /** The seconds of each token of the target alone. */
   target: number[];
-  /** The note if only the mean rate of the target alone in other answers is known. */
+  /** A note, if only the mean rate of the target alone over other answers is known. */
   pace?: string;
   /** Whether the interval of the speedup includes 1. */
   open: boolean;
@@ -304,9 +304,9 @@ export interface RoundCost {
   /** The rest of a measured round. */
   other: number;
   tokens: number;
-  /** Whether it is predicted for other settings than the run's. */
+  /** Whether the cost is predicted, for other settings than the run's. */
   predicted: boolean;
-  /** The simulated size that it is predicted for, in words; empty for the run's own. */
+  /** The simulated size for which the cost is predicted, in words; empty for the run's own. */
   size: string;
   caption: string;
 }
@@ -324,10 +324,25 @@ export interface Figure {
 
 export interface Charts {
   throughput: Throughput | null;
+  /** Null until the speedup is measured and step costs or a forecast predict it. */
+  agreement: Agreement | null;
   /** Null before the first round is finished, and if step costs were not measured. */
   roofline: Roofline | null;
   /** The charts that cannot be drawn for an engine's answer, and why. */
   left_out?: LeftOut | null;
+}
+
+export interface Agreement {
+  estimates: Estimate[];
+  words: string;
+}
+
+/** A speedup with its 95 % interval. */
+export interface Estimate {
+  source: "forecast" | "step costs" | "measured";
+  value: number;
+  low: number;
+  high: number;
 }
 
 export interface LeftOut {
@@ -342,7 +357,7 @@ export interface Throughput {
   forecast: number[] | null;
   /** Whether the curves are based on this run and not on other texts. */
   extrapolated: boolean;
-  /** Whether they are for previous settings. */
+  /** Whether the curves are for previous settings. */
   stale: boolean;
   /** The target alone, from its step costs. */
   target: number;
@@ -355,7 +370,7 @@ export interface Throughput {
 
 /** The time of passes, and the time to read their bytes. */
 export interface Roofline {
-  /** The target's, over 1, 2, ... tokens. */
+  /** The target's passes over 1, 2, ... tokens. */
   passes: MeasuredPass[];
   /** A step of the draft; null if no model drafts. */
   draft: MeasuredPass | null;
@@ -375,7 +390,7 @@ export interface MeasuredPass {
   seconds: number;
   /** Half the 95 % interval, relative to the seconds; null if unknown. */
   error: number | null;
-  /** Seconds to read as many bytes in a plain sum; null if either is not known. */
+  /** Seconds to read the same number of bytes in a plain sum; null if not known. */
   floor: number | null;
 }
 
@@ -393,12 +408,12 @@ export interface RunPoint {
   current: boolean;
   /** The run was stopped or failed. */
   partial: boolean;
-  /** It had too few rounds for a reliable rate. */
+  /** The run had too few rounds for a reliable rate. */
   few: boolean;
 }
 
 export interface SentRace {
-  /** Identifies the race: sent again with the same id, it continues to play. */
+  /** Identifies the race: if sent again with the same id, the race continues to play. */
   id: string;
   /** One to four. */
   lanes: SentLane[];
@@ -407,7 +422,7 @@ export interface SentRace {
   open: boolean;
   /** The lane that is shown first. */
   chosen: number;
-  /** Why no lane is called the fastest, if they were timed differently. */
+  /** Why no lane is called the fastest, if the lanes were timed differently. */
   unlike?: string;
 }
 

@@ -22,7 +22,7 @@ import { visibleText } from "./token_text.js";
 /** @import { Contestant, Race } from "./race.js" */
 /** @import { RaceStore } from "./race_store.js" */
 
-const RACE_STEP = 1.5; // pixels for a token of the longest lane, at least
+const RACE_STEP = 1.5; // least pixels per token of the longest lane
 
 /** One lane as a row: the name, the rate so far, the track, and the progress. */
 class RaceRow {

@@ -30,7 +30,7 @@ export class RoundCounts {
     this.seconds = [];
     /** Seconds of all rounds, by phase. */
     this.phases = { draft: 0, verify: 0, other: 0, whole: 0 };
-    /** Whether the seconds of rounds are divided. */
+    /** Whether the seconds of all rounds are divided into phases. */
     this.divided = true;
   }
 

@@ -22,7 +22,7 @@ export class RunStore extends BaseStore {
     this.halt = null;
     /** The stop that the user plays until. @type {Wish|null} */
     this.until = null;
-    this.untilRun = ""; // the run that was decoding or shown when the user requested it
+    this.untilRun = ""; // the run that was decoding or shown when the user requested the stop
     /** The outcome to stop at, once it is known. @type {Outcome|null} */
     this.goal = null;
     /** A stop that was not found, and the cursor at the request. @type {{wish: Wish, cursor: number}|null} */

@@ -61,7 +61,7 @@ export class UntilMenu {
     return input;
   }
 
-  /** Keep the number of a token that the user selected in the text in the menu. */
+  /** Put the number of the token that the user selected in the text into the menu's field. */
   offerChosen() {
     const { recording, selected, beside, data } = this.store;
     if (selected === this.chosen || beside !== "text" || !selected || !data.run) return;

@@ -122,6 +122,6 @@ function placeWords(subject) {
   const count = round.candidates.length;
   const place = candidate ? placeInRound(round, spot.place) : "the extra token";
   const ends = round.cut === "length" || round.cut === "context";
-  const short = ends && !shapeOf(round).branched && count < (run.gamma ?? 0) ? `; only ${count} drafted: the text has no space for more` : "";
+  const short = ends && !shapeOf(round).branched && count < (run.gamma ?? 0) ? `; only ${count} drafted: the text reaches its length limit` : "";
   return `round ${spot.round + 1}, ${place}${short}`;
 }

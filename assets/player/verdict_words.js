@@ -143,7 +143,7 @@ function describeRecovered(subject) {
   if (described) return described;
   const held = leftoverShare(round, run);
   const much = held === null ? ["."] : [". Its probability there was ", numberWord(likelihood(held)), "."];
-  return [own, ` was drawn from ${leftover(run)} after `, struck, " was rejected", ...much];
+  return ["The recovered token ", own, ` was drawn from ${leftover(run)} after `, struck, " was rejected", ...much];
 }
 
 /** @param {Subject} subject @returns {Words} */

@@ -154,7 +154,7 @@ def _without_body(load: Load, amount: _Amount, say: Say) -> tuple[_Part, BenchFi
 def _with_body(
     load: Load, body: str, amount: _Amount, say: Say
 ) -> tuple[_Part | None, tuple[str, ...]]:
-    """Measure with a body. Return None for ``NO_BODY``, or None and a notice if loading fails."""
+    """Measure with a body. Return None for ``NO_BODY``; None and a notice if loading fails."""
     if body == NO_BODY:
         return None, ()
     say(f"at a simulated size of {body}")

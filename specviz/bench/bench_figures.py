@@ -1,4 +1,4 @@
-"""Compare observed speedups with accounted and forecast ones; measure the speedup on stories."""
+"""Compare observed speedups with accounted and forecast ones, and measure stories."""
 
 from __future__ import annotations
 

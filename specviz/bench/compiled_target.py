@@ -23,7 +23,7 @@ _LEFT_OUT = "cudagraph_skips"
 
 
 class CompiledTarget:
-    """A compiled target with a cache of ``rows`` tokens.
+    """A compiled target with a KV cache for ``rows`` tokens.
 
     ``seconds``: compile time; ``graphs_left_out``: how often the compiler skipped a CUDA graph that
     was requested.

@@ -1,4 +1,4 @@
-"""Write a loaded model as a GGUF file for llama.cpp, in the model's own number type."""
+"""Write a loaded model as a GGUF file for llama.cpp, in the model's own dtype."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specviz.formats.gguf_writing import Sizes, Words, gguf_name, write_gguf
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_CUT = ("model.embed_tokens.weight", "lm_head.weight")  # to the rows that the engine uses
+_CUT = ("model.embed_tokens.weight", "lm_head.weight")  # cut to the rows that the engine uses
 _KINDS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
@@ -20,7 +20,7 @@ def cannot_write(model: PreTrainedModel) -> str | None:
     if config.model_type != "llama":
         return f"GGUF files of the model family {config.model_type} are not supported"
     if config.rope_parameters["rope_type"] != "default":
-        return "GGUF files with scaled positions are not supported"
+        return "GGUF files with RoPE scaling are not supported"
     if unknown := next((name for name in model.state_dict() if gguf_name(name) is None), None):
         return f"GGUF files with the weight {unknown} are not supported"
     return None

@@ -37,7 +37,7 @@ class Goal:
     bodies: str | None = None
 
     def missing(self, figure: GpuFigure) -> float:
-        """Return the share of a limit by which the figure misses it; at most 0 if the goal is met.
+        """Return how far the figure misses a limit, relative to the limit; at most 0 if it is met.
 
         If the figure has an interval, the worse end counts.
         """
@@ -64,7 +64,7 @@ GOALS = (
 def judge_goals(asked: Sequence[Goal], figures: Iterable[GpuFigure]) -> list[dict[str, Any]]:
     """Return a row per goal: the worst figure, where it was measured, and whether the goal is met.
 
-    They are None for a goal whose figure was not measured.
+    The values are None for a goal whose figure was not measured.
     """
     known = [each for each in figures if each.value is not None]
     rows: list[dict[str, Any]] = []

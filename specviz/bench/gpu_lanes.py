@@ -44,7 +44,7 @@ def gpu_lanes(
 ) -> tuple[BenchLane, ...]:
     """Return the lanes, ``plain`` first.
 
-    Without ``pair.lanes``, there are no CUDA graphs, so specviz's own lanes run step by step.
+    If ``pair.lanes`` is None, specviz's lanes run without CUDA graphs; no eager lanes are added.
     """
     own = tuple(_own(pair, gammas, config, "", pair.info.target.step))
     eager = replace(pair, lanes=None)

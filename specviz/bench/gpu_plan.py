@@ -1,4 +1,4 @@
-"""The plan of the bench on a GPU: bodies, contexts, γ, and amounts."""
+"""The plan of the bench on a GPU: bodies, contexts, γ, repeats, and time limits."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def gpu_plan(
     )
     if len(plan.gammas) > _MOST_GAMMAS:
         raise ConfigError(
-            f"--gammas names {len(plan.gammas)} numbers.", remedy=f"Give {_MOST_GAMMAS} at most."
+            f"--gammas lists {len(plan.gammas)} values.", remedy=f"Give {_MOST_GAMMAS} at most."
         )
     return plan
 
@@ -74,7 +74,7 @@ def _bodies(text: str) -> Bodies:
     parts = text.split("/")
     if len(parts) != 2:
         raise ConfigError(
-            f"--bodies: {text[:40]!r} is not two sizes.", remedy="Give draft/target, as 1B/8B."
+            f"--bodies: {text[:40]!r} is not two sizes.", remedy="Give draft/target, such as 1B/8B."
         )
     draft, target = map(body_name, parts)
     return Bodies(draft=draft, target=target)

@@ -1,4 +1,4 @@
-"""The lanes of the bench: a lane writes a text with one engine or method, and times it.
+"""The lanes of the bench: a lane decodes with one engine or method, and returns the time.
 
 The code that times and compares lanes does not depend on their names.
 """
@@ -63,7 +63,7 @@ def transformers_lanes(
 
 
 def transformers(pair: Pair, assistance: Assistance | None) -> Write:
-    """Return a function that writes with transformers: plain decoding if ``assistance`` is None."""
+    """Return a function that decodes with transformers, plainly if ``assistance`` is None."""
 
     def write(ids: Sequence[int], num_tokens: int) -> Written:
         if assistance is None:

@@ -1,7 +1,7 @@
-"""llama.cpp lanes with the weights of a pair, in this process, if its wheel is installed.
+"""llama.cpp lanes with a pair's weights, in this process, if llama.cpp's wheel is installed.
 
-llama.cpp reads the same weights from GGUF files and uses as many threads as the pair. The cache is
-fp16, llama.cpp's default and fastest type. llama.cpp reports the time per token, without the first
+llama.cpp reads the same weights from GGUF files and uses as many threads as the pair. Its KV cache
+is fp16, its default and fastest type. llama.cpp reports the time per token, without the first
 token, which prefill produces.
 """
 

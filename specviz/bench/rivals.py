@@ -44,7 +44,7 @@ class _Passes:
 
     count: int = 0
     first_ended: float = 0.0
-    before_second: int = 0  # tokens in the cache before the second pass
+    before_second: int = 0  # tokens in the KV cache before the second pass
 
 
 def generate(pair: Pair, prompt_ids: Sequence[int], num_tokens: int) -> RivalRun:

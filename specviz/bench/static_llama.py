@@ -1,4 +1,4 @@
-"""A Llama with static caches and one token per step, written for ``torch.compile``.
+"""A Llama with static KV caches and one token per step, written for ``torch.compile``.
 
 As in gpt-fast, the position is a tensor on the device, the mask is computed from it, and the step
 ends with argmax, so there is no synchronization between two tokens. The weights are those of the
@@ -18,7 +18,7 @@ _Turn = tuple[Tensor, Tensor]  # cosines and sines of the positions
 
 
 class StaticLlama(nn.Module):
-    """A model with caches of ``rows`` tokens.
+    """A model with KV caches for ``rows`` tokens.
 
     Weights are buffers, so that the compiler knows that their addresses are constant.
     """
@@ -83,7 +83,7 @@ class _Layer(nn.Module):
         queries, keys, values = mixed.split((self._heads, self._key_heads, self._key_heads))
         self.keys.index_copy_(1, places, _turned(keys, turn))
         self.values.index_copy_(1, places, values)
-        # Query heads that share a key head are rows of one product: its cache is read once.
+        # Query heads of one key head are rows of one product, so the head's cache is read once.
         rows = _turned(queries, turn).reshape(self._key_heads, -1, width)
         scores = torch.bmm(rows, self.keys.transpose(1, 2)) * width**-0.5
         scores = scores.masked_fill(hidden.repeat(self._heads // self._key_heads, 1), -torch.inf)

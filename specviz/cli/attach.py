@@ -1,6 +1,6 @@
 """``attach``: measure the speculation of a running serving engine, or read its log or metrics.
 
-Before prompts are sent, a line on standard error reports how much is sent, and to which address.
+Before prompts are sent, a line on standard error states how many are sent, and to which address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``audit``: test that a pair's output follows the target's distribution, or inject a bug.
+"""``audit``: test that a pair's output follows the target's distribution; optionally with a bug.
 
 The exit code is 1 after an alarm. At temperature 0, it is also 1 if a token differs from the token
 of the target alone and the two tokens are not a near tie. In the JSON object, ``e_value`` is the

@@ -1,4 +1,4 @@
-"""``bench``: measure this engine against others, with progress on standard error."""
+"""``bench``: time specviz's engine against others, with progress on standard error."""
 
 from __future__ import annotations
 
@@ -77,10 +77,7 @@ def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
 def _ratios(
     ratios: Mapping[str, Any], intervals: Mapping[str, Sequence[float] | None]
 ) -> list[dict[str, Any]]:
-    """Return a row per ratio, with its interval.
-
-    A goal of "at least" is compared with the lower end of the interval.
-    """
+    """Return a row per ratio, with its interval."""
     rows: list[dict[str, Any]] = []
     for name, value in ratios.items():
         low, high = intervals.get(name) or (None, None)

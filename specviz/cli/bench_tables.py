@@ -1,4 +1,4 @@
-"""Tables of a bench for the terminal."""
+"""Tables of benchmark results for the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INDENT = "  "
 
 
 def value_rows(title: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one row per value; a nested value is named by its group and its key."""
+    """Return one row per value; a nested value is named by its group and key."""
     rows: list[dict[str, Any]] = []
     for name, value in values.items():
         inner = value.items() if isinstance(value, Mapping) else [("", value)]

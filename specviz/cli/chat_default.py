@@ -13,8 +13,8 @@ def uses_chat(asked: bool | None, spec: PairSpec) -> bool:
     """Return whether prompts go into the target's chat template.
 
     Args:
-        asked: The value of --chat or --no-chat; None without either. A model on the Hub is then
-            looked up, which downloads its small files. Loading reports its faults.
+        asked: The value of --chat or --no-chat; None without either. For None, a model on the Hub
+            is looked up, which downloads its small files; its errors appear on loading.
     """
     if asked is not None:
         return asked

@@ -1,7 +1,7 @@
 """``compare``: measure two to four lanes on the same prompts and give a verdict.
 
-Every finished run is saved in the run library before it is reported. So after a kill, the same
-command continues with the missing runs, even with --restart.
+Every finished run is saved in the run library before it is reported. So if the process is
+killed, the same command continues with the missing runs, even with --restart.
 """
 
 from __future__ import annotations

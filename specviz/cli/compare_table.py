@@ -52,7 +52,7 @@ def _lanes(painter: Painter, comparison: Comparison) -> str:
 
 
 def lane_figures() -> dict[str, ReadFigure]:
-    """Return the functions that read a figure from a lane's result, by figure id."""
+    """Return the functions that read the figures from a lane's result, by figure id."""
     return {
         "tokens_per_second": lambda lane: lane.tokens_per_second,
         "speedup_observed": lambda lane: lane.speedup_ratio,
@@ -77,7 +77,7 @@ def kind_figures() -> dict[str, ReadFigure]:
 
 
 def _target_figures(target: TargetResult) -> list[str]:
-    """Return a cell per figure of a lane; figures that plain decoding lacks are dashes."""
+    """Return the run count and a cell per figure; a dash for figures that plain decoding lacks."""
     known = {
         "tokens_per_second": _text("tokens_per_second", target.tokens_per_second),
         "ttft_ms": _text("ttft_ms", _median(target.ttft_ms)),

@@ -35,6 +35,7 @@ NOT_COUNTED = "not recorded with these step costs"
 NO_DRAFT = "no draft step was timed"
 NOT_VERIFIED = "no verification was timed"
 NO_COSTS = "no step costs in this trace"
+NO_TABLE = "needs a whole table: --measure-costs"
 NOTHING_TESTED = "no candidate was tested"
 NOTHING_DRAFTED = "nothing was drafted"
 
@@ -52,7 +53,7 @@ def render_figures(
 
     Args:
         sentence: The verdict.
-        bodies: Sentences about the models' bodies.
+        bodies: Sentences about the simulated sizes (bodies).
     """
     lossy = [] if trace.config.exact else [INDENT + lossy_line(painter, trace.config)]
     blocks = [
@@ -112,6 +113,8 @@ def _speed(trace: Trace, metrics: Metrics) -> Iterator[Row]:
         "speedup_accounted": uncosted,
         "speedup_ideal": uncosted if trace.config.has_ideal else NO_FORMULA,
         "speedup_limit": uncosted,
+        "break_even_alpha": uncosted if trace.config.has_ideal else NO_FORMULA,
+        "break_even_rate": uncosted,
         "speedup_end_to_end": unmeasured,
         "tokens_per_second": NO_WHOLE_ROUND,
         "baseline_tokens_per_second": unmeasured,
@@ -187,9 +190,14 @@ def _memory(trace: Trace, metrics: Metrics) -> Iterator[Row]:
         "bandwidth_share": why(found and found.target, uncosted),
         "draft_bandwidth_share": why(found and found.draft, NO_DRAFT),
         "verify_bandwidth_share": why(found and found.verification, NOT_OF_SHAPE),
-        "free_gamma": uncosted if found is None else NOT_VERIFIED,
+        "free_gamma": uncosted if found is None else _why_not_free(trace),
     }
     yield from _rows(metrics, reasons)
+
+
+def _why_not_free(trace: Trace) -> str:
+    costs = trace.step_costs
+    return NOT_VERIFIED if costs is None or costs.table else NO_TABLE
 
 
 def _machine_and_finish(painter: Painter, trace: Trace) -> str:

@@ -1,7 +1,7 @@
-"""Time a first visit to the dashboard: make the run that its page makes, without a browser.
+"""Time a first visit to the dashboard: make the run that the main page makes, without a browser.
 
-The clock starts before any process, pair or body exists. It is read at the first round, and again
-once the target alone has been timed, when the speedup is known.
+Timing starts before any process, pair or body exists. Times are taken at the first round and when
+the target alone has been timed, so that the speedup is known.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstVisit:
-    """Seconds until the first round and until the speedup is known (``verdict``); the speedup."""
+    """The speedup, and the seconds until the first round and until the speedup is known."""
 
     first_round: float
     verdict: float
@@ -29,7 +29,7 @@ class FirstVisit:
 
 
 def first_visit(spec: PairSpec, *, budget: float | None = None) -> FirstVisit:
-    """Run the first preset with the default settings and return the times.
+    """Run the first preset prompt with the default settings and return the times.
 
     ``budget``: seconds for the timing; None for the default of the page.
     """

@@ -1,4 +1,4 @@
-"""``bench --gpu``: measure what CUDA graphs gain, and time a first visit to the dashboard."""
+"""``bench --gpu``: measure the gain from CUDA graphs, and time a first dashboard visit."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _timed_visit(spec: PairSpec, bodies: Bodies) -> tuple[tuple[GpuFigure, ...],
 
 
 def render_gpu_bench(painter: Painter, result: Mapping[str, Any]) -> str:
-    """Render goals, figures per bodies and context, lanes, divergences and the first visit."""
+    """Render the goals, the figures by bodies and context, lanes, divergences and first visit."""
     figures = result["figures"]
     blocks = [table(painter, [_goal_row(each) for each in result["asked"]])]
     for bodies, context in dict.fromkeys((each["bodies"], each["context"]) for each in figures):

@@ -14,7 +14,7 @@ from specviz.measure.stoppable import Stoppable
 
 @dataclass(slots=True)
 class Interrupts:
-    """Number of Ctrl-C presses; with ``at_once``, the first press raises KeyboardInterrupt."""
+    """Number of Ctrl-C presses; with ``at_once``, the next press raises KeyboardInterrupt."""
 
     count: int = 0
     at_once: bool = False
@@ -40,7 +40,7 @@ def stop_on_interrupt(run: Stoppable) -> Iterator[Interrupts]:
 
 @contextlib.contextmanager
 def waiting(text: str) -> Iterator[Callable[[str], None]]:
-    """Show a status line on standard error, if it is a terminal; yield a function to change it."""
+    """Show a status line if standard error is a terminal; yield a function to change the line."""
     shown = sys.stderr.isatty()
 
     def say(text: str) -> None:

@@ -14,7 +14,7 @@ from specviz.measure.run_makers import InProcessMaker, RunMaker
 def maker_for(
     options: argparse.Namespace, say: Callable[[str], None], *, timed: bool
 ) -> Iterator[RunMaker]:
-    """Yield the maker; release a cluster at the end. ``timed``: whether run times are compared."""
+    """Yield the maker; close a cluster maker at the end. ``timed``: whether times are compared."""
     if options.on is None:
         yield InProcessMaker(progress_in_lines(say), budget=options.budget)
         return

@@ -1,6 +1,6 @@
 """``models``: list the models on this machine, or the drafts that fit a target.
 
-Only headers are read; nothing is loaded.
+Only file headers are read; no model is loaded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from specviz.local_models.local_model import LocalModel
 from specviz.record.numbers import COUNT, PROBABILITY, SIZE, times
 from specviz.store.measured_alphas import measured_alphas
 
-_ITEMSIZE = 4  # bytes of a weight in float32, the number type of a CPU
+_ITEMSIZE = 4  # bytes of a weight in float32, the dtype on a CPU
 
 
 def command(options: argparse.Namespace) -> int:
@@ -93,7 +93,7 @@ def _row(model: LocalModel) -> tuple[str, ...]:
 def _drafts(painter: Painter, target: LocalModel, fits: Sequence[Fit]) -> Iterator[str]:
     yield painter.paint(f"Drafts for {one_line(target.name)}", "bold")
     if not fits:
-        yield "No smaller model here shares its tokenizer. Draft by --drafter prompt-lookup."
+        yield "No smaller model here has the target's tokenizer. Use --drafter prompt-lookup."
         return
     heads = ("name", "size", "target is", "tokens", "measured α", "memory")
     yield from _table(painter, heads, [_fit_row(each) for each in fits])
@@ -122,7 +122,7 @@ def _left_out(found: Found, *, in_full: bool) -> Iterator[str]:
         return
     yield ""
     if not in_full:
-        yield f"{len(found.skipped)} not usable; --skipped says why."
+        yield f"{len(found.skipped)} not usable; --skipped lists the reasons."
         return
     for each in found.skipped:
         yield one_line(f"{each.name} ({each.origin}): {each.reason}")

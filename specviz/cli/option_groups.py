@@ -35,7 +35,7 @@ def add_prompts(
         "--presets", action="store_true", help=f"the prompts of the dashboard{default}"
     )
     group.add_argument(
-        "--tasks", action="store_true", help="sixty prompts for chat models, by task"
+        "--tasks", action="store_true", help="sixty prompts for chat models, grouped by task"
     )
 
 
@@ -107,7 +107,7 @@ def add_pair(
         "--step",
         default="auto",
         choices=STEPS,
-        help="library: transformers; lean: without its overhead, for some model families; graphed: "
+        help="library: transformers; lean: less overhead, for some model families; graphed: "
         "lean, with whole rounds on the device (default: auto, which uses lean or, on a GPU, "
         "graphed, if the output is identical)",
     )
@@ -167,7 +167,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         "--drafter",
         metavar="NAME",
         help=f"how candidates are drafted: {DRAFTERS_IN_WORDS} (default: {DEFAULTS.drafter}; "
-        "without a draft prompt-lookup)",
+        "without a draft, prompt-lookup)",
     )
     group.add_argument(
         "--suffix-texts",
@@ -213,13 +213,13 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=DEFAULTS.epsilon,
         metavar="N",
-        help=f"what over-accept adds to the target's probability (default: {DEFAULTS.epsilon:g})",
+        help=f"added by over-accept to the target's probability (default: {DEFAULTS.epsilon:g})",
     )
     group.add_argument(
         "--residual",
         choices=get_args(ResidualName),
         default=DEFAULTS.residual,
-        help=f"what over-accept resamples from (default: {DEFAULTS.residual})",
+        help=f"the residual that over-accept resamples from (default: {DEFAULTS.residual})",
     )
 
 

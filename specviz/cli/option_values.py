@@ -27,8 +27,8 @@ _NAMES = "Give a name from `python -m specviz models`, a Hub id, a folder or a G
 def config_from(options: argparse.Namespace) -> RunConfig:
     """Return the settings; raise ConfigError for one that is invalid or has no effect.
 
-    By default, prompt lookup drafts for a target without a draft. ``with_chat`` then
-    chooses the chat template.
+    The default drafter for a target without a draft is prompt lookup. ``with_chat`` resolves the
+    default of ``chat`` later.
     """
     check_models(options)
     spec = spec_from(options)
@@ -57,7 +57,7 @@ def config_from(options: argparse.Namespace) -> RunConfig:
 
 
 def with_chat(config: RunConfig, options: argparse.Namespace) -> RunConfig:
-    """Return the settings with the target's chat template, unless --chat or --no-chat was given."""
+    """Return the settings with ``chat`` as given, or by default if the target has a template."""
     return replace(config, chat=uses_chat(options.chat, spec_from(options)))
 
 
@@ -67,7 +67,7 @@ def check_budget(options: argparse.Namespace) -> None:
 
 
 def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
-    """Raise ConfigError for models that ``check_models`` refuses, or if a draft is missing."""
+    """Raise ConfigError for models that ``check_models`` refuses, or for a missing draft."""
     check_models(options)
     spec = spec_from(options)
     if needs_draft and not spec.has_draft:
@@ -80,7 +80,7 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
 
 
 def check_models(options: argparse.Namespace) -> None:
-    """Raise ConfigError if models are named twice, a name is empty, or a draft has no target."""
+    """Raise ConfigError for --pair with --draft or --target, an empty name, or only a draft."""
     check_names(options)
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(
@@ -92,7 +92,7 @@ def check_models(options: argparse.Namespace) -> None:
 
 
 def check_names(options: argparse.Namespace) -> None:
-    """Raise ConfigError for an empty name, which would count as no name."""
+    """Raise ConfigError for an empty name, which would otherwise count as not given."""
     drafts = options.draft if isinstance(options.draft, list) else [options.draft]
     for option, names, remedy in (
         ("--pair", [options.pair], "Give the name of a pair, or leave it out for the default."),
@@ -116,13 +116,13 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
         target_body=options.target_body,
         draft_body=options.draft_body,
         shared_vocabulary=options.shared_vocabulary == "yes",
-        suffix_texts=getattr(options, "suffix_texts", ""),  # only where runs are decoded
+        suffix_texts=getattr(options, "suffix_texts", ""),  # some commands lack the option
     )
     return with_places(asked)
 
 
 def named_lane(text: str, default: Lane) -> Lane:
-    """Return the lane of --lane or --candidate, with models by name looked up."""
+    """Return the lane that --lane or --candidate describes, with model names resolved."""
     lane = parse_lane(text, default)
     return replace(lane, spec=with_places(lane.spec))
 

@@ -28,7 +28,7 @@ BENCH_BODY = "90M"
 _DEFAULT_METHOD = {
     name: getattr(DEFAULTS, name)
     for name in ("draft_until", "num_drafts", "replacement", "rule", "epsilon", "residual")
-} | {"branching": "", "drafter": None}  # by default, the first that fits the pair
+} | {"branching": "", "drafter": None}  # None: the first drafter that fits the pair
 
 
 _COMMANDS = ("run", "show", "bench", "compare", "score", "tune", "audit", "attach", "models")
@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(shortened(message), self.prog)
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help; unlike the inherited method, fail if standard output fails."""
+        """Print the help; unlike the inherited method, raise if the output cannot be written."""
         print(self.format_help(), end="", file=file)
 
 
@@ -96,11 +96,11 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--models", action="append", default=[], metavar="DIR",
-        help="also search this folder, now and later; repeatable",
+        help="also search this folder, now and in later commands; repeatable",
     )  # fmt: skip
     parser.add_argument("--forget", metavar="DIR", help="no longer search this folder")
     parser.add_argument(
-        "--skipped", action="store_true", help="also list what cannot be used, with the reason"
+        "--skipped", action="store_true", help="also list the unusable models, with the reason"
     )
     add_json(parser)
 

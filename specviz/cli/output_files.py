@@ -1,4 +1,4 @@
-"""Files that a command writes: checked before the work, written after it."""
+"""Check a command's output files before its work, and write them after it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def progress_once(line: str, say: Callable[[str], None]) -> ProgressCallback:
 
 
 def at_intervals(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that says the first text, and later ones with a pause between them."""
+    """Return ``say`` limited to one text per 5 s; the first is passed on, others may be dropped."""
     said = -math.inf
 
     def say_sometimes(text: str) -> None:

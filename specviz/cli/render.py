@@ -178,7 +178,7 @@ def _end_of(text: str) -> str:
 
 
 def before_answer(prompt: str, *, chat: bool) -> str:
-    """Return the prompt; with a line break if a chat answer follows, which does not continue it."""
+    """Return the prompt, followed by a line break in a chat."""
     return f"{prompt}\n" if chat else prompt
 
 

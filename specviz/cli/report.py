@@ -38,7 +38,7 @@ def report(trace: Trace, metrics: dict[str, Any], bodies: dict[str, Any] | None)
 
 
 def body_report(trace: Trace, metrics: Metrics, own_speedup: float | None) -> dict[str, Any] | None:
-    """Return the bodies and the speedup without them as JSON values; None without bodies."""
+    """Return the report on simulated sizes (bodies) as JSON values; None without bodies."""
     if not trace.pair.has_bodies:
         return None
     from specviz.figures.body_words import body_sentences, is_weak_baseline
@@ -58,7 +58,7 @@ def speedup_of_answers(traces: Sequence[ServerTrace]) -> Ratio | None:
 
 
 def answers_report(info: ServerInfo, traces: Sequence[ServerTrace]) -> dict[str, Any]:
-    """Return all answers; for one prompt, text, tokens and rounds are also at the top level."""
+    """Return all answers as JSON values; for one prompt, text and rounds are also at the top."""
     runs = [_answer(each) for each in traces]
     only = runs[0] if len(runs) == 1 else {}
     speedup = speedup_of_answers(traces)
@@ -105,6 +105,9 @@ def _how_costs_were_measured(costs: StepCosts | None) -> dict[str, Any]:
         "step_costs_bandwidth": costs and costs.bandwidth,
         "step_costs_samples": costs and costs.samples,
         "step_costs_interpolated": costs and costs.interpolated,
+        "step_costs_runs": costs and costs.runs,
+        "step_costs_processes": costs and costs.processes,
+        "step_costs_of_this_run": costs and costs.of_this_run,
     }
 
 

@@ -1,6 +1,6 @@
-"""Choose what scores texts for the command line: this process, a cluster, or serving engines.
+"""Choose where texts are scored for the command line: in this process, on a cluster or a server.
 
-Serving engines score texts for models that are given as addresses.
+Models that are given as addresses are scored by their servers.
 """
 
 from __future__ import annotations

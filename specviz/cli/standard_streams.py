@@ -24,7 +24,7 @@ _INPUT, _OUTPUT, _ERRORS = 0, 1, 2
 
 
 class OutputError(SpecvizError):
-    """Raised when standard output cannot be written."""
+    """Standard output that cannot be written."""
 
 
 class _Output(io.FileIO):
@@ -65,7 +65,7 @@ def prepare_streams() -> None:
 
 
 def discard_output() -> None:
-    """Keep the interpreter from flushing into a broken output at exit."""
+    """Redirect standard output to the null device, so that the flush at exit cannot fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
@@ -101,7 +101,7 @@ def _fill_gaps() -> None:
 
 
 def _guarded(stream: TextIO | None, raw: io.FileIO) -> TextIO:
-    """Return a stream with the same settings that writes to ``raw``; None is a closed stream."""
+    """Return a stream that writes to ``raw``, with the settings of ``stream`` unless it is None."""
     if not isinstance(stream, io.TextIOWrapper):
         return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
     with suppress(OSError):

@@ -49,7 +49,7 @@ TOKEN_SIGNS = {" ": "·", "\n": "⏎", "\t": "⇥"}
 
 @dataclass(frozen=True, slots=True)
 class Painter:
-    """Styles text, if ``colour`` is on, for a terminal that is ``width`` columns wide."""
+    """A text styler for a terminal of ``width`` columns; without ``colour``, text stays plain."""
 
     colour: bool
     width: int

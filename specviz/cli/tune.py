@@ -1,4 +1,4 @@
-"""``tune``: find the best γ and draft for given texts, and whether speculation pays at all."""
+"""``tune``: find the best γ and draft for given texts, and whether speculation pays off."""
 
 from __future__ import annotations
 

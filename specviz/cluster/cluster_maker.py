@@ -143,13 +143,13 @@ class ClusterMaker(StoppableWork):
         return self._pool
 
     def _accept(self, admitted: Admitted) -> None:
-        """Reject a late device with other weights or versions, or of an unknown kind of machine."""
+        """Reject a late device with other weights or versions, or on a new kind of machine."""
         for known, check in zip(self._checks.values(), admitted.checks, strict=False):
             _require_same(check, known, f"{admitted.info.host} and the others")
             kinds = {_kind(each) for each in _environments(known)}
             if not {_kind(each) for each in _environments(check)} <= kinds:
                 raise PairError(
-                    f"{admitted.info.host} is another kind of machine than those at the start.",
+                    f"{admitted.info.host} is a different kind of machine than those at the start.",
                     remedy="Start again with this machine connected.",
                 )
 
@@ -174,7 +174,7 @@ def _in_order(found: Iterator[tuple[int, Any]]) -> Iterator[Any]:
 def _merged(checks: Sequence[PairCheck]) -> PairCheck:
     """Merge the checks of all devices into one.
 
-    It describes the first device; ``present.others`` holds the other kinds of machine.
+    The result describes the first device; ``present.others`` holds the other kinds of machine.
     """
     first = checks[0]
     kinds = {_kind(each): each for check in reversed(checks) for each in _environments(check)}

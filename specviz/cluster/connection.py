@@ -12,13 +12,13 @@ from typing import Any
 from specviz.cluster.address import has_ray
 from specviz.errors import ConfigError, DeviceError
 
-_STORE_BYTES = 80_000_000  # local object store; a run takes far less
+_STORE_BYTES = 80_000_000  # of the local object store; a run takes far less
 _LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by an address that other machines can reach
 _ADDRESS, _MODE, _TOKEN = "RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 
 
 class Connection:
-    """A connected ``ray`` library; ``close`` also ends a cluster that this connection started."""
+    """A connection to Ray; ``close`` also ends a cluster that this connection started."""
 
     def __init__(self, address: str = "") -> None:
         self.address = address or os.environ.get(_ADDRESS, "")
@@ -68,7 +68,7 @@ class Connection:
 
 
 def _use_private_token() -> None:
-    """Protect a local cluster with a random token; Ray reads these variables when imported."""
+    """Set a random token for a local cluster, in variables that Ray reads when imported."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault(_MODE, "token")
     os.environ.setdefault(_TOKEN, secrets.token_hex(32))

@@ -25,7 +25,7 @@ _PLACE = 8  # hexadecimal digits of a device's id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The resources of each device, and how it makes runs.
+    """The resources of each device, and how the device makes runs.
 
     If ``timed``, runs are timed, so a node's CPU runs only one device.
     """

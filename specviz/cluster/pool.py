@@ -27,7 +27,7 @@ _LATER = 5.0  # seconds to wait for more devices after the first
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A device as seen by the pool; ``info`` is None until it is admitted."""
+    """A device as seen by the pool; ``info`` is None until the device is admitted."""
 
     handle: Any
     node: str
@@ -109,7 +109,7 @@ class DevicePool:
         return tuple(found)
 
     def results(self, calls: Sequence[Call]) -> Iterator[tuple[int, Any]]:
-        """Yield the index and value of each call as it finishes; raise the error of a call."""
+        """Yield the index and value of each call as it finishes; raise a failed call's error."""
         waiting, busy = deque(range(len(calls))), dict[Any, tuple[Member, int]]()
         deaths = Counter[int]()
         try:
@@ -166,7 +166,7 @@ class DevicePool:
         return min(fit, self._most_of_node.get(node["NodeID"], 1))
 
     def _allow(self, node: str, check: PairCheck) -> None:
-        """Set how many devices the node's memory fits; timed runs and GPUs have other limits."""
+        """Set how many devices fit the node's memory; timed runs and GPUs have other limits."""
         if self._need.timed or self._need.gpu:
             return
         free, each = check.memory_free, memory_of(check)

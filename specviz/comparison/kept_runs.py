@@ -1,7 +1,7 @@
 """The stored runs of a plan, in generations.
 
 All runs of a generation were made with the same weights and versions on the same machine, so they
-can be compared. If any of these change, a new generation begins and the old one stays unchanged:
+can be compared. If one of these changes, a new generation begins and the old one stays unchanged:
 old runs are never mixed with new ones.
 """
 
@@ -20,9 +20,11 @@ from specviz.store import Library, NewRun
 from specviz.store.saving import summary_of
 
 Reuse = Literal["any", "unfinished", "restarted", "none"]
-"""When to continue the newest generation: always ("any"), if runs are missing ("unfinished"), if
-runs are missing and it is not generation 1, which a restart leaves as it is ("restarted"), or
-never ("none")."""
+"""When to continue the newest generation.
+
+"any": always. "unfinished": if runs are missing. "restarted": if runs are missing, but never
+generation 1, so that a restart leaves the first runs unchanged. "none": never.
+"""
 
 Machine = tuple[str, str, str, str, tuple[tuple[str, str], ...]]
 
@@ -66,8 +68,8 @@ class KeptRuns:
     def open_next(self) -> None:
         """Open the next stored run.
 
-        A run that was stopped or cannot be opened is made again. If the models or the machine of
-        the run differ from the current ones, a new generation begins.
+        A run that was stopped or cannot be opened is skipped, so that it is made again. If the
+        models or the machine of the run differ from the current ones, a new generation begins.
         """
         job, run_id = self._waiting.popleft()
         try:
@@ -180,7 +182,7 @@ def _generations(plan: Plan, library: Library) -> list[int]:
 
 
 def kept_comparison(library: Library, key: str) -> tuple[Plan, tuple[LaneRun, ...]]:
-    """Return the plan and its complete runs, in the plan's order.
+    """Return the stored plan and its complete runs, in the plan's order.
 
     Runs that cannot be opened are left out.
 

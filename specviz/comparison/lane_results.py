@@ -33,10 +33,10 @@ from specviz.record.trace import Environment, Trace
 class LaneResult:
     """A lane's figures as medians of its runs.
 
-    A figure is None if no run has it. A figure computed from times is also None if several
-    kinds of machine made the runs, or if several runs were made at once. ``alpha`` and ``expected``
-    are means with intervals; ``speedup_ratio`` is the speedup over the target alone, from
-    log-ratios, with its interval. ``environments`` has no duplicates.
+    A figure is None if no run has it. Rates, c, v, ``ttft_ms`` and ``wasted_share`` are also None
+    if several kinds of machine made the runs, or if several runs were made at once. ``alpha`` and
+    ``expected`` are means with intervals; ``speedup_ratio`` is the speedup over the target alone,
+    from log-ratios, with its interval. ``environments`` has no duplicates.
     """
 
     label: str

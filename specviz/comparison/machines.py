@@ -1,9 +1,9 @@
 """The machines that made the runs of a comparison, and which figures may be pooled across them.
 
-Times of different kinds of machine are never pooled. Ratios of two times in a run are
-pooled. Ratios of two lanes on the same prompt and repeat are pooled if one kind of machine made
-both runs. Distributed runs without timing of the target alone are made several at once, so the
-times of such runs are not compared.
+Times of different kinds of machine are never pooled; ratios of two times in one run are. Ratios of
+two lanes on the same prompt and repeat are pooled if one kind of machine made both runs.
+Distributed runs that do not time the target alone are made several at once, so the times of such
+runs are not compared.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ WARM_UP_TOKENS = 24
 
 
 def plan_that_fits(plan: Plan, checks: Mapping[PairSpec, PairCheck]) -> Plan:
-    """Return the plan; its order becomes "blocks" if its pairs do not fit into memory together."""
+    """Return the plan, in order "blocks" if its pairs do not fit into memory together."""
     specs = tuple(dict.fromkeys(lane.spec for lane in plan.lanes))
     if len(specs) == 1 or plan.order == "blocks":
         return plan

@@ -1,9 +1,9 @@
 """Check a comparison for regressions against a saved one.
 
 Speedups over the target alone are compared, because they transfer between machines better than
-rates do; rates are compared on request. A lane fails if new / saved, with
-its whole interval, is below the limit. Rates have no interval: there new / saved itself must not be
-below the limit. Lanes are matched by label and must have the same settings, models and prompts.
+rates do; rates are compared on request. A lane fails if the whole interval of new / saved is below
+the limit. Rates have no interval: a lane fails if new / saved itself is below the limit. Lanes are
+matched by label and must have the same settings, models and prompts.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RegressionCheck:
 
 
 def check_regression(record: dict[str, Any], limit: RegressionLimit) -> RegressionCheck:
-    """Check a comparison, given as JSON values, against the saved comparison."""
+    """Check a comparison, given as JSON values, against the saved one in ``limit``."""
     rows = [_row(lane, limit) for lane in record["lanes"]]
     elsewhere = any(
         _machine(lane) != _machine(limit.saved[lane["label"]]) for lane in record["lanes"]
@@ -137,7 +137,7 @@ def _joint_error(lane: dict[str, Any], limit: RegressionLimit) -> float | None:
 
 
 def _error(lane: dict[str, Any]) -> float | None:
-    """Return half the width of the interval of log(speedup); None without an interval."""
+    """Return the half-width of the interval of log(speedup); None without an interval."""
     intervals = lane.get("intervals")
     found = intervals.get("speedup") if isinstance(intervals, dict) else None
     if not isinstance(found, dict):

@@ -26,7 +26,7 @@ from specviz.figures.paired import Ratio, Spread, ratio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindLane:
-    """A lane on the prompts of one kind; ``over_first`` is its rate divided by the first lane's."""
+    """A lane on the prompts of one kind; ``over_first`` is its speed / the first lane's speed."""
 
     label: str
     count: int

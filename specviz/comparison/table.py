@@ -25,7 +25,7 @@ BEST = "★"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row: the name of a figure, its text for each lane, and the indices of the best lanes."""
+    """A figure's name, its text for each lane and for the target, and the best lanes' indices."""
 
     name: str
     texts: tuple[str, ...]

@@ -29,9 +29,9 @@ LaneRatios = Mapping[tuple[int, int], Ratio]
 class ComparisonVerdict:
     """The verdict, as text and values.
 
-    ``ranking`` lists the lanes by mean log rate, fastest first. ``winner`` is the first lane, or
-    None if it is not shown to be faster than the second lane. ``ratios[i, j]`` is the rate of lane
-    i divided by the rate of lane j. ``same_question``: whether all lanes have the same target.
+    ``ranking`` lists the lanes by mean log speed, fastest first. ``winner`` is the first lane of
+    the ranking, or None if it is not shown to be faster than the second. ``ratios[i, j]`` is speed
+    i / speed j. ``same_question``: whether all lanes have the same target.
     """
 
     text: str
@@ -50,7 +50,7 @@ def verdict_of(
     Args:
         results: The lanes' figures.
         rates: The log speeds of each lane.
-        untimed: Whether several runs were made at once, so that there are no rates.
+        untimed: Whether several runs were made at once, so that there are no speeds.
     """
     ranking, ratios = _ranking(rates), _ratios(results, rates)
     lead = _lead(ranking, ratios)
@@ -86,7 +86,7 @@ def _num_pairs(lanes: int) -> int:
 def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -> Ratio:
     """Return the ratio with an interval from the timing of the two runs, else ``found``.
 
-    This needs lanes that have a single run each, and the same target.
+    This needs a single run of each lane, and the same target.
     """
     one, other = first.speedup_ratio, second.speedup_ratio
     if one is None or other is None or {one.over, other.over} != {"timing"}:
@@ -100,9 +100,9 @@ def _with_timing_interval(found: Ratio, first: LaneResult, second: LaneResult) -
 
 
 def _ranking(rates: Sequence[Values]) -> tuple[int, ...]:
-    """Return the lanes, fastest first, by mean log rate.
+    """Return the lanes, fastest first, by mean log speed.
 
-    The mean is over the prompts and repeats that all lanes have.
+    The mean is over the prompts and repeats of which all lanes have a run.
     """
     known = [lane for lane, each in enumerate(rates) if each]
     if not known:
@@ -152,7 +152,7 @@ def _without_interval(first: LaneResult, second: LaneResult) -> str:
 def _narrowing(lead: Ratio) -> str:
     """Return advice to measure more prompts or repeats if there are few, else an empty text.
 
-    With two prompts or repeats, Student's interval is usually wide.
+    With two prompts or repeats, Student's t gives a wide interval.
     """
     what = "prompts" if lead.over == "prompts" else "repeats"
     few = lead.count < 3 or lead.over == "timing"

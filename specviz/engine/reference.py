@@ -1,9 +1,9 @@
 """A complete reference implementation of speculative decoding, to be read top to bottom.
 
 A model is a function from a text to the distribution `[vocabulary]` of the next token. Uniforms in
-[0, 1) decide every draw. There is no cache, no record and no tensor. The output has exactly
+[0, 1) decide every draw. There is no KV cache, no trace and no torch tensor. The output has exactly
 the target's distribution (Leviathan et al. 2023; Chen et al. 2023). At temperature 0 the
-distributions are one-hots and nothing else changes. The real engine (``decoding/speculation.py``)
+distributions are one-hot; nothing else changes. The real engine (``decoding/speculation.py``)
 needs only one target pass per round; tests check that it emits the same tokens as this module.
 """
 
@@ -22,7 +22,7 @@ Model = Callable[[Text], np.ndarray]
 def decode(
     draft: Model, target: Model, prompt: Text, *, gamma: int, length: int, seed: int
 ) -> Text:
-    """Return ``length`` tokens after the prompt, from rounds of at most ``gamma`` candidates."""
+    """Return the ``length`` tokens after the prompt, drafting at most ``gamma`` at a time."""
     text, end = prompt, len(prompt) + length
     index = 0
     while len(text) < end:
@@ -35,8 +35,8 @@ def decode(
 def play_round(
     draft: Model, target: Model, text: Text, count: int, uniforms: Sequence[float]
 ) -> Text:
-    """Return the tokens of one round: the accepted candidates, then always one extra token."""
-    # Draft: the small model proposes candidates, one after the other.
+    """Return the tokens of one round: the accepted candidates, then a recovered or bonus token."""
+    # Draft: the draft model proposes candidates, one after the other.
     candidates: Text = ()
     for i in range(count):
         candidates += (draw(draft(text + candidates), uniforms[draft_slot(i)]),)

@@ -20,7 +20,7 @@ def milliseconds(seconds: float | None) -> float | None:
 
 
 def log_interval(value: float | None, error: float | None) -> tuple[float, float] | None:
-    """Return value · exp(± error); ``error`` is half the interval of the logarithm."""
+    """Return value · exp(± error); ``error`` is the half-width of the interval of log(value)."""
     if value is None or error is None:
         return None
     return value * math.exp(-error), value * math.exp(error)

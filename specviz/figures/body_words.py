@@ -19,7 +19,7 @@ from specviz.record.numbers import COUNT, MILLISECONDS, SIZE, STEPS
 from specviz.record.pairs import PairSpec, memory_margin
 from specviz.record.trace import PairInfo, Trace
 
-LOW_SHARE = 0.5  # of the bandwidth: below this, the target is slower than it could be
+LOW_SHARE = 0.5  # of the memory bandwidth: below this, the target is slower than it could be
 WEAK_BASELINE = "The target alone is slower here than it could be, so this speedup is overstated."
 EARLY_RUN = "run at the pair's own size: the simulated size was not loaded yet"
 WITHOUT_BODY = "without a body"  # stored in the library
@@ -49,7 +49,7 @@ def speedup_without_body_of(figures: Metrics) -> SpeedupWithoutBody | None:
 
 
 def cost_words(body: BodyInfo, role: str = "target") -> str:
-    """Return a sentence on which model chooses the tokens and on the size that sets the cost."""
+    """Return a sentence with a model's own size, its role, and the size that sets its cost."""
     own, enlarged = COUNT.shown(body.own_parameters), COUNT.shown(body.parameters)
     does = "chooses" if role == "target" else "proposes"
     return (
@@ -58,11 +58,11 @@ def cost_words(body: BodyInfo, role: str = "target") -> str:
 
 
 def body_title(body: str, parameters: int | None = None) -> str:
-    """Return a body's name in controls: "off" or its cost, such as "cost of 88 M".
+    """Return the text that controls show for a body: "off", or its cost such as "cost of 88 M".
 
     Args:
-        parameters: The enlarged model's number of parameters, if known. It replaces the name of
-            the model that costs as much.
+        parameters: The enlarged model's number of parameters, if known. It is shown in place of
+            the model after which the body is named.
     """
     if body == NO_BODY:
         return "off"
@@ -71,7 +71,7 @@ def body_title(body: str, parameters: int | None = None) -> str:
 
 
 def simulated_cost(body: str, parameters: int | None = None) -> str:
-    """Return a body's cost in sentences, such as "the cost of an 88 M model".
+    """Return a body's cost as part of a sentence, such as "the cost of an 88 M model".
 
     Args:
         parameters: As in ``body_title``.
@@ -94,7 +94,7 @@ def spec_words(spec: PairSpec) -> str:
 
 
 def expected_words(body: str, cost: BodyCost, room: BodyRoom) -> str:
-    """Return the expected time of a step with a body and, if the body does not fit, the reason."""
+    """Return sentences on a body: size, expected step time, and memory if it does not fit."""
     named = NAMED_BODIES.get(body)
     text = f"About as costly as {named.like}: " if named else ""
     text += f"{COUNT.shown(cost.parameters)} parameters, {SIZE.shown(cost.step_bytes)} read per "
@@ -105,13 +105,13 @@ def expected_words(body: str, cost: BodyCost, room: BodyRoom) -> str:
 
 
 def offer_words(body: str, parameters: int | None, *, loading: bool) -> str:
-    """Return what the next run does with the default body."""
+    """Return the sentence that offers the default body, which the next run turns on."""
     when = ", once this size is loaded" if loading else ""
     return f"Run turns this on, at {simulated_cost(body, parameters)}{when}."
 
 
 def not_offered_words(bodies: Sequence[tuple[str, BodyCost]], room: BodyRoom) -> str:
-    """Return which bodies do not fit and why; empty if all fit."""
+    """Return a sentence on these bodies, which do not fit into memory; empty without bodies."""
     if not bodies:
         return ""
     smallest = min((cost for _, cost in bodies), key=lambda each: each.memory_bytes)
@@ -130,7 +130,7 @@ def _memory_words(cost: BodyCost, room: BodyRoom) -> str:
 
 
 def bodies_title(pair: PairInfo) -> str:
-    """Return a title such as "target body 122 M", as the library stores it."""
+    """Return the title that the library stores, such as "target body 122 M"."""
     titles = [f"{role} body {COUNT.shown(body.parameters)}" for role, body in pair.bodies.items()]
     return ", ".join(titles) or WITHOUT_BODY
 
@@ -145,14 +145,14 @@ def shown_bodies_title(stored: str) -> str:
 
 
 def cost_sentences(pair: PairInfo) -> tuple[str, ...]:
-    """Return one sentence for each body of a pair."""
+    """Return a sentence on the cost of each body of a pair."""
     return tuple(cost_words(body, role) for role, body in pair.bodies.items())
 
 
 def body_sentences(
     trace: Trace, metrics: Metrics, without_body: SpeedupWithoutBody | float | None = None
 ) -> tuple[str, ...]:
-    """Return sentences on what bodies mean for the speedup of a run; empty without bodies.
+    """Return sentences on how bodies affect the speedup of a run; empty without bodies.
 
     Args:
         without_body: The observed speedup of the same pair without bodies, if measured.
@@ -179,10 +179,10 @@ def weak_baseline_warning(metrics: Metrics) -> tuple[str, ...]:
 
 
 def is_weak_baseline(metrics: Metrics) -> bool:
-    """Return whether the target alone could run faster than it did.
+    """Return whether the target alone could run faster than it did, in a run with a target body.
 
     True if a verification takes less time than one step, or if a step uses less than half of the
-    bandwidth.
+    memory bandwidth.
     """
     if metrics.parameters is None:
         return False

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from specviz.figures.arithmetic import known_sum
 from specviz.figures.figure import TIMES_THE_TARGET, Figure
 from specviz.figures.formulas import (
+    beside_break_even,
     bytes_shared,
     cut_left_out,
     draft_counts,
@@ -27,7 +28,10 @@ from specviz.figures.formulas import (
     lossy_odds,
     put_in,
     quotient,
+    rate_beside_break_even,
+    round_costs,
     share_of,
+    source_of_costs,
     step_cost_caveat,
     sum_of,
     timed_interval,
@@ -60,7 +64,7 @@ __all__ = ["CATALOGUE", "TIMES_THE_TARGET", "Figure", "titled"]
 def _share(
     name: str, label: str, formula: str, remark: str, part: Callable[[Roofline], Pass | None]
 ) -> Figure:
-    """Return the figure of the bandwidth share of one kind of pass."""
+    """Return the figure for the share of the bandwidth that one kind of pass reaches."""
 
     def made(m: Metrics) -> Pass | None:
         return m.roofline and part(m.roofline)
@@ -150,7 +154,7 @@ _SPEEDUPS = (
         label="speedup, forecast",
         quantity=RATIO,
         better="higher",
-        formula="τ / (γc + v)",
+        formula="τ / (γc + v + o)",
         remark="It is made before the run, from step costs and from τ on other texts of the same "
         "kind and temperature",
         numbers=forecast_numbers,
@@ -161,10 +165,10 @@ _SPEEDUPS = (
         label="speedup, accounted",
         quantity=RATIO,
         better="higher",
-        formula="τ / (γc + v)",
-        remark="With this run's τ, it is the speedup that the step costs of both models explain",
-        numbers=lambda m: put_in({"τ": m.tau, "γ": m.gamma, "c": m.c, "v": m.v}),
-        note=lambda _: "explained by step costs",
+        formula="τ / (γc + v + o)",
+        remark="This is the speedup that both models' step costs predict at this run's τ",
+        numbers=lambda m: put_in({"τ": m.tau, **round_costs(m)}),
+        note=source_of_costs,
     ),
     Figure(
         id="speedup_ideal",
@@ -172,8 +176,8 @@ _SPEEDUPS = (
         quantity=RATIO,
         better="higher",
         formula="(1 − α^(γ+1)) / ((1 − α)(γc + 1))",
-        remark="This is the textbook formula, with v = 1. With a measured v below 1, more is "
-        "possible",
+        remark="This is the textbook formula, with v = 1. If the measured v is below 1, the "
+        "observed speedup can be higher",
         numbers=lambda m: put_in({"α": m.alpha, "γ": m.gamma, "c": m.c}),
         note=lambda _: "if a verification cost one step",
     ),
@@ -194,11 +198,30 @@ _SPEEDUPS = (
         id="speedup_limit",
         label="speedup, limit",
         quantity=RATIO,
-        formula="(γ + 1) / (γc + v)",
+        formula="(γ + 1) / (γc + v + o)",
         remark="This assumes that every candidate is accepted, so no run at these step costs is "
         "faster",
-        numbers=lambda m: put_in({"γ": m.gamma, "c": m.c, "v": m.v}),
+        numbers=lambda m: put_in(round_costs(m)),
         note=lambda _: "with every candidate accepted",
+    ),
+    Figure(
+        id="break_even_alpha",
+        label="α, break-even",
+        quantity=PROBABILITY,
+        formula="α at which 1 + α + … + α^γ = γc + v + o",
+        remark="At a lower α, this pair is slower than the target alone on this machine",
+        numbers=lambda m: put_in(round_costs(m)),
+        note=beside_break_even,
+    ),
+    Figure(
+        id="break_even_rate",
+        label="accepted, break-even",
+        quantity=PERCENT,
+        formula="(γc + v + o − 1) / γ",
+        remark="It is the draft acceptance rate below which the run is slower than the target "
+        "alone, accepted / drafted as serving engines count",
+        numbers=lambda m: put_in(round_costs(m)),
+        note=rate_beside_break_even,
     ),
 )
 _COSTS = (
@@ -209,7 +232,7 @@ _COSTS = (
         quantity=COST,
         better="lower",
         formula=SYMBOLS["c"].formula,
-        remark="Both times come from the step costs measured before the run",
+        remark="Both times come from the step costs",
         numbers=lambda m: quotient(m.steps.draft, m.steps.target, "ms"),
         caveat=step_cost_caveat,
         note=lambda m: f"in target steps{give_or_take(m.c_error)}",
@@ -221,8 +244,8 @@ _COSTS = (
         quantity=STEPS,
         better="lower",
         formula=SYMBOLS["v"].formula,
-        remark="Both times come from the step costs measured before the run. v is below 1 if a "
-        "pass over several tokens is faster than over one, because other kernels run",
+        remark="Both times come from the step costs. v is below 1 if a pass over several tokens "
+        "uses other, faster kernels than a pass over one token",
         numbers=lambda m: quotient(m.steps.verification, m.steps.target, "ms"),
         caveat=step_cost_caveat,
         note=lambda m: (
@@ -248,7 +271,7 @@ _TIMES = (
         quantity=RATE,
         better="higher",
         formula="tokens of whole rounds / time of plain decoding along these tokens",
-        remark="The target alone is timed in slices before and after the timed repeats of the run",
+        remark="For each slice of the text, the target alone is timed before and after the run",
         numbers=lambda m: quotient(m.num_tokens, m.target_seconds, "s"),
     ),
     Figure(
@@ -304,7 +327,7 @@ _INTERVALS = (
         quantity=PROBABILITY,
         formula="95 % range of the observed α from sampling noise alone, given the acceptance "
         "probabilities at the tested positions",
-        remark="It is empty at temperature 0, where no draw decides",
+        remark="It is empty at temperature 0, where verdicts do not depend on draws",
         note=lambda _: "95 % interval",
     ),
 )
@@ -358,8 +381,8 @@ _MEMORY = (
         quantity=GAMMA,
         better="higher",
         formula=f"largest γ up to which v ≤ {FREE:g}",
-        remark="While a pass is limited by memory bandwidth, more tokens cost no more time. The "
-        "value is 0 if v is above this limit at γ 1. v comes from the step costs, which cover γ up "
+        remark="While memory bandwidth limits a pass, more tokens cost no more time. The value is "
+        f"0 if v exceeds {FREE:g} already at γ = 1. v comes from the step costs, which cover γ up "
         "to 16",
         numbers=free_numbers,
         caveat=step_cost_caveat,
@@ -372,6 +395,6 @@ CATALOGUE = {each.id: each for each in _ALL}
 
 
 def titled(label: str) -> str:
-    """Return the label capitalised, except for Greek and single letters."""
+    """Return the label with a capital first letter; single letters, such as τ or c, are kept."""
     first, _, rest = label.partition(" ")
     return f"{first.capitalize() if first[1:2].isalpha() else first} {rest}".rstrip()

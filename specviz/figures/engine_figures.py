@@ -1,9 +1,9 @@
 """The figures of a run as serving engines define and name them.
 
-Engines define "acceptance rate" differently: they differ in whether candidates that were never
-tested count, whether the extra token counts, and which rounds count. Definitions come from the
-sources of vLLM 0.32.0, SGLang 0.5.23, the llama.cpp in llama-cpp-python 0.3.36, and TensorRT-LLM's
-evaluation. Figures whose definition these sources do not contain are left out.
+Engines define "acceptance rate" differently: they differ in whether untested candidates count,
+whether the extra token counts, and which rounds count. The definitions come from the sources of
+vLLM 0.32.0, SGLang 0.5.23, the llama.cpp in llama-cpp-python 0.3.36, and TensorRT-LLM's evaluation.
+Figures whose definition these sources do not contain are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EngineName = Literal["vLLM", "SGLang", "llama.cpp", "LM Studio", "TensorRT-LLM"]
 
 # Show this with the figures.
 HOW_ENGINES_DIFFER = (
-    "These figures count this run's rounds by each engine's definition. The engine's own counts "
+    "These figures apply each engine's definition to this run's rounds. The engine's own counts "
     "would differ in the first and last round: it takes the first token from the prefill, without "
     "a draft. In the last round, vLLM, SGLang and llama.cpp also count candidates accepted beyond "
     "the end of the text."
@@ -30,8 +30,8 @@ HOW_ENGINES_DIFFER = (
 class EngineFigure:
     """A figure under the name that the engine prints.
 
-    Rates are fractions, even where a log prints percent. ``value`` is a tuple for figures by
-    position or by count; None if nothing was drafted.
+    Rates are fractions, even where the engine's log prints percent. ``value`` is a tuple for
+    figures by position or by number of accepted candidates; None if nothing was drafted.
     """
 
     engine: EngineName
@@ -43,7 +43,7 @@ class EngineFigure:
 def engine_figures(trace: Trace) -> tuple[EngineFigure, ...]:
     """Return the figures of all engines.
 
-    SGLang's figures assume γ candidates per round. They are left out if rounds vary in length.
+    SGLang's figures assume γ candidates per round; without a fixed γ, they are left out.
     """
     counts = _counts(trace.rounds, trace.config.gamma)
     found = [*_vllm(counts)]
@@ -63,8 +63,8 @@ class _Counts:
     drafted: int
     accepted: int
     emitted: int
-    by_position: tuple[int, ...]  # rounds that accepted at the position
-    histogram: tuple[int, ...]  # rounds with a draft, by number accepted
+    by_position: tuple[int, ...]  # rounds that accepted a candidate at each position
+    histogram: tuple[int, ...]  # rounds with a draft, by number of accepted candidates
 
     @property
     def acceptance(self) -> float | None:

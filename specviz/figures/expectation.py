@@ -1,7 +1,7 @@
-"""Expected rounds and speedup along a text with known odds.
+"""Expected rounds and speedup along a text, from the acceptance probability of each token.
 
-The expectation is exact along the text (``theory.along``). Like the engine, it leaves out rounds
-that the end cuts short. Times follow from step costs at the text's mean context.
+The expectation over all draws is exact (``theory.along``). As in ``metrics``, rounds that the end
+of the text cuts are left out. Times follow from step costs at the text's mean context.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 class ExpectedRounds:
     """Expected whole rounds along one text for one gamma.
 
-    ``begins``: expected rounds that begin at each token. ``rows``: expected rounds by number of
-    tokens that the target verifies.
+    ``begins``: the expected number of rounds that begin at each token. ``rows``: the expected
+    number of rounds by the number of tokens that the target verifies.
     """
 
     gamma: int
@@ -42,13 +42,16 @@ class ExpectedRounds:
         verifying = math.fsum(
             count * costs.verify(self.context, rows) for rows, count in self.rows.items()
         )
+        overhead = math.fsum(
+            count * costs.overhead_of(rows - 1) for rows, count in self.rows.items()
+        )
         if not self.drafts:
-            return verifying
-        share = self.bonuses / self.rounds
-        return verifying + self.rounds * costs.draft_phase(self.context, self.gamma, share)
+            return verifying + overhead
+        drafting = costs.draft_phase(self.context, self.gamma, self.bonuses / self.rounds)
+        return verifying + overhead + self.rounds * drafting
 
     def seconds_alone(self, costs: StepCosts) -> float:
-        """Return the seconds of the target alone along the tokens of these rounds."""
+        """Return the seconds that the target alone takes for the tokens of these rounds."""
         return self.tokens * costs.target_step(self.context)
 
 
@@ -71,8 +74,8 @@ def acceptance_along(scores: TextScores, threshold: float = 0.0) -> Floats:
 def covers_rounds(costs: StepCosts | None, config: RunConfig) -> bool:
     """Return whether a table of step costs covers rounds with these settings.
 
-    A table covers chains of γ candidates if it has draft steps or no model drafts. Without a table,
-    return whether any table could cover such rounds.
+    A table covers chains of γ candidates if it has draft steps or if no model drafts. Without a
+    table, return whether any table could cover such rounds.
     """
     if not (config.is_chain and config.draft_until == "count"):
         return False
@@ -99,7 +102,7 @@ def expected_rounds(
 
 
 def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> ExpectedRounds:
-    """Return the rounds of prompt or suffix lookup, which are certain along a known text.
+    """Return the rounds of prompt or suffix lookup, which a known text determines.
 
     Args:
         length: Number of tokens in the text.
@@ -116,7 +119,7 @@ def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> Ex
 
 
 def expected_speedup(trace: Trace) -> float | None:
-    """Return the expected speedup along a run's text; None without odds or step costs."""
+    """Return the expected speedup along a run's text; None if it cannot be computed."""
     costs, gamma = trace.step_costs, trace.config.gamma
     if not trace.odds or costs is None or not covers_rounds(costs, trace.config):
         return None

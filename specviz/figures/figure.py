@@ -26,9 +26,9 @@ def _nothing(_figures: Metrics) -> str:
 class Figure:
     """A figure of a run.
 
-    ``better``: whether higher or lower values are better. ``numbers``: this run's numbers, shown
-    after the formula. ``caveat``: warnings about this run's value. ``note``: short text shown
-    beside the value.
+    ``better``: whether higher or lower values are better. ``numbers``, ``caveat`` and ``note``
+    return text from a run's metrics: its numbers, shown after the formula; a warning about its
+    value; a few words beside the value.
     """
 
     id: str
@@ -62,7 +62,7 @@ class Figure:
         return self.quantity.shown(self.of(figures))
 
     def help(self, figures: Metrics) -> str:
-        """Return the formula with this run's numbers, the names of symbols, remark and caveat."""
+        """Return the formula with this run's numbers, the symbols' names, remark and caveat."""
         symbols = names_of_symbols(f"{self.label} {self.formula}")
         formula = f"{self.formula}{self.numbers(figures)}"
         parts = (formula, symbols, self.remark, self.caveat(figures))

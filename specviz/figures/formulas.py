@@ -1,6 +1,6 @@
-"""A run's numbers put into the formulas of its figures, as text after the formula.
+"""Texts of the catalogue with a run's numbers: after a formula, as a caveat, or as a note.
 
-The text is empty if a number was not measured.
+Most are empty if a number was not measured.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from specviz.figures.roofline_words import FROM_CACHES, ends_of, from_caches
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.figures.step_times import step_times
-from specviz.record.numbers import MILLISECONDS, PERCENT, RATIO, SIZE
+from specviz.record.numbers import MILLISECONDS, PERCENT, PROBABILITY, RATIO, SIZE
 
 if TYPE_CHECKING:
     from specviz.figures.metrics import Metrics
@@ -21,7 +21,7 @@ _PER_SECOND = {"": 1, "s": 1, "ms": 1000}
 
 
 def quotient(part: float | None, whole: float | None, unit: str = "") -> str:
-    """Return " = part / whole": floats as seconds in ``unit``, integers unchanged."""
+    """Return " = part / whole". Floats are seconds, shown in ``unit``; integers are counts."""
     if part is None or not whole:
         return ""
     first = f"{part}" if isinstance(part, int) else _amount(part, unit)
@@ -42,26 +42,58 @@ def put_in(values: Mapping[str, float | None]) -> str:
     return f" with {', '.join(f'{name} = {value:.4g}' for name, value in known.items())}"
 
 
-def forecast_numbers(m: Metrics) -> str:
-    """Return τ, γ, c and v of the forecast.
+def round_costs(m: Metrics) -> dict[str, float | None]:
+    """Return the symbols in the cost of a round, γc + v + o, with their values."""
+    return {"γ": m.gamma, "c": m.c, "v": m.v, "o": m.steps.overhead_cost}
 
-    The record holds the forecast cost of a round, not c. After a bonus, the next draft step reads
-    two tokens, so c depends on the share of such rounds. Therefore c is (cost - v) / γ.
+
+def beside_break_even(m: Metrics) -> str:
+    return "" if m.alpha is None else f"this run has α {PROBABILITY.shown(m.alpha)}"
+
+
+def rate_beside_break_even(m: Metrics) -> str:
+    rate = m.draft_acceptance_rate
+    return "" if rate is None else f"{PERCENT.shown(rate)} in this run"
+
+
+def source_of_costs(m: Metrics) -> str:
+    """Return, as text, which runs the step costs come from."""
+    costs = m.trace.step_costs
+    if costs is None or not costs.runs:
+        return "explained by step costs"
+    if costs.of_this_run:
+        return "fitted to this run: no test"
+    return f"by the costs of {costs.runs} earlier run{'s' * (costs.runs > 1)}"
+
+
+def forecast_numbers(m: Metrics) -> str:
+    """Return τ, γ, c, v and o of the forecast.
+
+    The cost of a round is τ / speedup, and c is (cost - v - o) / γ. The step costs alone do not
+    give c: it depends on the share of rounds after a bonus, whose first draft step is fed two
+    tokens, and the trace lacks that share.
     """
     made, costs, config = m.trace.forecast, m.trace.step_costs, m.trace.config
     if made is None:
         return ""
     context, gamma = len(m.trace.prompt.token_ids) + config.max_new_tokens / 2, config.depth
-    v = costs and step_times(costs, context, config.gamma, drafts=False).v
-    c = None if v is None or not gamma else (made.tau / made.speedup - v) / gamma
-    return put_in({"τ": made.tau, "γ": gamma, "c": c, "v": v})
+    times = costs and step_times(costs, context, config.gamma, drafts=False)
+    v = times and times.v
+    if times is None or v is None or not gamma:
+        return put_in({"τ": made.tau, "γ": gamma, "c": None, "v": v})
+    c = (made.tau / made.speedup - v - times.overhead_cost) / gamma
+    return put_in({"τ": made.tau, "γ": gamma, "c": c, "v": v, "o": times.overhead_cost})
 
 
 def forecast_origin(m: Metrics) -> str:
     """Return what the forecast is based on, or why there is none."""
     made, config = m.trace.forecast, m.trace.config
     if made is not None:
-        return f"before the run, from {made.num_texts} {made.kind} texts"
+        source = f"before the run, from {made.num_texts} {made.kind} texts"
+        if made.low is None or made.high is None or made.from_text is None:
+            return source
+        share = PERCENT.shown(made.from_text)
+        return f"{RATIO.span(made.low, made.high)}, {source}; the text causes {share} of the width"
     if not config.draft_method.needs_draft:
         return "only with a draft model"
     if not (config.by_odds and config.fixed_length):
@@ -85,7 +117,7 @@ def first_token(m: Metrics) -> str:
     return "; ".join(
         [
             *([] if alone is None else [f"target alone {MILLISECONDS.shown(alone)}"]),
-            *([f"{copied} tokens were in the caches"] if copied else []),
+            *([f"{copied} tokens were already in the KV caches"] if copied else []),
         ]
     )
 
@@ -146,7 +178,7 @@ def timed_interval(m: Metrics) -> str:
 
 
 def timed_pairs(m: Metrics) -> str:
-    """Return the number of slices along which both lanes were timed."""
+    """Return, as text, the number of slices along which both lanes were timed."""
     if m.speedup_pairs is None:
         return ""
     return f"{m.speedup_pairs} timed slice{'s' * (m.speedup_pairs != 1)}"
@@ -155,6 +187,6 @@ def timed_pairs(m: Metrics) -> str:
 def give_or_take(error: float | None) -> str:
     """Return ", ± x %"; empty if the error is unknown or at least 1.
 
-    ``error`` is half the interval, as a share of the value.
+    ``error`` is the half-width of the interval, relative to the value.
     """
     return "" if error is None or error >= 1 else f", ± {PERCENT.shown(error)}"

@@ -1,7 +1,7 @@
-"""Two intervals for alpha; the label names the source of variation.
+"""Two intervals for alpha; their labels name the source of variation.
 
-Resampling is seeded: the same trace gives the same interval. An interval is None if there is too
-little to resample or nothing can vary.
+Resampling is seeded: the same trace gives the same interval. An interval is None if there are too
+few rounds, or if nothing can vary.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Intervals:
 
 
 def coins_interval(trace: Trace) -> Interval | None:
-    """Return the range of the observed alpha from sampling noise alone.
+    """Return the 95 % range of the observed alpha from sampling noise alone.
 
-    The acceptance probabilities at the tested positions are fixed. None at temperature 0, where
-    verdicts do not depend on draws.
+    The acceptance probabilities at the tested positions are taken as given. None at temperature 0,
+    where verdicts do not depend on draws.
     """
     tested = tested_in(trace.rounds)
     if trace.config.greedy or not tested:
@@ -53,7 +53,7 @@ def coins_interval(trace: Trace) -> Interval | None:
 
 
 def prompt_interval(trace: Trace) -> Interval | None:
-    """Return the interval from a bootstrap over blocks of rounds.
+    """Return the interval of the observed alpha from a bootstrap over blocks of rounds.
 
     Blocks keep neighbouring rounds together because acceptance clusters; the last block wraps
     around to the first round.

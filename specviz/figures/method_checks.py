@@ -1,9 +1,9 @@
-"""Check runs of several drafts and of block verification against their exact expectations.
+"""Check runs with several drafts or block verification against exact expectations.
 
-Several drafts: siblings are tested in turn, and whether a sibling is tested is decided before it is
-drawn. So the rejections minus the sum of their probabilities have mean 0. Blocks: the weight p_i is
-the probability that at least i candidates are accepted, given the first i. Everything comes from
-the record of runs.
+With several drafts, siblings are tested in turn, and whether a sibling is tested is decided before
+it is drawn. So the number of rejections minus the sum of the rejection probabilities has mean 0.
+With block verification, the weight p_i is the probability that at least i candidates are accepted,
+given the first i candidates. All values come from the traces of runs.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class Count:
 class DraftsPoint:
     """Counts of all runs with the same γ and number of drafts, or with the same tree.
 
-    A place is rejected if all its candidates are rejected. ``num_rounds`` leaves out rounds that a
-    limit cut, which is known before drafting; rounds cut by EOS or a stop string count.
+    A place holds the candidates with the same parent; it is rejected if all of them are.
+    ``num_rounds`` leaves out rounds cut by the length or context limit, because such a cut is known
+    before drafting; rounds cut by EOS or a stop string count.
     """
 
     gamma: int  # the depth of a tree
@@ -57,9 +58,9 @@ class DraftsPoint:
     num_tokens: int  # emitted
     num_places: int  # tested
     num_rounds: int
-    accepted: Count  # tested candidates of ``num_rounds``
-    fallen: Count  # rejected candidates
-    rejected: Count  # places, if their last candidate was tested
+    accepted: Count  # accepted candidates, in these rounds
+    fallen: Count  # rejected candidates, in all rounds
+    rejected: Count  # rejected places
     speedups: tuple[float, ...] = ()  # of the timed runs
 
     @property
@@ -103,7 +104,7 @@ class BlockRound:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockCheck:
     rounds: tuple[BlockRound, ...]
-    # Accepted per round in token-by-token runs on the same prompts.
+    # Accepted candidates per round in token-by-token runs on the same prompts.
     token_runs: float | None = None
 
     @property
@@ -122,7 +123,7 @@ class BlockCheck:
     def z(self) -> float | None:
         """The z-score of the accepted candidates.
 
-        The standard error comes from the differences of single rounds; None if all are 0.
+        The standard error comes from accepted - expected of each round; None if all are 0.
         """
         error = math.sqrt(math.fsum((each.accepted - each.by_block) ** 2 for each in self.rounds))
         return (self.accepted - self.by_block) / error if error > 0.0 else None
@@ -131,8 +132,8 @@ class BlockCheck:
 def rejections_over_drafts(traces: Sequence[Trace]) -> tuple[DraftsPoint, ...]:
     """Return one point for each γ and number of drafts, then one for each tree.
 
-    A round of γ candidates can also end without a rejection, so the bound of theorem 3, which is
-    about texts, does not apply to these runs.
+    A round of γ candidates can also end without a rejection, so the bound of theorem 3 (Yin et al.
+    2024), which is about whole texts, does not apply to these runs.
 
     Raises:
         ConfigError: A run is greedy, not lossless, or has rounds of varying length.
@@ -154,9 +155,9 @@ def counts_drafts(config: RunConfig) -> bool:
 
 
 def joint_deviations(number: int, level: float = 0.99) -> float:
-    """Return k such that ``number`` z-scores jointly lie within ± k.
+    """Return k such that ``number`` z-scores all lie within ± k with probability ``level`` or more.
 
-    The z-scores do so with probability ``level`` or more (Bonferroni).
+    This is the Bonferroni correction.
     """
     return NormalDist().inv_cdf(1.0 - (1.0 - level) / (2 * number))
 
@@ -164,8 +165,7 @@ def joint_deviations(number: int, level: float = 0.99) -> float:
 def block_check(traces: Sequence[Trace], beside: Sequence[Trace] = ()) -> BlockCheck:
     """Compare block verification with token-by-token verification on the same drafts.
 
-    Candidates after the end-of-text token do not count. The round that a stop string cut is left
-    out.
+    Candidates after the end-of-text token do not count. Rounds cut by a stop string are left out.
 
     Args:
         beside: Runs on the same prompts that verified token by token.
@@ -174,9 +174,7 @@ def block_check(traces: Sequence[Trace], beside: Sequence[Trace] = ()) -> BlockC
         ConfigError: One of ``traces`` does not use block verification.
     """
     if any(trace.config.rule != "block" for trace in traces):
-        raise ConfigError(
-            "One run does not use block verification.", remedy="Choose the rule block."
-        )
+        raise ConfigError("One run does not use block verification.", remedy="Choose rule=block.")
     return BlockCheck(
         rounds=tuple(each for trace in traces for each in _block_rounds(trace)),
         token_runs=_accepted_a_round(beside),
@@ -186,7 +184,7 @@ def block_check(traces: Sequence[Trace], beside: Sequence[Trace] = ()) -> BlockC
 def _accepted_a_round(traces: Sequence[Trace]) -> float | None:
     """Return the mean accepted candidates per round; None without rounds.
 
-    The round that a stop string cut is left out.
+    Rounds cut by a stop string are left out.
     """
     rounds = [entry for trace in traces for entry in trace.rounds if entry.cut != "stop"]
     return sum(each.num_accepted for each in rounds) / len(rounds) if rounds else None

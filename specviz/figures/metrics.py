@@ -20,7 +20,7 @@ from specviz.figures.roofline import Roofline, roofline
 from specviz.figures.step_times import StepTimes, shape_times, step_times
 from specviz.figures.timing import Timing, timing_of
 from specviz.record.trace import Round, Trace
-from specviz.theory.speed import speedup
+from specviz.theory.speed import expected_tokens, least_reaching, speedup
 
 __all__ = ["Interval", "Intervals", "Metrics", "metrics", "resampled"]
 
@@ -33,6 +33,7 @@ _JSON_KEYS = (
     "speedup_observed", "speedup_end_to_end", "speedup_ideal", "speedup_accounted",
     "speedup_forecast", "ttft_ms", "baseline_ttft_ms", "speedup_low", "speedup_high",
     "speedup_pairs", "speedup_pairs_needed", "c_error", "v_error", "round_cost_error",
+    "forecast_low", "forecast_high", "overhead", "break_even_alpha", "break_even_rate",
     "wasted_share", "parameters", "step_bytes", "bandwidth_share", "draft_bandwidth_share",
     "verify_bandwidth_share", "free_gamma",
 )  # fmt: skip
@@ -52,8 +53,8 @@ class _Computed(Generic[Value]):
 class Metrics:
     """The figures of one run: counts, and values from which all others are computed.
 
-    Shares and rates are fractions; names give the units of times. Seconds and ``num_tokens`` cover
-    whole rounds.
+    Shares and acceptance rates are fractions. Times are in seconds, or in milliseconds if the name
+    says so. Decoding times and ``num_tokens`` cover whole rounds.
     """
 
     trace: Trace
@@ -81,7 +82,8 @@ class Metrics:
     gamma = _Computed(lambda m: m.steps.gamma)  # c, v and computed speedups hold for this γ
     c = _Computed(lambda m: m.steps.c)
     v = _Computed(lambda m: m.steps.v)
-    # Half the 95 % intervals of c, v and the cost of a round, as shares of the values.
+    overhead = _Computed(lambda m: None if m.v is None else m.steps.overhead_cost)
+    # Half-widths of the 95 % intervals of c, v and the cost of a round, relative to the values.
     c_error = _Computed(lambda m: m.steps.c_error)
     v_error = _Computed(lambda m: m.steps.v_error)
     round_cost_error = _Computed(lambda m: m.steps.round_cost_error)
@@ -96,8 +98,8 @@ class Metrics:
     wasted_share = _Computed(lambda m: known_ratio(m.wasted_seconds, m.decode_seconds))
 
     speedup_observed = _Computed(lambda m: m.timing and m.timing.speedup)
-    # The interval of the observed speedup covers the timing alone. ``speedup_pairs_needed``: pairs
-    # needed for the intended precision; None if the pilot is incomplete.
+    # The interval of the observed speedup covers the timing alone. ``speedup_pairs``: timed slices;
+    # ``speedup_pairs_needed``: slices needed for the intended precision, None until known.
     speedup_low = _Computed(lambda m: m.timing and m.timing.low)
     speedup_high = _Computed(lambda m: m.timing and m.timing.high)
     speedup_pairs = _Computed(lambda m: m.timing and m.timing.pairs)
@@ -106,10 +108,12 @@ class Metrics:
     accounted_interval = _Computed(lambda m: log_interval(m.speedup_accounted, m.round_cost_error))
     limit_interval = _Computed(lambda m: log_interval(m.speedup_limit, m.round_cost_error))
     speedup_forecast = _Computed(lambda m: m.trace.forecast and m.trace.forecast.speedup)
+    forecast_low = _Computed(lambda m: m.trace.forecast and m.trace.forecast.low)
+    forecast_high = _Computed(lambda m: m.trace.forecast and m.trace.forecast.high)
 
     body = _Computed(lambda m: m.trace.pair.target.body)
     parameters = _Computed(lambda m: m.body and m.body.parameters)  # of the enlarged target
-    # Shares of the measured memory bandwidth that target steps, draft steps, verifications use.
+    # Shares of the memory bandwidth that target steps, draft steps and verifications reach.
     bandwidth_share = _Computed(lambda m: m.roofline and m.roofline.target.share)
     draft_bandwidth_share = _Computed(
         lambda m: m.roofline and m.roofline.draft and m.roofline.draft.share
@@ -127,14 +131,14 @@ class Metrics:
 
     @property
     def expected_accepted(self) -> float:
-        """The expected accepted candidates: Σ min(draft, target), summed over tested positions."""
+        """The expected accepted candidates: Σ min(draft, target) summed over tested positions."""
         return math.fsum(each.expected_acceptance for each in tested_in(self.trace.rounds))
 
     @property
     def seconds(self) -> float | None:
-        """The seconds of the run, from its timed repeats if there are any.
+        """The decoding seconds of the run, from its timed slices if there are any.
 
-        None for the oracle, whose speed cannot be reached.
+        None for the oracle, whose times are not real.
         """
         if not self.trace.config.until.stopping.measured:
             return None
@@ -165,6 +169,23 @@ class Metrics:
         return None if self.gamma is None else known_ratio(self.gamma + 1, self.steps.round_cost)
 
     @property
+    def break_even_alpha(self) -> float | None:
+        """The α at which a round gives as many tokens as it costs target steps.
+
+        None if no α is enough, and where α does not determine the tokens.
+        """
+        cost, gamma = self.steps.round_cost, self.gamma
+        if cost is None or not gamma or not self.trace.config.has_ideal:
+            return None
+        return least_reaching(lambda alpha: expected_tokens(alpha, gamma), cost)
+
+    @property
+    def break_even_rate(self) -> float | None:
+        """The accepted share of drafted candidates at which the run is as fast as the target."""
+        cost = self.steps.round_cost
+        return None if cost is None or not self.gamma else max(0.0, cost - 1) / self.gamma
+
+    @property
     def speedup_interval(self) -> tuple[float, float] | None:
         if self.speedup_low is None or self.speedup_high is None:
             return None
@@ -172,7 +193,7 @@ class Metrics:
 
     @property
     def speedup_error(self) -> float | None:
-        """Half the interval of the logarithm of the observed speedup."""
+        """The half-width of the interval of log(observed speedup)."""
         ends = self.speedup_interval
         return None if ends is None else math.log(ends[1] / ends[0]) / 2
 
@@ -190,7 +211,7 @@ class Metrics:
 
 
 def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
-    """Return all figures of a run. The intervals take most of the time and can be left out."""
+    """Return all figures of a run. Leaving out the intervals of alpha saves most of the time."""
     rounds, tested = trace.rounds, tested_in(trace.rounds)
     whole = [entry for entry in rounds if entry.whole]
     accepted, judged = _total(rounds, "num_accepted"), trace.config.has_alpha
@@ -216,7 +237,7 @@ def metrics(trace: Trace, *, intervals: bool = True) -> Metrics:
 
 
 def resampled(figures: Metrics) -> Metrics:
-    """Return the figures with the intervals of alpha, which `metrics` can leave out."""
+    """Return the figures with the intervals of alpha, if `metrics` left them out."""
     return dataclasses.replace(figures, intervals=_intervals(figures.trace))
 
 
@@ -259,7 +280,9 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
         return shape_times(costs, context, config.shape)
     drafted = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5)
     gamma = config.depth if config.fixed_length else drafted
-    return step_times(costs, context, gamma, drafts=config.draft_method.has_steps and gamma > 0)
+    drafts = config.draft_method.has_steps and gamma > 0
+    fed_two = sum(entry.draft_catch_up == 2 for entry in whole) / len(whole) if costs.runs else 0.0
+    return step_times(costs, context, gamma, drafts=drafts, fed_two=fed_two)
 
 
 def _mean_context(whole: Sequence[Round]) -> float:

@@ -1,14 +1,14 @@
 """Statistics of paired runs: medians with spread, means and ratios with Student's t.
 
-A figure of many runs is a mapping from (prompt, repeat) to its value. With one prompt the interval
-is over its seeds. With several prompts the interval is over the prompts, with one mean over the
-seeds for each prompt, so that the interval generalizes to other prompts. A single run has the
-interval of its own timing, which covers that text alone.
+The values of a figure over many runs are a mapping from (prompt, repeat) to value. With one prompt,
+the interval is over its seeds. With several prompts, it is over the prompts, with the mean over the
+seeds for each, so that it generalizes to other prompts. A single run has the interval of its own
+timing, which covers that text alone.
 
 If the runs were made on several kinds of machine, the kinds are blocks: the key also has the kind,
-only values of one kind are paired, and the effect of a kind on all its values is removed from the
-interval, which costs a degree of freedom. The mean weighs kinds by their number of values.
-Differences between devices of one kind count as chance, like differences between prompts.
+only values of one kind are paired, and the interval leaves out the mean effect of each kind, which
+costs one degree of freedom per further kind. The mean weighs kinds by their number of values.
+Differences between devices of one kind count as noise, like differences between prompts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Spread:
 class Ratio:
     """A ratio or a mean with its interval.
 
-    The interval is over ``count`` seeds or prompts, or over the ``count`` timed pairs of a single
+    The interval is over ``count`` seeds or prompts, or over the ``count`` timed slices of a single
     run. ``low`` and ``high`` are None without degrees of freedom.
     """
 
@@ -66,7 +66,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def ratio(first: Values, second: Values, confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return the mean ratio first / second over runs in both mappings; values are logarithms."""
+    """Return the mean ratio first / second over the keys of both; the values are logarithms."""
     logs = {key: first[key] - second[key] for key in first if key in second}
     return ratio_of(logs, confidence)
 

@@ -1,7 +1,7 @@
 """Compare the time of a run's steps with the time to read their bytes from memory.
 
 A pass reads the weights once, regardless of the number of its tokens. While memory bandwidth is
-the limit, a verification takes as long as a step, and γ is free. If a verification takes longer,
+the limit, a verification takes as long as a step: γ is free. If a verification takes longer,
 arithmetic is the limit. All values are at the run's mean context, clamped to the contexts
 of the step costs.
 """
@@ -17,13 +17,13 @@ from specviz.figures.step_times import StepTimes, joint_error
 from specviz.record.bodies import BodyInfo
 from specviz.record.step_costs import PassBytes, StepCosts
 
-FREE = 1.1  # target steps: a verification is free up to this
+FREE = 1.1  # a verification of at most this many target steps counts as free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
     seconds: float
-    error: float | None  # half the 95 % interval, as a share; None if the table has none
+    error: float | None  # half-width of the 95 % interval, relative; None if the table has none
     read: float | None  # bytes; None if unknown
     bandwidth: float | None  # bytes per second that a plain sum reads; None if not measured
 
@@ -43,7 +43,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeGamma:
-    """The largest γ up to which v ≤ ``FREE``, with its interval; 0 if v at γ 1 is larger."""
+    """The largest γ up to which v ≤ ``FREE``, with its interval; 0 if v at γ = 1 is larger."""
 
     gamma: int
     low: int | None  # None if the table has no intervals
@@ -62,8 +62,8 @@ class Roofline:
     passes: tuple[Pass, ...]  # of the target, over 1, 2, ... tokens
     draft: Pass | None  # the mean step of a draft phase
     verification: Pass | None  # of the run's rounds
-    gamma: int | None  # for the draft step and the verification
-    free: FreeGamma | None  # None if the table has only plain steps
+    gamma: int | None  # of the draft phase and the verification
+    free: FreeGamma | None  # None without a table, and if it has only plain steps
     interpolated: tuple[int, ...]  # numbers of tokens whose pass was not timed
 
     @property
@@ -88,7 +88,7 @@ def roofline(
 
     Args:
         steps: The step times of this run, from the same table.
-        target: The target's body, for the bytes of a step where an older table has none.
+        target: The target's body; gives the bytes of a step if an older table lacks them.
     """
     inside = min(max(context, costs.contexts[0]), costs.contexts[-1])
     reads = costs.target_reads
@@ -113,13 +113,15 @@ def roofline(
         draft=draft,
         verification=verification,
         gamma=steps.gamma,
-        free=_free(tuple(_ratios(costs, inside))) if len(costs.target) > 1 else None,
+        free=_free(tuple(_ratios(costs, inside)))
+        if len(costs.target) > 1 and costs.table
+        else None,
         interpolated=costs.interpolated,
     )
 
 
 def _ratios(costs: StepCosts, context: float) -> Iterator[tuple[float, float | None]]:
-    """Yield v at γ = 1, 2, ... and half the interval of log v."""
+    """Yield (v, half-width of the interval of log v or None) for γ = 1, 2, ..."""
     step, (plain, *errors) = costs.target_step(context), _errors(costs)
     for tokens, error in enumerate(errors, 2):
         yield costs.verify(context, tokens) / step, joint_error(error, plain)

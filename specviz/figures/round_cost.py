@@ -1,11 +1,11 @@
-"""What a round costs and what it replaces, both in steps of the target.
+"""The cost of a round in target steps, and the tokens that it emits.
 
-A round replaces as many steps of the target alone as it gives tokens. If the speedup was measured,
-the cost of a round follows from it, and the run's own times divide that cost into phases.
-Otherwise the step costs give it. The tokens over the cost are the speedup.
+The target alone needs one step per token, so the speedup is tokens / cost. If the speedup was
+measured, the cost is tokens / speedup, divided into phases in proportion to the run's times.
+Otherwise the cost comes from the step costs.
 
-Settings chosen for the next run change the picture at once, as a prediction: another γ by the
-forecast of the throughput, another simulated size by the expected time of a step.
+For settings chosen for the next run, the round is predicted: for another γ from the throughput
+forecast, for another simulated size from the expected time of a step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Source = Literal["measured", "step costs", "predicted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundCost:
-    """The phases of a round in target steps, and its tokens."""
+    """The cost of each phase of a round in target steps, and the round's tokens."""
 
     gamma: int
     drafting: float
@@ -32,7 +32,7 @@ class RoundCost:
     other: float = 0.0
     tokens: float
     source: Source  # "predicted" is for other settings than the run's
-    size: str = ""  # the simulated size that it is predicted for, in words
+    size: str = ""  # the simulated size of a prediction, in words
 
     @property
     def cost(self) -> float:
@@ -41,7 +41,7 @@ class RoundCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedSteps:
-    """Expected seconds of a step at the chosen simulated sizes; None for a model left as it is."""
+    """Expected seconds of a step at the chosen simulated sizes; None for an unchanged model."""
 
     target: float | None
     draft: float | None
@@ -49,7 +49,7 @@ class SimulatedSteps:
 
 
 def round_cost_of(figures: Metrics) -> RoundCost | None:
-    """Return a run's mean round; None if neither its timing nor its step costs are known."""
+    """Return the cost of a run's mean round; None if neither timing nor step costs are known."""
     return _measured(figures) or _by_step_costs(figures)
 
 
@@ -79,14 +79,19 @@ def _by_step_costs(figures: Metrics) -> RoundCost | None:
     if gamma is None or c is None or v is None or tau is None:
         return None
     return RoundCost(
-        gamma=gamma, drafting=gamma * c, verification=v, tokens=tau, source="step costs"
+        gamma=gamma,
+        drafting=gamma * c,
+        verification=v,
+        other=figures.steps.overhead_cost,
+        tokens=tau,
+        source="step costs",
     )
 
 
 def predicted_round_cost(
     trace: Trace, curves: ThroughputCurves | None, gamma: int
 ) -> RoundCost | None:
-    """Return the round predicted for another γ from the forecast of the throughput."""
+    """Return the round predicted for another γ from the throughput forecast; None without it."""
     costs = trace.step_costs
     if curves is None or costs is None or gamma not in curves.gammas:
         return None
@@ -96,9 +101,10 @@ def predicted_round_cost(
     if c is None or v is None:
         return None
     speedup = curves.forecast[curves.gammas.index(gamma)] / curves.target
+    other = times.overhead_cost
     return RoundCost(
-        gamma=gamma, drafting=gamma * c, verification=v, tokens=speedup * (gamma * c + v),
-        source="predicted",
+        gamma=gamma, drafting=gamma * c, verification=v, other=other,
+        tokens=speedup * (gamma * c + v + other), source="predicted",
     )  # fmt: skip
 
 
@@ -109,7 +115,7 @@ def at_simulated_size(cost: RoundCost, target_step: float, steps: SimulatedSteps
     therefore expected to take one step.
 
     Args:
-        target_step: Seconds of a target step at the present size.
+        target_step: Seconds of a target step at the current size.
     """
     shorter = 1.0 if steps.target is None else target_step / steps.target
     drafting = cost.drafting * shorter

@@ -23,7 +23,10 @@ from specviz.record.trace import CutReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerMetrics:
-    """The figures of answers. Counts are the engine's totals if reported, else sums over rounds."""
+    """The figures of one or more answers.
+
+    Counts are the engine's totals if reported, else sums over rounds.
+    """
 
     num_tokens: int
     num_rounds: int | None
@@ -45,7 +48,7 @@ class ServerMetrics:
 
 
 def figures_of(trace: AnyTrace) -> Metrics | ServerMetrics:
-    """Return the figures of a run of either kind, without intervals."""
+    """Return the figures of a specviz run, without intervals of α, or of an engine's answer."""
     return dispatch(trace, partial(metrics, intervals=False), server_metrics)
 
 
@@ -56,8 +59,8 @@ def server_metrics(trace: ServerTrace) -> ServerMetrics:
 def pooled_metrics(traces: Sequence[ServerTrace]) -> ServerMetrics:
     """Return the figures over all rounds of several answers.
 
-    Rates use the sum of the seconds; the time to the first chunk is a mean. A count is None if one
-    answer lacks it.
+    Tokens per second are all tokens / all seconds; the time to the first chunk is a mean. A count
+    is None if one answer lacks it.
     """
     reported = [entry for each in traces for entry in reported_rounds(each)]
     whole = [entry for each in traces for entry in whole_rounds(each)]
@@ -103,7 +106,7 @@ def is_reported(entry: ServerRound) -> bool:
 
 
 def own_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
-    """Return the chunks of an answer that are rounds, without tokens outside any round."""
+    """Return the chunks that are rounds: those with reported counts, or all if none has any."""
     if trace.grounds == "none":
         return ()
     counted = tuple(each for each in trace.rounds if each.accepted is not None)
@@ -127,8 +130,8 @@ def whole_rounds(trace: ServerTrace) -> tuple[ServerRound, ...]:
     """Return the whole rounds of an answer.
 
     The last chunk is included only if the engine reports every step and the chunk has all its
-    tokens. An engine that reports only totals counts only what remains of a cut round, so that the
-    round looks whole.
+    tokens. An engine that reports only totals counts only what remains of a cut round, so a cut
+    last round would look whole.
     """
     last = trace.rounds[-1] if trace.rounds else None
     return tuple(

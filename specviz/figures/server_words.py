@@ -8,7 +8,7 @@ SPECULATES = {True: "speculates", False: "does not speculate", None: "may specul
 
 
 def reported_and_missing(info: ServerInfo) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of what an engine reports, and of what it does not report."""
+    """Return, as names, what an engine reports and what it does not report."""
     able = info.capabilities
     # Rounds may follow from the chunks alone; only an answer shows whether it also has counts.
     perhaps = "" if able.totals or not able.rounds else " (if enabled at its start)"
@@ -28,7 +28,7 @@ def reported_and_missing(info: ServerInfo) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def sent_words(*, characters: int, answers: int, tokens: int, address: str) -> str:
-    """Return what will be sent to an engine, and how much."""
+    """Return what a request sends to an engine: prompt, number of answers, length, address."""
     wanted = f"an answer of at most {tokens:,} tokens"
     if answers != 1:
         wanted = f"{answers} answers of at most {tokens:,} tokens each"

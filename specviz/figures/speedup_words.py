@@ -2,8 +2,8 @@
 
 If the interval is narrow, a sentence gives the speedup and the interval; if it is wide, only the
 interval. If the interval includes 1, the speedup is too close to call, and a second sentence
-reports what disturbed the machine, if known. If the interval is too wide, no numbers are shown: the
-timing goes on, or the timing was too noisy.
+reports what disturbed the machine, if known. If the interval is too wide, the sentence has no
+numbers: it reports that the timing continues or was too noisy.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from specviz.record.trace import Conditions, Trace
 WIDE = 1.35  # high over low: from here on the interval is shown without the value
 TOO_WIDE = 4.0  # high over low: beyond this the interval is not shown
 TOO_NOISY = "timing too noisy"
-_APART = 1.1  # ratio of the intervals' nearer ends; step costs explain a speedup to about 8 %
-_EVEN = 1.05  # an interval within this of 1 counts as no difference
-_BUSY = 0.15  # share of the processors' time of other processes, reported from here on
+_APART = 1.1  # ratio of the nearer ends of far intervals; step costs are accurate to about 8 %
+_EVEN = 1.05  # an interval within this factor of 1 counts as no difference
+_BUSY = 0.15  # other processes' share of the processors' time, reported from here on
 _SLOW_CLOCK = 0.75
 WHERE = "on this text, on this machine"
 
@@ -78,7 +78,7 @@ def _output_words(trace: Trace) -> str:
 
 
 def timing_sentence(metrics: Metrics, trace: Trace, *, so_far: bool = False) -> str:
-    """Return what made a wide interval wide: a disturbance or a time limit; else empty."""
+    """Return what limited the timing's precision: a disturbance or the time limit; else empty."""
     low, high = metrics.speedup_low, metrics.speedup_high
     if trace.baseline is None or low is None or high is None:
         return ""
@@ -184,7 +184,7 @@ def contradiction_warning(metrics: Metrics) -> str:
     low, high = metrics.speedup_low, metrics.speedup_high
     if low is None or high is None:
         return ""
-    again = "one of the measurements was disturbed. Measure the step costs again (The pair)."
+    again = "one measurement was disturbed. Measure the step costs again, under The pair."
     limit = metrics.limit_interval
     if limit is not None and low > limit[1]:
         return (
@@ -222,8 +222,17 @@ def why_sentence(metrics: Metrics) -> str:
             f"drafting {drafted} takes {STEPS.bare(gamma * c)} target steps and verification "
             f"{STEPS.bare(v)}"
         )
-    shown = float(TOKENS.bare(tau)), float(STEPS.bare(gamma * c)), float(STEPS.bare(v))
-    predicted = shown[0] / (shown[1] + shown[2])  # from the rounded numbers that a reader sees
+    parts = [gamma * c, v, metrics.steps.overhead_cost]
+    if float(STEPS.bare(parts[2])):
+        costs += f", the rest of a round {STEPS.bare(parts[2])}"
+    shown = [float(STEPS.bare(each)) for each in parts]  # the rounded numbers that a reader sees
+    predicted = float(TOKENS.bare(tau)) / sum(shown)
+    known = metrics.trace.step_costs
+    if known is not None and known.of_this_run:
+        return (
+            f"In this run, {costs}; a round gives {TOKENS.bare(tau)} tokens, which makes "
+            f"{times(predicted)}. These costs are fitted to this run: later runs test them."
+        )
     sentence = (
         f"By the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, which predicts "
         f"{times(predicted)}."
@@ -246,7 +255,7 @@ def _imprecision(metrics: Metrics) -> str:
     costs, reasons = metrics.trace.step_costs, []
     if costs is not None and costs.noisy:
         reasons.append("the machine was busy when they were measured")
-    if costs is not None and not costs.whole:
+    if costs is not None and costs.samples is not None:
         reasons.append("measuring them ran out of time")
     if not reasons and (found := metrics.accounted_interval) is not None and is_wide(*found):
         reasons.append(f"their errors allow {RATIO.bare(found[0])} to {times(found[1])}")
@@ -291,7 +300,7 @@ def _reason(metrics: Metrics) -> str:
     gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
     if gamma is None or c is None or v is None or tau is None:
         return ""
-    if tau >= gamma * c + v:
+    if tau >= (metrics.steps.round_cost or 0.0):
         return ", although the step costs predict a gain: the rest is overhead"
     drafting = f"drafting {gamma} tokens costs {STEPS.bare(gamma * c)} target steps"
     verifying = f"verifying {gamma + 1} costs {STEPS.bare(v)}"

@@ -23,9 +23,9 @@ def _noise(costs: StepCosts) -> list[str]:
 def _shortage(costs: StepCosts) -> list[str]:
     sentences: list[str] = []
     if costs.sparse:
-        few = "one first step" if not costs.samples else _counted(costs.samples, "sample")
+        few = "a single first step" if not costs.samples else _counted(costs.samples, "sample")
         sentences.append(f"Measuring step costs ran out of time: some costs come from {few}.")
-    if costs.interpolated:
+    if costs.interpolated and costs.table:
         numbers = ", ".join(map(str, costs.interpolated))
         sentences.append(f"Verifying {numbers} tokens was not timed but interpolated.")
     return sentences

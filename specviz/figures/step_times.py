@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from specviz.figures.arithmetic import known_ratio
-from specviz.record.shapes import Shape
+from specviz.record.run_config import RunConfig
+from specviz.record.shapes import Shape, num_nodes
 from specviz.record.step_costs import StepCosts
 
 
@@ -18,10 +19,12 @@ class StepTimes:
     draft: float | None = None
     target: float | None = None
     verification: float | None = None
-    # Half the 95 % intervals, as shares; None if the table has none.
+    overhead: float = 0.0  # of a round, outside both models
+    # Half-widths of the 95 % intervals, relative to the times; None if the table has none.
     draft_error: float | None = None
     target_error: float | None = None
     verification_error: float | None = None
+    overhead_error: float = 0.0
 
     @property
     def c_error(self) -> float | None:
@@ -33,14 +36,19 @@ class StepTimes:
 
     @property
     def round_cost_error(self) -> float | None:
-        """The error of ``round_cost``, (drafting + verification) / target step."""
+        """The half-width of the 95 % interval of ``round_cost``, relative to it."""
         if self.gamma is None or self.draft is None or self.verification is None:
             return None
         if self.draft_error is None or self.verification_error is None:
             return None
         drafting, verifying = self.gamma * self.draft, self.verification
-        parts = (drafting * self.draft_error, verifying * self.verification_error)
-        return joint_error(math.hypot(*parts) / (drafting + verifying), self.target_error)
+        parts = (
+            drafting * self.draft_error,
+            verifying * self.verification_error,
+            self.overhead * self.overhead_error,
+        )
+        total = drafting + verifying + self.overhead
+        return joint_error(math.hypot(*parts) / total, self.target_error)
 
     @property
     def c(self) -> float | None:
@@ -51,26 +59,38 @@ class StepTimes:
         return known_ratio(self.verification, self.target)
 
     @property
+    def overhead_cost(self) -> float:
+        """The overhead of a round in target steps."""
+        return known_ratio(self.overhead, self.target) or 0.0
+
+    @property
     def round_cost(self) -> float | None:
+        """Drafting, verification and overhead of a round, in target steps."""
         if self.gamma is None or self.c is None or self.v is None:
             return None
-        return self.gamma * self.c + self.v
+        return self.gamma * self.c + self.v + self.overhead_cost
 
 
-def step_times(costs: StepCosts, context: float, gamma: int, *, drafts: bool) -> StepTimes:
+def step_times(
+    costs: StepCosts, context: float, gamma: int, *, drafts: bool, fed_two: float = 0.0
+) -> StepTimes:
     """Return the step times of a round that drafts a single chain.
 
     Args:
         drafts: Whether a model proposes the gamma candidates; else drafting is free.
+        fed_two: The share of rounds whose first draft step is fed two tokens.
     """
     draft = 0.0 if not drafts else None
     if drafts and costs.draft:
-        draft = costs.draft_phase(context, gamma) / gamma
+        share = fed_two if len(costs.draft) > 1 else 0.0
+        draft = costs.draft_phase(context, gamma, share) / gamma
     return StepTimes(
         gamma=gamma,
         draft=draft,
         target=costs.target_step(context),
         verification=costs.verify(context, gamma + 1) if covers_gamma(costs, gamma) else None,
+        overhead=costs.overhead_of(gamma),
+        overhead_error=costs.overhead_error,
         draft_error=_draft_error(costs, drafts),
         target_error=_target_error(costs, 1),
         verification_error=_target_error(costs, gamma + 1),
@@ -92,6 +112,8 @@ def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:
         draft=drafting / len(shape.shape),
         target=costs.target_step(context),
         verification=verification,
+        overhead=costs.overhead_of(num_nodes(wanted)),
+        overhead_error=costs.overhead_error,
         draft_error=shape.draft_error,
         target_error=_target_error(costs, 1),
         verification_error=shape.verify_error,
@@ -101,7 +123,17 @@ def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:
 def covers_gamma(costs: StepCosts, gamma: int) -> bool:
     """Return whether the table covers the verification of gamma + 1 tokens."""
     rows = len(costs.target)
-    return gamma < rows or rows > 9  # extrapolation starts at the 9th row
+    return gamma < rows or (rows > 9 and costs.table)  # extrapolation needs rows above the 9th
+
+
+def covers_run(costs: StepCosts | None, config: RunConfig) -> bool:
+    """Return whether step costs are known for the whole rounds of a run with these settings."""
+    if costs is None:
+        return False
+    if not config.is_chain:
+        return costs.shape is not None and costs.shape.shape == config.shape
+    gamma = config.gamma if config.fixed_length else 1
+    return covers_gamma(costs, gamma) and (bool(costs.draft) or not config.draft_method.has_steps)
 
 
 def _draft_error(costs: StepCosts, drafts: bool) -> float | None:

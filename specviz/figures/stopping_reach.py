@@ -1,9 +1,10 @@
 """Compare stopping criteria with the oracle, on rounds of runs that never stopped early.
 
-In a round that accepts a candidates, the oracle drafts only these: the round costs a c + v(a + 1)
-and emits a + 1 tokens. A criterion that stops after k candidates emits min(a, k) + 1 tokens at the
-cost k c + v(k + 1). All criteria see the same rounds, although rounds would begin elsewhere in a
-run with the criterion. Therefore the result compares criteria and does not predict speed.
+If a round accepts n candidates, the oracle drafts only these n: the round costs n c + v(n + 1) and
+emits n + 1 tokens. A criterion that stops after k candidates emits min(n, k) + 1 tokens at the cost
+k c + v(k + 1). Here v(m) is the cost of verifying m tokens. All criteria see the same rounds,
+although rounds would begin elsewhere in a run with the criterion. Therefore the result compares
+criteria and does not predict speed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """The tokens and the cost of a stopping criterion, over given rounds.
+    """The tokens and the cost of a stopping criterion over a set of rounds.
 
     ``cost`` is in target steps; ``share`` is ``rate`` / the oracle's rate.
     """
@@ -44,8 +45,8 @@ class Reach:
 class ReachOverRuns:
     """The reach of all criteria over several runs.
 
-    ``counts``: stopping after 1, 2, … candidates; ``unsure``: stopping below each of `THRESHOLDS`;
-    ``own``: runs that used a stopping criterion.
+    ``counts``: stopping after 1, 2, … candidates; ``unsure``: stopping after a candidate with draft
+    probability below each of `THRESHOLDS`; ``own``: the criteria that some of the runs used.
     """
 
     oracle: Reach
@@ -87,7 +88,7 @@ def stopping_reach(
         costs: Costs to use instead of those of each run.
 
     Raises:
-        ConfigError: A run stopped its drafts early, or its costs or its record are missing.
+        ConfigError: A run stopped drafting early, has no costs, or is greedy without its record.
     """
     for trace in traces:
         _expect_unstopped(trace)
@@ -107,9 +108,9 @@ def stopping_reach(
 def own_reach(
     name: str, traces: Sequence[Trace], oracle: Reach, costs: DraftingCosts | None = None
 ) -> Reach | None:
-    """Return the reach of runs that used a stopping criterion, in their own rounds.
+    """Return the reach of runs that used a stopping criterion, over the rounds of these runs.
 
-    None if they have no whole rounds.
+    None without whole rounds.
     """
     rounds = _rounds(traces, costs)
     return (
@@ -178,7 +179,7 @@ def _expect_unstopped(trace: Trace) -> None:
 
 
 def drafting_costs_of(trace: Trace) -> DraftingCosts:
-    """Return the costs by which the run stopped drafting, else its step costs at mean context."""
+    """Return the costs by which the run stopped drafting, else its step costs at mid-text."""
     if trace.drafting_costs is not None:
         return trace.drafting_costs
     costs = trace.step_costs
@@ -192,7 +193,7 @@ def drafting_costs_of(trace: Trace) -> DraftingCosts:
 
 
 def drafting_costs(costs: StepCosts, context: float, gamma: int) -> DraftingCosts:
-    """Return the costs with a draft model at one context, in target steps at that context."""
+    """Return the costs of draft steps and verifications at one context, in target steps."""
     step = costs.target_step(context)
     first = costs.draft_phase(context, 1)
     return DraftingCosts(
@@ -223,5 +224,5 @@ def _round_cost(costs: DraftingCosts, count: int) -> float:
 
 
 def _confidence(candidate: Candidate) -> float:
-    # At temperature 0 the run's own distribution is one-hot; the record has the one at 1.
+    # At temperature 0 the draft distribution is one-hot; the record has it at temperature 1.
     return candidate.insight.draft_prob if candidate.insight is not None else candidate.draft_prob

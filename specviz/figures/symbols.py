@@ -15,8 +15,8 @@ from dataclasses import dataclass
 class Symbol:
     """A symbol of the formulas.
 
-    ``formula`` computes the symbol's value for a run; `catalogue` uses it, too. ``chapter`` is the
-    chapter of the documentation and its heading that explain the symbol.
+    ``formula`` gives the symbol's value for a run; `catalogue` uses it, too. ``chapter`` is the
+    documentation's chapter and heading that explain the symbol.
     """
 
     sign: str
@@ -70,23 +70,31 @@ SYMBOLS = {
         formula="time to verify γ + 1 tokens / target step time",
         chapter="figures#step-costs-and-forecasts",
     ),
+    "overhead": Symbol(
+        sign="o",
+        latex="o",
+        name="overhead",
+        meaning="Cost of the rest of a round, such as verdicts, in target steps",
+        formula="time outside both models / target step time",
+        chapter="figures#step-costs-and-forecasts",
+    ),
     "epsilon": Symbol(
         sign="ε",
         latex=r"\varepsilon",
         name="over-acceptance",
-        meaning="What a lossy rule adds to the target's probability before it judges a candidate; "
-        "0 is the lossless rule",
+        meaning="What over-acceptance adds to the target's probability of a candidate; 0 is the "
+        "lossless rule",
     ),
 }
 
 
 def names_in_formula(*names: str) -> dict[str, str]:
-    """Return the names of the symbols by LaTeX symbol, as the line below a formula lists them."""
+    """Return the names of symbols by LaTeX code, for the line below a formula."""
     return {SYMBOLS[each].latex: SYMBOLS[each].name for each in names}
 
 
 def names_of_symbols(text: str) -> str:
-    """Return the symbols of a text with their names, as "τ: tokens per round, c: draft cost".
+    """Return the symbols in a text with their names, such as "τ: tokens per round".
 
     A symbol whose name is in the text is left out.
     """

@@ -1,9 +1,10 @@
 """Check theorems of Yin et al. 2024 on recorded runs.
 
-Theorem 1: the expected number of lossless rejections is the sum of the distances (total variation)
-of draft and target. Theorem 2: if the candidates of a chain are verified one by one, no unbiased
-rule has fewer rejections. Theorem 5: over-acceptance with the leftover residual trades rejections
-for bias one for one: at every position, rejection probability and bias add up to the distance.
+Theorem 1: under the lossless rule, the expected number of rejections is the sum of the distances
+(total variation) of draft and target. Theorem 2: if the candidates of a chain are verified one by
+one, no unbiased rule has fewer expected rejections. Theorem 5: over-acceptance with the leftover
+residual trades rejections for bias one for one: at every position, rejection probability and bias
+add up to the distance.
 
 All sums run over tested positions. Whether a position is tested is decided before its candidate is
 drawn, so observed - expected is a sum of martingale differences, even though the text depends on
@@ -43,7 +44,7 @@ class RejectionCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazierCheck:
-    """Theorem 2: an unbiased rule that accepts with ``share`` * min(1, target/draft)."""
+    """Theorem 2: an unbiased rule with acceptance probability share * min(1, target/draft)."""
 
     share: float
     bound: float
@@ -54,7 +55,7 @@ class LazierCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ParetoCheck:
-    """Theorem 5: over-acceptance at each tested position, and all rejections."""
+    """Theorem 5: rejection probability and bias at each tested position, and all rejections."""
 
     reject: Numbers  # [num_tested] probability of a rejection
     bias: Numbers  # [num_tested] bias of the emitted token
@@ -122,9 +123,9 @@ def rejection_count(traces: Sequence[Trace]) -> RejectionCheck:
 def lazier(traces: Sequence[Trace], share: float) -> LazierCheck:
     """Check theorem 2 against a rule that accepts with a share of the lossless probability.
 
-    Unbiased rules accept with at most min(1, target/draft) (Corollary 1). The lazier rule accepts
-    with ``share`` times that, and its residual keeps it unbiased. Its expected rejections follow
-    exactly from the record.
+    An unbiased rule accepts with probability at most min(1, target/draft) (Corollary 1). The lazier
+    rule accepts with ``share`` times that, and its residual keeps it unbiased. Its expected number
+    of rejections follows exactly from the record.
     """
     if not 0.0 <= share <= 1.0:
         raise ConfigError(f"The share is {share}.", remedy="Give a number from 0 to 1.")
@@ -162,9 +163,9 @@ def pareto(traces: Sequence[Trace]) -> ParetoCheck:
 def measured_bias(traces: Sequence[Trace]) -> BiasCheck:
     """Measure the bias of over-acceptance runs on the emitted tokens.
 
-    An emitted token x has a distribution ``out``. The mean of max(0, 1 - target(x) / out(x)) under
-    ``out`` is the distance of ``out`` and target, so the average over the text is unbiased (derived
-    here; the bias is that of Yin et al. 2024, section 4).
+    Let ``out`` be the distribution of an emitted token x. The mean of max(0, 1 - target(x) /
+    out(x)) under ``out`` is the distance of ``out`` and target, so the average over the text is
+    unbiased (derived here; the bias is that of Yin et al. 2024, section 4).
     """
     _expect_lossy(traces)
     estimates, recorded = (
@@ -192,8 +193,8 @@ def emitted_distribution(
 ) -> Numbers:
     """Return the probability `[...]` that over-acceptance emits each of these tokens.
 
-    Yin et al. 2024, section 4.2: the rule OPT recovers from the leftover, the rule UNO from the
-    target.
+    In Yin et al. 2024, section 4.2, the rule OPT has the residual "leftover", the rule UNO the
+    residual "target".
     """
     accepted = np.minimum(draft, target + epsilon)
     if residual == "target":

@@ -1,4 +1,4 @@
-"""Tokens per second over gamma, from step costs and the acceptance on other texts.
+"""Tokens per second as a function of γ, from step costs and the acceptance on other texts.
 
 The *ideal* curve is the textbook's: candidates are accepted independently with the same
 probability, and a verification costs one target step. The *forecast* uses the measured cost of a
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specviz.figures.step_times import step_times
+from specviz.figures.step_times import covers_gamma, step_times
 from specviz.record.trace import StepCosts
 from specviz.theory.speed import speedup
 
@@ -54,7 +54,7 @@ class ThroughputCurves:
 def predicted_curves(
     costs: StepCosts, context: float, speedups: Sequence[float], alpha: float
 ) -> ThroughputCurves:
-    """Return the forecast from ``speedups`` at gamma 1, 2, ..., and the ideal from ``alpha``."""
+    """Return curves: the forecast from ``speedups`` at γ = 1, 2, ..., the ideal from ``alpha``."""
     gammas = tuple(range(1, len(speedups) + 1))
     step = costs.target_step(context)
     return ThroughputCurves(
@@ -72,12 +72,14 @@ def extrapolated_curves(costs: StepCosts, context: float, alpha: float) -> Throu
 
     def with_costs(gamma: int) -> float:
         c = _draft_cost(costs, context, gamma)
-        return speedup(alpha, gamma, c, costs.verify(context, gamma + 1) / step)
+        round_seconds = costs.verify(context, gamma + 1) + costs.overhead_of(gamma)
+        return speedup(alpha, gamma, c, round_seconds / step)
 
+    gammas = tuple(gamma for gamma in GAMMAS if covers_gamma(costs, gamma))
     return ThroughputCurves(
-        gammas=GAMMAS,
-        ideal=tuple(_ideal(costs, context, alpha, gamma) / step for gamma in GAMMAS),
-        forecast=tuple(with_costs(gamma) / step for gamma in GAMMAS),
+        gammas=gammas,
+        ideal=tuple(_ideal(costs, context, alpha, gamma) / step for gamma in gammas),
+        forecast=tuple(with_costs(gamma) / step for gamma in gammas),
         extrapolated=True,
         target=1.0 / step,
     )

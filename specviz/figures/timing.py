@@ -1,7 +1,7 @@
 """The speedup of one run from its timed slices, with its interval.
 
 A slice gives one log-ratio: the target's seconds per token over the seconds of a round. The speedup
-is the mean of these, times the tokens per round of the whole text, so that slices whose rounds
+is exp(mean log-ratio) times the tokens per round of the whole text, so that slices whose rounds
 accepted many candidates do not weigh more. The mean leaves out the highest and the lowest eighth of
 the slices, so that a stall of the machine does not dominate (a trimmed mean, error by Yuen 1974).
 
@@ -25,7 +25,7 @@ from specviz.figures.arithmetic import log_interval
 from specviz.record.trace import Baseline, Round, Slice
 from specviz.theory.student import t_quantile
 
-AIM = math.log(1.05)  # half the interval, of the logarithm
+AIM = math.log(1.05)  # half-width of the interval of the log speedup
 PILOT = 8  # batches
 CONFIDENCE = 0.95
 _CORRELATED = 0.1  # lag-1 correlation from which batches are pooled further
@@ -115,6 +115,11 @@ def is_enough(slices: Sequence[Slice], rounds: Sequence[Round]) -> bool:
     return plan is not None and len(ratios) >= plan.slices
 
 
+def trimmed_mean(values: Sequence[float]) -> tuple[float, float]:
+    """Return the trimmed mean of the slices' values, and the half-width of its interval."""
+    return fmean(values[place] for place in _untrimmed(values)), _error_of(values, plan_of(values))
+
+
 def _log_seconds(each: Slice, rounds: Sequence[Round]) -> tuple[float, float]:
     """Return the logarithms of the target's seconds per token and of the seconds of a round."""
     timed = rounds[each.first : each.last]
@@ -127,9 +132,10 @@ def _log_seconds(each: Slice, rounds: Sequence[Round]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingPlan:
-    """The result of the pilot: slices in a batch, and slices needed.
+    """The result of the pilot.
 
-    ``error`` is half the interval of a single slice.
+    ``pooled``: slices per batch; ``slices``: slices needed; ``error``: half-width of the interval
+    for a single slice.
     """
 
     pooled: int
@@ -151,13 +157,13 @@ def plan_of(ratios: Sequence[float]) -> TimingPlan | None:
 
 
 def _error_of(ratios: Sequence[float], plan: TimingPlan | None) -> float:
-    """Return half the interval of the mean log-ratio, never narrower than the plan allows."""
+    """Return the half-width of the mean's interval, at least as wide as the plan requires."""
     found = _error(ratios)
     return found if plan is None else max(found, plan.error / math.sqrt(len(ratios)))
 
 
 def _error(ratios: Sequence[float]) -> float:
-    """Return half the interval of the trimmed mean: the widest over all batch sizes."""
+    """Return the half-width of the trimmed mean's interval: the largest over all batch sizes."""
     count, cut = len(ratios), _num_trimmed(len(ratios))
     winsorized = _winsorized(ratios)
     found, size = [_student(winsorized, freedom=count - 2 * cut - 1)], 2
@@ -168,7 +174,10 @@ def _error(ratios: Sequence[float]) -> float:
 
 
 def _error_of_one(only: Slice) -> float | None:
-    """Return half the interval of a single slice: its passes A B and B A are two pairs."""
+    """Return the half-width of the interval of a single slice; None if a lane was timed once.
+
+    The passes A B and B A of the slice are two pairs.
+    """
     if min(len(only.target), len(only.speculative)) < 2:
         return None
     halves = zip(only.target, only.speculative, strict=True)
@@ -176,7 +185,7 @@ def _error_of_one(only: Slice) -> float | None:
 
 
 def _student(values: Sequence[float], freedom: int | None = None) -> float:
-    """Return half the interval of the mean of independent values."""
+    """Return the half-width of the interval of the mean of independent values."""
     count, middle = len(values), fmean(values)
     squares = math.fsum((each - middle) ** 2 for each in values)
     error = math.sqrt(squares / (count - 1) / count)

@@ -1,9 +1,9 @@
 """The kind of each token, and the acceptance probability by kind.
 
-Texts are what tokens add to one text, in order (`token_text.added_texts`). The first visible
-character of a token gives its kind. A word starts after blank text and at the beginning: at a token
-with a leading space or after a line end. Scripts without blanks between words therefore have hardly
-any word start. Symbols and emoji count as punctuation.
+``texts`` are what successive tokens add to a text (`token_text.added_texts`). The first visible
+character of a token gives its kind. A word starts at the beginning and after a blank: after a line
+end, or at a token with a leading space. Scripts without blanks between words therefore have hardly
+any word starts. Symbols and emoji count as punctuation.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _JOINED = frozenset(("Cf", "Mn", "Me"))  # categories that belong to the charact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindShare:
-    """The number of tokens of one kind, and the mean of their odds.
+    """The number of tokens of one kind, and their mean acceptance probability, ``odds``.
 
     ``low`` and ``high`` are the 95 % interval of the mean: Student's t over blocks of neighbouring
-    tokens, because acceptance clusters. None if fewer than five blocks have the kind, or if nothing
-    varies.
+    tokens, because acceptance clusters. None if fewer than five blocks have the kind, or if all
+    odds are equal.
     """
 
     kind: TokenKind
@@ -98,7 +98,7 @@ def _share(
 
 
 def _half_interval(by_block: Sequence[Sequence[float]]) -> float | None:
-    """Return half the interval of the mean odds; blocks may have different numbers of odds."""
+    """Return the half-width of the interval of the mean odds; blocks may differ in length."""
     pooled = [odd for odds in by_block for odd in odds]
     number, mean = len(by_block), fmean(pooled)
     if number < MIN_BLOCKS or min(pooled) == max(pooled):

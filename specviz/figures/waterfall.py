@@ -67,7 +67,7 @@ class Waterfall:
 
 
 def waterfall(trace: Trace, figures: Metrics) -> Waterfall | None:
-    """Return the waterfall; None if there is none (see `why_no_waterfall`)."""
+    """Return the waterfall; None if it cannot be computed (see `why_no_waterfall`)."""
     if why_no_waterfall(trace, figures) is not None:
         return None
     causes = _causes(trace, figures)
@@ -132,7 +132,7 @@ class _Causes:
     by_position: tuple[float, ...]  # mean odds at each drafted position
     along: float  # tokens expected from the odds of each round's own candidates
     tau: float
-    first: float  # the first draft step of a round, including its catch-up share
+    first: float  # the first draft step of a round, which may be fed two tokens
     later: float
     caught_up: float  # share of whole rounds whose first draft step was fed two tokens
     v: float

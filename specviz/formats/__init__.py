@@ -1,4 +1,4 @@
-"""Files of models: read and write the headers and tensors of GGUF and safetensors files.
+"""Model files: read the headers of GGUF and safetensors files, and write GGUF files.
 
-Nothing here loads torch or runs code from a file. Every fault of a file raises ``ModelFileError``.
+Nothing here loads torch or runs code from a file. An invalid file raises ``ModelFileError``.
 """

@@ -27,11 +27,11 @@ _STRING, _ARRAY = 8, 9
 _NUMBERS: dict[int, str] = dict(
     zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True)
 )
-_LEAST_KEY, _LEAST_TENSOR = 13, 32  # bytes
-_NEXT_KEY = b"\0\0\0\0\0\0\0tokenizer."  # after the lowest byte of its length
+_LEAST_KEY, _LEAST_TENSOR = 13, 32  # smallest entries, in bytes
+_NEXT_KEY = b"\0\0\0\0\0\0\0tokenizer."  # a tokenizer key, after the lowest byte of its length
 _COPY_AGAIN = "Copy or download it again."
 
-# Elements and bytes of a block of each type of tensor, as in ggml.h.
+# Name, elements and bytes of a block for each tensor type, as in ggml.h.
 BLOCKS: dict[int, tuple[str, int, int]] = {
     0: ("F32", 1, 4), 1: ("F16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20),
     6: ("Q5_0", 32, 22), 7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34), 9: ("Q8_1", 32, 40),
@@ -48,7 +48,7 @@ BLOCKS: dict[int, tuple[str, int, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongArray:
-    """An array that is still in the file."""
+    """An array that has not been read from the file yet."""
 
     kind: int  # of its elements
     count: int
@@ -60,7 +60,7 @@ Value = int | float | bool | str | list[int] | list[float] | list[bool] | list[s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufTensor:
-    """A tensor's place in the file. ``shape`` is in row-major order: the last entry is a row's."""
+    """A tensor's place in the file. ``shape`` is row-major: its last entry is a row's length."""
 
     name: str
     shape: tuple[int, ...]
@@ -85,7 +85,7 @@ class GgufHeader:
         return self.text("general.architecture")
 
     def text(self, key: str) -> str:
-        """Return a value that must be text; empty if it is missing or of another type."""
+        """Return a text value; empty if the key is missing or has another type."""
         value = self.values.get(key)
         return value if isinstance(value, str) else ""
 
@@ -94,7 +94,7 @@ class GgufHeader:
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def of_model(self, key: str) -> Value | None:
-        """Return a value of the file's architecture, such as ``context_length``."""
+        """Return the value of an architecture's key, such as ``context_length``."""
         return self.values.get(f"{self.architecture}.{key}")
 
     def count(self, key: str) -> int:
@@ -123,7 +123,7 @@ def read_header(path: Path) -> GgufHeader:
     """Read a file's header; skip long arrays.
 
     Raises:
-        ModelFileError: The file is no GGUF file, is damaged, or is of an unsupported version.
+        ModelFileError: The file is not a GGUF file, is damaged, or has an unsupported version.
     """
     try:
         with path.open("rb") as file:
@@ -162,7 +162,7 @@ def _read(path: Path, file: BinaryIO) -> GgufHeader:
     body = cursor.at
     try:
         values, places = cursor.read_body(keys, tensors, jump=True)
-    except ModelFileError:  # a vocabulary that contains a key of the metadata
+    except ModelFileError:  # a token in the vocabulary looked like a metadata key
         cursor.at = body
         values, places = cursor.read_body(keys, tensors, jump=False)
     return GgufHeader(path=path, values=values, tensors=places, file_bytes=cursor.size)
@@ -177,7 +177,7 @@ class _Cursor:
         self.name = name
         self.file = file
         self.size = file.seek(0, 2)
-        self.buffer, self.offset = b"", 0  # part of the file, and its place
+        self.buffer, self.offset = b"", 0  # part of the file, and its offset
         self.at = 0
 
     def _damaged(self, what: str) -> ModelFileError:
@@ -200,7 +200,7 @@ class _Cursor:
         if length > self.size - self.at:
             raise ModelFileError(f"{self.name} is truncated.", remedy=_COPY_AGAIN)
         if self.at > _MAX_HEADER:
-            raise self._damaged("its header is endless")
+            raise self._damaged("its header is too long")
         self.file.seek(self.at)
         self.buffer, self.offset = self.file.read(max(length, self._CHUNK)), self.at
         if len(self.buffer) < length:
@@ -218,7 +218,7 @@ class _Cursor:
         return self.take(length).decode("utf-8", "replace")
 
     def strings(self, count: int) -> list[str]:
-        """Return an array of strings. It is read a block at a time, since it is long."""
+        """Return the next ``count`` strings, read in blocks for speed."""
         found: list[str] = []
         length_of, block = struct.Struct("<Q").unpack_from, 1 << 20
         while len(found) < count:
@@ -246,8 +246,8 @@ class _Cursor:
         """Read the metadata and the list of tensors.
 
         Args:
-            jump: Skip a long array of strings by searching for the key after it: a hundred times
-                faster than reading the length of every string.
+            jump: Skip a long array of strings by searching for the next key, which is a hundred
+                times faster than reading the length of every string.
         """
         values: dict[str, Value] = {}
         for _ in range(keys):
@@ -287,7 +287,7 @@ class _Cursor:
         return LongArray(kind=kind, count=count, start=start)
 
     def _jump_to_next_key(self, count: int) -> bool:
-        """Move to the next key of the tokenizer; return whether there is one nearby."""
+        """Move to the next tokenizer key; return False if there is none nearby."""
         start, least = self.at, self.at + 8 * count
         window = min(self.size - start, 48 * count + (1 << 16))
         content = self.take(window)
@@ -316,7 +316,7 @@ class _Cursor:
     def _placed(
         self, found: list[tuple[str, tuple[int, ...], int, int]], data: int
     ) -> Iterator[GgufTensor]:
-        """Yield the tensors, after checking that none overlaps another or the end of the file."""
+        """Yield the tensors, after checking that they neither overlap nor exceed the file."""
         tensors = [self._sized(*each, data) for each in found]
         end = data
         for tensor in sorted(tensors, key=lambda each: each.start):
@@ -327,7 +327,7 @@ class _Cursor:
                 missing = end - self.size
                 raise ModelFileError(
                     f"{self.name} is truncated: the tensor {tensor.name[:60]!r} ends {missing:,} "
-                    "bytes after the file.",
+                    "bytes after the end of the file.",
                     remedy=_COPY_AGAIN,
                 )
         yield from tensors

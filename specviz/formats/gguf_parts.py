@@ -1,4 +1,4 @@
-"""All parts of a split GGUF file, and what they amount to."""
+"""The parts of a split GGUF file, and the number and type of their parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
 
 
 def part_paths(path: Path) -> tuple[Path, ...]:
-    """Return the parts of a split file, given any of them; else the file itself."""
+    """Return the paths of all parts of a split file, given any part; else only ``path``."""
     found = PART.fullmatch(path.name)
     if found is None:
         return (path,)
@@ -39,7 +39,7 @@ def read_parts(path: Path) -> tuple[GgufHeader, ...]:
     parts = headers[0].number("split.count") or 1
     if parts != len(headers):
         raise ModelFileError(
-            f"{path.name} is one of {parts:.0f} parts; the others are not beside it.",
+            f"{path.name} is one of {parts:.0f} parts; the others are not in its folder.",
             remedy="Put all parts into one folder, under their original names.",
         )
     return headers
@@ -55,7 +55,7 @@ def parameters_of(headers: Sequence[GgufHeader]) -> int:
 
 
 def quantization_of(headers: Sequence[GgufHeader]) -> str:
-    """Return the type of most weights, such as "Q4_1"."""
+    """Return the type of most weights in matrices, such as "Q4_1"."""
     counts: Counter[str] = Counter()
     for header in headers:
         for tensor in header.tensors:

@@ -8,12 +8,12 @@ from specviz.formats.gguf_header import GgufHeader
 from specviz.formats.pre_tokenizers import PRE_TOKENIZERS
 from specviz.formats.token_bytes import BYTE_LEVEL, SENTENCE_PIECE
 
-# The architectures of text models that are converted, and their names in transformers.
+# The supported architectures, and their names in transformers.
 FAMILIES = {
     "llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "gemma3": "gemma3_text",
     "starcoder2": "starcoder2", "gpt2": "gpt2",
 }  # fmt: skip
-# Architectures of models that write no text.
+# Architectures that are not language models.
 _OTHER_KINDS = {
     "clip": "a vision projector", "bert": "an embedding model", "nomic-bert": "an embedding model",
     "nomic-bert-moe": "an embedding model", "jina-bert-v2": "an embedding model",
@@ -23,7 +23,7 @@ _OTHER_KINDS = {
     "wavtokenizer-dec": "an audio model", "qwen2vl": "a vision model",
     "qwen3vl": "a vision model", "qwen3vlmoe": "a vision model",
 }  # fmt: skip
-# gguf's quants can read these, and they are checked against llama.cpp.
+# Tensor types that the gguf package dequantises, checked against llama.cpp.
 _TYPES = frozenset(
     {"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K",
      "Q6_K", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "IQ4_NL",
@@ -32,7 +32,7 @@ _TYPES = frozenset(
 
 
 def refusal_of(headers: Sequence[GgufHeader]) -> str:
-    """Return why a file is not usable, such as "an embedding model"; empty if it is."""
+    """Return why a file cannot be used, such as "a model without a tokenizer"; empty if it can."""
     header = headers[0]
     architecture = header.architecture
     if header.text("general.type") not in ("", "model"):
@@ -66,10 +66,10 @@ def _unsupported_parts(headers: Sequence[GgufHeader]) -> str:
         return f"the quantization {unknown[0]} is not supported"
     scaling = header.of_model("rope.scaling.type")
     if scaling not in (None, "none", "linear"):
-        return f"positions with {str(scaling)[:20]} scaling are not supported"
+        return f"RoPE scaling of the type {str(scaling)[:20]} is not supported"
     names = {each.name for each in tensors}
     if names & {"rope_factors_long.weight", "rope_factors_short.weight"}:
-        return "positions with long and short factors are not supported"
+        return "RoPE scaling with long and short factors is not supported"
     if any("_exps." in name for name in names):
         return "mixtures of experts are not supported"
     return ""

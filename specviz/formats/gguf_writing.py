@@ -2,7 +2,7 @@
 
 Norms are float32, as llama.cpp requires; matrices have the requested type. Without ``Words``, the
 text of a token is its id, so llama.cpp returns token ids. That vocabulary has no EOS, so llama.cpp
-writes as many tokens as the other lanes of a comparison.
+decodes as many tokens as requested, like the engines it is compared with.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """The sizes of a model that its weights do not say."""
+    """The settings of a model that do not follow from the shapes of its weights."""
 
     architecture: str  # llama, qwen2 or qwen3
     layers: int
@@ -80,7 +80,7 @@ class Sizes:
 
 
 def gguf_name(name: str) -> str | None:
-    """Return the name of a weight in GGUF files; None if it has none."""
+    """Return a weight's name in GGUF files; None if GGUF has no name for it."""
     if not name.startswith(_LAYER):
         return _NAMES.get(name)
     layer, part = name.removeprefix(_LAYER).split(".", 1)
@@ -99,9 +99,9 @@ def write_gguf(
     """Write a model.
 
     Args:
-        weights: Names in transformers and values; embedding and output have ``vocabulary`` rows.
-        kind_of: Returns the type of a matrix by its name, such as "F16" or "Q4_1".
-        rope_factors: Of Llama 3's positions.
+        weights: The weights, with their names in transformers.
+        kind_of: Returns the GGUF type of a matrix, such as "F16" or "Q4_1", given its name.
+        rope_factors: The frequency factors of Llama 3's RoPE scaling.
     """
     gguf = import_module("gguf")
     known = dict(weights)
@@ -141,7 +141,7 @@ def _describe(writer: Any, sizes: Sizes, table: tuple[int, ...], feed_forward: i
 
 
 def _number_tokens(writer: Any, vocabulary: int) -> None:
-    writer.add_tokenizer_model("rwkv")  # the only model without EOS by default
+    writer.add_tokenizer_model("rwkv")  # the only tokenizer type without a default EOS
     writer.add_token_list([f" {token}" for token in range(vocabulary)])
     writer.add_token_types([_WORD] * vocabulary)
 
@@ -168,6 +168,6 @@ def _arranged(name: str, values: np.ndarray, sizes: Sizes) -> np.ndarray:
 
 
 def _interleave_rotary(values: np.ndarray, heads: int) -> np.ndarray:
-    """Reorder rows: llama.cpp rotates neighbouring rows, transformers rows half a head apart."""
+    """Reorder rows: RoPE pairs neighbours in llama.cpp, rows half a head apart in transformers."""
     halves = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
     return halves.swapaxes(1, 2).reshape(values.shape)

@@ -1,4 +1,4 @@
-"""What the small files of a model folder contain: configuration, tokenizer, template, tensors."""
+"""Read a model folder without its weights: configuration, tokenizer, chat template, headers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFolder:
-    """A folder with a whole model in safetensors."""
+    """A folder with a complete model in safetensors."""
 
     path: Path
     config: dict[str, Any]
@@ -37,14 +37,14 @@ class ModelFolder:
 
     @property
     def kind(self) -> str:
-        """The type of most weights."""
+        """Return the type of most weights, such as "BF16"."""
         counts: Counter[str] = Counter()
         for each in self.tensors.values():
             counts[each.kind] += each.elements
         return counts.most_common(1)[0][0] if counts else "unknown"
 
     def number(self, *keys: str) -> int | None:
-        """Return the first of these entries of the configuration that is a whole number."""
+        """Return the first of these configuration entries that is an integer; None if none is."""
         inner = self.config.get("text_config")
         for part in (self.config, inner if isinstance(inner, dict) else {}):
             for key in keys:
@@ -55,7 +55,7 @@ class ModelFolder:
 
     @property
     def head(self) -> str:
-        """The kind of a draft head, or the layers that predict several tokens; else empty."""
+        """Return the kind of draft head, or the number of MTP layers; empty for other models."""
         kinds = " ".join([str(self.config.get("model_type")), *self._architectures]).lower()
         if found := next((each for each in _HEADS if each in kinds), None):
             return f"{found.upper() if found == 'eagle' else found} head"
@@ -79,7 +79,7 @@ def read_folder(path: Path) -> ModelFolder:
     """Read the small files of a folder and the headers of its weights.
 
     Raises:
-        ModelFileError: The folder holds no whole language model; the culprit says why.
+        ModelFileError: The folder contains no complete language model; ``culprit`` is the reason.
     """
     config = _read(path / CONFIG)
     if reason := _refusal(config):
@@ -114,7 +114,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _refusal(config: dict[str, Any]) -> str:
-    """Return why a configuration is not a text model's; empty if it is."""
+    """Return why a model with this configuration cannot be used; empty if it can."""
     built = architectures_of(config)
     method = config.get("quantization_config")
     if isinstance(method, dict):
@@ -145,7 +145,7 @@ def _weights(path: Path) -> tuple[Path, ...]:
     files = tuple(path / Path(str(each)).name for each in sorted(set(map(str, names.values()))))
     if missing := [each.name for each in files if not each.is_file()]:
         raise ModelFileError(
-            f"not whole: {missing[0]} is missing", remedy="Finish the download of its weights."
+            f"incomplete: {missing[0]} is missing", remedy="Finish the download of its weights."
         )
     return files
 

@@ -71,10 +71,10 @@ def model_file(folder: Path, manifest: Path) -> Path:
 
 
 def find_ollama(place: str) -> Path:
-    """Return the file of a model such as ``ollama:llama3.2:1b``.
+    """Return the GGUF file of a model such as ``ollama:llama3.2:1b``.
 
     Raises:
-        ModelFileError: There is no such model here, or its file is missing.
+        ModelFileError: Ollama has no such model on this machine, or its file is missing.
     """
     wanted = place.removeprefix(PREFIX).removesuffix(f":{_TAG}")
     for folder in ollama_folders():

@@ -1,8 +1,8 @@
-"""How byte-level tokenizers cut a text into words before they merge bytes, by GGUF's names.
+"""The pre-tokenizers of byte-level tokenizers, which split a text before BPE, by GGUF name.
 
-A GGUF file names its pre-tokenizer (``tokenizer.ggml.pre``) and does not contain it. The
-expressions are those of the models' own ``tokenizer.json``, in the syntax of Oniguruma. Each entry
-is checked against llama.cpp; a name that is missing here is refused.
+A GGUF file names its pre-tokenizer (``tokenizer.ggml.pre``) but does not contain it. The regular
+expressions are those of the models' own ``tokenizer.json``, in Oniguruma syntax. Each entry is
+checked against llama.cpp; other names are not supported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)
 _WORD, _MARKS = r"[^\r\n\p{L}\p{N}]?\p{L}+", r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _QWEN2 = rf"{_ENDINGS}|{_WORD}|\p{{N}}|{_MARKS}|{_SPACES}"
 _LLAMA3 = _QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
-# llama.cpp knows no case of letters outside ASCII, unlike the models' own expressions.
+# Unlike the models' own expressions, llama.cpp ignores the case of letters outside ASCII.
 _UPPER, _LOWER = r"[\p{L}&&[^a-z]]", r"[\p{L}&&[^A-Z]]"
 _CASED = rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+%s|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*%s"
 _SYMBOLS = rf" ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_SPACES}"
@@ -31,11 +31,11 @@ _DEEPSEEK3 = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreTokenizer:
-    """The expressions that cut a text one after another, and two rules that go with them."""
+    """The expressions that split a text one after another, and two settings of the tokenizer."""
 
     splits: tuple[str, ...]
-    ignores_merges: bool = False  # a word that is a token is not merged from its bytes
-    adds_bos: bool = False  # unless the file says otherwise
+    ignores_merges: bool = False  # a word that is a token is used without merging
+    adds_bos: bool = False  # the default if the file does not say
 
 
 def _named(names: str, *splits: str, **rules: bool) -> dict[str, PreTokenizer]:

@@ -27,7 +27,7 @@ def read_tensors(path: Path) -> dict[str, TensorEntry]:
     """Return the type and shape of each tensor by name, from the header alone.
 
     Raises:
-        ModelFileError: The file cannot be read, is truncated, or is no safetensors file.
+        ModelFileError: The file cannot be read, is truncated, or is not a safetensors file.
     """
     try:
         size = path.stat().st_size
@@ -55,4 +55,4 @@ def read_tensors(path: Path) -> dict[str, TensorEntry]:
 
 
 def _damaged(path: Path) -> ModelFileError:
-    return ModelFileError(f"{path.name} is not a whole safetensors file.", remedy=_COPY_AGAIN)
+    return ModelFileError(f"{path.name} is not a complete safetensors file.", remedy=_COPY_AGAIN)

@@ -1,7 +1,7 @@
 """The bytes of every token of a tokenizer, read from its files without building the tokenizer.
 
-Two tokenizers with the same bytes under every id write texts in the same way, so models with them
-form a pair. The bytes also say which tokens two different vocabularies share.
+Two models can form a pair if their tokenizers have the same bytes for every id. The bytes also show
+which tokens two different vocabularies share.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specviz.formats.gguf_header import GgufHeader
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 SENTENCE_PIECE, BYTE_LEVEL = "llama", "gpt2"  # values of tokenizer.ggml.model
 
-# Tokens that end an answer, whatever the file says about them; llama.cpp has a similar list.
+# Tokens that end an answer even if the file does not say so; llama.cpp has a similar list.
 END_TEXTS = frozenset(
     {"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<end_of_turn>", "<|endoftext|>",
      "<|end_of_text|>", "<|eom_id|>", "<EOT>", "</s>", "<eos>"}
@@ -37,14 +37,14 @@ _MAX_BYTES = 256 << 20
 
 @cache
 def byte_of_letter() -> dict[str, int]:
-    """Return the letters for bytes in GPT-2's vocabulary."""
+    """Return the byte for each character of GPT-2's byte-level vocabulary."""
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {chr(byte): byte for byte in shown} | {chr(256 + i): b for i, b in enumerate(hidden)}
 
 
 def gguf_token_bytes(header: GgufHeader) -> TokenBytes:
-    """Return the tokens of a GGUF file, without its unused ones."""
+    """Return the bytes of each token of a GGUF file, without unused tokens."""
     tokens = header.strings("tokenizer.ggml.tokens")
     kinds = [int(each) for each in header.numbers("tokenizer.ggml.token_type")]
     kinds += [NORMAL] * (len(tokens) - len(kinds))
@@ -57,10 +57,10 @@ def gguf_token_bytes(header: GgufHeader) -> TokenBytes:
 
 
 def json_token_bytes(path: Path) -> TokenBytes:
-    """Return the tokens of a ``tokenizer.json``.
+    """Return the bytes of each token of a ``tokenizer.json``.
 
     Raises:
-        ModelFileError: The file is too large or is no tokenizer.
+        ModelFileError: The file is too large or is not a tokenizer.
     """
     try:
         if path.stat().st_size > _MAX_BYTES:

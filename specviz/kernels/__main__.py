@@ -1,4 +1,4 @@
-"""``python -m specviz.kernels``: compile and cache the kernels for specviz's own pair.
+"""``python -m specviz.kernels``: compile and cache the kernels for the bundled pair.
 
 The exit code is 1 if the kernels do not work.
 """

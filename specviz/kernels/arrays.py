@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-# The number 1 in the storage format of each type. Half precision is stored as integers, because
-# numpy has no bfloat16.
+# The number 1 as each dtype is stored. 16-bit floats are stored as integers, because numpy has no
+# bfloat16.
 STORED_ONES: dict[str, Any] = {
     "float32": np.float32(1),
     "bfloat16": np.uint16(0x3F80),

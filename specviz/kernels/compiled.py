@@ -1,6 +1,6 @@
 """Compile functions with numba and cache the machine code in specviz's data folder.
 
-``NUMBA_CACHE_DIR`` selects another folder. Without a writable folder every process compiles again.
+``NUMBA_CACHE_DIR`` selects another folder. Without a writable folder, every process compiles again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def compiled_in_order(function: Callable[..., Any]) -> Any:
-    """Compile a part of a kernel that keeps its additions in source order."""
+    """Compile a part of a kernel; its additions stay in source order."""
     return numba.njit(nogil=True, fastmath=_EXACT, error_model="numpy")(function)
 
 

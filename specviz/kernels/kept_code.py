@@ -34,7 +34,7 @@ def kernels_folder() -> str:
 
 
 def is_missing() -> bool:
-    """Return whether the machine code could be cached but is not."""
+    """Return whether the machine code is not cached yet but could be."""
     with suppress(OSError, ImportError):
         if folder := _folder():
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def mark_complete() -> None:
 
 
 def _mark() -> Path:
-    """Return the marker file; its name is a digest of numba's cache keys except the processor."""
+    """Return the marker file, named by a digest of numba's cache keys except the processor."""
     facts = [version("numba"), sys.implementation.cache_tag]
     for path in _sources():
         state = path.stat()

@@ -38,11 +38,11 @@ def product(
     stride: int,
     rounds: int,
 ) -> None:
-    """Write out[row, begin:end] = x[row] @ weights[begin:end].T + bias, given addresses.
+    """Write out[row, begin:end] = x[row] @ weights[begin:end].T + bias.
 
-    ``rounds``: round results to the stored type, as transformers does. Rows of x are processed in
-    groups of at most six, because the processor has registers for six; each weight is read once
-    per group.
+    ``weights``, ``bias``, ``x`` and ``out`` are addresses. ``rounds``: whether to round results to
+    the stored type, as transformers does. Rows of x are processed in groups of at most six, because
+    the processor has registers for six; each weight is read once per group.
     """
     size = size_of(like)
     place = begin

@@ -15,14 +15,14 @@ from specviz.kernels.softmax import softmax
 from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
 from specviz.kernels.survey import survey
 
-DEFAULT_NUMBER_TYPE = "float32"  # of the pair that ships with specviz
+DEFAULT_NUMBER_TYPE = "float32"  # the dtype of the pair that ships with specviz
 
 
 @cache
 def ready(number_type: str) -> bool:
-    """Compile the kernels for this number type; return False if they do not work.
+    """Compile the kernels for this dtype; return False if they do not work.
 
-    The first call on a machine takes seconds; later calls read the code from disk.
+    The first call on a machine takes seconds; later processes load the kernels from disk.
     """
     wait_for_compilation()
     try:
@@ -40,7 +40,7 @@ def ready(number_type: str) -> bool:
 
 @cache
 def survey_ready() -> bool:
-    """Compile the survey kernels, shared by all number types; return False if they do not work."""
+    """Compile the statistics kernels, shared by all dtypes; return False if they do not work."""
     wait_for_compilation()
     try:
         _check_survey()

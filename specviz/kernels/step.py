@@ -6,8 +6,9 @@ sum is computed by a single thread, in a fixed order, so the bits of a result de
 number of threads nor on how many tokens are fed together.
 
 The tokens are a chain, or nodes of a tree, stored in the cache after the text in the order they
-were added. While a node attends, its ancestors' values are moved to consecutive rows after the
-text. So its attention is computed as if only the node's path had been fed.
+were added. To compute a node's attention, the kernel moves the cached values on the node's path to
+consecutive rows after the text, and back afterwards. So the result is the same as if only this path
+had been fed.
 """
 
 from __future__ import annotations
@@ -200,9 +201,9 @@ def step(
     barrier_counter: Any,  # int64 [1], starts at 0
     token_ids: Any,  # int64 [rows]
     begin: int,  # tokens of the text in the cache
-    num_nodes: int,  # tree nodes in the cache after the text; 0 for a feed
-    depths: Any,  # int64 [rows]: positions from the text's end; 0, 1, 2, … for a feed
-    paths: Any,  # int64 [rows, max_depth + 1]: path to each node; empty for a feed
+    num_nodes: int,  # tree nodes in the cache after the text; 0 for a chain
+    depths: Any,  # int64 [rows]: positions from the text's end; 0, 1, 2, … for a chain
+    paths: Any,  # int64 [rows, max_depth + 1]: path to each node; empty for a chain
     layers: Any,  # int64 [layer, LAYER_COLUMNS]
     outer: Any,  # int64: addresses of the embedding, final norm, head and head bias
     eps: Any,  # float32 [2]: for the residual stream's norms and the heads' norms
@@ -221,7 +222,7 @@ def step(
     logits: Any,  # float32 [num_logits, vocabulary]
     hidden: Any,  # float32 [num_hidden, width]
 ) -> None:
-    """Feed tokens or append tree nodes.
+    """Feed a chain of tokens or append tree nodes.
 
     Writes the tokens' keys and values, and the hidden states and logits of the last tokens.
     """

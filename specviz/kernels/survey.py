@@ -1,4 +1,4 @@
-"""Compute the statistics of both models' distributions that a trace records, in one pass."""
+"""Compute in one pass the statistics of both models' distributions that a trace records."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _top(probs: Any, maxima: Any, values: Any, ids: Any) -> None:
     """Write the largest values of one distribution and their ids, given each block's maximum.
 
     ``probs``: draft, target, and which distribution to read (0: draft, 1: target, 2: residual).
-    The k blocks with the largest maxima contain the k largest values, or equal values; only these
-    blocks are read.
+    The k blocks with the largest maxima contain the k largest values (or values equal to them);
+    only these blocks are read.
     """
     draft, target, which = probs
     values[:] = np.float32(0.0)

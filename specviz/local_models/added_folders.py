@@ -1,4 +1,4 @@
-"""Further folders with models, which the user added and specviz remembers."""
+"""Folders with models that the user added; specviz remembers them in a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_folders(folders: Iterable[str | Path]) -> tuple[Path, ...]:
     """Remember folders; return all remembered ones.
 
     Raises:
-        ConfigError: One of them is no folder.
+        ConfigError: One of them is not a folder.
     """
     wanted = [Path(os.path.expanduser(each)).absolute() for each in folders]
     for each in wanted:

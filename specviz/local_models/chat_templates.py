@@ -1,4 +1,4 @@
-"""Whether a model has a chat template, from its small files."""
+"""Check in a model's small files whether it has a chat template."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from specviz.record.pairs import PairSpec
 
 
 def target_has_chat(spec: PairSpec) -> bool | None:
-    """Return whether the target has a chat template; None if it is not on this machine.
+    """Return whether the target has a chat template; None if the target is not on this machine.
 
-    Faults of files are left to the loading of the model, which reports them.
+    If a file cannot be read, return False; loading the model reports the error.
     """
     place = os.path.expanduser(spec.target_place)
     try:

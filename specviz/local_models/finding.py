@@ -20,13 +20,13 @@ _GGUF_WORDS = re.compile(r"[-_.]gguf$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The models by name, and what looked like a model but cannot be used."""
+    """The models, sorted by name, and what looked like a model but cannot be used."""
 
     models: tuple[LocalModel, ...]
     skipped: tuple[Skipped, ...]
 
     def named(self, name: str) -> LocalModel | None:
-        """Return the model with a short name, a name or a place.
+        """Return the model with this short name, name or place; None if there is none.
 
         Raises:
             ConfigError: Several models have this name.
@@ -41,15 +41,15 @@ class Found:
 
 
 def find_models(folders: Sequence[Path] = (), headers: Headers | None = None) -> Found:
-    """Find the models of known programs, and those in further folders.
+    """Find the models of known programs, and those in the user's folders.
 
     Args:
         folders: Folders that the user added.
-        headers: What is known from earlier searches; by default that of this machine.
+        headers: The cache of earlier searches; by default the user's.
     """
     headers = headers or Headers()
     own = [Origin(name=str(each), folder=each, layout="files") for each in folders]
-    models: dict[str, LocalModel] = {}  # by the real path, so that a link is no second model
+    models: dict[str, LocalModel] = {}  # by the real path, so that a link is not a second model
     skipped: list[Skipped] = []
     for origin in (*known_origins(), *own):
         candidates, unread = search(origin)

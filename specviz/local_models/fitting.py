@@ -12,12 +12,12 @@ from specviz.local_models.local_model import LocalModel
 from specviz.record.pairs import memory_margin
 
 LEAST_SHARE = 0.5  # of the target's tokens: a draft that shares fewer is left out
-_LEAST_RATIO = 1.5  # of the sizes: a larger draft costs more than it saves
+_LEAST_RATIO = 1.5  # target parameters / draft parameters: larger drafts cost more than they save
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """A draft for a target."""
+    """A draft that can be used for a target, and how well it fits."""
 
     model: LocalModel
     share: float | None  # of the target's tokens; 1 with the same tokenizer, None if not compared
@@ -41,7 +41,7 @@ def drafts_for(
 ) -> tuple[Fit, ...]:
     """Return the smaller models that can draft for a target, the best first.
 
-    Only what ``headers`` knows is used; ``compare_tokenizers`` finds out the rest.
+    Only cached tokenizer comparisons are used; ``compare_tokenizers`` computes the others.
 
     Args:
         itemsize: Bytes of a weight in memory.
@@ -85,16 +85,16 @@ def _fits(
 
 
 def _rank(fit: Fit) -> tuple[object, ...]:
-    """Order by memory, tokenizer, measured acceptance, and size, in which smaller is cheaper."""
+    """Return the sort key: fit in memory, shared tokens, measured acceptance, smaller size."""
     return fit.fits is False, -(fit.share or 0), -(fit.alpha or 0), -fit.ratio
 
 
 def compare_tokenizers(
     target: LocalModel, models: Sequence[LocalModel], headers: Headers
 ) -> Iterator[int]:
-    """Compute what ``drafts_for`` needs to know; yield the number of models still to do.
+    """Compute the shares of shared tokens for ``drafts_for``; yield the number of models left.
 
-    This takes up to a second for a model, so a page does it beside its other work.
+    A model takes up to a second, so a page runs this in a thread.
     """
     drafts = list(_smaller(target, models))
     own = headers.fingerprint(target.tokenizer)

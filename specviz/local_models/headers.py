@@ -1,7 +1,7 @@
-"""What the headers of a model say, kept by path, size and time of change.
+"""Facts from the headers of models, cached by path, size and modification time.
 
-An unchanged model is not opened again. The kept facts are a file in specviz's own folder; deleting
-it only costs time.
+An unchanged model is not opened again. The cache is a file in specviz's own folder; deleting it
+only costs time.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from specviz.local_models.local_model import ModelFacts
 _VERSION = 2
 _FILE = "local_models.json"
 
-Stamp = tuple[int, int]  # size and time of change, in nanoseconds
+Stamp = tuple[int, int]  # bytes, and modification time in nanoseconds
 
 
 class KeptFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of a model, or the reason why it cannot be used."""
+    """The facts about a model, or the reason why it cannot be used."""
 
     stamps: dict[str, Stamp]  # of its files
     facts: ModelFacts | None
@@ -50,11 +50,11 @@ class _Kept(msgspec.Struct, kw_only=True):
     version: int = _VERSION
     facts: dict[str, KeptFacts] = msgspec.field(default_factory=dict)
     tokenizers: dict[str, KeptTokenizer] = msgspec.field(default_factory=dict)
-    shares: dict[str, float] = msgspec.field(default_factory=dict)  # by two fingerprints
+    shares: dict[str, float] = msgspec.field(default_factory=dict)  # by both fingerprints
 
 
 class Headers:
-    """Keeps the facts of models, the fingerprints of tokenizers, and shared vocabularies."""
+    """The cache of facts about models, fingerprints of tokenizers, and shares of shared tokens."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or data_folder() / _FILE
@@ -62,7 +62,7 @@ class Headers:
         self._changed = False
 
     def facts(self, path: Path) -> KeptFacts:
-        """Return the facts of a GGUF file or a model folder."""
+        """Return the facts about a GGUF file or a model folder."""
         known = self._kept.facts.get(str(path))
         if known is not None and known.stamps == _stamps(known.stamps):
             return known
@@ -79,7 +79,7 @@ class Headers:
         return known.fingerprint if known is not None and known.stamp == stamp else None
 
     def fingerprint(self, tokenizer: Path) -> str:
-        """Return a tokenizer's fingerprint; empty if its file cannot be read this way."""
+        """Return a tokenizer's fingerprint; empty if its file format is not supported."""
         known = self.known_fingerprint(tokenizer)
         if known is not None:
             return known
@@ -95,7 +95,10 @@ class Headers:
         return found
 
     def known_share(self, target: str, draft: str) -> float | None:
-        """Return the share of a target's tokens that a draft has, by their fingerprints."""
+        """Return the share of the target's tokens that the draft has; None if it is unknown.
+
+        ``target`` and ``draft`` are the tokenizers' fingerprints.
+        """
         return 1.0 if target == draft and target else self._kept.shares.get(f"{target} {draft}")
 
     def keep_share(self, target: str, draft: str, share: float) -> None:
@@ -103,7 +106,7 @@ class Headers:
         self._changed = True
 
     def save(self) -> None:
-        """Write what is new; a folder that cannot be written to only costs time."""
+        """Write the cache if it has changed; ignore a folder that cannot be written to."""
         if not self._changed:
             return
         part = self._path.with_suffix(f".{os.getpid()}.part")
@@ -117,10 +120,10 @@ class Headers:
 
 
 def token_bytes_of(tokenizer: Path) -> TokenBytes:
-    """Return the tokens of a GGUF file or a ``tokenizer.json``.
+    """Return the bytes of each token of a GGUF file or a ``tokenizer.json``.
 
     Raises:
-        ModelFileError: The file is neither.
+        ModelFileError: The file is neither, or it is damaged.
     """
     if tokenizer.name == "tokenizer.json":
         return json_token_bytes(tokenizer)

@@ -11,7 +11,7 @@ Format = Literal["GGUF", "safetensors"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """What the files of a model say about it."""
+    """Facts about a model, read from its small files and headers."""
 
     format: Format
     quantization: str  # such as "Q4_K" or "BF16"
@@ -34,7 +34,7 @@ class LocalModel:
     place: str
     origin: str  # such as "LM Studio"
     files: tuple[Path, ...]  # the weights
-    tokenizer: Path  # the file that contains it
+    tokenizer: Path  # the file that contains the tokenizer
     facts: ModelFacts
 
 

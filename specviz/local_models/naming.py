@@ -1,4 +1,4 @@
-"""Resolve the name of a model that the user typed."""
+"""Resolve model names that the user typed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from specviz.record.pairs import PairSpec, is_address
 
 
 def place_of(name: str) -> str:
-    """Return the place of the model with this name on this machine; else the name itself.
+    """Return the ``place`` of the model with this name on this machine; else the name itself.
 
-    A path, an address and a Hub id stay as they are.
+    A path, a server's address and a Hub id stay as they are.
 
     Raises:
         ConfigError: Several models have this name.
@@ -25,7 +25,7 @@ def place_of(name: str) -> str:
 
 
 def with_places(spec: PairSpec) -> PairSpec:
-    """Return the pair with the places of models that are given by name."""
+    """Return ``spec`` with the names of local models replaced by their places."""
     places = {
         role: place_of(name)
         for role, name in (("target", spec.target), ("draft", spec.draft))

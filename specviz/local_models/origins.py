@@ -24,7 +24,7 @@ Layout = Literal["hub", "ollama", "files"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """A folder of models and the way in which they are laid out."""
+    """The models of one program: its name, the folder, and the layout of the folder."""
 
     name: str
     folder: Path

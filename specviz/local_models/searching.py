@@ -1,7 +1,7 @@
 """Search folders for models: GGUF files, and folders with a configuration and safetensors.
 
-A search follows links once, stops at a depth and at a number of entries, and reports what it could
-not open. It opens no file.
+A search visits each folder once, also through links, and stops at a maximum depth and number of
+entries. It reports the folders that it cannot open, and opens no model file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Walk:
     _entries: int = 0
 
     def models(self, folder: Path, depth: int = 0) -> Iterator[Candidate]:
-        """Yield the models in a folder and below."""
+        """Yield the candidates in a folder and its subfolders."""
         entries = self._listed(folder)
         if entries is None:
             return
@@ -98,7 +98,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def search(origin: Origin) -> tuple[list[Candidate], list[Skipped]]:
-    """Return what may be models in the folder of a program, and what could not be opened."""
+    """Return the candidates in an origin's folder, and the files and folders that were skipped."""
     walk = _Walk(origin)
     if origin.layout == "hub":
         found = list(_hub_models(walk))
@@ -110,7 +110,7 @@ def search(origin: Origin) -> tuple[list[Candidate], list[Skipped]]:
 
 
 def _hub_models(walk: _Walk) -> Iterator[Candidate]:
-    """Yield the models of the Hub's cache: a snapshot folder for each commit."""
+    """Yield the models of the Hub cache, each from its snapshot of ``main`` or its newest one."""
     for folder in sorted(walk.origin.folder.glob("models--*")):
         name = folder.name.removeprefix("models--").replace("--", "/")
         snapshot = _snapshot(folder)

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean, variance
 from typing import TYPE_CHECKING
 
 from specviz import ASSETS
+from specviz.figures.arithmetic import known_ratio, log_interval
+from specviz.figures.step_times import covers_gamma, joint_error, step_times
 from specviz.figures.throughput import GAMMAS, Outlook
+from specviz.figures.timing import AIM
 from specviz.record.prompts import read_presets
 from specviz.record.trace import Forecast, RunConfig, StepCosts, Trace
 from specviz.store import load_value, save_value
 from specviz.store.dataclass_json import from_json
-from specviz.theory.along import rounds_along
+from specviz.theory.along import Walk, rounds_along, variance_along
+from specviz.theory.student import t_quantile
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -133,17 +139,20 @@ def forecast(
     None without step costs, or if the profile is missing or does not predict the run.
     """
     walk = _expected_rounds(profile, config, prompt)
-    if profile is None or walk is None or costs is None:
+    if profile is None or walk is None or costs is None or not covers_gamma(costs, config.gamma):
         return None
     context = num_prompt + config.max_new_tokens / 2
-    seconds = costs.draft_phase(context, config.gamma, walk.bonus_share)
-    seconds += costs.verify(context, config.gamma + 1)
-    return Forecast(
-        speedup=walk.tau * costs.target_step(context) / seconds,
-        tau=walk.tau,
-        kind=profile.kind,
-        num_texts=walk.num_texts,
-    )
+    times = step_times(costs, context, config.gamma, drafts=True, fed_two=walk.bonus_share)
+    speedup = known_ratio(walk.tau, times.round_cost)
+    if speedup is None:
+        return None
+    made = Forecast(speedup=speedup, tau=walk.tau, kind=profile.kind, num_texts=walk.num_texts)
+    error = joint_error(walk.error, times.round_cost_error, AIM)
+    ends = log_interval(speedup, error)
+    if ends is None or error is None or walk.error is None:
+        return made
+    share = (walk.error / error) ** 2
+    return dataclasses.replace(made, low=ends[0], high=ends[1], from_text=share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +160,7 @@ class _Rounds:
     tau: float
     bonus_share: float  # share of rounds with a bonus token
     num_texts: int
+    error: float | None  # half-width of the 95 % interval of log τ on another text
 
 
 def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) -> _Rounds | None:
@@ -164,15 +174,32 @@ def _expected_rounds(profile: Profile | None, config: RunConfig, prompt: str) ->
     others = [odds for odds in others if len(odds) > config.gamma]
     if not others:
         return None
-    tau, bonus_share = _rounds_on(others, config.gamma)
-    return _Rounds(tau=tau, bonus_share=bonus_share, num_texts=len(others))
-
-
-def _rounds_on(texts: Sequence[Sequence[float]], gamma: int) -> tuple[float, float]:
-    """Return τ (tokens per whole round) and the share of rounds with a bonus token."""
-    walks = [rounds_along(odds, gamma) for odds in texts]
+    walks = [rounds_along(odds, config.gamma) for odds in others]
     rounds = sum(walk.rounds for walk in walks)
-    return sum(walk.tokens for walk in walks) / rounds, sum(w.bonuses for w in walks) / rounds
+    tau = sum(walk.tokens for walk in walks) / rounds
+    return _Rounds(
+        tau=tau,
+        bonus_share=sum(walk.bonuses for walk in walks) / rounds,
+        num_texts=len(others),
+        error=_error_of_text(others, walks, tau, config),
+    )
+
+
+def _error_of_text(
+    texts: Sequence[Sequence[float]], walks: Sequence[Walk], tau: float, config: RunConfig
+) -> float | None:
+    """Return half the 95 % prediction interval of log τ on another text; None for a single text.
+
+    The spread between texts and the draws along the new text both contribute.
+    """
+    count = len(walks)
+    if count < 2:
+        return None
+    between = variance([math.log(walk.tokens / walk.rounds) for walk in walks])
+    of_draws = fmean(variance_along(odds, config.gamma) for odds in texts)
+    rounds = max(1.0, config.max_new_tokens / tau)
+    spread = math.sqrt(between * (1 + 1 / count) + of_draws / rounds / tau**2)
+    return t_quantile(0.975, count - 1) * spread
 
 
 def _is_predictable(config: RunConfig) -> bool:

@@ -3,8 +3,9 @@
 The forecast is made before the run, from stored step costs; a run that begins without them has no
 forecast. Step costs are measured before the run only if the run stops drafting by cost. After the
 run, the target alone and a replay of the run are timed in slices along the run's text. The speedup
-comes from these slices, not from the time of the displayed run. Then the text is scored, and
-missing step costs are measured last.
+comes from these slices, not from the time of the displayed run. The slices also add to the step
+costs of later runs; a run that began without step costs is explained by its own. Then the text is
+scored.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from specviz.figures.step_times import covers_run
 from specviz.figures.stopping_reach import drafting_costs
 from specviz.measure.answered_turns import with_answers
 from specviz.measure.forecast import forecast, stored_profile
 from specviz.measure.slice_timing import timed_slices, timing_seconds
-from specviz.measure.step_costs import step_costs, stored_costs
+from specviz.measure.step_costs import costs_of_this_run, step_costs, stored_costs
 from specviz.record.conversations import Conversation, PromptLike
 from specviz.record.pairs import ProgressCallback
 from specviz.record.prompts import kind_of
@@ -127,11 +129,17 @@ class MeasuredRun(Iterator[Round]):
         self._pair.last_read = self._read or self._run.read_text() or self._pair.last_read
 
     def complete(self, on_progress: ProgressCallback | None = None, *, costs: bool = True) -> None:
-        """Score the text and, with ``costs``, measure missing step costs; no-op after a stop."""
+        """Score the text, and add the run's step costs to the stored ones; no-op after a stop.
+
+        Without any step costs, a table is measured if ``costs`` is set.
+        """
         if self._run.finish == "stopped":
             return
         if not self._odds and self._rounds:
             self._odds = self._scored()
+        own = costs_of_this_run(self._pair, self._config, self._timing, self._rounds)
+        if not covers_run(self._costs, self._config):
+            self._costs = own or self._costs
         if self._costs is None and costs:
             self._costs = step_costs(self._pair, self._config, on_progress=on_progress)
 
@@ -178,7 +186,7 @@ class MeasuredRun(Iterator[Round]):
         config = self._config
         if config.until.stopping.name != "cost":
             return None
-        if self._costs is None:
+        if self._costs is None or not self._costs.table:
             self._costs = step_costs(self._pair, config, on_progress=on_progress)
         if self._costs is None or not self._costs.draft:
             return None

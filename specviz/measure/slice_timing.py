@@ -13,12 +13,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from specviz.figures.timing import PILOT, is_enough
 from specviz.measure.machine_watch import MachineWatch
 from specviz.record.limits import COMPARED_TIMING_SECONDS, TIMING, TIMING_SECONDS
-from specviz.record.trace import Baseline, DraftingCosts, Round, RunConfig, Slice
+from specviz.record.trace import (
+    Baseline,
+    DraftingCosts,
+    PhaseTimes,
+    Round,
+    RoundTimes,
+    RunConfig,
+    Slice,
+)
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -91,6 +100,7 @@ class SliceTimer:
     ) -> None:
         self._replay = replay
         self.prefill = replay.prefill
+        self._rounds = tuple(rounds)
         self._whole = sum(entry.whole for entry in rounds)  # only the last round may be cut
         self._parts: list[tuple[int, int]] = []
         self._turns = 1
@@ -110,13 +120,22 @@ class SliceTimer:
             self._timed += 1
             alone, again = self._replay.alone, self._replay.speculative
             before = self._mean(alone, first, last)
-            speculative = (self._mean(again, first, last), self._mean(again, first, last))
+            passes = tuple(again(first, last) for _ in range(2 * self._turns))
             after = self._mean(alone, first, last)
-        return Slice(first=first, last=last, target=(before, after), speculative=speculative)
+        seconds = [math.fsum(each.decode for each in times) for times in passes]
+        halves = seconds[: self._turns], seconds[self._turns :]
+        return Slice(
+            first=first,
+            last=last,
+            target=(before, after),
+            speculative=tuple(fmean(half) for half in halves),
+            phases=phases_of(self._rounds[first:last], passes),
+        )
 
     def _divide(self) -> None:
         """Divide the text into equal slices, sized by the time of the first round in both lanes."""
-        step = math.fsum(self._replay.alone(0, 1)) + math.fsum(self._replay.speculative(0, 1))
+        (round_times,) = self._replay.speculative(0, 1)
+        step = math.fsum(self._replay.alone(0, 1)) + round_times.decode
         rounds = max(1, round(self._seconds / (2 * step)))
         count = max(1, round(self._whole / rounds))
         ends = [round(self._whole * part / count) for part in range(count + 1)]
@@ -125,8 +144,28 @@ class SliceTimer:
 
     def _mean(self, lane: Lane, first: int, last: int) -> float:
         """Return a lane's mean seconds for these rounds; rounds of a short text are repeated."""
-        turns = range(self._turns)
-        return math.fsum(math.fsum(lane(first, last)) for _ in turns) / self._turns
+        return fmean(math.fsum(lane(first, last)) for _ in range(self._turns))
+
+
+def phases_of(
+    rounds: Sequence[Round], passes: Sequence[Sequence[RoundTimes]]
+) -> tuple[PhaseTimes, ...]:
+    """Return the mean times of each kind of round over all passes."""
+    kinds: dict[tuple[int, int], list[RoundTimes]] = {}
+    for place, entry in enumerate(rounds):
+        found = kinds.setdefault((entry.num_drafted, entry.draft_catch_up), [])
+        found.extend(times[place] for times in passes)
+    return tuple(
+        PhaseTimes(
+            candidates=candidates,
+            fed=fed,
+            rounds=len(found) // len(passes),
+            draft=fmean(each.draft for each in found),
+            verify=fmean(each.verify for each in found),
+            other=fmean(each.other for each in found),
+        )
+        for (candidates, fed), found in sorted(kinds.items())
+    )
 
 
 @contextmanager

@@ -1,28 +1,120 @@
-"""Step costs, measured once and stored by pair, bodies, device, threads and kind of sampling."""
+"""The source of step costs, stored by pair, bodies, device, threads and kind of sampling.
+
+Every timed run adds the costs of its phases. The costs for another run are fitted to those of
+earlier runs; a table that was measured directly supplies what no run has covered. Runs of other
+processes are preferred: they share no disturbance with the run that the costs explain.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from specviz.figures.run_costs import costs_of_run, fitted_costs
 from specviz.record.pairs import ProgressCallback
 from specviz.record.shapes import shape_text
-from specviz.record.trace import PairInfo, RunConfig, StepCosts
-from specviz.store import load_value, save_value
+from specviz.record.step_costs import PassBytes, RunCosts
+from specviz.record.trace import Baseline, PairInfo, Round, RunConfig, StepCosts
+from specviz.store import change_value, load_value, save_value
 
 if TYPE_CHECKING:
+    import torch
+
     from specviz.engine import Pair
 
-_KIND = "step-costs"
+_KIND = "step-costs"  # measured tables
+_RUNS = "run-costs"  # of timed runs
+_MOST_RUNS = 40
+_MOST_OF_A_PROCESS = 8
 _CONTEXTS = (32, 256, 1024)
 _TIMING = 5  # version of the measurement; raise it when the times begin to include something else
 _MOST_TRIES = 3
 _MARGIN = 32  # tokens that the largest verification adds to the context
 
 
-def stored_costs(pair: Pair, config: RunConfig) -> StepCosts | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TimedRuns:
+    """The costs of the latest runs, the oldest first."""
+
+    runs: tuple[RunCosts, ...] = ()
+
+
+def stored_costs(pair: Pair, config: RunConfig, *, whole: bool = False) -> StepCosts | None:
+    """Return the costs that earlier runs and a measured table give; None without either.
+
+    Args:
+        whole: Return None without a table, so that all rows are known.
+    """
+    table = _stored_table(pair, config)
+    if whole and table is None:
+        return None
+    stored = load_value(_RUNS, costs_key(pair, config), _TimedRuns) or _TimedRuns()
+    others = [run for run in stored.runs if run.process != _process(os.getpid())]
+    return _fitted(pair, config, others or stored.runs, table)
+
+
+def costs_of_this_run(
+    pair: Pair, config: RunConfig, baseline: Baseline | None, rounds: Sequence[Round]
+) -> StepCosts | None:
+    """Store the costs of a timed run, and return the step costs fitted to them alone."""
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    found = costs_of_run(baseline, rounds, created=created, process=_process(os.getpid()))
+    if found is None:
+        return None
+    bandwidth = _bandwidth(pair.device, pair.environment.threads)
+    found = dataclasses.replace(found, bandwidth=bandwidth)
+
+    def added(kept: _TimedRuns | None) -> _TimedRuns:
+        return _TimedRuns(runs=_latest((*(kept.runs if kept else ()), found)))
+
+    change_value(_RUNS, costs_key(pair, config), _TimedRuns, added)
+    fitted = _fitted(pair, config, [found], None)
+    return fitted and dataclasses.replace(fitted, of_this_run=True)
+
+
+def _fitted(
+    pair: Pair, config: RunConfig, runs: Sequence[RunCosts], table: StepCosts | None
+) -> StepCosts | None:
+    made = fitted_costs(runs, table, None if config.is_chain else config.shape)
+    if made is None or table is not None:
+        return made
+    draft, target = _reads(pair, config)
+    return dataclasses.replace(made, draft_reads=draft, target_reads=target)
+
+
+def _latest(runs: Sequence[RunCosts]) -> tuple[RunCosts, ...]:
+    """Return the latest runs, with a limit for each process, so that several are kept."""
+    kept, counts = list[RunCosts](), Counter[str]()
+    for run in reversed(runs):
+        counts[run.process] += 1
+        if counts[run.process] <= _MOST_OF_A_PROCESS:
+            kept.append(run)
+    return tuple(reversed(kept[:_MOST_RUNS]))
+
+
+@functools.cache
+def _process(pid: int) -> str:
+    """Return an id of this process; process numbers are used again."""
+    return f"{pid}-{uuid4().hex[:8]}"
+
+
+@functools.cache
+def _bandwidth(device: torch.device, threads: int) -> float:
+    """Return the memory bandwidth, measured once per process."""
+    from specviz.engine.loading.hardware import read_bandwidth
+
+    del threads  # torch uses them
+    return read_bandwidth(device)
+
+
+def _stored_table(pair: Pair, config: RunConfig) -> StepCosts | None:
     return load_value(_KIND, costs_key(pair, config), StepCosts)
 
 
@@ -33,17 +125,29 @@ def step_costs(
     fresh: bool = False,
     on_progress: ProgressCallback | None = None,
 ) -> StepCosts | None:
-    """Return the stored table, or measure one (in about ten seconds at most) and store it.
+    """Return the stored costs with all rows; without a table, measure one and store it.
 
-    A noisy or partial table is also stored, and marked as such. Returns None if there was no time
-    for any measurement, as with models that take seconds per step.
+    Measuring takes about ten seconds at most. A noisy or partial table is also stored, and marked
+    as such. Returns None if there was no time for any measurement, as with models that take seconds
+    per step.
+
+    Args:
+        fresh: Measure a table even if there is one, and forget what runs gave.
     """
-    kept = None if fresh else stored_costs(pair, config)
+    kept = None if fresh else stored_costs(pair, config, whole=True)
     if kept is not None:
         return kept
+    if fresh:
+        save_value(_RUNS, costs_key(pair, config), _TimedRuns())
+    _measure_table(pair, config, on_progress)
+    return stored_costs(pair, config, whole=True)
+
+
+def _measure_table(
+    pair: Pair, config: RunConfig, on_progress: ProgressCallback | None
+) -> StepCosts | None:
     from specviz.engine.decoding.costs import measure_step_costs
     from specviz.engine.loading.hardware import read_bandwidth
-    from specviz.engine.model.pass_bytes import draft_bytes, pass_bytes
 
     settings, contexts = _lossless_settings(config), _contexts(pair, config)
     bandwidth = read_bandwidth(pair.device)
@@ -51,32 +155,39 @@ def step_costs(
         pair, settings, contexts=contexts, on_progress=on_progress, stepwise=_stepwise(pair, config)
     )
     if measured is not None:
+        draft, target = _reads(pair, config)
         measured = dataclasses.replace(
             measured,
             bandwidth=bandwidth,
-            draft_reads=draft_bytes(pair, config),
-            target_reads=pass_bytes(pair.target),
+            draft_reads=draft,
+            target_reads=target,
         )
         save_value(_KIND, costs_key(pair, config), measured)
     return measured
 
 
+def _reads(pair: Pair, config: RunConfig) -> tuple[PassBytes | None, PassBytes | None]:
+    """Return the bytes that a draft step and a target step read."""
+    from specviz.engine.model.pass_bytes import draft_bytes, pass_bytes
+
+    return draft_bytes(pair, config), pass_bytes(pair.target)
+
+
 def mend_step_costs(
     pair: Pair, config: RunConfig, tries: Counter[str], on_progress: ProgressCallback | None = None
 ) -> None:
-    """Measure missing or noisy step costs again and store the better table.
+    """Measure a missing or noisy table again and store the better one.
 
     ``tries`` counts the attempts by key and is updated in place. Attempts are limited, because some
     machines are always busy.
     """
-    kept, key = stored_costs(pair, config), costs_key(pair, config)
+    kept, key = _stored_table(pair, config), costs_key(pair, config)
     if kept is not None and not (kept.noisy or kept.sparse):
         return
     if tries[key] >= _MOST_TRIES:
         return
-    step_costs(pair, config, fresh=True, on_progress=on_progress)
+    made = _measure_table(pair, config, on_progress)
     tries[key] += 1  # an aborted attempt does not count
-    made = stored_costs(pair, config)
     if kept is not None and made is not None and _quality(made) < _quality(kept):
         save_value(_KIND, key, kept)
 

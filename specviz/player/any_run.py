@@ -1,4 +1,4 @@
-"""The player's data for a complete run of specviz or of another engine."""
+"""The player's data for a finished run of specviz or of another engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def payload_of_run(
     own_speedup: SpeedupWithoutBody | None = None,
     forked: Trace | None = None,
 ) -> JsonObject:
-    """Return the data of a complete run.
+    """Return the data of a finished run.
 
     Args:
         figures: The metrics of the trace, if already computed.

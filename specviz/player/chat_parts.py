@@ -1,7 +1,7 @@
 """The prompt as the text pane shows it: token texts and, in a chat, the role before each message.
 
-A chat template puts marks around the messages, such as ``<|im_start|>user``. They are part of the
-prompt's tokens; the pane shows the roles in their place.
+A chat template puts markup around the messages, such as ``<|im_start|>user``. The markup is part of
+the prompt's tokens; the pane shows the roles in its place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Span = tuple[str, int, int]  # a role, and where its message begins and ends
 def prompt_parts(trace: Trace) -> list[Part]:
     """Return texts and roles in the order of the prompt.
 
-    The texts of all tokens are returned if the prompt is no chat, or the template changes messages.
+    Without a chat, or if the template changes a message, return the texts of all tokens.
     """
     texts = prompt_texts(trace)
     if not trace.config.chat:
@@ -53,7 +53,7 @@ def _parts(texts: list[str], spans: list[_Span]) -> Iterator[Part]:
     if first > _OWN_TEXT:
         yield {"role": "template", "text": whole[:first]}
     left, at = list(spans), 0
-    begun = False  # the role of the first span that is left was returned
+    begun = False  # whether the role of the first span in ``left`` was yielded
     for text in texts:
         end = at + len(text)
         while left and at < left[0][2] and end > left[0][1]:

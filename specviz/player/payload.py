@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from specviz.figures.agreement import agreement
 from specviz.figures.body_words import SpeedupWithoutBody
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.roofline import FREE, Pass, Roofline
@@ -60,12 +61,12 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLink:
-    """The facts about a run from which the player makes links to its moments."""
+    """What the player needs for links to a moment of the run, such as a round."""
 
     kept: bool  # the run is in the library under its id
     settings: str | None  # the query string that repeats the run
     local: bool  # the server listens on this machine only
-    heard: int | None = None  # the number of the last handled moment request
+    heard: int | None = None  # the number of the last handled request for a moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +112,8 @@ def payload(
     """Return the player's data, with the rounds from ``start`` on.
 
     Args:
-        foresees: The bar picture shows the round predicted for the chosen γ.
-        so_far: The target alone is still being timed.
+        foresees: Whether the bar picture shows the round predicted for the chosen γ.
+        so_far: Whether the target alone is still being timed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
         forked: The run that this one was forked from.
         moment: Where to open the run, as query parameters of a link.
@@ -139,6 +140,7 @@ def payload(
         ),
         "charts": {
             "throughput": _throughput(curves, points, trace, figures, chosen),
+            "agreement": asdict(found) if (found := agreement(figures)) else None,
             "roofline": _roofline(figures.roofline),
             "left_out": _left_out(trace.config),
         },
@@ -161,7 +163,7 @@ def shared_payload(
 
     Args:
         config: The settings that describe how candidates are verified.
-        run: Entries for ``run`` in the data; they replace equal keys.
+        run: Further entries of ``run`` in the data; they replace shared ones of the same name.
     """
     facts = trace.facts
     known = {
@@ -191,7 +193,7 @@ def shared_payload(
 def curves_of(trace: Trace, figures: Metrics, outlook: Outlook | None) -> ThroughputCurves | None:
     """Return the throughput over γ: a forecast from other texts, else extrapolated from this run.
 
-    Return None if the formulas do not apply, or step costs or the acceptance are not known.
+    None if the formulas do not apply, or if the step costs or the acceptance are unknown.
     """
     costs = trace.step_costs
     if not _has_curves(trace.config):
@@ -239,7 +241,7 @@ def _chosen_round_cost(
 
 
 def _left_out(config: RunConfig) -> JsonObject | None:
-    """Return the charts that do not apply to this method, and the reason."""
+    """Return the charts that do not apply to this method, and the reason; None if all apply."""
     charts, why = list[str](), list[str]()
     if not config.has_alpha:
         charts += ["acceptance", "places"]
@@ -298,7 +300,7 @@ def _pass(made: Pass) -> JsonObject:
 
 
 def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
-    """Return ``gamma`` and the rate forecast for it: None beyond the end of the curves."""
+    """Return ``gamma`` and the rate forecast for it, which is None beyond the curves."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 

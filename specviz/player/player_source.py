@@ -11,19 +11,19 @@ _STYLES = ("player", "until", "summary", "race", "verdict", "fork", "charts", "p
 
 
 def player_source() -> tuple[str, str]:
-    """Return the player as a component's module, and its style sheet."""
+    """Return the module of the player as a Streamlit component, and its styles."""
     return component_script(ASSETS, "player/component.js"), _styles(*_STYLES)
 
 
 @cache
 def replay_source() -> tuple[str, str]:
-    """Return the player as a script that starts with the data of its page, and the styles."""
+    """Return the script of a replay file, which plays the data in that file, and its styles."""
     return page_script(ASSETS, "player/replay.js"), _styles(*_STYLES, "replay")
 
 
 @cache
 def first_stage_source() -> tuple[str, str]:
-    """Return the player as a script that starts before the page is loaded, and the styles."""
+    """Return the script that plays a run before Streamlit draws the page, and its styles."""
     return page_script(ASSETS, "player/first_stage.js"), _styles(*_STYLES, "first_stage")
 
 

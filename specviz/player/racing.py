@@ -37,14 +37,14 @@ def race_payload(
 ) -> JsonObject:
     """Return the player's data for a race of finished runs.
 
-    A race has no winner if it includes an answer of another engine or its runs were not timed in
-    turn.
+    A race has no winner if it includes an answer of another engine, or if its runs were not timed
+    in turn.
 
     Args:
         figures: The metrics of the traces, if already computed; intervals of α are added.
         chosen: The lane shown below the race.
         by_turns: Whether the runs were timed in turn.
-        details: For each run, a few words beside its label.
+        details: For each run, a few words shown beside its label.
     """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
     assert 0 <= chosen < len(traces)
@@ -120,9 +120,9 @@ def representatives(
 
 
 def representative_details(comparison: Comparison, measured: Sequence[LaneRun]) -> list[str]:
-    """Return, for each lane, that the run in the race is one of several; empty for a single run.
+    """Return, for each lane, text such as "one of 5 runs"; empty for a single run.
 
-    The verdict on this run may differ from the verdict over all runs.
+    The race shows one run of each lane, so it may differ from the verdict over all runs.
     """
     counts = [
         sum(run.job.lane == lane for run in measured) for lane in range(len(comparison.lanes))

@@ -1,7 +1,7 @@
 """Write a run or a comparison as one HTML file that plays from disk without a network.
 
-The player is inline; the page's content security policy allows that one script and no request. All
-foreign text is JSON without markup, which the player draws as text.
+The player is inline; the page's content security policy allows only that script and no requests.
+Text from models and users is in the JSON data, never in the HTML; the player draws it as text.
 """
 
 from __future__ import annotations

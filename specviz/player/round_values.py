@@ -35,8 +35,8 @@ def prompt_texts(trace: Trace) -> list[str]:
 def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
     """Return the rounds from ``start`` on.
 
-    A token has ``adds`` if the text that it adds differs from the token's own text. After earlier
-    answers of a conversation a round has a ``number`` that counts theirs, too.
+    A token has ``adds`` if the text that it adds differs from the token's own text. In a
+    conversation, a round has a ``number`` that also counts the rounds of earlier answers.
     """
     items = [_round(entry, trace.pieces) for entry in trace.rounds[start:]]
     if earlier := sum(each.rounds for each in trace.prompt.before):
@@ -50,7 +50,7 @@ def round_items(trace: Trace, start: int = 0) -> list[JsonObject]:
 
 
 def fork_items(trace: Trace) -> list[JsonObject]:
-    """Return the places of the run's forks, with the draw or the token that was replaced."""
+    """Return the places of the run's forks, with the draw or the token that each fork replaced."""
     return [_fork(each, trace) for each in trace.config.forks]
 
 

@@ -42,7 +42,7 @@ class ScriptModule:
 
 
 def component_script(root: Path, entry: str) -> str:
-    """Return ``entry`` and its imports as one module that exports the entry's default."""
+    """Return ``entry`` and its imports as one module that has the entry's default export."""
     modules = read_modules(root, entry)
     assert modules[entry].has_default, f"{entry} has no default export"
     return f"{_joined(modules)}export default {variable_of(entry)}.default;\n"

@@ -1,7 +1,7 @@
 """The player's data for another engine's answer, running or complete.
 
-What the engine does not report is absent: rejected tokens, probabilities, draws, and how a round's
-time divides. See assets/player/payload.d.ts.
+What the engine does not report is absent: rejected tokens, probabilities, draws, and the phases of
+a round's time. See assets/player/payload.d.ts.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def server_payload(
     link: RunLink | None = None,
     moment: Mapping[str, str] | None = None,
 ) -> JsonObject:
-    """Return the player's data, for a growing answer with the rounds from ``start`` on.
+    """Return the player's data; for a growing answer, only the rounds from ``start`` on.
 
     A finished answer is sent whole, because engines report more about its rounds at the end.
     """
     first = start if growing else 0
-    # The default settings are lossless decoding, and the player shows an answer as such.
+    # The player shows an answer as losslessly decoded, which is what the default settings mean.
     config, own = RunConfig(), {"engine": _engine(trace)}
     return shared_payload(trace, status, config, own, growing=growing, link=link, moment=moment) | {
         "prompt": [trace.prompt] if trace.prompt else [],
@@ -44,7 +44,12 @@ def server_payload(
         },
         "lanes": _lanes(trace),
         "summary": server_summary(trace, sentence=status.sentence, growing=growing),
-        "charts": {"throughput": None, "roofline": None, "left_out": _left_out(trace)},
+        "charts": {
+            "throughput": None,
+            "agreement": None,
+            "roofline": None,
+            "left_out": _left_out(trace),
+        },
     }
 
 
@@ -129,7 +134,7 @@ def _engine(trace: ServerTrace) -> JsonObject:
 
 
 def _not_reported(info: ServerInfo) -> str:
-    """Return what the engine does not report about any token."""
+    """Return a sentence on what the engine does not report about its tokens."""
     if info.capabilities.speculates is False:
         return f"{info.title} does not speculate here: every token comes from the target."
     return (
@@ -158,9 +163,9 @@ def _lanes(trace: ServerTrace) -> JsonObject | None:
 
 
 def _left_out(trace: ServerTrace) -> JsonObject:
-    """Return the charts that need what the engine does not report, and the reason."""
+    """Return the charts that need values the engine does not report, and the reason."""
     charts, why = (
-        ["throughput", "acceptance", "roofline"],
+        ["throughput", "agreement", "acceptance", "roofline"],
         "step costs and both models’ probabilities",
     )
     if not reported_rounds(trace):

@@ -41,7 +41,7 @@ def server_summary(
 
 
 def _span(trace: ServerTrace) -> str:
-    """Return the speedup beside the headline, or that there is none."""
+    """Return the text beside the headline: the speedup, or that there is none."""
     from specviz.servers.baseline import speedup_of
 
     found = speedup_of(trace.baseline) if trace.baseline else None

@@ -1,4 +1,4 @@
-"""Kept runs of our own and other engines side by side: a table, a race, and their caveats.
+"""Stored runs of specviz and other engines side by side: a table, a race, and their caveats.
 
 Each run was timed when it was made, so no speedup is computed between runs. A figure that an engine
 does not report is shown as a dash; a figure that no engine reports is left out.

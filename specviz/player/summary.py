@@ -1,4 +1,4 @@
-"""A run's figures as the player shows them: a verdict sentence, four main figures, the others.
+"""A run's figures as the player shows them: a verdict sentence, four main figures, and the others.
 
 Their names and definitions are in the catalogue, ``figures.catalogue``.
 """
@@ -28,12 +28,12 @@ HEADLINES = ("alpha_observed", "tau", "speedup_observed", "tokens_per_second")
 FINER = (
     "alpha_expected", "alpha_interval_coins", "alpha_interval_prompt", "draft_acceptance_rate",
     "speedup_interval", "speedup_forecast", "speedup_ideal", "speedup_accounted",
-    "speedup_end_to_end", "speedup_limit", "c", "v", "baseline_tokens_per_second", "ttft_ms",
-    "wasted_share",
+    "speedup_end_to_end", "speedup_limit", "break_even_alpha", "break_even_rate", "c", "v",
+    "baseline_tokens_per_second", "ttft_ms", "wasted_share",
 )  # fmt: skip
 OF_ALPHA = (  # left out if candidates have no individual verdicts
     "alpha_observed", "alpha_expected", "alpha_interval_coins", "alpha_interval_prompt",
-    "speedup_ideal", "speedup_forecast",
+    "speedup_ideal", "speedup_forecast", "break_even_alpha",
 )  # fmt: skip
 OF_MEMORY = (  # shown only if known
     "parameters", "step_bytes", "bandwidth_share", "draft_bandwidth_share",
@@ -55,8 +55,8 @@ def summary(
 
     Args:
         sentence: Shown as the headline while the run has no verdict.
-        growing: The run is not finished.
-        so_far: The target alone is still being timed.
+        growing: Whether the run is not finished.
+        so_far: Whether the target alone is still being timed.
         own_speedup: The speedup of the same pair without bodies, if the run has bodies.
         round_cost: The round of the bar picture; by default the mean round of this run.
     """

@@ -21,7 +21,7 @@ MIN_PARAMETERS, MAX_PARAMETERS = 10_000_000, 100_000_000_000
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([MB])", re.IGNORECASE)
 _UNITS = {"M": 1_000_000, "B": 1_000_000_000}
 _FEED_FORWARD_STEP = 64
-_WIDTH_PER_LAYER = 64  # columns: a model twice as deep is twice as wide
+_WIDTH_PER_LAYER = 64  # so a model that is twice as deep is twice as wide
 _FEED_FORWARD = 8 / 3  # of the width, as in Llama
 
 
@@ -52,13 +52,13 @@ class ModelShape:
 
     @property
     def group_width(self) -> int:
-        """Columns of the query heads that share a key head; widths are multiples of this."""
+        """The width of the query heads that share a key head; model widths are multiples of it."""
         return self.head_width * self.heads // self.key_heads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyInfo:
-    """The body of a model in a run; ``own_parameters`` is the size without the body."""
+    """The body of a model in a run; ``own_parameters`` counts the model without its body."""
 
     name: str
     shape: Shape

@@ -15,8 +15,8 @@ from specviz.record.bodies import NAMED_BODIES, NO_BODY, ModelShape, parameters_
 from specviz.record.pairs import memory_margin
 
 STEP_SHARE = 0.6  # share of the bandwidth that a step of one token reaches
-LONGEST_STEP = 0.06  # seconds, for a default body
-MEMORY_SHARE = 0.25  # share of the free memory, for a default body
+LONGEST_STEP = 0.06  # seconds that a step with a default body may take
+MEMORY_SHARE = 0.25  # share of the free memory that a default body may take
 _OFFERED_SIZES = ("10M", "30M", "60M", "90M", "200M", "500M")
 _FALLBACK_SIZES = ("90M", "60M", "30M")  # for machines too slow for every named body
 

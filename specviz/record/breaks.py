@@ -1,7 +1,7 @@
 """The bug zoo: deliberate mistakes in speculative decoding, and what each mistake affects.
 
 The mistakes show that the audit can fail. Some mistakes change the output distribution. Others only
-lower acceptance: the text is right but slower, and no test of the text detects this.
+lower acceptance: decoding is exact but slower, and no test of the text detects this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COSTS: dict[Symptom, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """One mistake.
+    """A deliberate mistake.
 
     ``distance`` was measured on the embedded pair at temperature 1: the mean total variation
     between the distribution of an affected token and the target's. None if there is no bias.
@@ -113,10 +113,10 @@ BREAKS: dict[str, Break] = {each.name: each for each in _ALL}
 
 
 def break_named(name: str) -> Break:
-    """Return the bug of this name.
+    """Return the bug with this name.
 
     Raises:
-        ConfigError: The name is not in the zoo.
+        ConfigError: There is no such bug.
     """
     if name not in BREAKS:
         raise ConfigError(f"{name!r} is not a bug.", remedy=f"Choose one of {', '.join(BREAKS)}.")

@@ -1,4 +1,4 @@
-"""Conversations with a chat model: messages, and the prompts that end with a user's message."""
+"""Conversations with a chat model; a prompt ends with a user's message."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message of a conversation; the target writes an assistant's empty message in the run."""
+    """A message of a conversation; the target will write an assistant's empty message."""
 
     role: Role
     content: str
-    rounds: int = 0  # the rounds that wrote an assistant's message here
+    rounds: int = 0  # in which specviz generated the message; 0 for other messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +31,16 @@ class Conversation:
 
     @property
     def unanswered(self) -> int | None:
-        """The place of the first answer that the target has yet to write."""
+        """The index of the first assistant's message that is empty; None if there is none."""
         places = (i for i, each in enumerate(self.before) if each.role == "assistant")
         return next((i for i in places if not self.before[i].content), None)
 
     def until(self, place: int) -> Conversation:
-        """Return the conversation that ends with the user's message before an answer."""
+        """Return the conversation that ends with the user's message before this answer."""
         return Conversation(before=self.before[: place - 1], text=self.before[place - 1].content)
 
     def with_answer(self, place: int, answer: str) -> Conversation:
-        """Return the conversation with an answer at this place."""
+        """Return the conversation with ``answer`` as the message at ``place``."""
         written = replace(self.before[place], content=answer)
         return replace(self, before=(*self.before[:place], written, *self.before[place + 1 :]))
 

@@ -118,7 +118,7 @@ def chosen_drafter(name: str) -> ChosenDrafter:
 
 
 def drafter_names() -> list[str]:
-    """Return the names as a user types them."""
+    """Return the names of the draft methods as a user types them, such as ``early-exit:N``."""
     return [f"{each.name}:N" if each.takes_number else each.name for each in _METHODS]
 
 
@@ -128,6 +128,6 @@ def first_method(*, has_draft: bool) -> DraftMethod:
 
 
 def methods_for(*, has_draft: bool) -> list[str]:
-    """Return the methods that fit a pair, without those that take a number."""
+    """Return the names of the methods that fit a pair, without those that take a number."""
     fitting = (each for each in _METHODS if has_draft or not each.needs_draft)
     return [each.name for each in fitting if not each.takes_number]

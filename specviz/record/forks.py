@@ -30,7 +30,7 @@ class Fork:
 
     round: int
     place: int
-    token_id: int  # the candidate; identifies the forked run
+    token_id: int  # of the candidate at this place of the forked run
     uniform: float | None = None
     instead: int | None = None
     of: str | None = None  # the id of the stored forked run

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 MAX_GAMMA = 64
 MAX_DRAFTED = 1024  # candidates in one round of another engine
-TIMING_SECONDS = 20.0  # maximum time to time the target alone along a run
+TIMING_SECONDS = 20.0  # time limit for timing the target alone along a run
 COMPARED_TIMING_SECONDS = 5.0  # the same limit for each run of a comparison
 
 

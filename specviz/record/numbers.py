@@ -37,7 +37,7 @@ class Quantity:
 
     digits: int
     unit: str = ""
-    factor: float = 1.0  # from the value to the shown number
+    factor: float = 1.0  # the shown number is this times the value
     share: bool = False  # from 0 to 1; the ends of an interval are clipped to that
 
     def bare(self, value: float) -> str:
@@ -124,5 +124,5 @@ COUNT = _Count(digits=2)  # of parameters
 
 
 def times(value: float) -> str:
-    """Return a ratio for a sentence."""
+    """Return a ratio for a sentence, such as "1.43 times"."""
     return f"{RATIO.bare(value)} times"

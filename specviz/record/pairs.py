@@ -61,11 +61,11 @@ def is_address(place: str | None) -> bool:
 class PairSpec:
     """What to load: an embedded pair by ``name``, or two models by Hub id or folder.
 
-    An invalid device, dtype, step or thread count raises here, before any library is loaded;
-    loading checks whether this machine has the device. Bodies are normalized: ``1200m`` is
-    ``1.2B``. With ``shared_vocabulary`` the tokenizers may differ: the draft proposes the tokens
-    that both have. ``suffix_texts``: the source of further texts for suffix lookup, ``LIBRARY`` or
-    a text file; empty for none.
+    An invalid device, dtype, step or thread count raises ConfigError here, before any library is
+    loaded; loading checks whether this machine has the device. Bodies are normalized: ``1200m`` is
+    ``1.2B``. With ``shared_vocabulary`` the tokenizers may differ: the draft then proposes only
+    tokens that both models have. ``suffix_texts``: the source of further texts for suffix lookup,
+    ``LIBRARY`` or a text file; empty for none.
     """
 
     name: str | None = None
@@ -106,7 +106,7 @@ class PairSpec:
 
     @property
     def models(self) -> tuple[str | None, str | None]:
-        """Target and draft; two specs that name the same models differently have equal values."""
+        """Target and draft; equal for two specs that name the same models in different ways."""
         return (self.name or DEFAULT_PAIR, None) if self.embedded else (self.target, self.draft)
 
     @property

@@ -1,6 +1,6 @@
 """Prompts: presets and chat prompts by kind, and suites of prompts from a file.
 
-Acceptance depends on the kind of prompt, so each shipped prompt has one. Lanes are compared on a
+Acceptance depends on the kind of prompt, so each shipped prompt has a kind. Lanes are compared on a
 suite: shipped prompts or the user's JSONL file. Each line of a file has one of these formats, which
 its fields identify:
 

@@ -19,7 +19,8 @@ class Rule:
 
     ``deciding``: what decides a verdict. *odds*: min(1, target/draft) of each candidate;
     *together*: one test of the whole block; *equal*: whether the target samples the same token;
-    *threshold*: the target's distribution alone. ``takes``: settings that only this rule uses.
+    *threshold*: the target's distribution alone. ``takes``: the settings that this rule uses and
+    that have no effect under rules that do not list them.
     """
 
     name: RuleName

@@ -89,7 +89,7 @@ class RunConfig:
 
     @property
     def by_odds(self) -> bool:
-        """Return whether a round is one chain of candidates accepted with min(1, target/draft).
+        """Return whether rounds are single chains under the lossless rule, min(1, target/draft).
 
         Odds along a text and forecasts assume such rounds.
         """
@@ -106,12 +106,12 @@ class RunConfig:
 
     @property
     def depth(self) -> int:
-        """The most candidates of a round that can be accepted."""
+        """The largest number of candidates that a round can accept."""
         return len(self.branching) or self.gamma
 
     @property
     def most_candidates(self) -> int:
-        """The most candidates of a round."""
+        """The largest number of candidates in a round."""
         return num_nodes(self.shape)
 
     @property
@@ -139,7 +139,7 @@ class RunConfig:
 
     @property
     def formulas_hold(self) -> bool:
-        """Return whether each round is one chain of γ candidates, each accepted by its own odds."""
+        """Return whether each round is a chain of γ candidates, each accepted with its own odds."""
         return self.is_chain and self.fixed_length and self.judging.deciding == "odds"
 
 
@@ -183,7 +183,7 @@ def _refuse(culprit: str, remedy: str) -> Never:
 
 
 def refuse_without_effect(config: RunConfig, whose: str) -> None:
-    """Raise ConfigError for a setting without effect; ``whose`` begins the message."""
+    """Raise ConfigError for a setting without effect; the message begins with ``whose``."""
     for name, default in (("epsilon", 0.0), ("residual", "leftover")):
         if getattr(config, name) != default and name not in config.judging.takes:
             rules = " or ".join(rule.name for rule in RULES.values() if name in rule.takes)

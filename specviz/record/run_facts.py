@@ -12,7 +12,7 @@ class RunFacts:
     name: str  # of the pair; for another engine, of its model
     engine: str | None  # another engine with its version; None for specviz
     place: str  # the device and its threads; for another engine, its address
-    environment: tuple[str, ...]  # where it was decoded, without an address
+    environment: tuple[str, ...]  # machine and dtype; for another engine, its title
     settings: tuple[str, ...]  # γ, sampling and method, as short labels
     prompt: str
     prompt_ids: tuple[int, ...]

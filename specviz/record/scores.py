@@ -86,8 +86,8 @@ class TextScores:
 class CopiedRounds:
     """The rounds of prompt or suffix lookup along a known text, one value per round.
 
-    These rounds are certain: a proposed token is accepted exactly if it is the text's next token.
-    Cut rounds are left out.
+    A known text determines these rounds: a proposed token is accepted exactly if it is the text's
+    next token. Cut rounds are left out.
     """
 
     gamma: int

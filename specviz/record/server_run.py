@@ -127,9 +127,9 @@ class ServerBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTrace:
-    """A whole answer.
+    """A complete answer of a serving engine.
 
-    Tokens without a draft, such as the first one after the prompt, are rounds with ``drafted``
+    A token without a draft, such as the first one after the prompt, is a round with ``drafted``
     None. ``prompt`` is empty if token ids were sent.
     """
 
@@ -190,7 +190,7 @@ _Result = TypeVar("_Result")
 def dispatch(
     trace: AnyTrace, own: Callable[[Trace], _Result], answer: Callable[[ServerTrace], _Result]
 ) -> _Result:
-    """Return ``own(trace)`` for a run of specviz, ``answer(trace)`` for a serving engine's."""
+    """Return ``own(trace)`` for a specviz run, ``answer(trace)`` for a serving engine's answer."""
     return answer(trace) if isinstance(trace, ServerTrace) else own(trace)
 
 
@@ -208,9 +208,9 @@ class Counters:
 
 
 def alpha_by_position(accepted_at: Sequence[float], drafts: float) -> tuple[float | None, ...]:
-    """Return accepted at i / accepted at i - 1 for every position; accepted / drafts at the first.
+    """Return accepted at i / accepted at i - 1 for every position i.
 
-    ``drafts`` is the number of rounds with a draft.
+    At the first position the divisor is ``drafts``, the number of rounds with a draft.
     """
     before = [drafts, *accepted_at]
     return tuple(

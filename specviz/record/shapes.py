@@ -1,4 +1,4 @@
-"""The shape of a round's candidates: a chain, several chains from one place, or a tree.
+"""The shape of a round's candidates: a chain, several chains from one position, or a tree.
 
 A shape lists the children per node, depth by depth: (1, 1, 1) is a chain of γ = 3, (M, 1, 1) are M
 parallel chains. As text, a shape is written ``3x2x1``. Nodes are numbered depth by depth, from 0.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 ENOUGH_SAMPLES = 6  # for a median that a few outliers do not move
 NOISE_LIMIT = 0.05  # step costs that drift by more are measured again at the next idle time
@@ -37,6 +38,36 @@ class PassBytes:
         return self.weights + self.cache * context
 
 
+Phase = Literal["draft", "verify", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseCost:
+    """The mean cost of one phase of a run's rounds, in plain steps of the target.
+
+    The rounds have equally many candidates and, for the draft phase, equally many tokens in the
+    first step.
+    """
+
+    phase: Phase
+    candidates: int
+    fed: int = 0  # tokens of the first draft step; 0 for the other phases
+    cost: float
+    error: float  # half-width of the 95 % interval of the logarithm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCosts:
+    """The costs of the phases of one run, from its timed slices."""
+
+    created: str
+    process: str  # an id of the process that timed the run
+    context: float  # mean tokens before a round
+    step: float  # seconds of a plain step of the target
+    phases: tuple[PhaseCost, ...]
+    bandwidth: float | None = None  # bytes per second, by a sum after the run
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCosts:
     """Seconds per step, by tokens fed and by context.
@@ -65,6 +96,14 @@ class StepCosts:
     # None if the bytes differ from token to token, as with experts, or without a draft.
     draft_reads: PassBytes | None = None
     target_reads: PassBytes | None = None
+    # Seconds of a round outside both models, such as verdicts: per round, and per candidate.
+    overhead: float = 0.0
+    overhead_each: float = 0.0
+    overhead_error: float = 0.0  # half-width of the 95 % interval, relative
+    runs: int = 0  # the number of timed runs that the costs are fitted to
+    processes: int = 0  # in which these runs were timed
+    of_this_run: bool = False  # fitted to the run that they explain, so they do not test it
+    table: bool = True  # whether a table was measured; else only the rows of the runs are known
 
     @property
     def noisy(self) -> bool:
@@ -94,6 +133,10 @@ class StepCosts:
         if not self.draft_next:
             return first + (gamma - 1) * self.draft_step(context)
         return first + (gamma - 1) * _interpolate(self.contexts, self.draft_next, context)
+
+    def overhead_of(self, candidates: float) -> float:
+        """Return the seconds of a round outside both models."""
+        return self.overhead + self.overhead_each * candidates
 
     def shape_phases(self, context: float) -> tuple[float, float]:
         """Return the seconds of drafting and verification in a round of the table's shape."""

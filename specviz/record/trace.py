@@ -89,7 +89,7 @@ class Rival:
     text: str
     target_prob: float
     noise: float | None = None  # exponential noise of the token, if both models share the noise
-    margin: float | None = None  # runner-up's arrival time / this token's arrival time - 1
+    margin: float | None = None  # noise / probability: the runner-up's over this token's, minus 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +107,8 @@ class Candidate:
     # For lossy rules only. Lossless: overlap is the expected acceptance, bias is 0.
     overlap: float | None = None
     bias: float | None = None
-    overruled: float | None = None  # the seed's draw, if a fork replaced it
-    parent: int | None = None  # in a tree, the index of the parent; -1: the text
+    overruled: float | None = None  # the draw from the seed, if a fork replaced it
+    parent: int | None = None  # in a tree, the index of the parent; -1 for children of the text
     joint: float | None = None  # block verification: the weight p_i
     coin: float | None = None  # block verification: h_i; tested with uniform < h_i
     noise: float | None = None  # exponential noise of the token, if both models share the noise
@@ -260,17 +260,39 @@ class Prefill:
 
     target: float
     draft: float
-    copied: int = 0  # the prompt's tokens that were in the caches, from earlier messages
+    copied: int = 0  # prompt tokens already in the KV caches, from earlier messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """A predicted speedup, from step costs and the acceptance on other texts of the same kind."""
+    """A predicted speedup, from step costs and the acceptance on other texts of the same kind.
+
+    ``low`` and ``high`` are the 95 % prediction interval of the observed speedup. It covers the
+    spread between texts, the draws, the errors of the step costs, and the error of the timing.
+    """
 
     speedup: float
     tau: float
     kind: str
     num_texts: int
+    low: float | None = None  # None if the spread or an error is unknown
+    high: float | None = None
+    from_text: float | None = None  # share of the squared width that texts and draws cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseTimes:
+    """Mean seconds of the phases of a slice's rounds of one kind.
+
+    Rounds of a kind have equally many candidates and equally many tokens in the first draft step.
+    """
+
+    candidates: int
+    fed: int  # tokens of the first draft step: 1, or 2 after a bonus
+    rounds: int
+    draft: float
+    verify: float
+    other: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +306,7 @@ class Slice:
     last: int
     target: tuple[float, ...]
     speculative: tuple[float, ...]
+    phases: tuple[PhaseTimes, ...] = ()  # of the speculative passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,8 +359,8 @@ class Trace:
     # Hex bytes by token id, for tokens that are not whole characters. They cover the run's tokens,
     # or the whole vocabulary if the run was stopped.
     pieces: dict[str, str] = field(default_factory=dict[str, str])
-    # min(1, draft/target) at every token of the text, scored along that text. Empty unless the run
-    # was not stopped, is lossless, and has a draft model and no fork.
+    # min(1, draft/target) at every token of the text, scored along that text. Empty for stopped or
+    # forked runs, rules other than lossless, several drafts, trees, and without a draft model.
     odds: tuple[float, ...] = ()
     drafting_costs: DraftingCosts | None = None
 

@@ -1,6 +1,6 @@
 """Escape invisible characters and characters that reorder text.
 
-Use it for all text from models, files and links.
+Use ``visible`` for all text from models, files and links.
 """
 
 from __future__ import annotations

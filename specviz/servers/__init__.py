@@ -1,7 +1,7 @@
-"""Serving engines at an address, and what they report about speculation, in one format.
+"""Clients for serving engines, which read each engine's reports on speculation into one format.
 
 ``find_server`` recognises an engine, ``ask`` sends it a prompt, and ``read_counters`` reads its
-counters over all requests. Data from an engine are not trusted: ``foreign_json`` decodes the data
+counters over all requests. Data from an engine are not trusted: ``foreign_json`` decodes them
 and removes the bearer key, and ``account`` checks the counts.
 """
 

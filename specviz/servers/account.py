@@ -15,7 +15,7 @@ from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import ServerInfo, ServerSettings, ServerTotals
 
 _CHARACTERS_A_TOKEN = 1000
-_CHARACTERS = 10_000  # in addition, for what engines send around the tokens
+_CHARACTERS = 10_000  # allowed in addition, whatever the number of tokens
 _EVENTS_A_TOKEN = 8
 _EVENTS = 10_000
 
@@ -30,7 +30,7 @@ class Account:
     drafted: int = 0
     accepted: int = 0
     tokens: int = 0  # as the engine counts them
-    received: int = 0  # tokens, as counted here
+    received: int = 0  # tokens counted from the events
     characters: int = 0
     events: int = 0
 
@@ -56,7 +56,7 @@ class Account:
         accepted: int | None = None,
         tokens: int | None = None,
     ) -> None:
-        """Update the totals and check them; a total stays if its argument is None."""
+        """Update the totals and check them; None leaves a total unchanged."""
         self.rounds = self._grown("rounds", self.rounds, rounds)
         self.drafted = self._grown("drafted candidates", self.drafted, drafted)
         self.accepted = self._grown("accepted candidates", self.accepted, accepted)
@@ -71,7 +71,7 @@ class Account:
             )
 
     def check_accepted(self) -> None:
-        """Raise if accepted exceeds drafted; call this once both totals are updated."""
+        """Raise if ``accepted`` exceeds ``drafted``; call this after both totals are updated."""
         if self.accepted > self.drafted:
             raise self._wrong(
                 f"reports {self.accepted:,} accepted candidates, but only {self.drafted:,} drafted"
@@ -89,7 +89,7 @@ class Account:
             raise self._wrong(f"reports {total:,} {what} candidates, but {found:,} in its steps")
 
     def check_same(self, what: str, before: Sequence[object], now: Sequence[object]) -> None:
-        """Raise if ``now`` does not begin with ``before``, which the engine has sent already."""
+        """Raise if ``now`` does not begin with ``before``, which the engine sent earlier."""
         if now[: len(before)] != before:
             raise self._wrong(f"changes {what} that it sent before")
 

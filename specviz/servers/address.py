@@ -1,8 +1,8 @@
-"""Addresses of serving engines, and their keys.
+"""Addresses of serving engines, and their bearer keys.
 
 Keys are read only from the environment. An address that contains a key is refused, because the key
 would be copied into traces, links and errors. A second variable, ``SPECVIZ_SERVER_KEY_FOR``, lists
-the addresses of a key; the key is sent to no other address.
+the addresses that may receive the key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOST = re.compile(r"(?:\*\.)?[\w.-]+|[\da-f:.]+(%\w+)?", re.ASCII)
 
 
 def is_local(address: str) -> bool:
-    """Return whether the address is a loopback address of this machine."""
+    """Return whether the address is this machine: localhost, a loopback address or 0.0.0.0."""
     host = _parts(address).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -36,7 +36,7 @@ def is_local(address: str) -> bool:
 
 
 def checked_address(address: str, *, allow_remote: bool) -> str:
-    """Return the address as it is used and stored: with scheme, without final slash or ``/v1``."""
+    """Return the normalized address: with its scheme, without a final slash or ``/v1``."""
     parts = _parts(address)
     if not allow_remote and not is_local(address):
         clear = "" if parts.scheme == "https" else ", unencrypted"
@@ -58,7 +58,7 @@ def key_for(name: KeyName, address: str) -> str | None:
 
 
 def withheld_key(name: KeyName, address: str) -> str:
-    """Return why the key is not sent to this address; empty if it is sent or not set."""
+    """Return why the key is not sent to this address, or "" if it is sent or not set."""
     if _key(name) is None or key_for(name, address) is not None:
         return ""
     where = _parts(address).netloc
@@ -94,10 +94,10 @@ def _check_entry(name: KeyName, place: int, entry: str) -> None:
 def _matches(pattern: str, address: str) -> bool:
     """Return whether the address matches one entry of ``…_KEY_FOR``.
 
-    An entry is an address with a scheme, or HOST, HOST:PORT or ``*.DOMAIN``. For an address with a
-    scheme, scheme, host and port must be equal, and the path must begin with the path of the entry.
-    An entry without a scheme matches https; it matches http only on this machine, so that no key is
-    sent unencrypted over a network.
+    An entry is an address with a scheme, or HOST, HOST:PORT or ``*.DOMAIN``. If the entry has
+    a scheme, its scheme, host and port must equal those of the address, and its path must be a
+    prefix of the address's path. An entry without a scheme matches https; it matches http only on
+    this machine, so that no key is sent unencrypted over a network.
     """
     theirs, ours = _parts(address), _parts(pattern)
     if "://" in pattern:
@@ -127,7 +127,7 @@ def _parts(address: str) -> SplitResult:
     if parts.username is not None or parts.password is not None:
         raise _contains_secret("a name or password before its @")
     if parts.query or parts.fragment:
-        raise _contains_secret("text after its path, where keys are often given")
+        raise _contains_secret("a query or fragment, which often contains a key")
     if not _usable(text, parts):
         raise ServerError(
             f"{text!r} is not an engine address.", remedy="Give one like http://127.0.0.1:8000."

@@ -1,7 +1,7 @@
-"""Send a prompt to an engine: the answer is an iterator over its rounds as they arrive.
+"""Send a prompt to an engine, and iterate over the rounds of its answer as they arrive.
 
-A separate thread reads the stream, so a busy consumer neither distorts times nor makes chunks
-merge. Every failure in that thread, even an unexpected one, reaches the iterator.
+A separate thread reads the stream, so a slow consumer neither distorts the arrival times nor causes
+chunks to merge. Every failure in that thread, even an unexpected one, reaches the iterator.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ def ask(
 ) -> Answer:
     """Send the prompt to the engine and return the answer in progress.
 
-    If ``speculate`` is false, the engine does not speculate; raises ServerError if it cannot turn
-    speculation off.
+    Args:
+        speculate: False requires decoding without speculation; raises ServerError if the engine
+            speculates and cannot turn speculation off.
     """
     if not speculate:
         _check_switch(info)
@@ -59,10 +60,9 @@ def ask(
 
 
 class Answer(Iterator[ServerRound]):
-    """An answer in progress. Everything but ``__next__`` may be called from any thread.
+    """An answer in progress. All methods except ``__next__`` may be called from any thread.
 
-    A failure raises ``ServerError`` once, instead of the next round; earlier rounds remain in the
-    trace.
+    On a failure, ``__next__`` raises ``ServerError`` once; earlier rounds remain in the trace.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Answer(Iterator[ServerRound]):
         self._received: SimpleQueue[ServerRound | ServerError | None] = SimpleQueue()
         self._error: ServerError | None = None
         self._over = self._read_all = False
-        self._waiting: list[ServerRound] = []  # may contain the beginning of the key
+        self._waiting: list[ServerRound] = []  # held back: may contain part of the key
         self._created = datetime.now(UTC).isoformat(timespec="seconds")
         self._began = time.perf_counter()
         Thread(target=self._read, name="answer", daemon=True).start()
@@ -102,7 +102,7 @@ class Answer(Iterator[ServerRound]):
         self._received.put(None)
 
     def trace(self) -> ServerTrace:
-        """Return the trace so far; at the end, it is reconciled with the engine's own totals."""
+        """Return the trace so far, checked against the totals that the engine has reported."""
         over, found = self._read_all, self._outcome()
         error = self._error
         rounds = self._connection.remover.from_rounds(found.rounds, over=over)
@@ -154,7 +154,7 @@ class Answer(Iterator[ServerRound]):
                 return Outcome(rounds=(), grounds="none")
 
     def _end(self) -> None:
-        """Deliver the remaining rounds of an interrupted answer, then the error or None."""
+        """Deliver the remaining rounds of an interrupted answer, then the error or the end mark."""
         with suppress(Exception), self._lock:
             self._deliver(self._reading.close(), over=True)
         self._read_all = True
@@ -190,5 +190,5 @@ def _check_switch(info: ServerInfo) -> None:
     if capabilities.speculates is not False and not capabilities.can_switch_off:
         raise ServerError(
             f"{ENGINES[info.engine]} cannot turn speculation off for a single request.",
-            remedy="Start a second engine without a draft; give its address for the target alone.",
+            remedy="Start a second engine without a draft; give its address as the target alone.",
         )

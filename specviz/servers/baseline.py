@@ -2,7 +2,7 @@
 
 A is the target alone; B speculates. In this order, a slow drift of the machine affects both alike.
 Only decoding is timed, from the first chunk of an answer to the last. One untimed answer of A and
-one of B warm up the engine's caches.
+one of B warm up the caches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ask = Callable[[], Answer]
 def blocks_against(
     ask_speculative: Ask, ask_alone: Ask, *, blocks: int, warm_up: bool = True
 ) -> Iterator[ServerBlock]:
-    """Yield timed blocks of answers; closing the iterator stops the current answer."""
+    """Yield blocks of four timed answers (A B B A); closing the iterator stops the current one."""
     if warm_up:
         _timed(ask_alone)
         _timed(ask_speculative)
@@ -61,7 +61,7 @@ def speedup_against(traces: Sequence[ServerTrace]) -> Ratio | None:
 
 
 def timed_answer(trace: ServerTrace) -> TimedAnswer:
-    """Return the number of tokens after the first chunk, and the seconds they took."""
+    """Return the number of tokens after the first chunk, and the seconds their decoding took."""
     rounds = trace.rounds
     tokens = sum(each.num_tokens for each in rounds[1:])
     if rounds and not all(each.num_tokens for each in rounds):

@@ -1,4 +1,4 @@
-"""The background job that times an answer against the target alone."""
+"""The background job that times a server's speculation against the target alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.servers.address import BASELINE_KEY, SERVER_KEY, KeyName
 from specviz.servers.asking import Answer, ask
 from specviz.servers.baseline import blocks_against, speedup_of
 
-BASELINE_JOB = "servers"  # its name in the job queue
+BASELINE_JOB = "servers"  # the job's name in the job queue
 BLOCKS = 5
 _OF_A_BLOCK = 4
 _WARM_UP = 2
@@ -36,14 +36,14 @@ class BaselineRequest:
 
 
 class BaselineJob(Job):
-    """A job that adds to ``blocks`` as it runs; ``answer_id`` is the page's id of the answer."""
+    """A job that extends ``blocks`` as it runs; ``answer_id`` is the answer's id on the page."""
 
     def __init__(self, against: BaselineRequest, answer_id: str) -> None:
         label = f"Timing {against.trace.info.model} against the target alone"
         super().__init__(name=BASELINE_JOB, label=label)
         self.against, self.answer_id = against, answer_id
         self.blocks: tuple[ServerBlock, ...] = ()
-        self._begun = 0  # number of answers
+        self._begun = 0  # number of answers requested
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -24,8 +24,8 @@ from specviz.servers.failures import answered, broken, unreachable
 from specviz.servers.foreign_json import KeyRemover, decoded
 
 MAX_LINE = 10**6  # bytes
-MAX_BODY = 64 * 10**6  # of an answer
-MAX_PAGE = 16 * 10**6  # of a page that is read with GET
+MAX_BODY = 64 * 10**6  # bytes of an answer
+MAX_PAGE = 16 * 10**6  # bytes of a page that is read with GET
 MAX_LINES = 10**6  # of one stream
 _LONGEST_ERROR = 10_000  # bytes read of an error's body
 _NO_SUCH_PAGE = (404, 405, 501)
@@ -46,7 +46,7 @@ QUICK = Limits(between=10.0, total=20.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line of a stream. ``at``: ``time.perf_counter`` when its last bytes arrived."""
+    """A line of a stream. ``at``: ``time.perf_counter()`` when the line's last bytes arrived."""
 
     text: str
     at: float
@@ -55,8 +55,8 @@ class Line:
 class Connection:
     """A connection that sends requests to one address, one at a time.
 
-    ``stop`` may be called from any thread. ``seconds`` limits all requests together, in addition to
-    the limits of each request.
+    ``stop`` may be called from any thread. ``seconds`` limits the total time of all requests, in
+    addition to the limits of each request.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Connection:
         return self._shown(self._got(path))
 
     def look(self, path: str) -> Any:
-        """Return the JSON of a page that only some engines have; None if there is none."""
+        """Return the JSON of a page that only some engines have; None on any error status."""
         return self._json_or_none(self._looked_at(path))
 
     def look_text(self, path: str) -> str | None:
@@ -118,8 +118,8 @@ class Connection:
     def parsed_event(self, text: str) -> Any:
         """Decode an event without removing the key.
 
-        The key is removed later from whole rounds, together with their token ids, because it may be
-        split over several events.
+        The key is removed later from whole rounds, together with their token ids, because the key
+        may be split over several events.
         """
         return self._decoded(text, KeyRemover(None))
 
@@ -204,7 +204,7 @@ class Connection:
             raise answered(self.address, response, body, self.remover, self._key_problem())
 
     def _key_problem(self) -> tuple[str, str]:
-        """Return what is wrong with the key, and the remedy, if an engine refuses a request."""
+        """Return what is wrong with the key and the remedy, after the engine refused a request."""
         name = self._key_name
         if self._key is not None:
             return f"refuses the key in {name}", f"Set {name} to a key that the engine accepts."

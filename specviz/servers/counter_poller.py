@@ -29,7 +29,7 @@ _AFTER_FAILURE = 3.0
 class Point:
     """The rates at one reading, ``at`` seconds after the first reading.
 
-    ``restarted``: whether the engine was restarted since the reading before.
+    ``restarted``: whether the engine was restarted since the previous reading.
     """
 
     at: float
@@ -54,7 +54,7 @@ class CounterHistory:
 
 
 class CounterPoller:
-    """Reads counters in a thread that ends some seconds after the last ``look``.
+    """A reader of counters, in a thread that ends some seconds after the last ``look``.
 
     Safe to use from any thread.
     """
@@ -96,7 +96,7 @@ class CounterPoller:
             try:
                 self._take(self._read())
                 pause = self._every
-            except Exception as error:  # the page must show it
+            except Exception as error:  # the page must show any error
                 with self._lock:
                     self._error = _explained(error)
                 pause = max(self._every, _AFTER_FAILURE)
@@ -131,14 +131,14 @@ def _explained(error: Exception) -> SpecvizError:
         return error
     return ServerError(
         f"The engine's counters cannot be read ({type(error).__name__}).",
-        remedy="Check its page /metrics.",
+        remedy="Check its /metrics page.",
     )
 
 
 def points_of(found: Sequence[Counters]) -> tuple[Point, ...]:
     """Return the points of saved counters, such as the readings in a log.
 
-    The rates of a point cover the time since the point before.
+    The rates of a point cover the time since the previous point.
     """
     made = [Point(at=0.0, rates=None)] if found else []
     for before, after in itertools.pairwise(found):
@@ -155,7 +155,7 @@ def history_of(found: Sequence[Counters]) -> CounterHistory:
 
 
 def _over(samples: Sequence[Counters], seconds: float) -> Rates | None:
-    """Return the rates over the last ``seconds``, or since the first sample."""
+    """Return the rates over the last ``seconds``, or since the first sample if it is later."""
     if len(samples) < 2:
         return None
     last = samples[-1]

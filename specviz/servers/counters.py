@@ -1,7 +1,7 @@
 """The counters of engines over all requests, and the rates between two readings.
 
 Samples of several replicas are summed. Impossible values are left out, with a notice. For SGLang,
-only verifications and tokens are read: SGLang reports averages of drafts, not counters.
+only verifications and generated tokens are read: SGLang reports candidates only as averages.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NAMES: dict[EngineName, dict[str, str]] = {
 }
 _AT = "accepted_at"
 _TOTAL = "_total"
-_LARGEST = 2.0**53  # above it, a float cannot count by one
+_LARGEST = 2.0**53  # above this, a float64 cannot represent every integer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Rates:
 def read_counters(
     info: ServerInfo, *, allow_remote: bool = False, key: KeyName = SERVER_KEY
 ) -> Counters:
-    """Read the counters of an engine from its /metrics."""
+    """Read the counters of an engine from its /metrics page."""
     connection = Connection(info.address, key=key, allow_remote=allow_remote)
     page = connection.get_text("/metrics")
     if page is None:
@@ -78,7 +78,7 @@ def read_counters(
 
 def counters_of_dump(text: str) -> Counters:
     """Read the counters of a saved /metrics page; its time is unknown, so ``at`` is 0."""
-    return _counters(samples_of(text), None, at=0.0, source="The page of metrics")
+    return _counters(samples_of(text), None, at=0.0, source="The saved /metrics page")
 
 
 def rates(before: Counters, after: Counters) -> Rates | None:
@@ -129,7 +129,7 @@ def _counters(
     if chosen not in present:
         raise ServerError(
             f"{source} has no counters of vLLM, llama.cpp or SGLang.",
-            remedy="Start the engine with its metrics on.",
+            remedy="Start the engine with its metrics enabled.",
         )
     notices = [
         f"Ignored counters of {ENGINES[name]} on the same page: several engines may share this "
@@ -174,7 +174,7 @@ def _series(samples: Sequence[Sample], name: str) -> dict[tuple[int | None, str]
 
 
 def _consistent(found: Counters) -> Counters:
-    """Leave out counters that contradict each other."""
+    """Return the counters without those that contradict each other."""
     notices = list(found.notices)
     accepted, drafted = found.accepted, found.drafted
     most = _LARGEST if found.drafts is None else MAX_DRAFTED * found.drafts
@@ -192,7 +192,7 @@ def _consistent(found: Counters) -> Counters:
 
 
 def _grown(before: float | None, after: float | None) -> float | None:
-    """Return the growth of a counter; a counter without an earlier value began at 0."""
+    """Return the growth of a counter; a counter without an earlier value started at 0."""
     return None if after is None else after - (before or 0.0)
 
 

@@ -1,8 +1,9 @@
-"""Score texts with a target behind an address and any draft.
+"""Score texts with a target on a server and any draft.
 
 Scoring needs the target's text and, for each token, a log-probability from each model. Engines
-return them over HTTP, so a draft can be scored although the target's server does not run it.
-Engines do not report step times: if none are given, tokens per round are known, but no speedups.
+return them over HTTP, so a draft can be scored even if the target's server does not run it.
+Engines do not report step times: without given step costs, there are tokens per round, but no
+speedups.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from specviz.tune.text_study import PairFound, TextStudy
 
 _CERTAIN = 1000.0  # evidence that a correct server exceeds in at most one of a thousand texts
 _NEAR_TIES = 0.05  # share of tokens that may change if logits are summed in another order
-_LISTED = 20  # at least, for bounds of the expected acceptance; vLLM's default
+_LISTED = 20  # tokens listed at least, for bounds of the expected acceptance; vLLM's default limit
 
 
 class EndpointMaker(StoppableWork):
-    """A maker that only scores texts; ``inner`` loads drafts that no server runs."""
+    """A run maker that only scores texts; ``inner`` loads the drafts that no server runs."""
 
     doing = ""
 
@@ -174,7 +175,7 @@ def _refuse_runs(spec: PairSpec) -> Never:
 
 
 def _agreed_tokens(target: TokenModel, draft: TokenModel, text: str) -> tuple[int, ...]:
-    """Return the tokens of a text, which both models must tokenize alike."""
+    """Return the tokens of a text; raise ServerError if the models tokenize it differently."""
     if not text:
         return ()
     found = target.tokens(text)
@@ -249,7 +250,7 @@ def _scores(rows: Sequence[ListedScore], *, own: bool) -> TextScores:
 
 
 def _doubt(rows: Sequence[ListedScore]) -> str:
-    """Return why the text cannot follow the target's distribution, or "" if it can."""
+    """Return why the text seems not to follow the target's distribution, or "" if it does."""
     found = sum(each.likely for each in rows)
     expected = sum(each.mass for each in rows)
     impossible = sum(each.target_prob == 0.0 for each in rows)

@@ -13,7 +13,7 @@ from specviz.servers.pieces import Listed, Prompt, Reading, Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """An engine's adapter. ``known_from``: the tested version or, if never run, its source."""
+    """An engine's adapter. ``known_from``: the tested version, or the source if never tested."""
 
     name: EngineName
     run_here: bool

@@ -1,6 +1,6 @@
 """Failures of an engine or its connection, as errors with a culprit and a remedy.
 
-The key is removed from an engine's message after the message is decoded, before it is cut.
+The key is removed from an engine's message after the message is decoded and before it is truncated.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from specviz.servers.pieces import Listed, inside
 
 _MOST_NAMED = 5
 _MOST_MODELS = 1000
-_PAGES = 3  # of the nine pages, this many may take the full time limit of a page
+_PAGES = 3  # this many of the nine pages may take the full time limit of a page
 
 
 def find_server(
@@ -31,9 +31,9 @@ def find_server(
     """Return the engine and model at an address.
 
     Args:
-        model: One of several models; None for the first.
+        model: The model's name, if the engine serves several; None for the first.
         key: The environment variable of the bearer key, which must be bound to this address.
-        begin: Called with the connection before its first request, so that it can be stopped.
+        begin: Called with the connection before its first request, so that the caller can stop it.
     """
     connection = Connection(
         address, key=key, allow_remote=allow_remote, limits=limits, seconds=_PAGES * limits.total

@@ -21,19 +21,19 @@ from specviz.record.server_run import ServerRound
 _LONGEST_NUMBER = 19  # digits of a whole number
 _SHORTEST_SECRET = 8  # characters
 _LONGEST_NAME = 200
-_LONGEST_READ = 10_000  # characters of a name
+_LONGEST_READ = 10_000  # characters of a name that are read
 _REMOVED = "[key]"
 _QUOTED = "\"'\\/"  # JSON and Python may write a backslash before these
 _LONGEST_ESCAPE = 12  # characters of the usual escapes of one character
 _BEGUN = re.compile(r"\\+(?:u[0-9a-f]{0,3})?|%[0-9a-f]{0,3}|&(?:\#x?[0-9a-f]{0,6})?", re.IGNORECASE)
-_RUN_BEGINS = r"(?<!\\)"  # of a run of backslashes
+_RUN_BEGINS = r"(?<!\\)"  # the start of a run of backslashes
 _MOST_VALUES = 4_000_000  # in one text; each value takes about 60 bytes
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRemover:
-    """Removes one bearer key from everything that its engine sends back.
+    """A remover of one bearer key from everything that the engine sends back.
 
     It also finds a key in upper or lower case, or written with escapes of JSON, URLs or HTML. A key
     of fewer than 8 characters could appear by chance, so it is removed only from errors.
@@ -65,8 +65,8 @@ class KeyRemover:
     def from_rounds(self, rounds: Sequence[ServerRound], *, over: bool) -> tuple[ServerRound, ...]:
         """Return the rounds without the key, even if the key is split over several rounds.
 
-        Unless the answer is over, last rounds that may contain the beginning of the key are left
-        out.
+        Unless the answer is over, the last rounds are left out if they may contain the beginning
+        of the key.
         """
         if not self._long or not rounds:
             return tuple(rounds)
@@ -77,7 +77,7 @@ class KeyRemover:
         ends = list(accumulate(map(len, texts)))
         ready = len(joined) if over else _unfinished(joined, self.key, spans)
         count = sum(end <= ready for end in ends)
-        # If a key is split over rounds, none of these rounds is returned before the last.
+        # If a key is split over rounds, none of them is returned before the last has arrived.
         while any(low < _end(ends, count) < high for low, high in spans):
             count -= 1
         parts = _without_spans(texts[:count], spans)
@@ -95,7 +95,7 @@ class KeyRemover:
         )
 
     def from_cut(self, text: str) -> str:
-        """Return a truncated text without a beginning of the key at its end."""
+        """Return a truncated text without a possible beginning of the key at its end."""
         if self.key is None:
             return text
         return text[: _unfinished(text, self.key, self._spans(text))]
@@ -186,7 +186,7 @@ def _end(ends: Sequence[int], count: int) -> int:
 
 
 def _unfinished(text: str, key: str, spans: Sequence[tuple[int, int]]) -> int:
-    """Return the index where an end of the text may begin the key; else the text's length."""
+    """Return the index of a possible beginning of the key at the text's end, or the length."""
     earliest = max(spans[-1][1] if spans else 0, len(text) - _LONGEST_ESCAPE * len(key))
     starts = (place for place in range(earliest, len(text)) if _may_become(key, text, place))
     return next(starts, len(text))
@@ -204,7 +204,7 @@ def _may_become(key: str, text: str, place: int) -> bool:
 
 
 def _without_spans(texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str | None]:
-    """Return each text without the spans in it; None for a text that contains no span.
+    """Return each text with its spans replaced by ``[key]``; None for a text without a span.
 
     ``spans`` are index ranges of the joined texts.
     """

@@ -1,7 +1,7 @@
-"""The adapter of llama.cpp's server: events are tokens, and running totals show the rounds.
+"""The adapter for llama.cpp's server: events are tokens, and running totals show the rounds.
 
 All tokens of a round come with the same totals of drafted and accepted candidates. A round emits
-its accepted candidates and one more token; a further token with these totals is a round without
+its accepted candidates and one more token; a further token with the same totals is a round without
 drafts. llama.cpp holds back the text of an incomplete character together with its token's id, but
 counts the token. Chats have no token ids, because the list of tokens that llama.cpp sends on
 request omits drafted tokens.
@@ -63,7 +63,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
 
 
 def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
-    """Build a request with only the given filters, so that the distribution is as requested."""
+    """Build a request that applies only the given sampling filters."""
     body: dict[str, Any] = {
         "stream": True,
         "timings_per_token": True,
@@ -105,7 +105,7 @@ class _OpenRound:
 
 @dataclass(slots=True)
 class CountedReading:
-    """Reads rounds from the running totals of an answer."""
+    """A ``Reading`` that derives rounds from the running totals of an answer."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -133,7 +133,7 @@ class CountedReading:
         return self.rounds[before:]
 
     def _check(self, event: Event) -> None:
-        """Update the totals; raises if an answer cannot have these totals."""
+        """Update the totals; raise ServerError if an answer cannot have these totals."""
         timings, account = event.get("timings"), self.account
         account.add_event()
         account.add(0, _text(event))

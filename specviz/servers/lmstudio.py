@@ -1,4 +1,4 @@
-"""The adapter of LM Studio: text chunks, and totals of drafted and accepted tokens.
+"""The adapter for LM Studio: text chunks, and totals of drafted and accepted tokens.
 
 It is written from LM Studio's documentation (REST API v0) and was never run here. LM Studio drafts
 only with a draft model that is configured in LM Studio; our requests do not name a draft model.
@@ -47,7 +47,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class StatisticsReading(openai.TextReading):
-    """Reads text chunks, and the totals in LM Studio's statistics."""
+    """A ``Reading`` of text chunks and of the totals in LM Studio's statistics."""
 
     totals: ServerTotals = openai.NO_TOTALS
 

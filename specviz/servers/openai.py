@@ -1,4 +1,4 @@
-"""The adapter of any server with OpenAI's interface: text chunks without rounds.
+"""The adapter for any server with OpenAI's API: text chunks without rounds.
 
 Few servers report the number of tokens in a chunk; most report the total at the end. The adapters
 of other engines read the same events and extract more from them.
@@ -124,7 +124,7 @@ class Pieces:
 
 @dataclass(slots=True)
 class TextReading:
-    """Reads text chunks, without rounds."""
+    """A ``Reading`` of text chunks, without rounds."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -206,7 +206,7 @@ def _shown(texts: Sequence[str], text: str) -> tuple[str, ...]:
 
 
 def _reported_tokens(reported: Any) -> tuple[tuple[str, ...], Any]:
-    """Return the tokens' texts and log-probabilities, of a completion or of a chat."""
+    """Return the tokens' texts and log-probabilities from a completion or a chat."""
     if isinstance(content := inside(reported, "content"), list):
         texts = [inside(each, "token") for each in content]
         values = [inside(each, "logprob") for each in content]

@@ -1,4 +1,4 @@
-"""Types that engine adapters share: the request, and rounds from the events of an answer."""
+"""Types that the engine adapters share: requests, text chunks and readers of an answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Outcome:
 
 
 class Reading(Protocol):
-    """Reads the events of one answer. One thread at a time may call it."""
+    """A reader of the events of one answer. Only one thread at a time may call its methods."""
 
     def take(self, event: Event, at: float) -> Sequence[ServerRound]:
         """Read an event; return the rounds that are known to be complete after this event."""

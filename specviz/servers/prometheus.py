@@ -1,6 +1,6 @@
 """Parse the samples of a page in Prometheus's text format; other lines are ignored.
 
-The time is linear in the size of the page: lines are bounded, and no pattern backtracks over them.
+Parsing takes time linear in the size of the page: lines are bounded, and no pattern backtracks.
 """
 
 from __future__ import annotations

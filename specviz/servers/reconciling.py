@@ -58,8 +58,8 @@ def rounds_of(pieces: Sequence[Piece], steps: Sequence[Step]) -> tuple[ServerRou
 def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | None:
     """Return the steps in each chunk, or None if the steps do not match the chunks.
 
-    If several alignments exist, the one returned has a step without drafts as the very first token,
-    and all other such steps as late as possible.
+    If several alignments exist, return the one whose first token is a step without drafts, and
+    whose other steps without drafts are as late as possible.
     """
     if not all(sizes):
         return None
@@ -69,7 +69,7 @@ def aligned(sizes: Sequence[int], steps: Sequence[Step]) -> list[list[Part]] | N
 
 
 class _Search:
-    """Searches for an alignment of steps with tokens.
+    """A search for an alignment of steps with tokens.
 
     A state is the number of tokens and the number of reported steps so far.
     """
@@ -84,11 +84,11 @@ class _Search:
         tokens = [step.accepted + 1 for step in steps]
         left = list(accumulate(reversed(tokens), initial=0))[::-1]
         may_be_cut = tokens[-1] - 1 if tokens else 0
-        # For each step, the fewest tokens of this step and all later steps.
+        # For each step, the fewest tokens that this step and all later steps emit.
         self._needs = [max(0, each - may_be_cut) for each in left]
 
     def found(self) -> list[Part] | None:
-        """Return the first alignment found depth first, with preferred steps first, or None."""
+        """Return the first alignment that a depth-first search finds, or None."""
         before: dict[tuple[int, int], tuple[tuple[int, int], Part] | None] = {}
         tries: list[tuple[tuple[int, int], tuple[tuple[int, int], Part] | None]] = [((0, 0), None)]
         goal = (self._total, len(self._steps))

@@ -1,4 +1,4 @@
-"""The adapter of SGLang: at stream interval 1, a chunk is a step; the final totals verify this.
+"""The adapter for SGLang: at stream interval 1, a chunk is a step; the final totals verify this.
 
 It is written from SGLang's sources (0.5.23) and was never run here. Names of fields differ between
 versions, so all known names are tried.
@@ -83,7 +83,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class GenerateReading:
-    """Reads rounds from events with all text and ids so far, or with only the new ones."""
+    """A ``Reading`` of events that contain all text and ids so far, or only the new ones."""
 
     info: ServerInfo
     settings: ServerSettings

@@ -1,6 +1,6 @@
-"""What scoring needs from a model: the tokens of a text, and distributions along a known text.
+"""Models for scoring: they return the tokens of a text, and distributions along a known text.
 
-A model is served by an engine or loaded locally. Texts are sent as token ids, with nothing added.
+A model is served by an engine or loaded locally. Texts are sent as token ids, without added tokens.
 Distributions are raw: at temperature 1 without filters. Every number from an engine is checked
 before it is used.
 """
@@ -21,11 +21,11 @@ from specviz.servers.distribution_study import DistributionStudy, TokenStudy
 from specviz.servers.pieces import whole, wholes
 from specviz.theory.listed_distributions import ListedDistribution, is_raw
 
-_WINDOW_ENTRIES = 2**16  # of whole distributions in one answer
+_WINDOW_ENTRIES = 2**16  # log-probabilities in one answer, for whole distributions
 _MOST_WINDOW = 16  # positions
 _LOWEST = -1e6  # lowest log-probability; exp(-1e6) is 0
 _LONGEST_ID = 9  # digits
-_TOKENS, _TOKENS_A_BYTE = 16, 4  # most tokens of a text: in all, and per byte
+_TOKENS, _TOKENS_A_BYTE = 16, 4  # most tokens of a text: a fixed part, and per byte
 
 
 class TokenModel(Protocol):
@@ -45,7 +45,10 @@ class TokenModel(Protocol):
     def distributions(
         self, prompt_ids: Sequence[int], text_ids: Sequence[int], top: int | None
     ) -> Iterator[ListedDistribution]:
-        """Yield the distribution at each token of the text: its ``top`` tokens, or all if None."""
+        """Yield the distribution at each token of the text.
+
+        ``top``: number of likeliest tokens to list; None for all.
+        """
         ...
 
     def token_texts(self) -> Mapping[int, str]:
@@ -53,7 +56,7 @@ class TokenModel(Protocol):
         ...
 
     def texts_of(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the texts of consecutive tokens; empty for tokens that are not known."""
+        """Return the texts of consecutive tokens; "" for an unknown token."""
         ...
 
 
@@ -115,7 +118,7 @@ class VllmModel(_ServedModel):
         ids = [*prompt_ids, *text_ids]
         found = self._ask([ids], prompt_logprobs=top)[0].get("prompt_logprobs")
         if not isinstance(found, list) or len(cast("list[object]", found)) != len(ids):
-            raise _no_distributions(self.label, "gives no log-probabilities of a prompt")
+            raise _no_distributions(self.label, "returns no log-probabilities of the prompt")
         rows = [
             {self._id(token): _fields(each) for token, each in _fields(row).items()}
             for row in cast("list[object]", found)
@@ -129,8 +132,8 @@ class VllmModel(_ServedModel):
     ) -> Iterator[ListedDistribution]:
         """Yield whole distributions, read in windows of a few positions.
 
-        Each position takes one request for the next token after its prefix. For a large vocabulary,
-        all positions at once would take gigabytes.
+        For each position, the tokens before it are a prompt, after which one token is requested.
+        For a large vocabulary, all positions at once would take gigabytes.
         """
         ids, place, window = [*prompt_ids, *text_ids], 0, 1
         while place < len(text_ids):
@@ -199,10 +202,10 @@ class SglangModel(_ServedModel):
         meta = _fields(_fields(answer).get("meta_info"))
         own, tops = meta.get("input_token_logprobs"), meta.get("input_top_logprobs")
         if not isinstance(own, list) or not isinstance(tops, list) or len(own) < len(text_ids):
-            raise _no_distributions(self.label, "gives no log-probabilities of a prompt")
+            raise _no_distributions(self.label, "returns no log-probabilities of the prompt")
         own, tops = own[-len(text_ids) :], tops[-len(text_ids) :]
         if len(own) != len(tops):
-            raise _no_distributions(self.label, "gives no log-probabilities of a prompt")
+            raise _no_distributions(self.label, "returns no log-probabilities of the prompt")
         for expected, entry, row in zip(text_ids, own, tops, strict=True):
             value, found, _ = self._entry(entry)
             if found != expected:
@@ -251,7 +254,7 @@ class LocalModel:
 
 
 def served_model(info: ServerInfo, connection: Connection) -> TokenModel:
-    """Return the model of an engine.
+    """Return the model that an engine serves.
 
     Raises:
         ServerError: The engine does not return distributions along a known text.
@@ -294,7 +297,7 @@ def _fields(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object, label: str) -> float:
-    """Return a log-probability, at least ``_LOWEST``; ``_raw`` refuses values above 0."""
+    """Return ``value`` as a float, at least ``_LOWEST``; raise ServerError if it is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _no_distributions(label, "returns log-probabilities that are not numbers")
     return max(_LOWEST, float(value))  # so that differences are finite

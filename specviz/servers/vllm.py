@@ -1,7 +1,7 @@
-"""The adapter of vLLM: a chunk with token ids is a step of the engine.
+"""The adapter for vLLM: a chunk with token ids is a step of the engine.
 
-Chunks merge if the reader is slow, or by the server's stream interval; the engine's report at the
-end splits them again. vLLM sends the report only if it was started with
+Chunks merge if the reader is slow or the server's stream interval exceeds 1; the engine's report at
+the end splits them again. vLLM sends the report only if it was started with
 ``--per-request-spec-decode-metrics``: ``detailed`` for every step, ``summary`` for totals. In the
 report, accepted candidates of the last step are counted before they are cut at EOS or the limit.
 """
@@ -71,7 +71,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
 
 
 def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:
-    """Build a request; ``logprobs`` also splits the text of a chunk by token."""
+    """Build a request; with ``logprobs``, vLLM also reports the text of each token in a chunk."""
     plain = openai.request(info, prompt, settings)
     body = {
         **plain.body,
@@ -87,7 +87,7 @@ def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Reque
 
 @dataclass(slots=True)
 class StepReading:
-    """Reads chunks as steps, and checks the steps with the engine's report at the end."""
+    """A ``Reading`` of chunks as steps, which the engine's report at the end confirms or splits."""
 
     info: ServerInfo
     settings: ServerSettings
@@ -134,7 +134,7 @@ class StepReading:
 
 
 def _as_step(piece: Piece, index: int, speculates: bool) -> ServerRound:
-    """Return a chunk as one step, as is assumed without a report.
+    """Return a chunk as one step, which is assumed if there is no report.
 
     A first chunk with a single token is a step without drafts.
     """
@@ -172,7 +172,7 @@ def _outcome(
 
 
 def _steps(report: dict[str, Any]) -> list[Step] | None:
-    """Return the reported steps, empty for an answer without drafts, or None without a report."""
+    """Return the reported steps (none for an answer without drafts), or None if not reported."""
     accepted = wholes(report.get("per_step_accepted"))
     drafted = wholes(report.get("per_step_drafted"))
     if len(accepted) != len(drafted) or len(accepted) != whole(report.get("num_spec_steps")):

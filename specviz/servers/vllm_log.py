@@ -2,8 +2,8 @@
 
 A line counts the tokens since the previous line. It gives accepted and drafted tokens as whole
 numbers, tokens per round with two decimals, and the share accepted at each position with three.
-The number of drafts is computed from these values and is whole; the count accepted at a position is
-as exact as the three decimals allow. Lines with impossible values are skipped.
+The number of drafts is computed from these values; the counts accepted at each position are rounded
+from the shares. Lines with impossible values are skipped.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _drafts(length: float, accepted: int, drafted: int, positions: int) -> int:
 
 
 def _clock(head: str) -> float | None:
-    """Return the time in the log, in seconds since the start of a leap year, or None."""
+    """Return the logged time in seconds since January 1 of a leap year, or None."""
     match = _TIME.search(head)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Storage: traces as versioned JSON, small values between runs, and the run library."""
+"""Storage: traces as versioned JSON, small persistent values, and the run library."""
 
 from specviz.store.files import MAX_BYTES, parsed
 from specviz.store.kept_values import change_value, data_folder, load_value, save_value

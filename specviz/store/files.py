@@ -49,11 +49,11 @@ def write_file(path: Path, text: str) -> None:
 
 
 def read_file(path: Path) -> str:
-    """Return the text of a file; raises TraceError if it is no file or exceeds ``MAX_BYTES``."""
+    """Return the text of a file; raises TraceError if it is not a file or over ``MAX_BYTES``."""
     if path.is_dir():
         refuse(f"{path} is a folder.", "Give the path of a trace file in it.")
     if not path.exists():
-        refuse(f"{path} does not exist.", "Check the path, or create it with run ... --out FILE.")
+        refuse(f"{path} does not exist.", "Check the path, or create the file with --out.")
     if not path.is_file():
         refuse(f"{path} is not a file.", "Choose a file written by specviz.")
     if path.stat().st_size > MAX_BYTES:

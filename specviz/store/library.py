@@ -1,6 +1,6 @@
 """The run library: all runs in one SQLite file.
 
-The columns that lists show are stored apart from the traces, so lists read no trace. ``add`` is
+The columns that lists show are stored apart from the traces, so a list reads no trace. ``add`` is
 atomic and durable: once it returns, the run survives a power cut. The library is safe across
 threads and processes, because each call opens its own connection. Failures raise a ``StoreError``
 with a remedy.
@@ -57,8 +57,9 @@ class Library:
     def add(self, run: NewRun) -> str:
         """Add a run and return its id; the run is then durable.
 
-        If the id exists already, the stored run stays, and the name, comparison, job and memory
-        given here are added to it. So the same run may be added twice, in either order.
+        If the id exists already, the stored trace stays; the name, comparison, job and memory given
+        here replace the stored ones. So a run can be added alone and as part of a comparison, in
+        either order.
         """
         return self.add_together([run])[0]
 
@@ -71,10 +72,10 @@ class Library:
         return tuple(values["id"] for values, _ in rows)
 
     def add_unless_there(self, run: NewRun) -> tuple[str, bool]:
-        """Add a run unless its trace is stored already; return the id and whether it was stored.
+        """Add a run unless its trace is stored already.
 
-        A deleted run with this trace is restored. If two processes add the same trace at once, one
-        adds it and the other finds it.
+        Return the id, and whether the trace was stored already. A deleted run with this trace is
+        restored. If two processes add the same trace at once, one adds it and the other finds it.
         """
         values, body = _values(run), packed(run.trace)
         with self._writing() as db:
@@ -98,7 +99,7 @@ class Library:
             return int(db.execute(f"SELECT count(*) FROM runs {condition}", values).fetchone()[0])
 
     def row(self, run_id: str) -> RunRow:
-        """Return a run without its trace; raises StoreError if the run is missing or deleted."""
+        """Return the row of a run; raises StoreError if the run is missing or deleted."""
         with self._reading() as db:
             found = db.execute(
                 select_run("WHERE id = ? AND deleted_at IS NULL"), (storable(run_id),)
@@ -133,7 +134,7 @@ class Library:
     def texts_by(self, target_sha256: str, limit: int) -> list[list[int]]:
         """Return the prompt and output tokens of recent runs with this target, newest last.
 
-        Only the ``limit`` newest runs of our own engine are searched. Traces are not validated;
+        Only the ``limit`` newest runs of specviz are searched. Traces are not validated;
         damaged ones are skipped.
         """
         with self._reading() as db:
@@ -191,10 +192,10 @@ class Library:
             return gone.rowcount
 
     def complete_older(self, seconds: float) -> int:
-        """Fill in columns that an older schema lacked, newest rows first; return how many remain.
+        """Fill in columns that an older schema lacked, newest rows first.
 
-        Reads at least one trace, then more until ``seconds`` have passed. A row is filled in only
-        once; if its trace is damaged, its values stay unknown.
+        Read at least one trace, then more until ``seconds`` have passed; return how many rows
+        remain. A row is filled in only once; if its trace is damaged, its values stay unknown.
         """
         deadline = time.monotonic() + seconds
         with self._reading() as db:
@@ -239,7 +240,7 @@ class Library:
             return found
         raise StoreError(
             f"There is no comparison {key!r:.40} in the library.",
-            remedy="Choose one from Kept on the Compare page.",
+            remedy="Choose one under Kept, on the Compare page.",
         )
 
     def _comparisons(self, condition: str, values: tuple[str, ...]) -> tuple[ComparisonRow, ...]:

@@ -1,4 +1,4 @@
-"""Convert the timing of traces before schema 5: blocks in the order A B B A become one slice."""
+"""Convert the timing of traces before schema 5: their timed passes become one slice."""
 
 from __future__ import annotations
 
@@ -50,4 +50,4 @@ def _slices(old: _Blocks, rounds: Sequence[Round]) -> tuple[Slice, ...]:
     }  # fmt: skip
     if not tokens or not all(each and min(each) > 0 for each in passes.values()):
         return ()
-    return (Slice(first=0, last=last, **passes),)
+    return (Slice(first=0, last=last, target=passes["target"], speculative=passes["speculative"]),)

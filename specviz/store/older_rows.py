@@ -20,7 +20,10 @@ OlderAlpha = tuple[int, float | None]
 
 
 def older_alphas(db: sqlite3.Connection, deadline: float) -> list[OlderAlpha]:
-    """Return α for rows not yet filled in, newest first, until ``deadline``; at least one row."""
+    """Return (run, α) of rows not yet filled in, newest first.
+
+    Stop at ``deadline``, but not before the first row.
+    """
     found: list[OlderAlpha] = []
     for (run,) in db.execute(_UNREAD):
         found.append((run, _alpha_of(db, run)))

@@ -107,8 +107,8 @@ class Query(Facets):
 
     search: str = ""
     comparison: str | None = None
-    of_comparisons: bool = True  # include runs of comparisons
-    deleted: bool = False  # only deleted runs that can be restored
+    of_comparisons: bool = True  # whether to include runs of comparisons
+    deleted: bool = False  # True: only deleted runs, which can still be restored
     sort: SortKey = "created"
     descending: bool = True
     offset: int = 0

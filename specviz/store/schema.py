@@ -150,7 +150,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse a newer schema before a connection could checkpoint the write-ahead log.
+    """Raise StoreError for a newer schema, before a connection could checkpoint the log.
 
     Only SQLite may read the file. Closing any other descriptor would drop all POSIX locks of this
     process on the file, including the locks of open connections.

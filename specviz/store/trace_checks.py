@@ -94,7 +94,7 @@ LIMITS: Mapping[type, Mapping[str, _Limits]] = {
 
 
 def problem_of(kind: type, made: object) -> str | None:
-    """Return the problem with a trace part whose fields are within ``LIMITS``, or None."""
+    """Return what is wrong with a part of a trace that is within ``LIMITS``, or None."""
     check = _CHECKS.get(kind)
     return check(made) if check else None
 

@@ -18,11 +18,13 @@ from specviz.record.trace import (
     Candidate,
     Environment,
     Extra,
+    Forecast,
     ModelInfo,
     PairInfo,
     Prefill,
     Prompt,
     RunConfig,
+    Slice,
     StepCosts,
     Trace,
 )
@@ -30,13 +32,18 @@ from specviz.store.dataclass_json import MisfitError, fit_to_type
 from specviz.store.files import damaged, fields_of, parsed, read_file, refuse, to_json, write_file
 from specviz.store.old_blocks import baseline_of_blocks
 
-# Each trace is written with the lowest schema that can hold it. Schema 5 added timing in slices; 8,
-# answers of other engines; 9, more methods; 10, graphed steps; 11, conversations. The others added
-# only fields.
-SCHEMA = 11
-_SLICES, _ANSWERS, _METHODS, _GRAPHED = 5, 8, 9, 10
+# Each trace is written with the lowest schema that can hold it. Schema 5 added timing in slices;
+# schema 8, answers of other engines; schema 9, more methods; schema 10, graphed steps; schema 11,
+# conversations; schema 12, step costs fitted to runs. The other schemas only added fields.
+SCHEMA = 12
+_SLICES, _ANSWERS, _METHODS, _GRAPHED, _CONVERSATIONS = 5, 8, 9, 10, 11
 KIND = "specviz.trace"
 _SERVER = "server"
+
+_OF_FITS = (
+    "overhead", "overhead_each", "overhead_error", "runs", "processes", "of_this_run", "table",
+)  # fmt: skip
+_OF_INTERVALS = ("low", "high", "from_text")
 
 # The schema that added each field. Traces of older schemas lack the field.
 _ADDED: dict[type, dict[str, int]] = {
@@ -47,13 +54,16 @@ _ADDED: dict[type, dict[str, int]] = {
         **dict.fromkeys(("draft_errors", "target_errors"), _SLICES),
         "shape": _METHODS,
         **dict.fromkeys(("draft_reads", "target_reads"), _GRAPHED),
+        **dict.fromkeys(_OF_FITS, SCHEMA),
     },
+    Slice: {"phases": SCHEMA},
+    Forecast: dict.fromkeys(_OF_INTERVALS, SCHEMA),
     ModelInfo: {"body": 4},
     PairInfo: dict.fromkeys(("shared_tokens", "texts_sha256"), _METHODS),
     Environment: {"place": 8},
-    Prompt: {"before": SCHEMA},
-    Message: {"rounds": SCHEMA},
-    Prefill: {"copied": SCHEMA},
+    Prompt: {"before": _CONVERSATIONS},
+    Message: {"rounds": _CONVERSATIONS},
+    Prefill: {"copied": _CONVERSATIONS},
     RunConfig: {
         "forks": 6,
         **dict.fromkeys(("draft_until", "num_drafts", "replacement", "branching"), _METHODS),
@@ -65,7 +75,10 @@ _ADDED: dict[type, dict[str, int]] = {
     Extra: {"noise": _METHODS},
 }
 # Left out at their default.
-_OPTIONAL = ("pieces", "odds", "place", "shape", "texts_sha256", "before", "rounds", "copied")
+_OPTIONAL = (
+    "pieces", "odds", "place", "shape", "texts_sha256", "before", "rounds", "copied", "phases",
+    *_OF_FITS, *_OF_INTERVALS,
+)  # fmt: skip
 _OLDER_RULES = ("lossless", "over-accept")
 _OLDER_STEPS = ("library", "lean")
 _OLDER_DRAFTERS = ("model", "prompt-lookup")
@@ -97,7 +110,8 @@ def _lowest_schema(trace: Trace) -> int:
     config, pair = trace.config, trace.pair
     models, costs = (pair.target, pair.draft), trace.step_costs
     parts: tuple[object, ...] = (
-        trace, config, pair, *models, trace.environment, costs, trace.prompt, trace.prefill
+        trace, config, pair, *models, trace.environment, costs, trace.prompt, trace.prefill,
+        trace.forecast, *(trace.baseline.slices if trace.baseline else ()),
     )  # fmt: skip
     added = (
         schema

@@ -1,4 +1,4 @@
-"""The tokens of a stored run, without validating its whole trace."""
+"""The tokens of a stored run, read without validating its whole trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constant-time sampling from many distributions (Walker 1977; Vose 1991), one uniform per draw."""
+"""The alias method (Walker 1977; Vose 1991): constant-time draws from many distributions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AliasTable:
     other: Indices  # [num_distributions * size], the token that fills the rest of the bin
 
     def draw(self, rows: Indices, rng: np.random.Generator) -> Indices:
-        """Draw one token from each of the distributions at the indices ``rows``."""
+        """Draw one token from each of the distributions ``rows``, with one uniform per draw."""
         place = rng.random(len(rows), dtype=np.float32)
         place *= self.size
         box = place.astype(np.intp)

@@ -1,12 +1,13 @@
 """Exact expected rounds along a known text (derived here, checked by enumeration).
 
-``odds`` holds min(1, draft / target) at every token of the text: given the text, the probability
-that this token was an accepted candidate, independent from token to token. The number of
-candidates accepted so far in the current round is therefore a Markov chain along the text.
+``odds`` holds min(1, draft / target) at every token of the text. Given the text, this is the
+probability that the token was an accepted candidate, if a candidate was drafted there; it does not
+depend on other verdicts. Along the text, the number of candidates accepted so far in the current
+round is therefore a Markov chain.
 
-Other drafting methods have other odds. If a round's first candidate has different odds from later
-candidates, ``odds`` is [num_tokens, 2]: the odds as a first and as a later candidate. Odds of 0 at
-a token also represent a round that drafts no candidate there.
+Other drafting methods have other odds. If the odds differ between a round's first candidate and
+later candidates, ``odds`` is [num_tokens, 2]: the odds as a first and as a later candidate. Odds of
+0 at a token also represent a round that drafts no candidate there.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ class Walk:
 
 
 def rounds_along(odds: ArrayLike, gamma: int, *, ends: bool = False) -> Walk:
-    """Return the expected whole rounds along a text for one gamma, as `walks_along` does."""
+    """Return the expected counts of whole rounds along a text for one gamma; see `walks_along`."""
     return walks_along(odds, (gamma,), ends=ends)[0]
 
 
 def walks_along(odds: ArrayLike, gammas: Sequence[int], *, ends: bool = False) -> tuple[Walk, ...]:
-    """Return the expected whole rounds along a text, for each gamma.
+    """Return the expected counts of whole rounds along a text, for each gamma.
 
-    Rounds cut short by the end of the text are left out, as in the figures of a run. If a limit
+    Rounds cut by the end of the text are left out, as in the figures of a run. If a length limit
     ended the text, every round that begins with fewer than gamma + 1 tokens left is cut. If the
-    text ``ends`` by itself, a round is cut only if its candidates extend past the end.
+    text ``ends`` with EOS, a round is cut only if the text's last token is one of its accepted
+    candidates.
     """
     chances, most = _checked(odds, gammas)
     starts = _starts(chances, gammas, most)
@@ -50,7 +52,7 @@ def walks_along(odds: ArrayLike, gammas: Sequence[int], *, ends: bool = False) -
 
 
 def _walk(starts: Floats, reached: Floats, gamma: int, *, ends: bool) -> Walk:
-    whole = max(0, len(starts) - gamma)  # rounds starting earlier have gamma + 1 tokens left
+    whole = max(0, len(starts) - gamma)  # earlier rounds have gamma + 1 tokens left, or more
     begun, survived = starts[:whole], reached[:whole, : gamma + 1]
     rounds, bonuses = float(begun.sum()), float(begun @ survived[:, gamma])
     tokens = float(begun @ survived.sum(axis=1))
@@ -58,7 +60,7 @@ def _walk(starts: Floats, reached: Floats, gamma: int, *, ends: bool) -> Walk:
         for start in range(whole, len(starts)):
             left = len(starts) - start
             survived = reached[start, : left + 1]
-            cut = survived[left]  # the last token was accepted, and more had been drafted
+            cut = survived[left]  # P(all tokens left are accepted candidates)
             rounds += float(starts[start] * (1.0 - cut))
             tokens += float(starts[start] * (survived[:left].sum() - left * cut))
     return Walk(rounds=rounds, tokens=tokens, bonuses=bonuses)
@@ -70,7 +72,7 @@ def _starts(chances: Floats, gammas: Sequence[int], most: int) -> Floats:
     state = np.zeros(drafted.shape)
     state[:, 0] = 1.0
     starts = np.empty((len(gammas), len(chances)))
-    column = np.minimum(np.arange(most + 1), 1)  # column of ``chances``, by accepted so far
+    column = np.minimum(np.arange(most + 1), 1)  # column of ``chances``, by number accepted so far
     for place, chance in enumerate(chances):
         starts[:, place] = state[:, 0]
         accepted = np.where(drafted, chance[column] * state, 0.0)
@@ -111,6 +113,20 @@ def accepted_along(odds: ArrayLike, gamma: int) -> tuple[float, ...]:
         return ()
     reached = begun @ _reached(chances, most)[: len(begun), 1 : gamma + 1] / begun.sum()
     return tuple(reached.tolist())
+
+
+def variance_along(odds: ArrayLike, gamma: int) -> float:
+    """Return the variance of a round's token count given its start, averaged over whole rounds.
+
+    This is the variance from the draws alone; 0 if no whole round fits into the text.
+    """
+    chances, most = _checked(odds, (gamma,))
+    begun = _starts(chances, (gamma,), most)[0][: max(0, len(chances) - gamma)]
+    if not begun.sum():
+        return 0.0
+    reached = _reached(chances, most)[: len(begun), 1 : gamma + 1]  # P(at least n accepted)
+    squares = reached @ (2 * np.arange(1, gamma + 1) - 1)
+    return float(begun @ (squares - reached.sum(axis=1) ** 2) / begun.sum())
 
 
 def _checked(odds: ArrayLike, gammas: Sequence[int]) -> tuple[Floats, int]:

@@ -2,8 +2,8 @@
 
 Token verification stops at the first rejection. Block verification tests the first i candidates
 for every i and accepts the longest prefix that passes. The test depends on the weight
-p_i = min(1, p_(i-1) * target / draft). Both verifiers emit exactly the target's distribution.
-Counts here exclude the extra token of a round.
+p_i = min(1, p_(i-1) * target / draft). With either verifier, the emitted text has exactly the
+target's distribution. Counts here exclude the extra token of a round, recovered or bonus.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from specviz.theory.tradeoff import (
 Verifier = Literal["token", "block"]
 
 _MAX_STATES = 300_000
-_SAME = 1e-12  # relative distance at which weights are merged
+_SAME = 1e-12  # weights within this relative distance are merged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ def _next_distribution(
 ) -> Distribution:
     """Return the distribution of the token after ``place`` accepted candidates.
 
-    It is the target's after the last candidate, else the normalised residual
+    It is the target's distribution after the last candidate, else the normalised residual
     max(0, weight * target - draft).
     """
     target_probs = as_distribution(target[place], "target")
@@ -263,7 +263,7 @@ def _terms(draft: Chances, target: Chances, gamma: int, *, clip: bool) -> list[f
 def _merged(
     values: NDArray[np.float64], shares: NDArray[np.float64]
 ) -> tuple[Distribution, Distribution]:
-    """Merge weights that are equal up to rounding; their mean keeps errors from accumulating."""
+    """Merge weights equal up to rounding into their mean, so that errors do not accumulate."""
     order = np.argsort(values)
     values, shares = values[order], shares[order]
     fresh = np.diff(values, prepend=-1.0) > _SAME * values

@@ -39,14 +39,14 @@ class Chains:
 
 
 def random_chains(seed: int, size: int, horizon: int, stickiness: float = 0.0) -> Chains:
-    """Return Markov chains with a uniform ``start`` and random rows, new at every position.
+    """Return Markov chains with a uniform ``start`` and independent random rows per position.
 
-    Yin et al. 2024, figure 2, use such Markov chains (7 tokens, horizon 50). The paper does not
-    publish its generator, so a seed gives typical Markov chains, not the paper's.
+    Figure 2 of Yin et al. 2024 uses such Markov chains (7 tokens, horizon 50). The paper does not
+    publish its generator, so a seed gives similar Markov chains, not those of the paper.
 
     ``stickiness`` s makes acceptance cluster. The tokens are split into an easy half and a hard
     half. Every row becomes a mixture: with probability s, the next token stays in the half of the
-    previous token. After easy tokens the draft also moves by s towards the target.
+    previous token. After easy tokens the draft is also moved by s towards the target.
     """
     _check_range("The seed", seed, 0, 2**32 - 1)
     _check_range("The number of tokens", size, 1, 1_000)

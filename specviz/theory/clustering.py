@@ -1,9 +1,9 @@
 """Tokens per round where acceptance clusters into easy and hard stretches of a text.
 
-The state of the text, easy or hard, is a Markov chain over its tokens; the state at a candidate's
-token determines the acceptance probability. At equal mean acceptance, the clustering changes the
-tokens per round at any finite gamma, but not at infinite gamma: the expected rejections of Yin et
-al. 2024, theorem 1, depend only on the mean.
+The state of the text, easy or hard, is a Markov chain over its tokens; the state at a token
+determines the probability that its candidate is accepted. At equal mean acceptance, the clustering
+changes the tokens per round at any finite gamma, but not at infinite gamma: the expected rejections
+of Yin et al. 2024, theorem 1, depend only on the mean.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StickyText:
         return self.easy_share * self.easy + (1.0 - self.easy_share) * self.hard
 
     @property
-    def changes(self) -> NDArray[np.float64]:  # [2, 2], from row to column
+    def changes(self) -> NDArray[np.float64]:  # [2, 2], transition probabilities
         shares = np.array([self.easy_share, 1.0 - self.easy_share])
         return (1.0 - self.stickiness) * np.tile(shares, (2, 1)) + self.stickiness * np.eye(2)
 
@@ -74,7 +74,7 @@ def unmixed_tokens(text: StickyText, gamma: float) -> float:
 
 
 def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
-    """Return tokens per round if every round were all easy or all hard.
+    """Return tokens per round if every round were entirely easy or entirely hard.
 
     By Jensen's inequality the result is at least `expected_tokens` at the mean alpha.
     """
@@ -86,7 +86,7 @@ def tokens_if_rounds_differ(text: StickyText, gamma: int) -> float:
 def _one_round(
     text: StickyText, gamma: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # [2], [2, 2]
-    """Return tokens per round and the next round's first state, given this round's first state."""
+    """Return a round's mean tokens and P(state at the next start), by the state at its start."""
     chances, changes = np.array([text.easy, text.hard]), text.changes
     alive = np.eye(
         2

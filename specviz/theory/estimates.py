@@ -25,7 +25,7 @@ def alpha_from_tested(accepted: int, tested: int) -> float:
 
 
 def drafted_share(alpha: float, gamma: int) -> float:
-    """Return the long-run accepted / drafted, (tau - 1) / gamma.
+    """Return the long-run share accepted / drafted, (tau - 1) / gamma.
 
     The share is below alpha if gamma is above 1. tau is eq. 1 of Leviathan et al. 2023; the formula
     for the share is derived here.
@@ -58,7 +58,7 @@ def wilson_interval(accepted: int, tested: int, z: float = _NORMAL_95) -> tuple[
 
 
 def hoeffding_half_width(tested: int, confidence: float = 0.95) -> float:
-    """Return half the width of Hoeffding's interval for independent trials (Hoeffding 1963)."""
+    """Return the half-width of Hoeffding's interval for independent trials (Hoeffding 1963)."""
     assert tested >= 1, tested
     assert 0.0 < confidence < 1.0, confidence
     return math.sqrt(math.log(2 / (1 - confidence)) / (2 * tested))

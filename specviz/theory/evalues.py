@@ -1,25 +1,25 @@
 """An anytime-valid test of the distribution of emitted tokens.
 
 Null hypothesis: each emitted token x_t, given everything decided before it, has the distribution
-target_t. Before x_t is seen, a bet names a set A_t of tokens and a stake; its wealth is multiplied
-by
+target_t. Before x_t is seen, a bet names a set A_t of tokens and a stake. When x_t is seen, the
+wealth of the bet is multiplied by
 
     1 + stake * (1[x_t in A_t] - target_t(A_t)),
 
 which is positive, since stakes lie within (-1, 1), and has mean 1 under the null. The wealth of a
 bet is therefore a nonnegative martingale that begins at 1, and so is the mean E over many bets. By
-Ville's inequality E ever reaches 1/level with probability at most the level, however often one
-looks and whenever one stops; min(1, 1 / max E) is a p-value at any time.
+Ville's inequality, the probability that E ever reaches 1 / level is at most the level, however
+often one looks and whenever one stops; min(1, 1 / max E) is a p-value at any time.
 
-There is a bet for every combination of a set, a kind of place (such as after a rejection) and a
-stake; a negative stake bets against the set. One more bet is on tokens with target probability 0:
-this bet never loses, and at the first such token the wealth of the bet becomes infinite. At
-temperature 0 it is the only active bet, because all other bets abstain where one token has all of
-the target's probability.
+There is a bet for every combination of a set, a group of positions (such as those after a
+rejection) and a stake; a negative stake bets against the set. One more bet is on tokens with target
+probability 0: this bet never loses, and at the first such token its wealth becomes infinite. At
+temperature 0 only this bet is active, because all other bets abstain where one token has all of the
+target's probability.
 
-A place may depend on earlier verdicts, if the rule verifies one token at a time. Given the verdict
-on a token, that token no longer has the target's distribution, so no bet on the token uses the
-verdict.
+The group of a position may depend on earlier verdicts if the rule verifies one token at a time.
+Given the verdict on a token, the token no longer has the target's distribution, so no bet on a
+token uses its own verdict.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Place = Literal["start", "after an acceptance", "after a rejection", "bonus"]
 
 STAKES = (-0.8, -0.3, -0.1, 0.1, 0.3, 0.8)
 GROUPS = ("everywhere", "after an acceptance", "after a rejection", "bonus")
-_CERTAIN = 1e-6  # no bet on a set whose probability is this close to 0 or 1
+_CERTAIN = 1e-6  # bets abstain if the set's probability is this close to 0 or 1
 
 
 def preferred(target: Floats, draft: Floats) -> Marks:
@@ -74,10 +74,10 @@ SETS: dict[str, Callable[[Floats, Floats], Marks]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Emitted:
-    """Tokens of one run in order, with the distributions [num_tokens, vocabulary] before each.
+    """Emitted tokens of one run in order, with both models' distributions at each token.
 
-    ``possible`` marks the tokens that the target can emit, given rounding. By default these are all
-    tokens with a positive probability.
+    ``target``, ``draft`` and ``possible`` are [num_tokens, vocabulary]. ``possible`` marks the
+    tokens that the target can emit, up to rounding; by default, those with positive probability.
     """
 
     tokens: Sequence[int]
@@ -89,14 +89,14 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detectable:
-    """The smallest constant bias of a token set at which an alarm is expected by now."""
+    """The smallest constant bias towards a set of tokens for which an alarm is expected by now."""
 
     tokens: str  # the name of the set
     bias: float
 
 
 class EmittedDistributionTest:
-    """A sequential test: keeps the wealth of all bets over the tokens seen so far."""
+    """A sequential test; stores the wealth of all bets after the tokens observed so far."""
 
     def __init__(self, level: float = 0.01) -> None:
         if not 0.0 < level < 1.0:
@@ -151,9 +151,9 @@ class EmittedDistributionTest:
 
 
 def log_factors(chances: Floats, hits: Marks, places: Sequence[Place]) -> Floats:
-    """Return the log of the factor by which a token multiplies a wealth, [num_tokens, bets].
+    """Return the logs of the factors on the bets' wealth, [num_tokens, num_bets].
 
-    ``chances`` and ``hits`` are [num_tokens, sets]: target_t(A_t), and whether x_t is in A_t.
+    ``chances`` (target_t(A_t)) and ``hits`` (x_t is in A_t) are [num_tokens, num_sets].
     """
     factors = _logs((hits - chances)[..., None]) * _bet_on(chances[..., None])
     named = np.asarray(places, dtype=object)

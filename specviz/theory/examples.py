@@ -17,8 +17,8 @@ class Example:
 
 
 _GUIDE = (
-    "A practical guide's example, “discovered a breakthrough”: it gives both probabilities of the "
-    "drafted token; the rest of each distribution is ours."
+    "From a practical guide, example “discovered a breakthrough”. The guide gives both models' "
+    "probabilities of the drafted token; the other probabilities are chosen here."
 )
 
 # The guide's third token: draft 0.5, target 0.2; the target samples "new".
@@ -52,7 +52,7 @@ SWAPPED = Example(
     labels=("A", "B"),
     draft=(2 / 3, 1 / 3),
     target=(1 / 3, 2 / 3),
-    source="Swapped probabilities: block verification accepts more from γ = 2 (Sun et al. 2024).",
+    source="Swapped probabilities: from γ = 2, block verification accepts more (Sun et al. 2024).",
 )
 
 THREE = Example(

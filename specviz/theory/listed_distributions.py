@@ -1,9 +1,10 @@
-"""Odds and overlaps from servers that list only the likeliest tokens of a distribution.
+"""Acceptance probabilities from servers that list only a distribution's likeliest tokens.
 
-The listed log-probabilities are at temperature 1 without filters. Under these settings the odds of
-a text's token are exact, because both log-probabilities of the token are known. With other sampling
-parameters, odds are exact if all tokens are listed or the filters keep only listed tokens;
-otherwise `score` raises. If tokens are unlisted, the overlap sum min(draft, target) has bounds.
+The listed log-probabilities are at temperature 1 without filters. With these sampling parameters,
+the acceptance probability of a text's token (``odds``) is exact, because both log-probabilities of
+the token are known. With other parameters, it is exact if all tokens are listed or the filters keep
+only listed tokens; otherwise `score` raises TheoryError. The overlap, sum min(draft, target), is
+known within bounds if tokens are unlisted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class ListedDistribution:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Sampling filters. Temperature 0 is greedy; top-k 0 and top-p 1 are off."""
+    """Sampling parameters. Temperature 0 is greedy; top-k 0 and top-p 1 switch the filters off."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -53,9 +54,10 @@ class Filters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedScore:
-    """Odds and bounds at one token of a text, from two listed distributions.
+    """The acceptance probability of one token of a text, and bounds of the overlap.
 
-    ``low`` and ``high`` bound the overlap: equal if it is exact, None if no bound is known.
+    ``low`` and ``high`` bound the overlap. They are equal if the overlap is known exactly, and None
+    if no bound is known.
     """
 
     odds: float
@@ -73,9 +75,9 @@ class ListedScore:
 
 
 def needed(filters: Filters) -> int | None:
-    """Return how many tokens must be listed per position for exact odds; None for all tokens.
+    """Return how many tokens must be listed per position for exact odds; None means all tokens.
 
-    At least 1: the likeliest token shows whether the models agree.
+    The result is at least 1, because the likeliest tokens show whether the models agree.
     """
     if filters.none or filters.temperature == 0.0:
         return 1
@@ -85,7 +87,7 @@ def needed(filters: Filters) -> int | None:
 def score(
     target: ListedDistribution, draft: ListedDistribution, token: int, filters: Filters
 ) -> ListedScore:
-    """Score one token of a text.
+    """Return the `ListedScore` of ``token``, the text's token at this position.
 
     Raises:
         TheoryError: The lists do not determine the odds.
@@ -155,16 +157,16 @@ def _rest(listed: ListedDistribution) -> float:
 
 
 def _least(listed: ListedDistribution) -> float:
-    """Return the least listed probability, which no unlisted token exceeds; 0 if all are listed."""
+    """Return an upper bound for unlisted tokens: the least listed probability; 0 if ``whole``."""
     return 0.0 if listed.whole else float(np.exp(listed.logprobs[-1]))
 
 
 def evidence_against(scores: Sequence[ListedScore]) -> float:
     """Return the evidence that a text was not sampled from the target's distribution.
 
-    The evidence is an e-value: the mean wealth of three bets that the text's tokens are too rarely
-    among the target's likeliest. Under the target's distribution, it reaches 1,000 with probability
-    at most 0.001.
+    The evidence is an e-value: the mean wealth of three bets that tokens outside the target's 8
+    likeliest occur more often than the target's distribution implies. For a text sampled from the
+    target, the evidence reaches 1,000 with probability at most 0.001.
     """
     wealth = np.ones(len(_BETS))
     for each in scores:
@@ -175,10 +177,10 @@ def evidence_against(scores: Sequence[ListedScore]) -> float:
 
 
 def is_raw(listed: ListedDistribution) -> bool:
-    """Return whether the numbers can be unmodified log-probabilities.
+    """Return whether the listed numbers can be unmodified log-probabilities.
 
-    No log-probability may exceed 0. The probabilities must sum to at most 1, or to 1 if all tokens
-    are listed.
+    Up to rounding, no log-probability may exceed 0, and the probabilities must sum to at most 1; if
+    all tokens are listed, they must sum to 1.
     """
     if max(listed.own, listed.logprobs.max(initial=-np.inf)) > _ROUNDING:
         return False

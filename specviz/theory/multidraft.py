@@ -1,7 +1,7 @@
 """Several drafts for one position: the probability that one of k candidates is accepted.
 
-Every rule here except `naive` is lossless. Candidates are independent draws from the draft, unless
-a docstring says otherwise.
+Every rule here is lossless. Candidates are independent draws from the draft, unless a docstring
+says otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HALVINGS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """The probability that one of k candidates is accepted, for k = 1, 2, … and each rule."""
+    """Per rule, the probability that one of k candidates is accepted, for k = 1, 2, …"""
 
     naive: tuple[float, ...]
     recursive: tuple[float, ...]
@@ -44,9 +44,10 @@ def acceptance_curves(draft: Chances, target: Chances, most: int) -> Curves:
 
 
 def naive(draft: Chances, target: Chances, k: int) -> float:
-    """Return the probability that a target sample is among the drafts: sum target (1-(1-draft)^k).
+    """Return the probability that a target sample is a candidate: sum target (1 - (1 - draft)^k).
 
-    The plain rule that SpecInfer (Miao et al. 2024) starts from; the formula is derived here.
+    This is the naive sampling of SpecInfer (Miao et al. 2024): the token sampled from the target is
+    always emitted, and a candidate equal to it counts as accepted. The formula is derived here.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     return float(target_probs @ (1.0 - (1.0 - draft_probs) ** k))
@@ -56,7 +57,7 @@ def recursive(draft: Chances, target: Chances, k: int) -> float:
     """Return the acceptance probability of recursive rejection, 1 - r_1 ... r_k.
 
     r_m is the total variation between the draft and the residual after m - 1 rejections. SpecInfer
-    (Miao et al. 2024); the root of Yin et al. 2024, algorithm 4.
+    (Miao et al. 2024) uses this rule, and so does Yin et al. 2024, algorithm 4, at the root.
     """
     draft_probs, rest = distribution_pair(draft, target)
     missed = 1.0
@@ -91,7 +92,7 @@ def k_sequential(draft: Chances, target: Chances, k: int) -> tuple[float, float]
 
 
 def optimal(draft: Chances, target: Chances, k: int) -> float:
-    """Return the greatest acceptance probability of any rule: 1 + min_H (target(H) - draft(H)^k).
+    """Return the maximum over all lossless rules: 1 + min_H (target(H) - draft(H)^k).
 
     H ranges over sets of tokens; the minimum is at a prefix of the tokens sorted by target / draft
     (Hu et al. 2025).
@@ -108,20 +109,21 @@ def optimal(draft: Chances, target: Chances, k: int) -> float:
 
 
 def top(draft: Chances, target: Chances, k: int) -> float:
-    """Return the target's total probability of the draft's k likeliest tokens, without sampling.
+    """Return the acceptance probability if the candidates are the draft's k likeliest tokens.
 
-    Medusa (Cai et al. 2024) drafts such tokens; the formula is derived here.
+    It is the target's total probability of these tokens (derived here). Medusa (Cai et al. 2024)
+    drafts such tokens.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     return min(1.0, float(target_probs[np.argsort(-draft_probs, kind="stable")[:k]].sum()))
 
 
 def without_replacement(draft: Chances, target: Chances, most: int) -> tuple[float, ...]:
-    """Return the acceptance probability of recursive rejection with distinct drafts.
+    """Return the acceptance probability of recursive rejection with k = 1 .. ``most`` candidates.
 
-    For k = 1 .. ``most``; exact, by enumeration of every order of rejection. Sequoia (Chen et al.
-    2024), algorithm 2: a rejected token is removed from the draft, which is then normalised. An
-    empty draft becomes uniform over the tokens not yet rejected.
+    The candidates are distinct, as in Sequoia (Chen et al. 2024), algorithm 2: a rejected token is
+    removed from the draft, which is then normalised. An empty draft becomes uniform over the tokens
+    not yet rejected. The result is exact, by enumeration of every order of rejected tokens.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     live = _Orders(
@@ -138,21 +140,21 @@ def without_replacement(draft: Chances, target: Chances, most: int) -> tuple[flo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Orders:
-    """All orders of rejection so far, with residuals, drafts, probabilities and tokens left."""
+    """All orders of rejected tokens so far, with the state after each."""
 
     residual: Distribution  # [orders, vocabulary]
     draft: Distribution  # [orders, vocabulary]
-    chance: Distribution  # [orders]
-    left: NDArray[np.bool_]  # [orders, vocabulary]
+    chance: Distribution  # [orders], the probability of the order
+    left: NDArray[np.bool_]  # [orders, vocabulary], tokens not yet rejected
 
     def step(self) -> tuple[float, _Orders]:
-        """Return P(one more draft is accepted), and the orders after its rejection."""
+        """Return P(the next candidate is tested and accepted), and the orders if it is rejected."""
         taken = np.minimum(self.residual, self.draft)
         lost = self.draft - taken  # [orders, vocabulary]
         order, token = np.nonzero(lost * self.chance[:, None] > _ZERO)
         if order.size > _MAX_ORDERS // self.draft.shape[1]:
             raise TheoryError(
-                "Too many orders of rejection to enumerate.",
+                "Too many orders of rejected tokens to enumerate.",
                 remedy="Use fewer drafts or fewer tokens.",
             )
         rest = _normalised(self.residual - taken)[order]

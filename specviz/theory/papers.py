@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LeviathanRow:
-    """One experiment: ``expected`` is the speedup by formula, ``measured`` the measured one."""
+    """An experiment of Leviathan et al. 2023; ``expected`` is the speedup by their formula."""
 
     task: str
     draft: str
@@ -55,7 +55,7 @@ class SpecBenchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperLetters:
-    """The letters by which a paper names the distributions of draft and target."""
+    """The letters that a paper uses for the distributions of draft and target."""
 
     paper: str
     draft: str

@@ -3,6 +3,7 @@
 A rejection ends a round, so with drafting to the end of the text the number of rejections is the
 number of target passes (Yin et al. 2024). Acceptance probabilities may differ by position and need
 not be independent.
+
 ``num_drafts`` (M) is a whole number of at least 1, or ``math.inf``.
 """
 
@@ -29,7 +30,7 @@ def total_rejections(chains: Chains, num_drafts: float = 1) -> float:
 
 
 def rejections_by_step(chains: Chains, num_drafts: float = 1) -> Floats:
-    """Return the probability that each token of a text was rejected, ``[horizon]``.
+    """Return the probability of a rejection at each token of a text, ``[horizon]``.
 
     Theorems 1 and 3 of Yin et al. 2024 sum these terms.
     """
@@ -42,11 +43,11 @@ def scaling(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 
 
 def lower_bound(chains: Chains) -> float:
-    """Return the lower bound for all algorithms of class F: Yin et al. 2024, theorem 2.
+    """Return the least expected rejections of algorithms in class F: Yin et al. 2024, theorem 2.
 
-    F: one draft, verified token by token (a verdict may use that token and those before it, not
-    later ones), every emitted token with the target's distribution. Several drafts and block
-    verification (Sun et al. 2024) are outside F and can go below.
+    An algorithm in F verifies one draft token by token: a verdict uses its token and earlier ones,
+    not later ones. Every emitted token has the target's distribution. Several drafts and block
+    verification (Sun et al. 2024) are outside F and can have fewer rejections.
     """
     return total_rejections(chains, 1)
 
@@ -124,7 +125,7 @@ def _by_step(chains: Chains, nums_drafts: Sequence[float]) -> Floats:
 def _unplaced(draft: Floats, target: Floats, nums_drafts: Sequence[float]) -> Floats:
     """Return the target's mass that M drafts do not cover, ``[len(nums_drafts), ..., size]``.
 
-    The sum of this mass is r_1 ... r_M; normalised, it is the recovery distribution. One draft
+    The sum of this mass is r_1 ... r_M; the normalised mass is the recovery distribution. One draft
     takes ``total * draft`` from every token, down to 0. While no token reaches 0, k drafts have a
     closed form, so the loop takes at most one jump and one step per token, for any M.
     """
@@ -154,7 +155,7 @@ def _steps_before_one_runs_out(mass: Floats, draft: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         worth = np.where(alive & (draft > 0.0), mass / (total * draft), np.inf)
         spent = worth.min(axis=-1, keepdims=True) * share
-        # If proportional to the draft up to rounding, all tokens shrink together and none runs out.
+        # If the mass is proportional to the draft up to rounding, no token runs out before others.
         spent = np.where(spent > 1.0 - _SAME, 1.0, spent)
         steps = np.floor(np.log1p(-spent) / np.log1p(-share))
     # Share 0: the draft never draws a remaining token. Share 1: one step empties the mass.

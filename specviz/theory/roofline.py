@@ -1,6 +1,6 @@
 """Roofline model of the cost of a verification on a GPU, by batch size and context.
 
-A pass over n tokens takes the longer of two times: reading the weights and caches at the memory
+A pass over n tokens takes the longer of two times: reading the weights and KV caches at the memory
 bandwidth, or computing 2 operations per parameter and token at the peak rate. The model ignores the
 arithmetic of attention, kernel launches and rates below the peak. MagicDec (Chen et al. 2024)
 studies speculation for batches with long contexts.
@@ -33,7 +33,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A dense model: number of parameters, and key-value cache bytes per token."""
+    """A dense model: number of parameters, and bytes of KV cache per token."""
 
     name: str
     parameters: float
@@ -50,13 +50,13 @@ GPUS = (
     Gpu(name="H100", operations=989e12, bandwidth=3.35e12, memory=80e9),
     Gpu(name="H200", operations=989e12, bandwidth=4.8e12, memory=141e9),
 )
-# Caches of grouped-query attention in bf16: 32 layers x 8 heads x 128, 24 layers x 2 heads x 64.
+# KV caches in bf16: 32 layers x 8 KV heads x 128 for the 8B, 24 layers x 2 KV heads x 64.
 TARGET_8B = Model(name="8B", parameters=8e9, cache_bytes=131072)
 DRAFT_HALF_B = Model(name="0.5B", parameters=0.5e9, cache_bytes=12288)
 
 
 def sized(model: Model, parameters: float) -> Model:
-    """Return the model with this many parameters and a cache in proportion."""
+    """Return the model with this many parameters and its KV cache scaled in proportion."""
     growth = parameters / model.parameters
     name = f"{parameters / 1e9:g}B"
     return replace(model, name=name, parameters=parameters, cache_bytes=growth * model.cache_bytes)
@@ -126,14 +126,14 @@ class Serving:
 
 
 def bytes_read(model: Model, batch: int, context: int) -> float:
-    """Return the bytes a pass reads: the weights once, and each sequence's cache."""
+    """Return the bytes that a pass reads: the weights once, and each sequence's KV cache."""
     return model.weight_bytes + batch * context * model.cache_bytes
 
 
 def largest_batch(gpu: Gpu, target: Model, draft: Model, context: int) -> int:
-    """Return the largest batch whose caches fit in memory beside the weights of both models.
+    """Return the largest batch whose KV caches fit in memory beside the weights of both models.
 
-    The result is 0 if the weights alone do not fit.
+    The result is 0 if not even one sequence fits.
     """
     assert context >= 1, context
     left = gpu.memory - target.weight_bytes - draft.weight_bytes

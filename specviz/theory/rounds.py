@@ -110,7 +110,7 @@ def round_distribution(
 
 
 def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
-    """Return the distribution of the first ``length`` tokens, if the target continues a round."""
+    """Return the distribution of the first ``length`` tokens if the target continues a round."""
     begun: Emitted = {}
     for text, chance in emitted.items():
         begun[text[:length]] = begun.get(text[:length], 0.0) + chance
@@ -118,10 +118,10 @@ def continued(emitted: Emitted, target: Kernel, length: int) -> Emitted:
 
 
 def round_bias(emitted: Emitted, target: Kernel) -> float:
-    """Return the total variation distance of a round's text from the target's text.
+    """Return the total variation between the distributions of a round's text and the target's.
 
-    The target continues rounds that end early, so that all texts are equally long. For exact rules
-    the result is 0 up to rounding.
+    The target continues shorter rounds, so that all texts are equally long. For exact rules the
+    result is 0 up to rounding.
     """
     length = max(map(len, emitted))
     return sum(abs(chance - own) for _, chance, own in _texts(emitted, target, length)) / 2.0
@@ -145,7 +145,7 @@ def check_size(vocabulary: int, depth: int) -> None:
 
 
 def _texts(begun: Emitted, target: Kernel, length: int) -> list[tuple[Text, float, float]]:
-    """Return (text, probability, probability under the target alone) of texts of this length."""
+    """Return (text, probability, probability under the target) of every text of ``length``."""
     rows: list[tuple[Text, float, float]] = [((), begun.get((), 0.0), 1.0)]
     check_size(len(target(())), length - 1)
     for _ in range(length):

@@ -1,7 +1,7 @@
-"""The exact distribution of the number of rounds that a text needs, and so of the decoding time.
+"""The exact distribution of the number of rounds of a text, and thus of its decoding time.
 
 Every candidate is accepted with probability ``alpha``, independently. Times are in target steps: a
-round costs gamma * c + v, whatever it emits.
+round costs gamma * c + v, however many tokens it emits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RoundsDistribution:
 
     @property
     def spread(self) -> float:
-        """The standard deviation."""
+        """The standard deviation of the number of rounds."""
         away = np.arange(len(self.chances)) - self.mean
         return math.sqrt(float(self.chances @ away**2))
 
@@ -43,7 +43,7 @@ class RoundsDistribution:
 
 
 def accepted_distribution(alpha: float, gamma: int) -> NDArray[np.float64]:  # [gamma + 1]
-    """Return the probabilities of 0, 1, ..., gamma accepted candidates: geometric, capped.
+    """Return the probabilities of 0, 1, ..., gamma accepted candidates: geometric, capped at gamma.
 
     Leviathan et al. 2023, section 3.1. A round also emits one extra token.
     """
@@ -61,7 +61,7 @@ def rounds_distribution(alpha: float, gamma: int, num_tokens: int) -> RoundsDist
     """
     assert num_tokens >= 1, num_tokens
     tokens = np.concatenate([[0.0], accepted_distribution(alpha, gamma)])
-    so_far = np.zeros(num_tokens)  # P(this many tokens so far) of unfinished texts
+    so_far = np.zeros(num_tokens)  # [n]: P(the text has n tokens so far and is unfinished)
     so_far[0] = 1.0
     open_still = [1.0]
     while open_still[-1] > _GONE:

@@ -1,8 +1,8 @@
 """Block verification (Sun et al. 2024, algorithm 2) simulated on a pair of Markov chains.
 
 Many texts are simulated in parallel, one candidate at a time. Unlike in token verification, a
-verdict depends on later candidates, so all of them are drawn. Counts are defined as in
-``simulation``.
+verdict depends on later candidates, so a block's candidates are all drawn. Counts are defined as in
+`simulation`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class _Blocks:
     start: Indices  # tokens of the text before the block
     place: Indices  # candidates drawn
     accepted: Indices
-    weight: Floats  # p_i of the last drawn candidate
-    kept: Floats  # p_i of the last accepted candidate
+    weight: Floats  # the weight p_i of the last drawn candidate
+    kept: Floats  # the weight p_i of the last accepted candidate
 
     def only(self, which: NDArray[np.bool_]) -> _Blocks:
         return _Blocks(
@@ -58,7 +58,7 @@ class _Blocks:
 
 
 class BlockSimulator:
-    """Block verification of ``gamma`` candidates per round; None drafts to the end of the text."""
+    """A simulator of block verification; with ``gamma`` None, a round drafts to the text's end."""
 
     def __init__(self, chains: Chains, gamma: int | None = None) -> None:
         if gamma is not None and gamma < 1:
@@ -75,7 +75,7 @@ class BlockSimulator:
         self._ratios = ratios.ravel()
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated:
-        """Simulate this many texts."""
+        """Simulate ``texts`` texts and return the counts."""
         return in_batches(texts, lambda size: self._side_by_side(size, rng))
 
     def _side_by_side(self, texts: int, rng: np.random.Generator) -> Simulated:
@@ -105,7 +105,7 @@ class BlockSimulator:
     def _draw_one(
         self, written: _WrittenTexts, blocks: _Blocks, rng: np.random.Generator
     ) -> NDArray[np.bool_]:
-        """Draw and test one candidate in every block; return which blocks are complete."""
+        """Draw and test one candidate in every block; return which blocks are fully drawn."""
         at = blocks.start + blocks.place
         row = at * self._size + written.tokens[blocks.text, at]
         token = self._draft.draw(row, rng)
@@ -135,7 +135,7 @@ class BlockSimulator:
     def _conclude(
         self, written: _WrittenTexts, blocks: _Blocks, complete: Indices, rng: np.random.Generator
     ) -> bool:
-        """Emit the extra token of complete blocks and start new ones.
+        """Emit the extra token of the ``complete`` blocks and start new blocks.
 
         Returns whether a text finished.
         """

@@ -1,8 +1,8 @@
-"""Speculation simulated on a pair of Markov chains, fast enough to watch it converge.
+"""Simulation of speculative decoding on Markov chains, fast enough to watch means converge.
 
 Many texts are simulated in parallel, one token at a time. A round ends with a rejection, or with
 the bonus token after ``gamma`` acceptances; candidates after a rejection are not drawn, since
-nothing depends on them. Results of several batches can be added.
+nothing depends on them. The results of several batches can be added.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_DRAFTS = 1_024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """The mean of a number over independent texts, with its standard error."""
+    """The mean of a count over independent texts, with its standard error."""
 
     count: int
     total: float
@@ -67,7 +67,7 @@ class Simulated:
     whole_rounds: int
     whole_tokens: int  # tokens of whole rounds
     rejected_at: NDArray[np.int64]  # [horizon]
-    transitions: NDArray[np.int64]  # [horizon, size, size], emitted tokens by previous token
+    transitions: NDArray[np.int64]  # [horizon, size, size], counts of (previous, emitted)
 
     @property
     def texts(self) -> int:
@@ -100,15 +100,15 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChainRule:
-    """The verification rule at every step and every previous token.
+    """The probabilities of a verification rule, at every step and for every previous token.
 
-    At the root of a round there are as many candidates as ``accept`` has layers, tried in turn;
-    later positions have one candidate, verified by the first layer.
+    The first position of a round, its root, has ``num_drafts`` candidates: candidate m is tested
+    with ``accept[m]``. A later position has one candidate, tested with ``accept[0]``.
     """
 
     accept: Floats  # [num_drafts, horizon, size, size]; last axis: candidate
     recover: Floats  # [horizon, size, size], after a rejection
-    recover_at_root: Floats  # [horizon, size, size], after all candidates failed
+    recover_at_root: Floats  # [horizon, size, size], after all candidates at the root
 
 
 def lossless_rule(chains: Chains, num_drafts: int = 1) -> ChainRule:
@@ -136,8 +136,8 @@ def over_accepting_rule(
 ) -> ChainRule:
     """Return the biased rule that accepts with min(1, (target + epsilon) / draft).
 
-    Yin et al. 2024, section 4.2. Recovery from the ``residual``, for every epsilon, is their
-    Decoding-OPT; recovery from the ``target`` is Decoding-UNO.
+    Yin et al. 2024, section 4.2. With recovery from the ``residual`` of the lossless rule, this is
+    their Decoding-OPT; with recovery from the ``target``, their Decoding-UNO.
     """
     if not epsilon >= 0.0:
         raise TheoryError(f"ε is {epsilon:g}.", remedy="Give 0 or more.")
@@ -148,7 +148,7 @@ def over_accepting_rule(
 
 
 def in_batches(texts: int, simulate: Callable[[int], Simulated]) -> Simulated:
-    """Simulate this many texts in batches, and return the sum of the counts."""
+    """Simulate ``texts`` texts in batches, and return the sum of the batches' counts."""
     if texts < 1:
         raise TheoryError(f"{texts} texts cannot be simulated.", remedy="Choose 1 or more.")
     sizes = [min(_LANES, texts - done) for done in range(0, texts, _LANES)]
@@ -156,9 +156,9 @@ def in_batches(texts: int, simulate: Callable[[int], Simulated]) -> Simulated:
 
 
 class Simulator:
-    """Simulates one rule on a pair of Markov chains; sampling tables are built once.
+    """A simulator of one rule on a pair of Markov chains; builds its sampling tables once.
 
-    ``gamma`` None drafts to the end of the text, the setting of Yin et al. 2024.
+    With ``gamma`` None, a round drafts to the end of the text, as in Yin et al. 2024.
     """
 
     def __init__(self, chains: Chains, rule: ChainRule, gamma: int | None = None) -> None:
@@ -168,14 +168,14 @@ class Simulator:
         self._gamma = chains.horizon if gamma is None else gamma
         self._start = alias_table(chains.start[None])
         self._draft = alias_table(chains.draft_kernels.reshape(-1, chains.size))
-        # Kinds of last token: 0 recovered after the root, 1 recovered at the root, 2 bonus.
+        # Last token of a round: 0 recovered at a later position, 1 recovered at the root, 2 bonus.
         ends = np.concatenate([rule.recover, rule.recover_at_root, chains.target_kernels], axis=1)
         self._ends = alias_table(ends.reshape(-1, chains.size))
         tries = rule.accept.reshape(len(rule.accept), chains.horizon, -1)
         self._accept = np.ascontiguousarray(tries.swapaxes(0, 1), dtype=np.float32)
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated:
-        """Simulate this many texts."""
+        """Simulate ``texts`` texts and return the counts."""
         return in_batches(texts, lambda size: self._side_by_side(size, rng))
 
     def _side_by_side(self, texts: int, rng: np.random.Generator) -> Simulated:
@@ -210,7 +210,7 @@ class Simulator:
     ) -> tuple[Indices, Indices, Indices]:
         """Draw the next token of every text.
 
-        Returns the tokens, the texts in which the token was recovered, and those with a bonus.
+        Returns the tokens, the texts whose token was recovered, and those whose token is a bonus.
         """
         token = self._draft.draw(before + step * self._size, rng)
         failed = self._failed(step, 0, before, token, rng)
@@ -234,16 +234,16 @@ class Simulator:
     def _try_others(
         self, step: int, root: Indices, before: Indices, token: Indices, rng: np.random.Generator
     ) -> Indices:
-        """Test the other drafts of these texts in turn, and write the accepted ones to ``token``.
+        """Test the further candidates of the texts ``root``; write accepted ones to ``token``.
 
-        Returns the texts in which all drafts fail.
+        Their first candidate was rejected. Returns the texts in which all candidates are.
         """
         for layer in range(1, self._accept.shape[1]):
             if not len(root):
                 break
             candidate = self._draft.draw(before[root] + step * self._size, rng)
             failed = self._failed(step, layer, before[root], candidate, rng)
-            token[root] = candidate  # overwritten by a later draft where it failed
+            token[root] = candidate  # if rejected, overwritten by a later one
             root = root[failed]
         return root
 
@@ -258,7 +258,7 @@ class Simulator:
 
 
 def estimate(values: NDArray[np.int32]) -> Estimate:
-    """Summarise a count over texts."""
+    """Return the `Estimate` of a count, given its value in each text."""
     numbers = values.astype(np.float64)
     return Estimate(
         count=len(numbers), total=float(numbers.sum()), squares=float(numbers @ numbers)

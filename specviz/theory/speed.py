@@ -18,9 +18,10 @@ _TIE = 1e-12  # rounding must not make drafting, or a longer draft, look faster
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
-    """Return tokens per round, the extra one included: Leviathan et al. 2023, eq. 1.
+    """Return the mean tokens emitted per round: Leviathan et al. 2023, eq. 1.
 
-    Every candidate is accepted with probability ``alpha``, independently. The sum
+    One of these tokens is the recovered or bonus token. Every candidate is accepted with
+    probability ``alpha``, independently. The sum
     1 + alpha + ... + alpha**gamma equals (1 - alpha**(gamma + 1)) / (1 - alpha), but is also exact
     at and near alpha 1.
     """
@@ -75,7 +76,7 @@ def operations_factor(alpha: float, gamma: int, draft_operations: float) -> floa
     """Return the arithmetic per token, in target steps: Leviathan et al. 2023, theorem 3.11.
 
     ``draft_operations`` is the arithmetic of a draft step / that of a target step. Speculation
-    saves time but costs arithmetic: the factor is at least 1 at any alpha below 1.
+    saves time but costs arithmetic: the factor is at least 1.
     """
     _check_costs(draft_operations)
     return (gamma * draft_operations + gamma + 1) / expected_tokens(alpha, gamma)
@@ -101,7 +102,7 @@ def best_gamma(
 
     Ties go to the smaller gamma. With verify_cost 1, gamma is above 0 exactly if
     alpha > draft_cost (Leviathan et al. 2023, corollary 3.9, states one direction). If
-    `no_gamma_is_best`, only ``max_gamma`` limits the answer.
+    `no_gamma_is_best` is true, the result depends on ``max_gamma``.
     """
     _check_gamma(max_gamma)
     made = [speedup(alpha, gamma, draft_cost, verify_cost) for gamma in range(max_gamma + 1)]
@@ -111,10 +112,10 @@ def best_gamma(
 
 
 def no_gamma_is_best(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> bool:
-    """Return whether a longer draft is always faster, without limit (derived here).
+    """Return whether every gamma is slower than some larger gamma (derived here).
 
-    This holds if drafting costs nothing or no candidate is ever rejected: `speedup` then increases
-    towards `oracle_speedup`, 1 / ((1 - alpha) v) or 1 / c, but no gamma reaches it.
+    This is so if drafting costs nothing or no candidate is ever rejected, and `oracle_speedup`,
+    then 1 / ((1 - alpha) v) or 1 / c, is above 1: `speedup` tends to it, but no gamma reaches it.
     """
     limit = oracle_speedup(alpha, draft_cost, verify_cost)
     free = draft_cost == 0.0 and alpha > 0.0
@@ -129,7 +130,7 @@ def speedups(
 ) -> NDArray[np.float64]:  # [max_gamma + 1, *broadcast]
     """Return `speedup` at gamma 0, 1, ..., ``max_gamma``, for every pair of an alpha and a cost.
 
-    Leviathan et al. 2023, theorem 3.8, with the verification cost. The first axis is gamma.
+    Leviathan et al. 2023, theorem 3.8, with ``verify_cost``. The first axis is gamma.
     """
     _check_chances(alphas)
     _check_gamma(max_gamma)
@@ -181,10 +182,10 @@ def alpha_for_speedup(
     gamma: int | None = None,
     max_gamma: int = 64,
 ) -> float | None:
-    """Return the least alpha at which some gamma from 1 to ``max_gamma`` reaches the speedup.
+    """Return the least alpha at which some gamma from 1 to ``max_gamma`` has speedup ``goal``.
 
     Leviathan et al. 2023, theorem 3.8, solved for alpha by bisection. If ``gamma`` is given, only
-    this gamma is tried. None if alpha 1 does not reach the speedup.
+    this gamma is tried. None if no gamma reaches the goal even at alpha 1.
     """
     gammas = range(1, max_gamma + 1) if gamma is None else (gamma,)
 
@@ -197,16 +198,16 @@ def alpha_for_speedup(
 def break_even_alpha(
     draft_cost: float, verify_cost: float = 1.0, *, gamma: int | None = None, max_gamma: int = 64
 ) -> float | None:
-    """Return the alpha above which speculation is faster than the target alone.
+    """Return the alpha above which some gamma is faster than the target alone, or None.
 
-    With verify_cost 1 this alpha is c, at gamma 1: Leviathan et al. 2023, corollary 3.9, and the
-    line alpha = c of v2rockets/sd_optimization.
+    With verify_cost 1 this alpha equals c, and gamma 1 is the first to be faster: Leviathan et al.
+    2023, corollary 3.9, and the line alpha = c of v2rockets/sd_optimization.
     """
     return alpha_for_speedup(1.0, draft_cost, verify_cost, gamma=gamma, max_gamma=max_gamma)
 
 
 def oracle_speedup(alpha: float, draft_cost: float, verify_cost: float = 1.0) -> float:
-    """Return the speedup if every round drafted only candidates that will be accepted.
+    """Return the speedup if every round drafted exactly the candidates that will be accepted.
 
     With verify_cost 1 the speedup is 1 / (1 - alpha + c alpha), infinite at alpha 1 and c 0. A
     round emits 1 / (1 - alpha) tokens (Leviathan et al. 2023, section 3.5) and takes alpha / (1 -

@@ -33,7 +33,7 @@ def after_unlikely(draft: Kernel, threshold: float) -> Stops:
 
 
 def before_unsure(draft: Kernel, threshold: float) -> Stops:
-    """Return a rule that stops before a draw if no draft probability reaches the threshold."""
+    """Return a rule that stops before a draw if every draft probability is below the threshold."""
     return lambda candidates: float(as_distribution(draft(candidates), "draft").max()) < threshold
 
 

@@ -23,7 +23,7 @@ def t_quantile(probability: float, freedom: int) -> float:
 
 
 def _t_cdf(t: float, freedom: int) -> float:
-    """Return the CDF for t of at least 0."""
+    """Return the CDF at ``t``, which must be at least 0."""
     return 1 - 0.5 * _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
 
 
@@ -42,7 +42,7 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """Return the continued fraction of I_x(a, b); 300 terms are exact for all a up to 10^4."""
+    """Return the continued fraction of I_x(a, b); 300 terms suffice for ``a`` up to 10^4."""
     fraction = 1.0
     for m in range(300, 0, -1):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))

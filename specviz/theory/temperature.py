@@ -1,9 +1,9 @@
-"""Acceptance as a function of temperature: the overlap of both tempered distributions.
+"""Alpha as a function of temperature.
 
-Alpha at a position is the overlap of draft and target (Leviathan et al. 2023, corollary 3.6). Alpha
-tends to 1 as both temperatures grow. At temperature 0 alpha is 1 if the likeliest tokens agree and
-0 if not. In between, alpha may rise and fall, and the draft's best temperature may differ from the
-target's (derived here).
+Alpha at a position is sum min(draft, target), the overlap of the two distributions at their
+temperatures (Leviathan et al. 2023, corollary 3.6). Alpha tends to 1 as both temperatures grow. At
+temperature 0 alpha is 1 if the likeliest tokens agree and 0 if not. In between, alpha may rise and
+fall, and the draft's best temperature may differ from the target's (derived here).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from specviz.errors import ConfigError
 
 Logits = Sequence[float] | NDArray[np.float64]
 
-# Search grid for a draft's best temperature. It extends far above sampling temperatures, because a
-# draft more confident than its target is best at a multiple of the target's temperature. Values are
-# rounded to hundredths, so that the best value is displayed exactly.
+# Search grid for a draft's best temperature. It extends far above usual temperatures: for a draft
+# more confident than its target, the best temperature is a multiple of the target's. Values are
+# rounded to hundredths, so that pages show the best value exactly.
 DRAFT_TEMPERATURES = tuple(
     round(float(each), 2) for each in (*np.linspace(0.0, 1.0, 101), *np.geomspace(1.01, 30.0, 340))
 )
@@ -45,7 +45,7 @@ def overlap(
     temperature: float,
     draft_temperature: float | None = None,
 ) -> float:
-    """Return alpha at this position, sum min(draft, target).
+    """Return alpha at one position, sum min(draft, target).
 
     ``draft_temperature`` defaults to ``temperature``.
     """
@@ -77,9 +77,9 @@ def best_draft_temperature(
     temperature: float,
     among: Sequence[float] = DRAFT_TEMPERATURES,
 ) -> tuple[float, float]:
-    """Return the draft temperature with the greatest overlap, and that overlap (derived here).
+    """Return the draft temperature with the greatest overlap, and this overlap (derived here).
 
-    Searches ``among`` and the target's own temperature, which wins ties.
+    Searches ``among`` and the target's own temperature; on a tie, the target's own is returned.
     """
     candidates = (temperature, *among)
     found = overlaps(draft_logits, target_logits, candidates, (temperature,))[:, 0]

@@ -1,6 +1,6 @@
 """The probability of a rejection and the bias of the emitted token, at one position.
 
-A rule is a vector ``accept``: the probability that each token is accepted once drafted. After a
+A rule is a vector ``accept``: the probability that each token is accepted if drafted. After a
 rejection a token is drawn from the distribution ``recover``. Results are those of Yin et al. 2024,
 theorems 4 and 5 (there p is the draft, q the target), unless a docstring says otherwise. A
 distribution is a vector of probabilities that sums to 1; TV is total variation, half the sum of
@@ -26,7 +26,7 @@ _ZERO = 1e-15  # rounding error of an empty residual
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Areas:
-    """Parts of two distributions, one value per token.
+    """Parts of the draft and target distributions under a rule, one value per token.
 
     ``overlap`` is min(draft, target). ``accepted`` and ``rejected`` add up to the draft.
     ``residual`` is max(0, target - draft), not normalised.
@@ -70,7 +70,8 @@ def as_distribution(chances: Chances, name: str) -> Distribution:
     """Return the probabilities divided by their sum, which may differ from 1 by rounding.
 
     Raises:
-        TheoryError: ``chances`` is not a vector, is negative, or does not sum to 1.
+        TheoryError: ``chances`` is not a vector, has a negative or non-finite value, or does not
+            sum to 1.
     """
     made = np.asarray(chances, dtype=np.float64)
     if made.ndim != 1 or made.size == 0:
@@ -159,7 +160,7 @@ def output_distribution(
 
 
 def reject_chance(draft: Chances, accept: Chances) -> float:
-    """Return P(reject) = 1 - sum accept * draft; it is TV for the lossless rule (Yin et al.)."""
+    """Return P(reject) = 1 - sum accept * draft; for the lossless rule, TV(draft, target)."""
     draft_probs = as_distribution(draft, "draft")
     return max(0.0, 1.0 - float(_accept(accept, draft_probs.size) @ draft_probs))
 
@@ -178,9 +179,9 @@ def rejection_and_bias(
 
 
 def optimum(draft: Chances, target: Chances, accept: Chances) -> Optimum:
-    """Return theorem 4's A = (target - accept * draft) / P(reject), and the remaining bias.
+    """Return A = (target - accept * draft) / P(reject) of theorem 4, and the least bias.
 
-    The bias is (sum |target - accept * draft| - P(reject)) / 2.
+    The least bias is (sum |target - accept * draft| - P(reject)) / 2.
     """
     draft_probs, target_probs = distribution_pair(draft, target)
     missing = target_probs - _accept(accept, draft_probs.size) * draft_probs
@@ -230,10 +231,11 @@ def simulate(
 
 
 def estimate(tally: Tally, target: Chances, exact: Chances) -> tuple[float, float, float, float]:
-    """Return estimates of P(reject) and of the bias, each followed by half its 95 % interval.
+    """Return the simulated P(reject) and bias, each followed by its 95 % half-width.
 
-    The bias is the excess over the target on the set of tokens emitted too often. That set comes
-    from the exact output distribution, because the simulated one would bias the estimate upwards.
+    The bias is the share of the tokens that are emitted too often, minus their probability under
+    the target. ``exact``, the exact output distribution, determines these tokens; with the
+    simulated distribution, the estimate would be biased upwards.
     """
     target_probs = as_distribution(target, "target")
     often = as_distribution(exact, "output distribution") > target_probs

@@ -1,8 +1,8 @@
-"""``python -m specviz.training``: train the pair, measure it, ship it.
+"""``python -m specviz.training``: train the pair, measure it, or install it.
 
 --corpus FOLDER --out FOLDER      train, or resume training; the pair is written to OUT/pair
 --evaluate --corpus FOLDER        measure the shipped pair on the held-out slices
---ship OUT/pair --corpus FOLDER   copy a pair to the assets, with cards and first trace
+--ship OUT/pair --corpus FOLDER   copy a pair to the assets, with model cards and first trace
 """
 
 from __future__ import annotations

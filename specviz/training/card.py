@@ -47,7 +47,7 @@ def draft_card(recipe: Recipe, report: Report) -> str:
         _training(recipe),
         "## Acceptance along held-out text\n\n" + _agreement(report),
         "## Acceptance by kind of prompt\n\n"
-        "The values are observed at γ 5 in 96 tokens for each preset of a kind. α depends on the "
+        "The values are observed at γ = 5 in runs of 96 tokens, one per preset prompt. α depends on the "
         "text.\n\n" + _kinds(report),
         "## Data\n\n" + _DATA,
         "## What it cannot do\n\n" + _LIMITS,
@@ -66,7 +66,7 @@ def _shape(shape: Shape, how: str) -> str:
         f"Llama architecture, {how}: {shape.layers} layer{'s' if shape.layers > 1 else ''} of width "
         f"{shape.width}, {shape.heads} heads, feed-forward {shape.feed_forward}, tied embeddings, "
         f"{CONTEXT_LENGTH:,} positions, byte-level BPE with 4,096 entries. Draft and target share "
-        "the tokenizer. Made to run as a pair in specviz; each is an ordinary transformers folder."
+        "the tokenizer. They are made to run as a pair in specviz; each is a transformers folder."
     )
 
 

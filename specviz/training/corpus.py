@@ -1,7 +1,7 @@
 """Read the corpus: documents, the held-out slice, and token streams for batches.
 
 A document's hash decides whether it is held out. So the split is the same on every machine, and
-copies of a document are never both in the training set and held out.
+copies of a document are either all held out or all in the training set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TokenStream:
 
 
 def read_sources(folder: Path) -> dict[str, Source]:
-    """Return every ``*.txt`` of the folder by name."""
+    """Return the sources of a folder, one per ``*.txt`` file, by file name."""
     paths = sorted(folder.glob("*.txt"))
     if not paths:
         raise TrainingError(

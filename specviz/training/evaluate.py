@@ -1,6 +1,6 @@
-"""Held-out figures: both models' losses, and the draft's expected acceptance.
+"""Figures on held-out text: both models' losses, and the draft's expected acceptance.
 
-Acceptance is measured along given text: the overlap Σ min(draft, target) at each position for a
+Acceptance is measured along given text: the mean of Σ min(draft, target) over the positions at a
 temperature, and the share of positions where both models have the same most likely token.
 """
 

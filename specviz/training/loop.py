@@ -1,6 +1,6 @@
 """The training loop: stages, two optimisers, exactly resumable checkpoints and a log.
 
-The caller passes the evaluation and the objective, which maps a batch to a loss.
+The caller passes the objective, which maps a model and a batch to a loss, and the evaluation.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def train(
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """Return autocast to bfloat16, which is fast on GPUs and on CPUs with AVX-512."""
+    """Return a context that casts to bfloat16, which is fast on GPUs and on AVX-512 CPUs."""
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type in ("cuda", "cpu"))
 
 

@@ -47,7 +47,7 @@ class SourceFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindFigures:
-    """Observed acceptance and tokens per round on one kind of prompt at gamma 5."""
+    """Observed acceptance and tokens per round on one kind of prompt, at γ = 5."""
 
     kind: str
     alpha_greedy: float

@@ -1,4 +1,4 @@
-"""Install a trained pair in the assets, with its cards and the first trace."""
+"""Install a trained pair in the assets, with its model cards and the first trace."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def ship(trained: Path, sources: dict[str, Source], recipe: Recipe, corpus: Path
 
 
 def ship_acceptance(pair: Pair) -> None:
-    """Measure the pair's acceptance on the presets and save it; forecasts use it."""
+    """Measure the pair's acceptance on the preset prompts and save it for forecasts."""
     ACCEPTANCE.write_text(to_json(asdict(measure_for_shipping(pair))) + "\n", encoding="utf-8")

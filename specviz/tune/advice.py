@@ -45,7 +45,7 @@ def speedup_text(cell: Cell) -> str:
 
 
 def basis_text(candidate: Candidate, cell: Cell) -> str:
-    """Return a text: whether values are expected, bounds or measured, and from what data."""
+    """Return whether the values are expected, bounds or measured, and from which data."""
     texts = _counted(cell.num_texts, "text")
     own = candidate.config.rule == "lossless"
     costs = "" if own else ", with the step costs of the token-by-token rule"
@@ -121,7 +121,7 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
 
 
 def _at_least(bound: str, what: str, at: str, *, low: float) -> str:
-    """Return the verdict on a speed that has only a lower bound."""
+    """Return the verdict on a speedup that is known only as a lower bound."""
     if low > 1:
         return f"Use {what}: at least {bound}, {at}."
     return (
@@ -131,7 +131,7 @@ def _at_least(bound: str, what: str, at: str, *, low: float) -> str:
 
 
 def _setting(answer: Answer, candidate: Candidate, cell: Cell) -> str:
-    """Name the draft, the method and γ; the name of a tree contains its size."""
+    """Return the draft, the method and γ as text; a tree's method name replaces γ."""
     config, method = candidate.config, method_text(candidate.config)
     text = method
     if config.draft_method.needs_draft:
@@ -154,7 +154,7 @@ def _gains(candidate: Candidate, temperature: float) -> str:
         return ""
     text = f"A draft twice as fast would change the speedup by {faster:+.2f}"
     if accepted is not None:
-        text += f"; 10 points more acceptance would change it by {accepted:+.2f}"
+        text += f"; 10 percentage points more acceptance would change it by {accepted:+.2f}"
     return f"{text}."
 
 

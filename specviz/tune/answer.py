@@ -28,7 +28,7 @@ _MORE_ACCEPTED = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A method with its scored texts, its short runs, and its step costs by temperature."""
+    """A lane (pair and settings), its scored texts, short runs, and step costs by temperature."""
 
     label: str
     lane: Lane
@@ -57,7 +57,7 @@ class Candidate:
         return with_runs(found, self.runs, known_tau=self.form == "exact")
 
     def chances(self, text: ScoredText) -> Floats:
-        """Return the acceptance probabilities along a text, as ``theory.along`` needs them."""
+        """Return the acceptance probabilities along a text, as input to ``theory.along``."""
         return chances_of(self.config, text)
 
     def _known_costs(self, temperature: float) -> StepCosts | None:
@@ -67,7 +67,7 @@ class Candidate:
 
     @cached_property
     def matching(self) -> Surface:
-        """Return the surface for greedy drafting, which several engines use by default."""
+        """Return the surface (γ × temperature) for greedy drafting, some engines' default."""
         return surface(self._scored, self.costs.get, self.gammas, matches_of)
 
     @property

@@ -1,9 +1,9 @@
 """The audit: a statistical test that a pair emits the target's distribution.
 
-The real loop runs many times with different seeds on prompts of every kind. Every token of the
-first three rounds is tested against fresh passes that share no cache with the run. At the end,
-speculation at temperature 0 is compared with ``generate`` of transformers. A loop with an injected
-bug (``record/breaks.py``) is tested in the same way.
+The speculative loop runs many times with different seeds on prompts of every kind. Every token of
+the first three rounds is tested against fresh passes that share no KV cache with the run. At the
+end, speculation at temperature 0 is compared with ``generate`` of transformers. A loop with an
+injected bug (``record/breaks.py``) is tested in the same way.
 
 The test of ``theory/evalues.py`` finds a bug only if the bug changes the output's distribution. So
 a report without an alarm states how large a bias the test would have found.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.01  # probability of a false alarm, however long the audit runs
 ROUNDS = 3  # tested in each run
-_PAUSE = 0.25  # seconds between reports
+_PAUSE = 0.25  # least seconds between reports
 _MOST_RUNS = 1_000_000  # each with a seed of its own
 _MOST_SEEDS = 10**12
 
@@ -70,7 +70,7 @@ class AuditReport:
 
     @property
     def passes(self) -> bool:
-        """Return whether there is no alarm, and temperature 0 differs only at near ties."""
+        """Return whether there is no alarm and no difference at temperature 0 except near ties."""
         return not self.alarm and (self.greedy is None or self.greedy.passes)
 
 
@@ -110,7 +110,7 @@ class Audit:
         return f"auditing with bug {self.broken}" if self.broken else "auditing"
 
     def find(self, pair: Pair) -> Iterator[AuditReport]:
-        """Make the runs and yield reports; the last includes the check at temperature 0."""
+        """Make the runs and yield reports; the last report includes the check at temperature 0."""
         report: AuditReport | None = None
         for report in self.tested(pair):
             yield report
@@ -190,7 +190,7 @@ class _Findings:
 
 
 class _FreshDistributions:
-    """Computes both models' distributions at each token again, without the run's caches."""
+    """Both models' distributions at each token, recomputed without the run's KV caches."""
 
     def __init__(self, pair: Pair, settings: RunConfig) -> None:
         from specviz.engine.decoding.sampling import Sampler
@@ -218,7 +218,7 @@ class _FreshDistributions:
     ) -> torch.Tensor:
         """Return the draft's distributions; uniform distributions without a draft.
 
-        The test only uses them to choose on which alternatives to bet.
+        The test uses them only to choose which alternatives to bet on.
         """
         if self._pair.draft is None:
             return target.new_full(target.shape, 1.0 / target.shape[-1])
@@ -226,7 +226,7 @@ class _FreshDistributions:
         return self._sampler.probs(logits)
 
     def _possible_tokens(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Return a mask of the tokens that other rounding could give a positive probability."""
+        """Return a mask of the tokens whose probability could be positive with other rounding."""
         kept = target > 0.0
         lowest = logits.masked_fill(~kept, float("inf")).amin(-1, keepdim=True)
         if self._slips_by_one:  # top-p may be reached one token later
@@ -260,7 +260,7 @@ def _verdict(report: AuditReport) -> str:
     found = f"deviation found in {report.first_tokens:,} tokens (p = {report.p_value:.3g})."
     if report.passes:
         return f"No {found}"
-    return f"A bug: at temperature 0 the text differs from the target alone. Otherwise no {found}"
+    return f"A bug: at temperature 0 the text differs from the target's own. Otherwise no {found}"
 
 
 def _evidence(report: AuditReport) -> str:
@@ -286,7 +286,7 @@ def _power(report: AuditReport) -> str:
     return (
         f"An alarm would be expected by now if {report.detectable.tokens}, taken together, were "
         f"written {100 * report.detectable.bias:.1f} percentage points too often or too rarely "
-        "everywhere. A smaller bias may go undetected."
+        "at every position. A smaller bias may go undetected."
     )
 
 
@@ -309,7 +309,7 @@ def _greedy(report: AuditReport) -> str:
     if check.divergence is None:
         return (
             f"At temperature 0 all {check.tokens:,} tokens of {check.prompts} texts are identical "
-            "to the target alone."
+            "to those of the target alone."
         )
     return _divergence_words(check.divergence)
 

@@ -12,7 +12,7 @@ AUDIT = "audit"
 
 class AuditJob(MakerJob):
     def __init__(self, audit: Audit, spec: PairSpec, maker: RunMaker) -> None:
-        rule = audit.broken or "the true rule"
+        rule = audit.broken or "the unmodified loop"
         super().__init__(maker, name=AUDIT, label=f"Audit of {rule}")
         self.audit, self.spec = audit, spec
         self._reports = list[AuditReport]()

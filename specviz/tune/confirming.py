@@ -1,4 +1,4 @@
-"""Background jobs that measure chosen cells: all cells equally often, or in a race.
+"""Background jobs that measure chosen cells (γ and temperature) equally often, or in a race.
 
 A race drops slower cells early and spends its time on the fastest ones. Every stage is a plan with
 its own seeds; measurements of earlier stages still count.
@@ -26,7 +26,7 @@ _FULL = 12  # measurements of each candidate in a full comparison; a race takes 
 
 
 class CellsJob(ComparisonJob):
-    """Measures every cell on every prompt."""
+    """A job that measures every cell on every prompt."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class CellsJob(ComparisonJob):
 
 
 class RaceJob(MakerJob):
-    """Measures the cells in a race; at the end, the first of ``cells`` is the fastest."""
+    """A job that measures the cells in a race; at the end, ``cells`` begins with the fastest."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class RaceJob(MakerJob):
 
     @property
     def cells(self) -> tuple[MeasuredCell, ...]:
-        """Return the measured cells: those still in the race, then dropped ones, latest first.
+        """Return the measured cells: those still in the race, then the others, last dropped first.
 
         After the race, the fastest cell is first.
         """

@@ -1,4 +1,4 @@
-"""Translate a candidate's best cell into other engines' settings, with the best γ per rule."""
+"""Settings of other engines for a candidate's best cell, with the best γ per acceptance rule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _merged(own: EngineSettings, other: EngineSettings) -> EngineSettings:
 
 
 def finding_of(candidate: Candidate, cell: Cell) -> Finding:
-    """Return the finding at the cell's γ: rates for both rules, and the user's model names."""
+    """Return the finding at the cell's γ: acceptance rates for both rules, and model names."""
     spec = candidate.lane.spec
     target = spec.target_place
     draft = spec.draft or (target.removesuffix("target") + "draft" if spec.embedded else None)

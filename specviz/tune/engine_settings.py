@@ -98,7 +98,7 @@ def _vllm_notes(finding: Finding) -> list[str]:
 
 
 def _sglang(finding: Finding) -> EngineSettings:
-    """Return settings for SGLang, which counts the extra token as a draft token: γ + 1."""
+    """Return settings for SGLang, which counts the target's token as a draft token: γ + 1."""
     words = ["python", "-m", "sglang.launch_server", f"--model-path={finding.target}"]
     words += ["--speculative-algorithm", "STANDALONE" if finding.draft_model else "NGRAM"]
     window = ["--speculative-num-draft-tokens", str(finding.gamma + 1)]
@@ -303,7 +303,7 @@ def _transformers_code(finding: Finding) -> str:
 
 
 def _folder_and_file(model: str) -> tuple[str, str]:
-    """Return the name of a model, and the argument that names the file of a GGUF model."""
+    """Return a model's name or folder, and the argument with the file name of a GGUF model."""
     if not model.endswith(".gguf"):
         return model, ""
     folder, file = os.path.split(model)
@@ -335,7 +335,7 @@ def _arguments(values: Mapping[str, Any]) -> str:
 
 
 def _transformers_notes(finding: Finding) -> list[str]:
-    notes = ["Texts are decoded one at a time."]
+    notes = ["transformers speculates only with batch size 1."]
     if any(_folder_and_file(each)[1] for each in (finding.target, finding.draft_model or "")):
         notes.append("transformers reads GGUF files with the packages gguf and accelerate.")
     if finding.draft_model is None:
@@ -366,7 +366,7 @@ def _sampling_fields(finding: Finding) -> dict[str, Any]:
 
 
 def _request(finding: Finding, fields: Mapping[str, Any]) -> Snippet:
-    """Return the fields of an OpenAI request; with the chat template, to the chat endpoint."""
+    """Return the fields of an OpenAI request; for a chat, of a request to the chat endpoint."""
     if not finding.chat:
         return Snippet(label="in each request", language="json", text=json.dumps(fields))
     text = json.dumps({"messages": finding.messages, **fields}, ensure_ascii=False, indent=2)

@@ -1,4 +1,4 @@
-"""The values from which the settings for other engines are made.
+"""The input for the settings of other engines.
 
 An engine accepts candidates by one of two rules, so a finding has rates for both rules.
 """
@@ -28,7 +28,7 @@ RATE_DIGITS = 4
 class Finding:
     """The models and settings for another engine. Models are folders or names on the Hub.
 
-    ``prompt``: the first scored prompt; with ``chat``, a user's message, after those in ``before``.
+    ``prompt``: the first scored prompt; with ``chat``, the user message that follows ``before``.
     ``cumulative``: for every known rule, the probabilities that the first 1, 2, …, γ candidates are
     all accepted. ``tau`` is specviz's value.
     """
@@ -52,7 +52,7 @@ class Finding:
         assert self.gamma >= 1
         assert all(len(rates) == self.gamma for rates in self.cumulative.values())
         if chosen_drafter(self.drafter).method.needs_draft and self.draft is None:
-            raise ConfigError("There is no draft model.", remedy="Name it, or use prompt lookup.")
+            raise ConfigError("There is no draft model.", remedy="Name one, or use prompt lookup.")
         if any("\0" in name for name in (self.target, self.draft or "")):
             raise ConfigError(
                 "A model name contains a NUL character, which no command can contain.",
@@ -75,7 +75,7 @@ class Finding:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """Return the conversation as chat endpoints take it."""
+        """Return the conversation in the format of chat endpoints."""
         asked = Conversation(before=self.before, text=self.prompt)
         return [{"role": each.role, "content": each.content} for each in asked.messages]
 

@@ -20,13 +20,13 @@ _HIGHEST = 1000.0
 
 
 def given_costs(c: float, v: float | Mapping[int, float]) -> StepCosts:
-    """Make step costs from given numbers, in target steps.
+    """Return step costs made from given numbers, in target steps.
 
     Args:
         c: Cost of a draft step.
         v: Cost of verifying any number of tokens, or costs by the number of tokens. Costs between
-            given numbers are interpolated linearly, and extrapolated beyond the largest, but never
-            downwards.
+            given numbers are interpolated linearly. Beyond the largest number, they are
+            extrapolated, but never decrease.
     """
     _check("c", c, low=0.0)
     known = {1: 1.0, **v} if isinstance(v, Mapping) else {1: 1.0, 2: v, _MOST_ROWS: v}

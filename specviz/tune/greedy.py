@@ -1,7 +1,7 @@
 """Compare speculation at temperature 0 with the target alone, run by transformers.
 
-Rounding can decide between tokens with almost equal logits. So the first difference is either such
-a near tie or a bug.
+Rounding can decide between tokens with almost equal logits. So the first difference between two
+texts is either such a near tie or a bug.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GREEDY_PROMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GreedyDivergence:
-    """The first token at temperature 0 that differs from the target alone."""
+    """The first token at temperature 0 that differs from the target's own text."""
 
     prompt: int  # index of the tested prompt
     place: int  # index in the text
@@ -86,7 +86,8 @@ def check_greedy(pair: Pair, config: RunConfig, bug: str | None) -> GreedyCheck:
 def plain_text(pair: Pair, context: Sequence[int], num_tokens: int) -> list[int]:
     """Return ``num_tokens`` token ids, decoded greedily by ``generate`` of transformers.
 
-    The model's own generation settings, such as penalties, are turned off; padding ids are banned.
+    The model's own generation settings, such as penalties, are turned off. Ids that only pad the
+    vocabulary are suppressed.
     """
     import torch
     from transformers import GenerationConfig

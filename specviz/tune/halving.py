@@ -29,8 +29,8 @@ def stages_of(field: int, budget: int) -> tuple[Stage, ...]:
 
     Args:
         field: Number of candidates, two or more.
-        budget: Measurements of the whole race. It is exceeded by at most one measurement of each
-            candidate in each stage.
+        budget: Measurements of the whole race. The race exceeds the budget by at most one
+            measurement of each candidate in each stage.
     """
     assert field >= 2
     count = math.ceil(math.log2(field))

@@ -68,7 +68,7 @@ class ShortRunStudy:
             left = tuple(left[each] for each in kept)
 
     def _run(self, pair: Pair, gamma: int, number: int) -> ShortRun | None:
-        """Make run ``number``: prompts take turns; after the last prompt, the seed changes."""
+        """Make run ``number``. Runs cycle through the prompts; each cycle has its own seed."""
         items = mixed(self.items)
         item, cycle = items[number % len(items)], number // len(items)
         config = replace(

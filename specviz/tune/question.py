@@ -96,7 +96,7 @@ def with_draft(default: PairSpec, draft: str, target: str) -> PairSpec:
 
 
 def check_candidate(config: RunConfig, like: RunConfig) -> None:
-    """Raise ConfigError if Tune lacks the method, or more than the method differs from ``like``."""
+    """Raise ConfigError for an unsupported method, or if another setting differs from ``like``."""
     check_method(config)
     for name in (each.name for each in fields(RunConfig) if each.name not in OWN_SETTINGS):
         if getattr(config, name) != getattr(like, name):

@@ -1,4 +1,4 @@
-"""Short runs for an audit, and passes over their texts without the runs' caches."""
+"""Short runs for an audit, and passes over their texts without the runs' KV caches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def speculation(
 
 
 def contexts(pair: Pair, settings: RunConfig) -> tuple[tuple[int, ...], ...]:
-    """Return token ids of prompts, cut from the presets so that the new text fits after them."""
+    """Return the token ids of prompts, cut from the presets so that the new text fits."""
     from specviz.engine.model.chat import encode_prompt
 
     room = None if pair.max_context is None else pair.max_context - settings.max_new_tokens

@@ -40,8 +40,8 @@ OddsOf = Callable[[ScoredText], ArrayLike]
 class Cell:
     """The values at one γ and temperature. ``speedup`` is None without step costs or runs.
 
-    ``basis``: whether the speedup is expected, measured, or a lower bound ("at least"). In the last
-    case, ``tau`` is a lower bound, too.
+    ``basis``: whether the speedup is expected, measured, or a lower bound ("at least"). For a lower
+    bound, ``tau`` is a lower bound, too.
     """
 
     gamma: int
@@ -96,7 +96,7 @@ def surface(
     gammas: Sequence[int],
     odds: OddsOf = odds_of,
 ) -> Surface:
-    """Return a cell for every γ and temperature, from the texts that the target can write."""
+    """Return a cell for every γ and temperature, without texts of target probability 0."""
     possible = [each for each in texts if each.scores is None or each.scores.impossible_at is None]
     by_temperature: dict[float, list[ScoredText]] = {}
     for each in possible:
@@ -157,7 +157,7 @@ def _measured(runs: Sequence[ShortRun]) -> Cell:
 def _cell(
     gamma: int, temperature: float, texts: Sequence[ExpectedRounds], costs: StepCosts | None
 ) -> list[Cell]:
-    """Return a list with the cell, empty if every text is too short for a whole round."""
+    """Return a list of one cell, or [] if every text is too short for a whole round."""
     whole = [each for each in texts if each.rounds > 0]
     if not whole:
         return []
@@ -177,7 +177,7 @@ def _cell(
 def _speedup(
     gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts
 ) -> tuple[float, float | None]:
-    """Return the speedup, and half the width of the 95 % interval of log(speedup)."""
+    """Return the speedup, and the half-width of the 95 % interval of log(speedup)."""
     alone = [each.seconds_alone(costs) for each in texts]
     drafted = [each.seconds(costs) for each in texts]
     ratio = math.fsum(alone) / math.fsum(drafted)
@@ -208,7 +208,7 @@ def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[
 
 
 def _error_over(units: Sequence[tuple[float, float]]) -> float | None:
-    """Return half the width of the 95 % interval of log(Σ first / Σ second), linearised."""
+    """Return the half-width of the linearized 95 % interval of log(Σ first / Σ second)."""
     count = len(units)
     if count < 2:
         return None
@@ -225,5 +225,5 @@ def _cost_error(gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts) -
 
 
 def _combined_error(text_error: float | None, cost_error: float | None) -> float | None:
-    """Return both errors combined. Costs without an error, such as given ones, add nothing."""
+    """Return the errors combined in quadrature; costs without an error add 0."""
     return None if text_error is None else math.hypot(text_error, cost_error or 0.0)

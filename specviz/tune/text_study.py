@@ -51,7 +51,7 @@ class TextStudy:
 
     ``config`` sets the length, the seed and the method. ``written``: the tokens of texts from
     another study, in the order of samplings and prompts. ``text``: a text to score after each
-    prompt, instead of text that the target writes. ``costs``: whether step costs are wanted.
+    prompt, instead of text that the target writes. ``costs``: whether to yield step costs.
     """
 
     items: tuple[SuiteItem, ...]
@@ -69,7 +69,7 @@ class TextStudy:
         groups = self._groups() if self.costs else []
         missing = list[tuple[float, ...]]()
         for group in groups:
-            kept = stored_costs(pair, self._at(pair, group[0]))
+            kept = stored_costs(pair, self._at(pair, group[0]), whole=True)
             if kept is None:
                 missing.append(group)
             else:
@@ -80,7 +80,7 @@ class TextStudy:
             yield CostsFound(temperatures=group, costs=made)
 
     def shares(self) -> tuple[TextStudy | Texts, ...]:
-        """Split the study into one for the pair and its costs, and one for each text."""
+        """Return one study for the pair and its costs, and one for each text."""
         numbered = enumerate((sampling, item) for sampling in self.samplings for item in self.items)
         each_text = (
             replace(
@@ -151,8 +151,8 @@ class TextStudy:
     def _at(self, pair: Pair, temperature: float) -> RunConfig:
         """Return the settings of the step-cost table to use.
 
-        If the pair has a draft, the table covers it, so that all candidates of the pair share one
-        table. Early exit has a table of its own.
+        If the pair has a draft, the table includes the draft's steps, so that all candidates of the
+        pair share one table. Early exit has its own table.
         """
         drafter, method = self.config.drafter, self.config.draft_method
         if method.needs_draft or not method.has_steps:

@@ -60,7 +60,7 @@ def _best(answer: Answer) -> dict[str, Any] | None:
 
 
 def _engines(answer: Answer) -> list[dict[str, Any]]:
-    """Return settings of other engines for the best candidate that they support."""
+    """Return other engines' settings for the best candidate that these engines support."""
     if answer.best_plain is None:
         return []
     return [dataclasses.asdict(each) for each in settings_for(*answer.best_plain)]
@@ -129,5 +129,5 @@ def scored_to_json(text: ScoredText) -> dict[str, Any]:
 
 
 def _known(values: Sequence[float], count: int) -> Sequence[float | None]:
-    """Return the values, or one None per token if a server lists distributions only in part."""
+    """Return the values, or one None per token if a server does not report them."""
     return values or [None] * count

@@ -43,7 +43,7 @@ class _CandidateState:
 
 
 class TuneJob(MakerJob):
-    """Scores the candidates in turn, then makes short runs for methods without step costs.
+    """A job that scores the candidates, then makes short runs for methods without step costs.
 
     ``given``: step costs of another machine, used instead of measuring this machine's. ``count``
     grows with every result.
@@ -75,7 +75,7 @@ class TuneJob(MakerJob):
 
     @property
     def answer(self) -> Answer:
-        """Return the answer from the results so far, cached until there are more."""
+        """Return the answer from the results so far, cached until the next result."""
         with self._lock:
             version = self.count, self._state
             if self._answer is None or self._answer[:2] != version:
@@ -139,7 +139,7 @@ class TuneJob(MakerJob):
         )
 
     def _written(self, lane: Lane) -> tuple[tuple[int, ...], ...]:
-        """Return the texts of an earlier candidate with the same target."""
+        """Return the texts' tokens from a finished candidate with the same target, or ()."""
         for each in self._found:
             same = each.lane.spec.target_place == lane.spec.target_place
             if each.lane is not lane and same and len(each.texts) == self.question.num_texts:

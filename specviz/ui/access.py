@@ -34,7 +34,7 @@ from specviz import ASSETS
 from specviz.errors import ConfigError
 
 TOKEN = "SPECVIZ_TOKEN"
-SHORTEST = 16  # characters of a token
+SHORTEST = 16  # least number of characters of a token
 COOKIE_SECONDS = 7 * 24 * 3600
 _CLOCK_SKEW = 300.0  # seconds; accepts a cookie after the clock was set back a little
 _FIRST_PENALTY, _LONGEST_PENALTY = 0.5, 8.0  # seconds
@@ -44,7 +44,7 @@ _MOST_CLIENTS = 1000
 _UNFIT = re.compile(r"[^A-Za-z0-9._~-]")  # characters that must be escaped in a link
 _QUERY_SAFE = "%/:?@!$&'()*+,;=-._~"
 _WILDCARDS = ("", "0.0.0.0", "::")
-_MISSING = "Open the link that was printed where specviz was started, or paste its token."
+_MISSING = "Open the link that was printed where specviz was started, or paste the token from it."
 _WRONG = "This token is wrong. Paste the token that was printed where specviz was started."
 _HEADERS = {
     "Cache-Control": "no-store",

@@ -103,7 +103,7 @@ def _page_of(scope: Scope) -> Page | None:
 
 
 def _opens_with_stage(scope: Scope, page: Page) -> bool:
-    """Return whether the page is Watch and will show the recorded run: the link opens no other."""
+    """Return whether the page is Watch with the recorded run: the link opens no other run."""
     query = parse_qs(scope["query_string"].decode("latin-1"))
     return page is PAGES[0] and not query.keys() & {RUN_LINK, TAB_LINK}
 

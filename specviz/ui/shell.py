@@ -57,8 +57,8 @@ PAGES = (
     Page("Theory", "claims", "Claims"),
 )
 _STYLE = ROOT / "assets" / "shell.css"
-# Streamlit marks the link of the open page. It does not mark the menu that contains this link, nor
-# the first page if its address has its name.
+# Streamlit marks the link of the open page. It does not mark the menu with this link, nor
+# the first page if it was opened by its name instead of at /.
 _MARK = "<style>{} {{ background: #abb5a140; border-radius: 6px; font-weight: 600; }}</style>"
 _MENU = '[data-testid="stTopNavSection"]'
 _FIRST_LINK = '.rc-overflow-item:first-child [data-testid="stTopNavLink"]'

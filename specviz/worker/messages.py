@@ -32,7 +32,7 @@ class RunRequest:
     Args:
         baseline: Whether to time the target alone.
         budget: Seconds for timing the target alone; None for the default.
-        kind: The kind of prompt, if the caller knows the kind; the worker then makes no outlook.
+        kind: The kind of prompt, if the caller knows it; the worker then predicts no speedups.
     """
 
     id: str
@@ -206,7 +206,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlookMade:
-    """The outlook of a run, made after the run began."""
+    """The predicted speedups of a run, if they were predicted after the run began."""
 
     run_id: str
     outlook: Outlook

@@ -40,7 +40,7 @@ def test_reads_typed_lists() -> None:
         ({"contexts": "256,"}, "--contexts is '256,'"),
         ({"gammas": "3,x"}, "--gammas is '3,x'"),
         ({"gammas": "17"}, "--gammas is '17'"),
-        ({"gammas": "1,2,3,4,5"}, "--gammas names 5 numbers"),
+        ({"gammas": "1,2,3,4,5"}, "--gammas lists 5 values"),
     ],
 )
 def test_rejects_invalid_plans(asked: dict[str, str], expected: str) -> None:

@@ -152,4 +152,4 @@ def test_rejects_unknown_weights(pair: Pair, monkeypatch: pytest.MonkeyPatch) ->
     )
     stretched = tiny_model("llama")
     monkeypatch.setitem(stretched.config.rope_parameters, "rope_type", "llama3")
-    assert cannot_write(stretched) == "GGUF files with scaled positions are not supported"
+    assert cannot_write(stretched) == "GGUF files with RoPE scaling are not supported"

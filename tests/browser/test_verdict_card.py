@@ -96,7 +96,7 @@ def test_the_sentence_of_a_recovered_token(page: Any, trace: Trace) -> None:
     top = failed.insight.residual_top
     residual_prob = dict(zip(top.texts, top.probs, strict=True))[extra.text]
     assert extra_sentence(page, trace, entry) == (
-        f"{chip(extra.text)} was drawn from the residual distribution after "
+        f"The recovered token {chip(extra.text)} was drawn from the residual distribution after "
         f"{chip(failed.text)} was rejected. Its probability there was {percent(residual_prob)}."
     )
 

@@ -212,7 +212,7 @@ def test_counters_of_a_server_and_of_a_saved_page(
         (["http://127.0.0.1:9"], "cannot be reached"),
         (["http://example.com:9", "--prompt", "a"], "another machine"),
         (["http://me:secret@127.0.0.1:9"], "name or password"),
-        (["http://127.0.0.1:9?key=secret"], "after its path"),
+        (["http://127.0.0.1:9?key=secret"], "query or fragment"),
         (["http://127.0.0.1:9", "--every", "nan"], "--every is nan"),
         (["http://127.0.0.1:9", "--baseline", "http://127.0.0.1:8"], "--baseline compares answers"),
         (["http://127.0.0.1:9", "--prompt", "a", "--temperature", "-1"], "temperature is -1"),

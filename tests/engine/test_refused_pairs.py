@@ -195,7 +195,7 @@ def test_weights_too_large_for_half_precision_are_not_called_broken(llama_copy: 
         save_file(weights, file, metadata={"format": "pt"})
     message = refusal(PairError, llama_copy, dtype="float16")
     assert "not finite in float16" in message
-    assert message.endswith("Use the number type float32.")
+    assert message.endswith("Use the dtype float32.")
 
 
 def test_detects_a_nan_that_no_probe_reaches(llama_copy: Path) -> None:

@@ -56,8 +56,8 @@ def has_value(now: Any, recorded: Any) -> bool:
 def test_figures_are_those_of_the_record(name: str) -> None:
     now = json.loads(json.dumps(metrics(trace_of(name)).as_dict(), allow_nan=False))
     recorded = dict(zip(RECORD["keys"], RECORD["runs"][name], strict=True))
-    assert list(now) == RECORD["keys"]
-    assert [key for key in now if not has_value(now[key], recorded[key])] == []
+    assert [key for key in now if key in recorded] == RECORD["keys"]
+    assert [key for key in recorded if not has_value(now[key], recorded[key])] == []
 
 
 def test_the_record_has_every_figure() -> None:

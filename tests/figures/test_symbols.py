@@ -40,7 +40,7 @@ def test_a_formula_lists_the_names_by_latex_symbol() -> None:
 @pytest.mark.parametrize(
     ("text", "signs"),
     [
-        ("τ / (γc + v)", {"γ", "τ", "c", "v"}),
+        ("τ / (γc + v + o)", {"γ", "τ", "c", "v", "o"}),
         ("α observed accepted / tested", {"α"}),
         ("τ, tokens per round", set()),
         ("accepted / drafted", set()),

@@ -80,15 +80,15 @@ def recording(traces: Sequence[Trace]) -> Recording:
     first = traces[0]
     here, config, body = first.environment, first.config, first.pair.target.body
     texts = sum(replace(each.config, seed=config.seed) == config for each in traces)
-    size = f", target in a body of {BODY}" if body else ""
-    busy = ", other work beside it" if getloadavg()[1] > BUSY else ""
+    size = f", target at simulated size {BODY}" if body else ""
+    busy = ", with other work on the machine" if getloadavg()[1] > BUSY else ""
     depths = {each.config.depth for each in traces}
     gamma = f", γ {config.gamma}" if len(depths) == 1 else ""
     return Recording(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{here.cpu}, one thread, {here.dtype}{busy}",
         runs=f"embedded pair{size}, temperature {config.temperature:g}{gamma}, "
-        f"{texts} texts of {config.max_new_tokens} tokens a way",
+        f"{texts} texts of {config.max_new_tokens} tokens per setting",
     )
 
 

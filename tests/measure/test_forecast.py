@@ -3,6 +3,9 @@ transformers."""
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +14,11 @@ import torch
 
 from specviz.engine import decode_plainly, load_pair
 from specviz.engine.model.pair import Pair
+from specviz.figures.timing import AIM
 from specviz.measure.forecast import (
+    SHIPPED,
     Profile,
+    Shipped,
     TextOdds,
     forecast,
     make_outlook,
@@ -24,6 +30,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.store import save_value
+from specviz.store.dataclass_json import from_json
 from tests.traces import make_costs, make_prompt, make_trace
 
 GAMMA_2 = RunConfig(gamma=2, max_new_tokens=64)
@@ -208,3 +215,68 @@ def test_without_step_costs_an_outlook_has_no_speedups(pair: Pair, empty_home: P
     assert bare.alpha == pytest.approx(0.5, abs=0.02)
     assert bare.tau(2) == bare.taus[1]
     assert bare.tau(99) is None
+
+
+# The interval
+
+
+def test_the_interval_covers_runs_on_a_text_that_was_left_out() -> None:
+    """Runs are drawn along each text of the shipped profiles, with known costs."""
+    costs = replace(FLAT, draft_errors=(0.0,) * 3, target_errors=(0.0,) * 17)
+    chance, inside, tries = random.Random(1), 0, 0
+    for each in from_json(SHIPPED.read_text(encoding="utf-8"), Shipped).profiles:
+        temperature = 0.0 if "temperature 0 " in each.key else 0.7
+        for gamma in (2, 4, 8):
+            for text in each.profile.texts:
+                length = len(text.odds)
+                if length < 40:
+                    continue
+                config = RunConfig(gamma=gamma, temperature=temperature, max_new_tokens=length)
+                made = forecast(each.profile, costs, config, text.prompt, 20)
+                assert made is not None
+                assert made.low is not None
+                assert made.high is not None
+                for _ in range(6):
+                    timing = math.exp(chance.gauss(0, AIM / 1.96))
+                    seen = timing * drawn_speedup(text.odds, config, costs, chance)
+                    inside += made.low <= seen <= made.high
+                    tries += 1
+    assert tries > 1000
+    assert 0.93 < inside / tries < 0.97
+
+
+def drawn_speedup(
+    odds: Sequence[float], config: RunConfig, costs: StepCosts, chance: random.Random
+) -> float:
+    place = rounds = bonuses = 0
+    while place + config.gamma + 1 <= len(odds):
+        ahead = odds[place : place + config.gamma]
+        refused = (i for i, each in enumerate(ahead) if chance.random() >= each)
+        accepted = next(refused, config.gamma)
+        place, rounds, bonuses = (
+            place + accepted + 1,
+            rounds + 1,
+            bonuses + (accepted == config.gamma),
+        )
+    context = 20 + len(odds) / 2
+    seconds = costs.draft_phase(context, config.gamma, bonuses / rounds)
+    seconds += costs.verify(context, config.gamma + 1)
+    return place / rounds * costs.target_step(context) / seconds
+
+
+def test_the_width_of_the_interval_names_its_source() -> None:
+    alike, unlike = [("a", [0.6] * 60), ("b", [0.6] * 60)], [("a", [0.2] * 60), ("b", [0.9] * 60)]
+    exact = replace(FLAT, draft_errors=(0.0,) * 3, target_errors=(0.0,) * 17)
+    rough = replace(FLAT, draft_errors=(0.9,) * 3, target_errors=(0.9,) * 17)
+    shares = [
+        forecast(profile(*texts), costs, GAMMA_2, "mine", 4)
+        for texts, costs in ((unlike, exact), (alike, rough))
+    ]
+    found = [each.from_text for each in shares if each]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0] > 0.95
+    assert found[1] < 0.5
+    alone = forecast(profile(alike[0]), exact, GAMMA_2, "mine", 4)
+    assert alone is not None
+    assert (alone.low, alone.from_text) == (None, None)  # one text has no spread

@@ -20,6 +20,7 @@ from specviz.engine.decoding.costs import measure_step_costs
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.pass_bytes import pass_bytes
 from specviz.measure.forecast import profile_key
+from specviz.measure.measured_run import finish, measured_run
 from specviz.measure.step_costs import costs_key, mend_step_costs, step_costs, stored_costs
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.store import load_value, save_value
@@ -56,6 +57,34 @@ def test_the_table_is_full_and_reused(pair: Pair, empty_home: Path, quick: None)
     fresh = step_costs(pair, GREEDY, fresh=True)
     assert fresh != first
     assert step_costs(pair, GREEDY) == fresh
+
+
+def test_costs_come_from_earlier_runs_of_other_processes_if_there_are_any(
+    pair: Pair, empty_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(WARM, max_new_tokens=48)
+
+    def costs(seed: int) -> StepCosts:
+        run = measured_run(pair, (1, 2, 3), replace(config, seed=seed), budget=4.0)
+        found = finish(run).step_costs
+        assert found is not None
+        return found
+
+    first = costs(0)
+    assert (first.of_this_run, first.runs, first.table) == (True, 1, False)
+    assert first.bandwidth is not None
+    assert first.target_reads == pass_bytes(pair.target)
+    assert [(each.of_this_run, each.runs) for each in (costs(1), costs(2))] == [
+        (False, 1),
+        (False, 2),
+    ]
+    monkeypatch.setattr("specviz.measure.step_costs._process", lambda _: "another")
+    assert [costs(seed).runs for seed in (3, 4)] == [3, 3]  # not those of the own process
+    table = step_costs(pair, config, fresh=True)  # forgets the runs
+    assert table is not None
+    assert (table.runs, table.table) == (0, True)
+    assert costs(5).runs == 0
+    assert costs(6).runs == 1
 
 
 def test_without_a_draft_model_there_are_no_draft_steps(

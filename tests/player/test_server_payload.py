@@ -161,10 +161,10 @@ def test_a_timed_target_has_a_speedup_and_a_lane_at_its_mean_pace() -> None:
 
 def test_leaves_out_charts_that_need_probabilities_with_one_reason() -> None:
     left_out = sent(server_trace())["charts"]["left_out"]
-    assert left_out["charts"] == ["throughput", "acceptance", "roofline"]
+    assert left_out["charts"] == ["throughput", "agreement", "acceptance", "roofline"]
     assert left_out["why"].count(".") == 1 + "vLLM 0.32.0".count(".")
     assert set(sent(without_rounds(server_trace()))["charts"]["left_out"]["charts"]) == {
-        "throughput", "acceptance", "roofline", "places", "tokens",
+        "throughput", "agreement", "acceptance", "roofline", "places", "tokens",
     }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.speedup_words import why_sentence
 from specviz.player.summary import summary
 from specviz.record.trace import Trace
+from specviz.theory.speed import break_even_alpha
 from tests.changed_metrics import with_costs, with_tau, with_timing
 from tests.traces import full_trace, make_trace
 
@@ -58,19 +60,27 @@ def test_help_puts_the_numbers_into_the_formula() -> None:
 
 QUOTIENT = re.compile(r"= ([\d.e+-]+)(?: s| ms)? / ([\d.e+-]+)")
 FORMULAS: dict[str, Callable[[dict[str, float]], float]] = {
-    "speedup-forecast": lambda n: n["τ"] / (n["γ"] * n["c"] + n["v"]),
+    "speedup-forecast": lambda n: n["τ"] / round_cost(n),
     "speedup-ideal": lambda n: (
         (1 - n["α"] ** (n["γ"] + 1)) / ((1 - n["α"]) * (n["γ"] * n["c"] + 1))
     ),
-    "speedup-accounted": lambda n: n["τ"] / (n["γ"] * n["c"] + n["v"]),
-    "speedup-limit": lambda n: (n["γ"] + 1) / (n["γ"] * n["c"] + n["v"]),
+    "speedup-accounted": lambda n: n["τ"] / round_cost(n),
+    "speedup-limit": lambda n: (n["γ"] + 1) / round_cost(n),
+    "break-even-alpha": lambda n: (
+        break_even_alpha(n["c"], n["v"] + n["o"], gamma=int(n["γ"])) or math.nan
+    ),
+    "break-even-rate": lambda n: (round_cost(n) - 1) / n["γ"],
 }
+
+
+def round_cost(numbers: dict[str, float]) -> float:
+    return numbers["γ"] * numbers["c"] + numbers["v"] + numbers["o"]
 
 
 def computed(name: str, words: str) -> float:
     """Compute the figure from the numbers in its help."""
     if name in FORMULAS:
-        named = re.findall(r"([ταγcv]) = (\d[\d.]*\d|\d)", words)
+        named = re.findall(r"([ταγcvo]) = (\d[\d.]*\d|\d)", words)
         return FORMULAS[name]({letter: float(value) for letter, value in named})
     if name == "free-gamma":
         (v, gamma), (more, _) = re.findall(r"v = ([\d.]+) at γ (\d+)", words)
@@ -83,7 +93,7 @@ def computed(name: str, words: str) -> float:
 
 def test_the_numbers_in_each_help_give_the_figure() -> None:
     known = {name: each for name, each in shown(full_trace()).items() if each["value"] is not None}
-    assert len(known) == 17
+    assert len(known) == 19
     for name, each in known.items():
         value = pytest.approx(each["value"], rel=5e-3, abs=2e-3)
         assert computed(name, str(each["help"])) == value, (name, each["help"])

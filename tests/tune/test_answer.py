@@ -191,7 +191,7 @@ def test_verdict_follows_from_the_interval(
     text = advice(with_ends(speedup, low, high))
     assert text.startswith(expected)
     assert "A draft twice as fast would change the speedup by +" in text
-    assert "10 points more acceptance would change it by +" in text
+    assert "10 percentage points more acceptance would change it by +" in text
 
 
 def test_names_a_drafter_without_a_model_and_reports_no_gains() -> None:

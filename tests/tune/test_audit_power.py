@@ -42,7 +42,7 @@ def alarm_at(broken: str | None, seed: int, runs: int) -> int | None:
 @pytest.mark.timeout(3600)
 def test_few_alarms_without_a_bug() -> None:
     alarms = [alarm_at(None, seed, 100) for seed in range(200)]
-    print_alarms("the true rule", alarms)
+    print_alarms("the unmodified loop", alarms)
     assert sum(each is not None for each in alarms) <= 6
 
 

@@ -57,7 +57,8 @@ def test_stored_costs_come_before_texts_and_missing_ones_after(
     """Greedy steps have their own costs; sampled ones share theirs over temperatures."""
     measured: list[float] = []
 
-    def stored(_pair: Pair, config: RunConfig) -> StepCosts | None:
+    def stored(_pair: Pair, config: RunConfig, *, whole: bool) -> StepCosts | None:
+        assert whole
         return make_costs() if config.temperature == 0 else None
 
     def measure(_pair: Pair, config: RunConfig) -> StepCosts | None:

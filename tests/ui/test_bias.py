@@ -120,7 +120,7 @@ def test_sentences_at_the_ends_of_the_sliders() -> None:
     one_block = blocks.accepted_curves(REF5.draft, REF5.target, 1)
     assert one_block.block == pytest.approx(one_block.token)
     assert one_block.block == pytest.approx(one_block.bound)
-    assert "both methods accept it with probability **0.700**" in blocks_sentence(one_block)
+    assert "both accept with probability **0.700**" in blocks_sentence(one_block)
     one_draft = multidraft.acceptance_curves(REF5.draft, REF5.target, 1)
     assert one_draft.recursive == pytest.approx(one_draft.optimal)
     assert "With one draft for one position" in drafts_sentence(one_draft)

@@ -221,7 +221,7 @@ def test_trend_sentence_names_falls_and_rises() -> None:
     twice = trend_sentence(turning | {0.0: 0.8, 1.0: 0.75})
     assert "from T 0 to 0.7 and from T 1 to 1.5, as claimed; it rises from T 0.7 to 1" in twice
     assert trend_sentence({0.0: 0.5, 1.0: 0.6}).startswith(
-        "It falls nowhere; it rises from T 0 to 1"
+        "It does not fall; it rises from T 0 to 1"
     )
 
 
@@ -264,14 +264,14 @@ def test_plane_draws_a_dot_per_token(
     dots = next(each for each in drawn.data if each.name == "tokens of the run")
     apart = leftover.plane.distance > 1e-4
     assert len(dots.x) == apart.sum()
-    assert dots_sentence(leftover).startswith(f"{apart.sum():,} dots")
-    assert f"for {leftover.plane.num_tested:,} tested tokens" in dots_sentence(leftover)
+    assert dots_sentence(leftover).startswith(f"a dot for each of {apart.sum():,} tokens")
+    assert f"out of {leftover.plane.num_tested:,} tested tokens" in dots_sentence(leftover)
     many = replace(leftover.plane, distance=np.append(np.full(700, 0.5), np.zeros(50)),
                    reject=np.zeros(750), bias=np.full(750, 0.5))  # fmt: skip
     cut = replace(leftover, plane=many)
     assert dots_sentence(cut) == (
-        "the first 600 dots of 700 tokens on which the models differ, for 750 tested tokens; on "
-        "50 the models differ by less than 0.0001"
+        "a dot for each of the first 600 of 700 tokens on which the models differ, out of 750 "
+        "tested tokens; on 50 the models differ by less than 0.0001"
     )
     drawn = plane_of(cut)
     assert len(next(each for each in drawn.data if each.name == "tokens of the run").x) == 600

@@ -90,7 +90,7 @@ def test_shows_an_audit_without_an_alarm(use: Callable[..., AuditingMaker]) -> N
     assert "ended before the check" not in shown
     (line,) = charts(app)["audit_evidence"]["data"]
     assert line["x"] == [0, 25, 50]
-    assert line["name"] == "the true rule"
+    assert line["name"] == "the unmodified loop"
 
 
 def test_names_the_injected_bug_before_explaining_the_alarm(
@@ -121,7 +121,7 @@ def test_the_finding_is_on_the_card_of_the_injected_bug(
     assert shown.index("No deviation found") < card < shown.index("Alarm at run 43")
     lines = {key: drawn["data"] for key, drawn in charts(app).items()}
     assert [each["name"] for each in lines["audit_evidence"]] == [
-        "the true rule", "recovered-from-target"
+        "the unmodified loop", "recovered-from-target"
     ]  # fmt: skip
     assert len(lines["audit_evidence_before"]) == 1
 
@@ -153,7 +153,7 @@ def test_cards_show_the_result_of_their_audit(use: Callable[..., AuditingMaker])
     use(LAST)
     audited(app)
     names = [each["name"] for each in charts(app)["audit_evidence"]["data"]]
-    assert names == ["match", "reused-uniform", "the true rule"]
+    assert names == ["match", "reused-uniform", "the unmodified loop"]
     use(replace(LAST, broken="match", first_tokens=999))  # replaces the older one
     audited(app, "break_match")
     assert "in 999 tokens, as expected" in page_text(app)
@@ -233,7 +233,7 @@ def test_work_line_links_to_the_page(use: Callable[..., AuditingMaker]) -> None:
     app = page_of("lossless")
     sound(app.button(key="audit_start").click().run())
     left = sound(app.switch_page("pages/runs.py").run())
-    assert any("Audit of the true rule" in each.value for each in left.caption)
+    assert any("Audit of the unmodified loop" in each.value for each in left.caption)
     links = [each.proto for each in left.get("page_link")]
     assert any("lossless" in each.page for each in links)
     maker.go_on.set()

@@ -14,7 +14,7 @@ LEVEL = 0.01
 DRAW: Any = charts  # plotly's types are incomplete
 
 
-def evidence(*log_e: float, label: str = "the true rule") -> Evidence:
+def evidence(*log_e: float, label: str = "the unmodified loop") -> Evidence:
     return Evidence(
         label=label, runs=tuple(10 * (place + 1) for place in range(len(log_e))), log_e=log_e
     )
@@ -48,7 +48,7 @@ def test_axis_includes_the_alarm_with_little_evidence() -> None:
 
 def test_draws_one_line_per_audit() -> None:
     drawn = DRAW.evidence_chart([evidence(1.0), evidence(2.0, label="match")], LEVEL)
-    assert [each.name for each in drawn.data] == ["the true rule", "match"]
+    assert [each.name for each in drawn.data] == ["the unmodified loop", "match"]
     assert len({each.line.color for each in drawn.data}) == 2
 
 

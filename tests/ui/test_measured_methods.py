@@ -112,7 +112,7 @@ def test_shows_recorded_runs_without_kept_ones(
 ) -> None:
     monkeypatch.setenv("SPECVIZ_HOME", str(tmp_path))
     app = page(section)
-    assert "Recorded with the program" in words(app)
+    assert "Shipped with specviz, recorded on" in words(app)
     assert "AMD" in words(app)
     assert not unexplained(app)
     assert f"{SECTIONS[section]}_runs" not in {each.key for each in app.selectbox}
@@ -193,4 +193,4 @@ def test_shows_kept_runs_with_a_link_to_each(section: str, data_folder: Any) -> 
     assert runs <= set(links)
     assert any(f"kept={plan.key}" in each for each in links)
     sound(box.set_value("recorded").run())
-    assert "Recorded with the program" in words(app)
+    assert "Shipped with specviz, recorded on" in words(app)

@@ -94,7 +94,7 @@ def test_tail_sentences(alpha: float, c: float, v: float, says: tuple[str, str])
 
 def test_best_gamma_can_exist_for_the_mean_only() -> None:
     text = best_gammas_sentence(rounds_distributions(0.5, 16, 16), 0.3, 1.0)
-    assert "for the slowest text in a hundred, no γ pays" in text
+    assert "for the slowest 1 % of texts, no γ pays" in text
 
 
 def test_batch_and_context() -> None:
@@ -118,7 +118,7 @@ def test_warns_if_the_caches_or_weights_do_not_fit() -> None:
 def test_temperature() -> None:
     app = page_of("misleading", misleading_tab="Temperature")
     assert "α is **0.800**" in words(app)
-    assert "the draft at 0.44 instead, it would be **0.840**" in words(app)
+    assert "the draft at temperature 0.44 instead, it is **0.840**" in words(app)
     sound(app.selectbox(key="misleading_pair").select("Two favourites").run())
     assert "α is **0.700**" in words(app)
     sound(app.slider(key="misleading_temperature").set_value(0.0).run())
@@ -131,7 +131,7 @@ def test_best_draft_temperature_matches_its_acceptance(pair: str) -> None:
     app = page_of("misleading", misleading_tab="Temperature", misleading_pair=pair)
     for heat in (0.0, 0.05, 0.3, 1.0, 2.0, 3.2, 4.0, 5.0):
         sound(app.slider(key="misleading_temperature").set_value(heat).run())
-        found = re.search(r"draft at ([\d.]+) instead, it would be \*\*([\d.]+)\*\*", words(app))
+        found = re.search(r"at temperature ([\d.]+) instead, it is \*\*([\d.]+)\*\*", words(app))
         if found is None:
             assert "No other draft temperature gives a higher rate" in words(app)
         else:

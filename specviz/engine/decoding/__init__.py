@@ -1,1 +1,1 @@
-"""Decoding: the draft-and-verify loop, plain decoding, the record of rounds, and step costs."""
+"""Decoding: the draft-and-verify loop, plain decoding, recording of rounds, and step costs."""

@@ -34,11 +34,11 @@ from specviz.record.conversations import PromptLike
 from specviz.record.trace import RunConfig
 
 Prompt: TypeAlias = PromptLike
-_MOST_KEPT = 256  # most tokens that an untrimmed cache wrongly keeps; later ones are removed
+_MOST_KEPT = 256  # most tokens that an untrimmed cache wrongly keeps; it removes any further ones
 
 
 def broken(pair: Pair, prompt: Prompt, config: RunConfig, name: str) -> Speculation:
-    """Return a speculative run of the prompt that contains the named bug."""
+    """Return a speculative run with the named bug."""
     break_named(name)
     if pair.draft is None:
         raise PairError("This pair has no draft model.", remedy="Load it with a draft.")
@@ -118,7 +118,7 @@ def _with_steps(
 
 
 class _Untrimmed(WrappedStep):
-    """A step whose ``forget`` leaves up to ``spare`` tokens in the cache."""
+    """A step whose ``forget`` wrongly leaves up to ``spare`` tokens in the cache in total."""
 
     def __init__(self, step: Step, spare: int) -> None:
         super().__init__(step)
@@ -160,7 +160,7 @@ class _BonusFromDraft(WrappedStep):
         self._draft.forget(count)
 
     def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        """Feed a tree; return the draft's logits at leaves (for the bonus), else the target's."""
+        """Feed a tree; return the draft's logits at leaves (bonus tokens), else the target's."""
         rows = self.step.branch(token_ids, parents)
         other = self._draft.branch(token_ids.to(self._draft.device), parents).to(rows)
         leaves = [node for node in range(len(parents)) if node not in parents]

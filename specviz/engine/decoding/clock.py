@@ -22,7 +22,7 @@ class PhaseClock(Protocol):
         ...
 
     def seconds(self) -> list[float]:
-        """Return the seconds of the phases up to the last mark; call it when the device is idle."""
+        """Return the seconds of each phase up to the last mark; call it when the device is idle."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Drafters that copy tokens from texts and need no model."""
+"""The base class of drafters that copy tokens from texts and need no model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.engine.decoding.sampling import Draws, on_one_thread
 
 
 class CopyingDrafter(ABC):
-    """Base class: proposes copied tokens with one-hot distributions, or none without a match."""
+    """Proposes copied tokens with one-hot distributions; proposes none if no text matches."""
 
     wants_hidden = False
 
@@ -41,4 +41,4 @@ class CopyingDrafter(ABC):
 
     @abstractmethod
     def _continuation(self, history: Sequence[int], count: int) -> list[int]:
-        """Return at most ``count`` tokens to follow the history."""
+        """Return at most ``count`` tokens that follow the history."""

@@ -26,8 +26,8 @@ from specviz.record.step_costs import ENOUGH_SAMPLES
 MAX_TOKENS = 17
 LATER_STEPS = 3  # draft steps after the first, in the phases that measure a later step
 PLAIN_ROW = 2  # plain steps counted after a row
-_PHASES = ((1, 1), (2, 1), (1, 1 + LATER_STEPS))  # tokens of the first step, candidates drafted
-_USUAL = 9  # tokens; verifying more evicts the draft's data from the processor caches
+_PHASES = ((1, 1), (2, 1), (1, 1 + LATER_STEPS))  # tokens fed in the first step, candidates drafted
+_USUAL = 9  # tokens; a longer verification evicts the draft's data from the processor caches
 _WARM_UP = 0.01  # seconds of uncounted plain steps before the counted ones; at least one step
 _FIRST_CHUNK = 32  # tokens of the context read at once; doubled after a quick chunk
 _QUICK = 0.1  # seconds; a chunk read in less time is quick
@@ -93,7 +93,7 @@ class Cell:
 
     @property
     def error(self) -> float:
-        """Half the width of the median's 95 % interval, relative to the median; 1 if unknown.
+        """Half-width of the median's 95 % interval, relative to the median; 1 if unknown.
 
         The interval's ends are order statistics, so no distribution of the times is assumed. Fewer
         than six samples cannot give a 95 % interval.
@@ -148,10 +148,10 @@ class Column:
     def row(self, tokens: int, turns: int) -> None:
         """Time ``turns`` turns of a draft phase and a verification, then plain steps.
 
-        As in a run, all turns draft and verify equally many tokens. The first turn does not count,
-        because the processor caches still hold data of the previous row. For the same reason plain
-        steps count only after a warm-up. Weights that fit in the caches return to them within about
-        ten steps; the target alone runs in this state.
+        As in a run, all turns draft and verify the same numbers of tokens. The first turn is not
+        counted, because the processor caches still hold data of the previous row. For the same
+        reason plain steps are counted only after a warm-up. Weights that fit in the caches return
+        to them within about ten steps; the target alone runs in this state.
         """
         kind = self._rows % len(_PHASES)
         self._rows += 1
@@ -219,7 +219,7 @@ class Column:
 
     @property
     def draft_errors(self) -> list[float]:
-        """Relative errors of ``draft_costs``; a later step has the error of the longest phase."""
+        """Relative errors of ``draft_costs``; that of a later step is the longest phase's error."""
         return [] if not self._steps.drafts else [cell.error for cell in self.phases]
 
     @property

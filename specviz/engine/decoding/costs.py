@@ -28,7 +28,7 @@ from specviz.record.step_costs import ShapeCosts, StepCosts
 
 SECONDS = 10.0  # for a whole table
 _PARTS = 4  # groups of plain steps, compared to measure the machine's drift
-_ROWS = (1, 3, 4)  # counted turns in the first, second and later rows of a length
+_ROWS = (1, 3, 4)  # counted turns in the first, second and later rows of a verification length
 
 
 def measure_step_costs(
@@ -44,8 +44,8 @@ def measure_step_costs(
     """Measure the step costs of this pair and configuration at the given context lengths.
 
     Args:
-        stepwise: time rounds played step by step, even if the pair can play them on the device.
-        on_progress: called at every tenth of the work or of the time; may raise to stop it.
+        stepwise: time steps driven from the host, even if the pair can decode on the device.
+        on_progress: called at every tenth of the work or of the time; may raise to stop measuring.
 
     Returns:
         The table; None if the time was too short for a single context.
@@ -68,7 +68,7 @@ def measure_step_costs(
 
 
 def _verification_order(wanted: int) -> tuple[int, ...]:
-    """Return the verification lengths as timed: the longest, 2, ``wanted``, midpoints of gaps."""
+    """Return the verification lengths in order: the longest, 2, ``wanted``, midpoints of gaps."""
     halving = (n for stride in (8, 4, 2, 1) for n in range(1 + stride, MAX_TOKENS + 1, stride))
     order = dict.fromkeys((MAX_TOKENS, 2, wanted, *halving))
     return tuple(tokens for tokens in order if tokens <= MAX_TOKENS)
@@ -83,12 +83,12 @@ def _rows(repeats: int) -> Iterator[int]:
 
 
 def _column_steps(numbers: int, rows: Sequence[int]) -> int:
-    """Return the number of steps in a column, to report progress."""
+    """Return the number of steps at one context length, to report progress."""
     return 1 + numbers * _length_steps(rows)
 
 
 def _length_steps(rows: Sequence[int]) -> int:
-    """Return the number of steps for one length or tree: one uncounted turn, then all rows."""
+    """Return the number of steps for one verification length or a tree, uncounted ones included."""
     return 2 + sum(2 * (turns + 1) + PLAIN_ROW + 1 for turns in rows)
 
 
@@ -131,7 +131,7 @@ def _worst(columns: Iterable[Sequence[float]]) -> tuple[float, ...]:
 
 
 def _drift(seconds: Sequence[float]) -> float:
-    """Return the largest median of consecutive groups of times over the smallest, minus 1."""
+    """Return the largest over the smallest median among consecutive groups of times, minus 1."""
     size = max(1, len(seconds) // _PARTS)
     parts = [median(seconds[i : i + size]) for i in range(0, len(seconds), size)][:_PARTS]
     return max(parts) / min(parts) - 1.0 if parts else 0.0

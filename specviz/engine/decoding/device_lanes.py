@@ -1,4 +1,4 @@
-"""Interfaces of lanes, objects that decode on the device. ``engine/graphed/`` implements them.
+"""Interfaces of lanes, which decode on the device. ``engine/graphed/`` implements them.
 
 The decoding loop, plain decoding and the step-cost measurement use only these interfaces.
 """
@@ -19,10 +19,10 @@ from specviz.record.trace import Prefill, RoundTimes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedRound:
-    """A round played on the device, as host values, not yet cut at the end of the text."""
+    """A round decoded on the device, as host values, not yet cut at the end of the text."""
 
     uniforms: np.ndarray  # [2 γ + 1], by slot
-    overruled: dict[int, float]  # by candidate position: the seed's draws that forks replaced
+    overruled: dict[int, float]  # the seed's draws that forks replaced, by candidate position
     verdicts: Verdicts
     records: list[CandidateRecord]  # empty if the record is off
     times: RoundTimes
@@ -30,14 +30,14 @@ class PlayedRound:
 
 
 class RoundLane(Protocol):
-    """Plays the rounds of one run. The device may be one round ahead of the host."""
+    """Decodes the rounds of one run. The device may be one round ahead of the host."""
 
     prefill: Prefill
 
     def collect(self, room: int) -> PlayedRound:
         """Return the oldest uncollected round, and start the next one.
 
-        ``room``: tokens that still fit in the text; further candidates are left out.
+        ``room``: the number of tokens that still fit in the text; further candidates are left out.
         """
         ...
 
@@ -95,7 +95,7 @@ class StepTimer(Protocol):
 
     @property
     def readers(self) -> Sequence[Callable[[Sequence[int]], None]]:
-        """One function per cache, which appends tokens; call all with the same tokens."""
+        """One function per cache that appends tokens to it; call all with the same tokens."""
         ...
 
     def plain_step(self) -> float: ...
@@ -119,7 +119,7 @@ class DeviceLanes(Protocol):
         ...
 
     def rounds(self, prompt_ids: Sequence[int], config: RunConfig, capacity: int) -> RoundLane:
-        """Return a lane that has read the prompt up to its last token."""
+        """Return a lane that has read all prompt tokens but the last."""
         ...
 
     def target_lane(
@@ -127,5 +127,5 @@ class DeviceLanes(Protocol):
     ) -> TargetLane: ...
 
     def step_timer(self, token_ids: Sequence[int], config: RunConfig, context: int) -> StepTimer:
-        """Return a timer at this context length; it feeds the tokens after the context."""
+        """Return a timer at this context length; its steps feed the tokens after the context."""
         ...

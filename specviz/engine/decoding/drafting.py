@@ -4,7 +4,7 @@ The draft model drafts a chain (``model_drafting.py``) or a tree (``tree_draftin
 drafters copy what followed the same tokens earlier (``lookup.py``, ``suffix.py``). An early exit
 drafts with the target's first layers. A drafter may read the target's final hidden states at the
 tokens that the last target pass added to the text. A Medusa head needs no other states. EAGLE also
-needs states at the prompt and of inner layers, which are not kept.
+needs the states of prompt tokens and of inner layers, which are not kept.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class Drafter(Protocol):
         ...
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
-        """Read the prompt up to its last token."""
+        """Read the prompt; a model reads all prompt tokens but the last."""
         ...
 
     def propose(
         self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
     ) -> Proposal:
-        """Return candidates to follow the history, at most ``count`` on any path.
+        """Return candidates that follow the history, at most ``count`` on any path.
 
         Args:
             hidden: The hidden states `[num_tokens, width]` that ``wants_hidden`` names, at the
                 tokens that the last target pass added to the text, newest last. The target has
-                not read the history's last token yet, so its state is missing. In the first
+                not read the history's last token yet, so this token has no state. In the first
                 round: the state at the prompt's last token but one. None if there is no state.
         """
         ...
@@ -72,8 +72,8 @@ def make_drafter(
 ) -> Drafter:
     """Return the drafter that the configuration names, with its own cache.
 
-    An early exit shares the ``target`` step's cache. ``stopper`` may end drafting early. The cache
-    may already have the first tokens of ``prompt_ids``.
+    An early exit uses the cache of ``target`` instead. ``stopper`` may end drafting early. The
+    draft's cache may already hold the first tokens of ``prompt_ids``.
     """
     chosen = chosen_drafter(config.drafter)
     match chosen.method.name:

@@ -9,12 +9,12 @@ from specviz.engine.model.pair import Pair
 from specviz.errors import PromptError
 from specviz.record.trace import CutReason, Finish, RunConfig
 
-_STOP_MARGIN = 4  # tokens searched per character of a stop string; a token may be one byte
+_STOP_MARGIN = 4  # tokens searched per character of a stop string: a character has up to 4 bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundOutput:
-    """Tokens that a round emits, up to the first ending."""
+    """The tokens that a round emits, up to the end of the text."""
 
     emitted: tuple[int, ...]
     num_accepted: int  # candidates that stay in the text
@@ -42,7 +42,7 @@ class Endings:
         extra_id: int,
         room: int,
     ) -> RoundOutput:
-        """Return accepted candidates and extra token, up to an ending or ``room`` tokens."""
+        """Return the accepted candidates and extra token, cut at an ending or ``room`` tokens."""
         full = (*accepted, extra_id)
         kept = full[:room]
         length, reason = self._first_ending(history, kept)

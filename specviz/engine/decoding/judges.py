@@ -12,7 +12,7 @@ from specviz.record.run_config import RunConfig
 
 
 def make_judge(config: RunConfig, sampler: Sampler, rule: Rule | None = None) -> Judge:
-    """Return the judge that the configuration names; ``rule`` replaces its rule for a chain."""
+    """Return the judge for the configuration; ``rule`` replaces the rule of a ``ChainJudge``."""
     if rule is None and not config.is_chain:
         return TreeJudge(sampler)
     match config.rule:

@@ -1,7 +1,7 @@
 """Judging: turn a proposal, the target's distributions and random numbers into verdicts.
 
 ``ChainJudge`` judges candidate by candidate. It decides on the device and transfers all values to
-the host at once. Other judges are in ``block_verification.py``, ``token_matching.py`` and
+the host in one copy. Other judges are in ``block_verification.py``, ``token_matching.py`` and
 ``tree_verification.py``; ``judges.py`` selects one.
 """
 
@@ -35,8 +35,8 @@ class Verdicts:
     """The verdicts of a round and the probabilities that the trace records, as host values.
 
     ``path``: indices of the accepted candidates, in order. ``rejected``: indices of the candidates
-    that were tested and not accepted. ``judged_jointly``: the candidates in neither list were
-    judged too, so the trace calls them cut, not discarded.
+    that were tested and not accepted. ``judged_jointly``: all candidates were judged together, so
+    the trace calls those that are in neither list "cut" instead of "discarded".
     """
 
     token_ids: list[int]
@@ -54,8 +54,8 @@ class Verdicts:
     coins: list[float] | None = None
     noises: list[float] | None = None
     rivals: list[TargetToken | None] | None = None
-    # Trees only: the tested candidates, and the target's remaining distributions
-    # [tested, vocabulary] when each was tested.
+    # Trees only: the indices of the tested candidates, and what remained of the target's
+    # distribution when each was tested, [num_tested, vocabulary].
     tested: tuple[int, ...] = ()
     remaining: torch.Tensor | None = None
 
@@ -87,7 +87,7 @@ class ChainJudge:
 
     @on_one_thread
     def decide(self, proposal: Proposal, probs: torch.Tensor, draws: Draws) -> Decision:
-        """Return the decision on the device, without a synchronisation."""
+        """Return the decision as device tensors, without waiting for the device."""
         count = proposal.token_ids.shape[0]
         found = verify(
             self._rule,
@@ -123,9 +123,9 @@ class Decision:
 
 
 def verdicts_of(values: list[float], count: int, tested: int | None = None) -> Verdicts:
-    """Return the verdicts for a ``Decision`` on ``count`` candidates, given its host values.
+    """Return the verdicts on ``count`` candidates from a decision's ``values``, copied to the host.
 
-    ``tested``: use only this many candidates, because the others do not fit into the text.
+    ``tested``: use only the first ``tested`` candidates; the others do not fit into the text.
     """
     count_tested = count if tested is None else min(count, tested)
     rows = [values[row * count : row * count + count_tested] for row in range(4)]
@@ -144,5 +144,5 @@ def verdicts_of(values: list[float], count: int, tested: int | None = None) -> V
 
 
 def row_at(rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """Return the row or entry at the index, a device tensor `[]`, without a synchronisation."""
+    """Return ``rows[index]`` without waiting for the device; ``index`` is a device tensor `[]`."""
     return rows.index_select(0, index[None])[0]

@@ -14,8 +14,8 @@ class PromptLookupDrafter(CopyingDrafter):
     """Copies the tokens after the latest earlier occurrence of the text's last n-gram.
 
     The draft distributions are one-hots, so the lossless rule accepts a candidate with its target
-    probability. Without an earlier occurrence the proposal is empty. A run may go back and repeat
-    the same tokens; occurrences after the current position are ignored.
+    probability. Without an earlier occurrence the proposal is empty. After a run has gone back,
+    occurrences after the current position are ignored.
     """
 
     longest = 3

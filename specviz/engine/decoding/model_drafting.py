@@ -14,7 +14,7 @@ from specviz.engine.model.steps import Step
 
 
 class ModelReader:
-    """Base class of drafters with a model; reads the prompt up to its last token."""
+    """Base class of drafters with a model; reads all prompt tokens but the last."""
 
     wants_hidden = False
 
@@ -23,7 +23,7 @@ class ModelReader:
 
     @property
     def own_step(self) -> Step | None:
-        """The step whose cache is the drafter's own."""
+        """The drafter's step; None if the step's cache belongs to the target."""
         return self._step
 
     def prefill(self, prompt_ids: Sequence[int]) -> None:
@@ -33,8 +33,8 @@ class ModelReader:
 class ModelDrafter(ModelReader):
     """Drafts a chain token by token.
 
-    The last candidate of a round is never fed. If all candidates were accepted, the first
-    step of the next round feeds two tokens to catch up.
+    The last candidate of a round is not fed to the model. If all candidates were accepted, the
+    first step of the next round feeds two tokens to catch up.
     """
 
     def __init__(

@@ -2,7 +2,8 @@
 
 The class is constructed with the pair, the settings and the cache capacity, and has the methods of
 ``drafting.Drafter``. Its ``wants_hidden`` may be True for ``HiddenStates.FINAL``. Importing a class
-runs the code of its module, so only a command line or a file that the user wrote may name one.
+runs the code of its module, so the name must come from the command line or from a file that the
+user wrote.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def own_drafter(pair: Pair, config: RunConfig, capacity: int) -> Any:
     """Return an instance of the class that the settings name.
 
     Raises:
-        ConfigError: there is no such class, it cannot be constructed, or it is not a drafter.
+        ConfigError: the class does not exist, cannot be constructed, or lacks a drafter's methods.
     """
     module, _, name = config.drafter.partition(":")
     try:
@@ -35,6 +36,6 @@ def own_drafter(pair: Pair, config: RunConfig, capacity: int) -> Any:
     if missing:
         raise ConfigError(
             f"The drafter {config.drafter} has no {missing[0]}.",
-            remedy="Give it wants_hidden, prefill, propose and settle.",
+            remedy="Give the class wants_hidden, prefill, propose and settle.",
         )
     return made

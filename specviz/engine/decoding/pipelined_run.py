@@ -1,4 +1,4 @@
-"""A run whose rounds are played on the device; the host reads a round while the next one runs.
+"""A run whose rounds are decoded on the device; the host reads one while the next is decoded.
 
 The device does not know where a text ends, so rounds beyond the end are dropped. Dropping them
 does not change the text, because the seed decides every round.
@@ -18,7 +18,7 @@ from specviz.record.trace import Round, RunConfig
 
 
 class PipelinedRun(SpeculativeRun):
-    """A run whose rounds are played by ``lanes``, which must support the configuration."""
+    """A run that decodes with device lanes; ``lanes`` must support its configuration."""
 
     def __init__(
         self, pair: Pair, prompt: PromptLike, config: RunConfig, lanes: DeviceLanes
@@ -41,7 +41,7 @@ class PipelinedRun(SpeculativeRun):
     def __next__(self) -> Round:
         if self._done:
             raise StopIteration
-        self._done = True  # if the round fails, the device is in mid-round: never continue
+        self._done = True  # if the round fails, the caches are inconsistent: never continue
         before = len(self._history)
         room = self._limit - before
         with memory_errors(self.pair.device):

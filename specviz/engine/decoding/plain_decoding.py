@@ -21,7 +21,7 @@ from specviz.record.trace import RunConfig
 
 
 class PlainRun(Iterator[int]):
-    """An iterator of the target's token ids; the constructor reads the prompt."""
+    """An iterator over the token ids that the target decodes; the constructor reads the prompt."""
 
     def __init__(self, pair: Pair, prompt: PromptLike, config: RunConfig) -> None:
         prompt_ids = encode_prompt(pair, prompt, chat=config.chat)
@@ -58,7 +58,7 @@ def decode_plainly(pair: Pair, prompt: PromptLike, config: RunConfig) -> PlainRu
 def target_lane(
     pair: Pair, prompt_ids: Sequence[int], config: RunConfig, capacity: int
 ) -> TargetLane:
-    """Return a lane for plain decoding that has read the prompt up to its last token."""
+    """Return a lane for plain decoding that has read all prompt tokens but the last."""
     if pair.lanes is not None:
         return pair.lanes.target_lane(prompt_ids, config, capacity)
     return PlainLane(pair, prompt_ids, config, capacity)

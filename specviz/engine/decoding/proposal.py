@@ -20,7 +20,7 @@ class Tree:
 
     @property
     def in_tree(self) -> tuple[int, ...]:
-        """The parent of every candidate, also for a chain."""
+        """The index of every candidate's parent, -1 for the text; also for a chain."""
         return chain(self.size) if self.parents is None else self.parents
 
 
@@ -35,7 +35,7 @@ class Proposal:
     token_ids: torch.Tensor  # [num_candidates]
     probs: torch.Tensor  # [num_candidates, vocabulary]
     logits: torch.Tensor | None  # [num_candidates, vocabulary]; None without a model
-    catch_up: int  # tokens fed in the first step
+    catch_up: int  # tokens that the drafter fed in its first step
     parents: tuple[int, ...] | None = None
 
     @property

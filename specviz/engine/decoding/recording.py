@@ -1,8 +1,9 @@
 """Record a round: summarise both models' distributions at every candidate's position.
 
-A record begins in its round and ends while the next round is played. On a CPU, kernels do all the
-work at the end and read every distribution once. On other devices, the beginning queues the
-computation for all positions, and the end transfers the result to the host.
+``Recorder.begin`` is called in the round. It returns a function that completes the record during
+the next round. On a CPU this function does the work, in kernels that read every distribution once.
+On other devices ``begin`` queues the computation for all positions, and the function transfers the
+result to the host.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from specviz.record.trace import TOP_ALTERNATIVES, Alternatives, Candidate, Insi
 
 Done = TypeVar("Done")
 
-_COLUMN = 32  # entries
+_COLUMN = 32  # entries per column of the grid in ``top_of``
 _COLUMNS_FROM = 512  # with fewer columns, sorting a whole row is as fast
 
 
@@ -47,8 +48,8 @@ class CandidateRecord:
 class Deferred(Generic[Done]):
     """A deferred computation. Calling it computes whatever is missing and returns the result.
 
-    On a CPU, ``begin`` starts the computation in a single background thread. On other devices the
-    device already computes its part, and the call computes the rest.
+    On a CPU, ``begin`` starts the computation in a single background thread. On other devices it
+    does nothing: the device already computes its part, and the call computes the rest.
     """
 
     def __init__(self, device: torch.device, compute: Callable[[], Done]) -> None:
@@ -56,7 +57,7 @@ class Deferred(Generic[Done]):
         self._result = compute
 
     def begin(self) -> None:
-        """Start on the background thread, if any; call at most once, before using the result."""
+        """Start on the background thread (CPU only); call at most once, before using the result."""
         if self._threaded:
             self._result = _executor().submit(self._result).result
 
@@ -73,8 +74,8 @@ class Recorder:
     """Creates the records of a run's rounds in one workspace that all rounds share.
 
     Because of the shared workspace, records must be completed in the order in which they were
-    begun. In a run at temperature 0, the workspace holds the distributions at temperature 1: the
-    draft's rows, then the target's rows.
+    begun. Only runs at temperature 0 use the workspace. It holds the distributions at temperature
+    1: the draft's rows, then the target's rows.
     """
 
     def __init__(self, table: TokenTable, temperature: float) -> None:
@@ -91,7 +92,7 @@ class Recorder:
         target_logits: torch.Tensor,
         target_probs: torch.Tensor,
     ) -> Callable[[], list[CandidateRecord]]:
-        """Begin a record; return a function that ends it and returns one record per candidate.
+        """Begin a record; return a function that completes it and returns one record per candidate.
 
         Overlap and bias describe the distributions that the run uses. Insights do, too, except at
         temperature 0: there they describe the distributions at temperature 1.
@@ -111,7 +112,7 @@ class Recorder:
 
     @torch.inference_mode()
     def on_device(self, rule: Rule, both: ModelOutputs) -> torch.Tensor:
-        """Return all values that ``read`` needs as one tensor, without a synchronisation."""
+        """Return all values that ``read`` needs as one tensor, without waiting for the device."""
         shown = self._shown_probs(both, _softmax_in_torch)
         rows = torch.cat((*shown, (shown[1] - shown[0]).clamp_(min=0.0)))
         top_probs, top_ids = top_of(rows, TOP_ALTERNATIVES)
@@ -187,7 +188,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Statistics:
-    """Statistics of the draft's, then the target's rows; ``top_*`` also has the residuals' rows."""
+    """Statistics of the draft's rows, then the target's; ``top_*`` also has the residuals' rows."""
 
     top_ids: Sequence[Sequence[int]]  # [3 * count]
     top_probs: Sequence[Sequence[float]]

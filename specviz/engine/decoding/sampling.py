@@ -1,4 +1,4 @@
-"""Sampling: logits to a distribution, and a distribution and a uniform to a token.
+"""Sampling: turn logits into a distribution, and a distribution and a uniform into a token.
 
 Draft and target share one sampler, hence the same temperature, top-k and top-p. Greedy decoding
 uses a one-hot distribution in the same functions. Each draw of a round has a numbered slot: the
@@ -74,7 +74,7 @@ class Noise:
     def _row(self, place: int) -> torch.Tensor:
         if place in self._rows:
             return self._rows[place]
-        self._state["state"]["counter"][1:3] = place, 1  # 1: not a counter that ``Uniforms`` uses
+        self._state["state"]["counter"][1:3] = place, 1  # the 1 avoids the counters of ``Uniforms``
         self._generator.state = self._state
         raw = self._generator.random_raw(self._vocabulary) >> np.uint64(11)
         row = -np.log((raw + 0.5) * 2.0**-53)
@@ -160,7 +160,7 @@ class Sampler:
     def next_token(
         self, logits: torch.Tensor, uniforms: Callable[[], torch.Tensor]
     ) -> torch.Tensor:
-        """Return the tokens of ``choose`` without building distributions at temperature 0."""
+        """Return the same tokens as ``choose``; at temperature 0, build no distributions."""
         return logits.argmax(-1) if self.greedy else inverse_cdf(self.probs(logits), uniforms())
 
     @on_one_thread
@@ -178,8 +178,8 @@ def one_hot(index: torch.Tensor, size: int) -> torch.Tensor:
 def inverse_cdf(probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     """Return the first token whose cumulative probability exceeds the uniform times the total.
 
-    In double precision a uniform below 1 stays below the total, so a token of probability 0 is
-    never drawn. For devices without double precision, the host computes the draw.
+    In double precision, a uniform below 1 times the total is less than the total, so a token of
+    probability 0 is never drawn. For devices without double precision, the host computes the draw.
     """
     if widest_float(probs) != torch.float64:
         return inverse_cdf(probs.cpu(), uniforms.cpu()).to(probs.device)

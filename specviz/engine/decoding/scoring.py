@@ -1,4 +1,4 @@
-"""Compute the acceptance along a given text, without generating it.
+"""Compute acceptance probabilities along a given text, without generating text.
 
 Each model reads prompt and text once, in chunks, for all configurations. A chunk has so few rows
 that distributions over a large vocabulary fit into memory.
@@ -34,7 +34,7 @@ def score_text(
 ) -> tuple[TextScores, ...]:
     """Return the scores of the text after the prompt, one per configuration.
 
-    All scores use the drafter of the first configuration, which must be a model.
+    All scores use the drafter of the first configuration, which must draft with a model.
     """
     if not text_ids:
         raise PromptError("There is no text to score.", remedy="Give a text of at least one token.")
@@ -60,7 +60,7 @@ def distributions_along(
 ) -> Iterator[torch.Tensor]:
     """Yield the target's log-probabilities `[rows, vocabulary]` along the text, chunk by chunk.
 
-    Temperature is 1, without top-k and top-p.
+    They are at temperature 1, without top-k and top-p.
     """
     ids = (*prompt_ids, *text_ids)
     check_room(pair.max_context, len(ids) - 1)
@@ -107,7 +107,7 @@ def _common_prefix(proposed: Sequence[int], text: Sequence[int]) -> int:
 def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> CopiedRounds:
     """Return the rounds at one gamma.
 
-    ``matched``: the numbers of proposed and of matching tokens at each position of the text.
+    ``matched``: for each position of the text, the numbers of proposed and of matching tokens.
     """
     place, rounds = 0, list[tuple[int, int, int]]()
     while (left := len(matched) - place) > 0:
@@ -205,7 +205,7 @@ def _odds(
 def _several_odds(
     draft: torch.Tensor, target: torch.Tensor, at: torch.Tensor, count: int
 ) -> torch.Tensor:
-    """Return ``_odds`` if a position has ``count`` candidates, drawn with replacement."""
+    """Return ``_odds`` for ``count`` candidates per position, drawn with replacement."""
     p, q = draft.to(widest_float(draft)), target.to(widest_float(target))
     rest = q  # the target's remaining mass, unnormalised
     for _ in range(count):

@@ -1,12 +1,12 @@
 """The decoding loop: draft, target pass, verdicts, rollback. An iteration yields one ``Round``.
 
-Asserted invariants: before a round the target's cache holds every token but the last, and every
-round makes one target pass. The host waits for the device once per round. A run owns its caches, so
-a run that fails in mid-round is over and leaves no state behind.
+Invariants: before a round, the target's cache holds all tokens of the text but the last; a round
+makes one target pass. The host waits for the device once per round. A run owns its caches, so a run
+that fails within a round ends and leaves no state behind.
 
-With the record on, a round is returned only after the next round has been played: the record is
-written during the next round's target pass, which does not need Python. When a run is stopped or
-fails, the pending round is returned first.
+If ``config.record`` is on, a round is returned only after the next round has been decoded: its
+record is completed during the next round's target pass, when the Python interpreter is mostly idle.
+When a run is stopped or fails, the pending round is returned first.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _Ending: TypeAlias = Callable[[], list[CandidateRecord]]
 
 
 class Speculation(SpeculativeRun):
-    """A run whose rounds are driven step by step from the host."""
+    """A run driven step by step from the host; a ``PipelinedRun`` decodes on the device instead."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Speculation(SpeculativeRun):
         super().__init__(pair, prompt, config)
         prompt_ids = self.prompt.token_ids
         self._capacity, self._limit = room_for(pair, prompt_ids, config)
-        self._capacity += config.most_candidates - config.depth  # tree nodes beside the path
+        self._capacity += config.most_candidates - config.depth  # tree nodes off the accepted path
         self._shape, self._measured = config.shape, config.until.stopping.measured
         self._sampler = Sampler(config)
         self._uniforms = uniforms or Uniforms(config.seed)
@@ -93,8 +93,8 @@ class Speculation(SpeculativeRun):
         self._recorder = Recorder(pair.token_table, config.temperature)
         self._clock = make_clock(pair.device)
         self._played: deque[Deferred[Round]] = deque()  # rounds not returned yet
-        self._failure: BaseException | None = None  # raised once all played rounds are returned
-        self._hidden = dict[int, torch.Tensor]()  # the drafter's hidden states, by round index
+        self._failure: BaseException | None = None  # raised after all finished rounds are returned
+        self._hidden = dict[int, torch.Tensor]()  # the target's hidden states, by round index
         with memory_errors(pair.device):
             reads_states = drafter is not None or config.draft_method.name == "own"
             self._target = pair.target_step(self._capacity, () if reads_states else prompt_ids)
@@ -130,7 +130,7 @@ class Speculation(SpeculativeRun):
     def go_back(self, entry: Round) -> None:
         """Return to the state before a returned round.
 
-        The record must be off, because a run with a record plays one round ahead.
+        ``config.record`` must be off: a run with a record decodes one round ahead.
         """
         assert not self._played
         self._go_back(entry)
@@ -154,7 +154,7 @@ class Speculation(SpeculativeRun):
             with memory_errors(self.pair.device):
                 self._played.append(self._play_round())
         except BaseException as error:
-            self._done = True  # the caches are in mid-round: never continue
+            self._done = True  # the caches are inconsistent: never continue
             self._failure = error
 
     def _read_prompt(self, prompt_ids: Sequence[int]) -> Prefill:
@@ -178,7 +178,7 @@ class Speculation(SpeculativeRun):
         self._clock.start()
         room = self._limit - before
         depth = min(len(self._shape), room)
-        # Drawn while the clock runs, as in a plain step; otherwise speedups would be too high.
+        # Timed, like the draw of a plain step; otherwise speedups would be too high.
         uniforms = self._uniforms.of_round(self._index, num_nodes(self._shape[:depth]))
         forks = [each for each in self.config.forks if each.round == self._index]
         overruled = overrule(uniforms, forks)
@@ -214,15 +214,18 @@ class Speculation(SpeculativeRun):
     def _draft_and_verify(
         self, depth: int, uniforms: np.ndarray, forks: Sequence[Fork]
     ) -> tuple[Tree, Verdicts, _Ending | None]:
-        """Draft, verify, and begin the record; return the function that ends the record, if any.
+        """Draft, verify, and begin the record.
 
         Tensors are freed on return, while the clock still runs, as in a plain step.
+
+        Returns:
+            The candidates' tree, the verdicts, and the function that completes the record, if any.
         """
         draws = self._draws(uniforms, depth)
         hidden = self._hidden.get(self._index)
         proposal = self._drafter.propose(self._history, depth, draws, hidden)
         for each in self._played:
-            each.begin()  # runs during the target pass, which does not need Python
+            each.begin()  # runs during the target pass, when Python is mostly idle
         self._clock.mark()
         forced = {each.place: each.instead for each in forks if each.instead is not None}
         result = self._pass.check(self._history[-1], proposal, draws, forced)
@@ -239,9 +242,9 @@ class Speculation(SpeculativeRun):
         return Draws(drawn, self._noise.rows(place, depth + 1))
 
     def _records(self, proposal: Proposal, result: TargetPassResult) -> _Ending | None:
-        """Begin the round's record; return the function that ends the record.
+        """Begin the round's record; return the function that completes it.
 
-        None if the record is off or there are no candidates.
+        Returns None if the record is off or there are no candidates.
         """
         if not self.config.record or not proposal.token_ids.shape[0]:
             return None
@@ -256,10 +259,10 @@ class Speculation(SpeculativeRun):
     def _defer_record(
         self, entry: Round, end: _Ending | None, numbers: Sequence[int]
     ) -> Deferred[Round]:
-        """Return the round, deferred: writing it adds the records of ``end`` to its candidates.
+        """Return the round as a deferred value, whose computation adds the records from ``end``.
 
         Args:
-            numbers: The places of these candidates in the round.
+            numbers: the indices of the recorded candidates in the round.
         """
 
         def write() -> Round:
@@ -277,7 +280,7 @@ class Speculation(SpeculativeRun):
         return Deferred(self.pair.device, write)
 
     def _settle(self, output: RoundOutput, valid: int, tree: Tree, verdicts: Verdicts) -> None:
-        """Append the emitted tokens, and roll the caches back to the first ``valid`` tokens."""
+        """Append the emitted tokens; roll the caches back to the text's first ``valid`` tokens."""
         self._write(output)
         path = range(output.num_accepted) if tree.parents is None else verdicts.path
         kept = path[: output.num_accepted]
@@ -313,7 +316,7 @@ def speculate(
 ) -> SpeculativeRun:
     """Return an iterator over the rounds of a speculative run.
 
-    Rounds are played on the device if the pair has lanes that support the configuration.
+    If ``pair.lanes`` does not support the configuration, the host drives the run step by step.
 
     Args:
         drafter, rule: replace the drafter or rule that the configuration names.

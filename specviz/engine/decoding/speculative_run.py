@@ -1,4 +1,4 @@
-"""Base class of speculative runs: prompt, text, ending and forks. Subclasses play the rounds."""
+"""Base class of speculative runs: prompt, text, ending and forks. Subclasses decode the rounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specviz.record.trace import CutReason, Finish, Prefill, Prompt, Round, RunC
 
 
 class SpeculativeRun(ABC, Iterator[Round]):
-    """An iterator of rounds; ``stop`` ends it after the current round."""
+    """An iterator over the rounds of a run; ``stop`` ends the run after the current round."""
 
     prefill: Prefill
 
@@ -62,7 +62,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
         self._done = True
 
     def read_text(self) -> ReadText | None:
-        """Return the text so far with the caches that hold it, if other runs can copy them."""
+        """Return the text so far and its caches; None if other runs cannot copy the caches."""
         return None
 
     @abstractmethod
@@ -71,7 +71,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
 
     @abstractmethod
     def go_back(self, entry: Round) -> None:
-        """Return to the state before a returned round, so that it is played again next."""
+        """Return to the state before a returned round, so that this round is decoded again."""
 
     def __iter__(self) -> SpeculativeRun:
         return self
@@ -83,7 +83,7 @@ class SpeculativeRun(ABC, Iterator[Round]):
         self._finish, self._done = "stopped", False
 
     def _write(self, output: RoundOutput) -> None:
-        """Append a round's tokens; end the run if it ends the text."""
+        """Append a round's tokens; end the run if the round ends the text."""
         self._history.extend(output.emitted)
         if output.finish is not None:
             self._finish = output.finish
@@ -114,7 +114,7 @@ def _check_vocabulary(forks: Sequence[Fork], pair: Pair) -> None:
 
 
 def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
-    """Write the forks' draws into ``uniforms``; return the replaced draws by position."""
+    """Write the forks' draws into ``uniforms``; return the replaced draws by candidate position."""
     overruled: dict[int, float] = {}
     for fork in forks:
         slot = verdict_slot(fork.place)
@@ -125,7 +125,7 @@ def overrule(uniforms: np.ndarray, forks: Sequence[Fork]) -> dict[int, float]:
 
 
 def check_forks(forks: Sequence[Fork], verdicts: Verdicts) -> None:
-    """Raise ConfigError if a fork's candidate was not tested at its position in this round."""
+    """Raise ConfigError unless the round tested each fork's candidate at the fork's position."""
     for fork in forks:
         judged = verdicts.token_ids[: len(verdicts.path) + 1]
         if fork.place >= len(judged) or judged[fork.place] != fork.token_id:

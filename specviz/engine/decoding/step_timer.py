@@ -1,7 +1,7 @@
 """Time the steps of both models at one context length, driven from the host as in a run.
 
-As in the loop, a step includes the processing of logits, the draw and the host's wait; a draft
-phase draws the uniforms of its whole round. ``cost_columns.py`` decides what is timed when.
+As in the decoding loop, a step includes the processing of logits, the draw and the host's wait; a
+draft phase draws the uniforms of its whole round. ``cost_columns.py`` sets the order of the steps.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class LocalStepTimer:
         drafter, history = self._tree, self._ids[: self._context + 1]
         depth, nodes = len(self._shape), num_nodes(self._shape)
         made: list[Proposal] = []
-        drafter.settle(self._context)  # draft phases of the chain do not roll back
+        drafter.settle(self._context)  # a chain's draft phases do not roll the cache back
         with torch.inference_mode():
             drafting = self._time(
                 lambda: made.append(drafter.propose(history, depth, self._draws(nodes), None))

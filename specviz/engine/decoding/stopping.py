@@ -23,8 +23,8 @@ from specviz.record.trace import DraftingCosts
 _EDGES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97)  # edges of bins of the draft's probability
 _MIDDLES = tuple((low + high) / 2 for low, high in zip((0.0, *_EDGES), (*_EDGES, 1.0), strict=True))
 _PRIOR = 5.0  # pseudo-count of tested candidates in each bin, and overall
-_BEFORE = 8.0  # pseudo-count of plain steps in λ
-_KEPT = 0.98  # weight of earlier evidence after each round
+_BEFORE = 8.0  # pseudo-count of target steps in the rate λ
+_KEPT = 0.98  # factor on earlier evidence after each round
 
 
 class Stopper(Protocol):
@@ -92,7 +92,7 @@ class _Share:
 
 
 def _prior_share(chance: float) -> _Share:
-    """Return the prior at draft probability ``chance``; its mean is (1 + chance) / 2."""
+    """Return the prior on acceptance at draft probability ``chance``; mean (1 + chance) / 2."""
     return _Share(_PRIOR * (1 + chance) / 2, _PRIOR)
 
 
@@ -133,10 +133,10 @@ class _Known:
 class CostStopper:
     """Drafts another candidate if, for some k, the next k candidates are worth their cost.
 
-    The next k candidates are worth their cost if they add at least λ times this cost in expected
-    tokens. λ is the run's rate in tokens per target step. The stopper tries every length up to γ,
-    because one more row may be expensive to verify while several more rows cost little extra. A
-    drafted candidate's acceptance is estimated by the accepted share among candidates of similar
+    That is the case if the tokens they are expected to add are at least λ times their cost in
+    target steps; λ is the run's rate in tokens per target step. The stopper tries every length up
+    to γ, because one more row may be expensive to verify while several more rows cost little extra.
+    A drafted candidate's acceptance is estimated by the accepted share among candidates of similar
     draft probability. For a candidate not drafted yet, the share among all candidates is used.
     Evidence decays towards a prior, so a run that stopped drafting may try again.
     """
@@ -197,7 +197,7 @@ class CostStopper:
             yield tokens, drafting + rows - costs.verify[drafted]
 
     def _steps(self, drafted: int) -> float:
-        """Return the cost of a round as a number of target steps."""
+        """Return the cost of a round in target steps."""
         costs = self._costs
         drafting = costs.draft_first + (drafted - 1) * costs.draft_next if drafted else 0.0
         return drafting + costs.verify[drafted]

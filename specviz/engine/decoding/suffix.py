@@ -1,12 +1,12 @@
 """Suffix lookup (SuffixDecoding, arXiv 2411.04975): copy the most frequent continuation.
 
 The drafter looks up the longest suffix of the text that occurred before with a continuation, in the
-text itself or in texts given in advance. The automaton of these texts is built once and shared by
-runs. The drafter proposes the most frequent next token. A tie goes to the latest occurrence; the
-run's own text is later than all other texts. A proposed candidate extends the match for the next
-lookup, and the match must contain more tokens of the text than candidates. So a match of n tokens
-gives n candidates, and a cyclic text gives as many as requested. A match has at most twice as many
-tokens as a round can have candidates, which bounds the cost when one token repeats over and over.
+text itself or in texts given in advance. The automaton of the given texts is built once and shared
+by runs. The drafter proposes the most frequent next token. A tie goes to the latest occurrence; the
+run's own text counts as later than all given texts. A proposed candidate extends the match for the
+next lookup, and the match must contain more tokens of the text than candidates. So a match of n
+tokens gives at most n candidates, and a cyclic text gives as many as requested. A match has at most
+twice as many tokens as a round can have candidates, which bounds the cost when one token repeats.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from specviz.engine.model.suffix_automaton import Match, SuffixAutomaton
 class SuffixDrafter(CopyingDrafter):
     """Copies the most frequent continuation of the text's longest known suffix.
 
-    When a run goes back, later tokens are forgotten and read again.
+    When a run goes back, the drafter forgets the later tokens.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class SuffixDrafter(CopyingDrafter):
         self._in_texts = [Match()]  # matches before the first token and after each token
 
     def settle(self, valid: int, kept: Sequence[int] = ()) -> None:
-        """Rebuild the automaton if the run went back, which happens only while no clock runs."""
+        """Rebuild the automaton if the run went back; this is never timed."""
         del kept
         if valid < len(self._own_text):
             del self._own_text[valid:], self._in_texts[valid + 1 :]

@@ -15,7 +15,7 @@ from specviz.engine.model.steps import Step
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetPassResult:
-    """The result of a pass: the verdicts, and the inputs of the record."""
+    """The result of a pass: the verdicts, and the tensors that the record needs."""
 
     logits: torch.Tensor  # [num_candidates + 1, vocabulary]
     probs: torch.Tensor  # [num_candidates + 1, vocabulary]
@@ -39,7 +39,7 @@ class TargetPass:
         draws: Draws,
         forced: Mapping[int, int] | None = None,
     ) -> TargetPassResult:
-        """Feed the pending token and the candidates, and judge the candidates.
+        """Feed ``pending``, the text's last token, and the candidates; judge the candidates.
 
         ``forced``: tokens by position; the target's probability of these tokens is set to 1.
         """

@@ -16,7 +16,7 @@ from specviz.engine.decoding.plain_decoding import target_lane
 from specviz.engine.decoding.speculation import speculate
 from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
-from specviz.record.trace import DraftingCosts, Round, RunConfig
+from specviz.record.trace import DraftingCosts, Round, RoundTimes, RunConfig
 
 _WARM_UP = 0.01  # seconds of uncounted steps or rounds before every pass; at least one
 
@@ -60,14 +60,14 @@ class TimedReplay:
                 self._lane.forget(1)  # one token at a time: the context may have room for only one
             return self._lane.timed(fed, start - self._num_prompt)
 
-    def speculative(self, first: int, last: int) -> tuple[float, ...]:
-        """Return the seconds of each of the rounds ``first`` to ``last - 1``."""
+    def speculative(self, first: int, last: int) -> tuple[RoundTimes, ...]:
+        """Return the times of each of the rounds ``first`` to ``last - 1``."""
         while self._run.index < first:
             self._play()
         warming = 0.0
         while warming < _WARM_UP:
             self._go_to(first)
-            warming += self._play()
+            warming += self._play().decode
         self._go_to(first)
         return tuple(self._play() for _ in range(first, last))
 
@@ -75,11 +75,11 @@ class TimedReplay:
         if self._run.index != first:
             self._run.go_back(self._rounds[first])
 
-    def _play(self) -> float:
+    def _play(self) -> RoundTimes:
         known = self._rounds[self._run.index]
         entry = next(self._run)
         assert entry.emitted == known.emitted, "the same seed gave another round"
-        return entry.times.decode
+        return entry.times
 
     def _bring_to(self, start: int) -> None:
         """Make the target's cache hold the first ``start - 1`` tokens of the text."""

@@ -1,9 +1,9 @@
-"""Draft trees of candidates; several drafts (parallel chains) are drafted as a tree, too.
+"""Draft trees of candidates; several drafts (parallel chains) also form a tree.
 
 The draft reads a level in one step; a node attends only to its ancestors. Siblings are drawn in
-turn, without replacement: earlier siblings are removed from the distribution. With ``replacement``
-all siblings are drawn from the same distribution. At temperature 0 and without replacement, the
-siblings are the draft's likeliest tokens in order.
+turn, without replacement: earlier siblings are removed from the distribution. Several drafts with
+``replacement`` draw all siblings from the same distribution. At temperature 0 and without
+replacement, the siblings are the draft's likeliest tokens in order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TreeDrafter(ModelReader):
         self._shape = config.shape
         self._sampler = sampler
         self._repeats = config.replacement and not config.branching
-        self._fed = 0  # this round's nodes in the draft's cache
+        self._fed = 0  # number of this round's nodes in the draft's cache
 
     def propose(
         self, history: Sequence[int], count: int, draws: Draws, hidden: torch.Tensor | None
@@ -60,7 +60,7 @@ class TreeDrafter(ModelReader):
     def _children(
         self, tree: _Tree, parent: int, logits: torch.Tensor, branches: int, draws: Draws
     ) -> list[int]:
-        """Draw a node's children, fewer if no token is left; add them to ``tree``.
+        """Draw ``branches`` children of a node, fewer if no token is left; add them to ``tree``.
 
         Returns:
             The indices of the children.
@@ -78,7 +78,7 @@ class TreeDrafter(ModelReader):
 
 
 class _Tree:
-    """The nodes of a tree that were drafted so far."""
+    """The nodes drafted so far."""
 
     def __init__(self) -> None:
         self.parents: list[int] = []

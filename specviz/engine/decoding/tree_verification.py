@@ -50,7 +50,7 @@ class TreeJudge:
 class _Walk:
     """The state of a walk down the tree.
 
-    Nodes that are never reached keep the probabilities that the two models give them.
+    Nodes that are not reached keep the probabilities under the two models' own distributions.
     """
 
     proposal: Proposal
@@ -74,7 +74,7 @@ class _Walk:
         self.expected = torch.minimum(self.proposal.probs, rows).sum(-1).tolist()
 
     def down(self) -> tuple[int, torch.Tensor]:
-        """Walk down the tree; set the verdicts, and the probabilities at reached nodes.
+        """Walk down the tree; set the verdicts and the probabilities of the nodes reached.
 
         Returns:
             The last accepted node (-1: none), and the distribution of the extra token.

@@ -2,10 +2,10 @@
 
 The lossless rule accepts with probability min(1, target/draft) and samples the residual
 max(0, target - draft) after a rejection (Leviathan et al. 2023; Chen et al. 2023). Two rules are
-*lossy*. Over-acceptance accepts with probability min(1, (target + epsilon)/draft): bias is traded
+*lossy*. Over-acceptance accepts with probability min(1, (target + epsilon)/draft): it trades bias
 for fewer rejections (Yin et al. 2024, section 4). Typical acceptance compares the target's
-probability with a threshold (Cai et al. 2024). ``verify`` also accepts leading batch
-dimensions, for statistics over many draws.
+probability with a threshold (Cai et al. 2024). ``verify`` also accepts leading batch dimensions,
+for statistics over many draws.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Typical:
     """LOSSY. Accepts a candidate if its target probability exceeds min(epsilon, delta exp(-H)).
 
     H is the target's entropy at that position and delta the square root of epsilon (Medusa, Cai et
-    al. 2024). Acceptance needs no random draw. After a rejection the token is drawn
-    from the target.
+    al. 2024). Acceptance needs no random draw. The recovered token is drawn from the target's
+    distribution.
     """
 
     epsilon: float
@@ -198,7 +198,7 @@ def _extra_distribution(
     """Return the distribution `[..., vocabulary]` of the token after the accepted candidates.
 
     If all candidates are accepted, it is the target's distribution, otherwise the normalised
-    residual. A residual that is 0 everywhere, since both models agree to the last bit, cannot be
+    residual. If the models agree to the last bit, the residual is 0 everywhere and cannot be
     normalised; the target's distribution replaces it.
     """
     count, vocabulary = draft_probs.shape[-2:]

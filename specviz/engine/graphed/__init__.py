@@ -1,1 +1,1 @@
-"""Rounds played entirely on the device: static caches, state on the device, CUDA graphs."""
+"""Rounds that run entirely on the device: static KV caches, state on the device, CUDA graphs."""

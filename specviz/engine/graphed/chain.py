@@ -1,8 +1,8 @@
 """The stages of a round on the device: draft, verify, record, for one configuration.
 
-A stage uses memory at fixed addresses, reads the text's length on the device and never
-synchronises, so a CUDA graph can capture the stage. The tape holds the uniforms, one row per round:
-the same numbers that step-by-step decoding draws from the seed.
+A stage uses memory at fixed addresses, reads the text's length on the device and never waits for
+the device, so a CUDA graph can capture the stage. The tape is a tensor of the uniforms, one row per
+round: the same numbers that step-by-step decoding draws from the seed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from specviz.engine.model.static_step import StaticStep
 from specviz.engine.model.text import TokenTable
 from specviz.record.run_config import RunConfig
 
-FED_FIRST = 2  # tokens fed in a draft phase's first step, even if the first is cached
+FED_FIRST = 2  # tokens fed in a draft phase's first step, even if the first one is in the cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,7 @@ class PairMemory:
 
 
 class Chain:
-    """The stages of a round, for one configuration; ``forced``: forks may set target tokens."""
+    """The stages of a round, for one configuration; ``forced``: the run's forks may set tokens."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Chain:
 
     @property
     def captured(self) -> int:
-        """The number of captured stages."""
+        """Return the number of captured stages."""
         return len(self._stages)
 
     def write_tape(self, uniforms: np.ndarray, forced: Sequence[tuple[int, int, int]]) -> None:
@@ -85,7 +85,7 @@ class Chain:
                 self._forced[index, place] = token_id
 
     def draft(self, seen: int) -> Stage:
-        """Return the draft stage; ``seen`` cache rows suffice even after full acceptance."""
+        """Return the stage that drafts; each pass attends to ``seen`` cache rows."""
         return self._stage("draft", seen, lambda: self._draft(seen))
 
     def verify(self, seen: int) -> Stage:

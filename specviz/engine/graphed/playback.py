@@ -1,7 +1,7 @@
-"""Capture and play stages, functions that a device runs repeatedly; time them and fetch values.
+"""Capture and run stages, functions that a device runs repeatedly; time them and fetch values.
 
-On CUDA a stage is a graph: inputs and outputs keep their addresses, and playing the graph is one
-call. On other devices the function is called. The host waits only for the values that it fetches.
+On CUDA a stage is a CUDA graph: its inputs and outputs keep their addresses, and one call replays
+it. On other devices a stage calls its function. The host waits only for values that it fetches.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Playback(Protocol):
         ...
 
     def wait(self) -> None:
-        """Wait for all played stages."""
+        """Wait until the device has run all stages."""
         ...
 
 
 class OnHost:
-    """Plays stages by calling their functions."""
+    """Runs stages by calling their functions."""
 
     def capture(self, function: Stage, state: Sequence[torch.Tensor]) -> Stage:
         del state
@@ -63,7 +63,7 @@ class OnHost:
 
 
 class OnCuda:
-    """Plays stages as CUDA graphs; fetched values arrive in pinned memory.
+    """Runs stages as CUDA graphs, and fetches values through pinned memory.
 
     All graphs are captured on one stream into one memory pool, so they share temporary memory. That
     is safe because they run one after the other and keep no values there.
@@ -78,13 +78,13 @@ class OnCuda:
         """Capture after a warm-up run, which selects kernels and allocates buffers."""
         function = torch.inference_mode()(
             function
-        )  # not for the capture itself: its tensors must be mutable
+        )  # only the function: tensors of the capture must stay mutable
         here: Any = torch.cuda.current_stream(self._device)
         before = [each.clone() for each in state]
         graph: Any = torch.cuda.CUDAGraph()
         self._side.wait_stream(here)
         try:
-            # This block restores the current stream; a failed capture does not restore it.
+            # These contexts restore the current stream, which a failed capture does not.
             with torch.cuda.device(self._device), torch.cuda.stream(self._side):
                 function()
                 for each, was in zip(state, before, strict=True):

@@ -80,7 +80,7 @@ class GraphedRounds:
         self._length, self._index, self._last = length, index, None
 
     def _read(self, prompt_ids: Sequence[int]) -> Prefill:
-        """Read the prompt up to its last token, which the first round feeds."""
+        """Prefill the prompt without its last token, which the first round feeds."""
         ids, playback, memory = list(prompt_ids), self._playback, self._memory
         memory.state.write(ids, 0)
         memory.state.set_position(len(ids), 0)
@@ -120,8 +120,8 @@ class GraphedRounds:
     def _rows_seen(self) -> int:
         """Return the number of cache rows that the next round attends to.
 
-        The number is enough for every possible outcome of the running rounds. A replayed round
-        uses its earlier number, although fewer rounds are running.
+        The number suffices for every possible outcome of the running rounds. A round that is
+        replayed uses the same number as before, although fewer rounds are running.
         """
         if self._index == len(self._seen):
             gamma = self._chain.gamma
@@ -145,8 +145,8 @@ def _draws(config: RunConfig, most: int) -> tuple[np.ndarray, dict[int, dict[int
     """Return the uniforms of all rounds, and the draws that forks replaced.
 
     Returns:
-        Uniforms `[rounds, 2 γ + 1]` of at most ``most`` rounds, rounds launched beyond the end of
-        the text included; and the seed's draws that forks replaced, by round and position.
+        Uniforms `[rounds, 2 γ + 1]` of at most ``most`` rounds, including rounds launched beyond
+        the end of the text; and the seed's draws that forks replaced, by round and position.
     """
     drawn = Uniforms(config.seed)
     rounds = range(min(most, config.max_new_tokens + AHEAD))

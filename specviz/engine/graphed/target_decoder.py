@@ -1,4 +1,4 @@
-"""The target alone on the device, one token per step."""
+"""Plain decoding by the target on the device, one token per step."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from specviz.record.run_config import RunConfig
 
 
 class SingleStep:
-    """The stage that decodes one token, for one sampling configuration.
+    """The stage (see ``playback.py``) that decodes one token, for one sampling configuration.
 
-    The stage appends the drawn token or, after ``follow_text(True)``, the text's next token.
+    It appends the drawn token or, after ``follow_text(True)``, the text's own next token.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class GraphedTarget:
         self._length -= count
 
     def _set_tokens(self, token_ids: Sequence[int], index: int) -> None:
-        """Write these tokens after the cached ones; the next step feeds the first of them."""
+        """Write these tokens to the text after the cached ones; the next step feeds the first."""
         self._ahead.clear()
         self._state.write(token_ids, self._length)
         self._state.set_position(self._length + 1, index)

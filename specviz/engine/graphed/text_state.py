@@ -30,13 +30,13 @@ class TextState:
 
     @property
     def counters(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The tensors that a stage changes and that capturing must restore."""
+        """Return the tensors that a stage changes and that capturing must restore."""
         return self.length, self.index
 
     def seen(self, length: int) -> int:
         """Return how many cache rows a step attends to for a text of ``length`` tokens.
 
-        The number depends only on ``length``, because another shape may round differently.
+        The number depends only on ``length``, since another shape may change the rounding.
         """
         assert length <= self.rows, "the text outgrew its cache"
         return rows_for(length)

@@ -1,8 +1,8 @@
 """Check device lanes against step-by-step decoding before a pair uses them.
 
-The check compares both models' logits over a static cache, then the first rounds. Greedy rounds
-must emit the target's likeliest tokens, within the tolerance of the dtype. Sampled rounds must
-have the same probabilities of the candidates, within a tolerance.
+The check compares each model's logits with and without a static cache, then the first rounds.
+Greedy rounds must emit the target's likeliest tokens, within the tolerance of the dtype. Sampled
+rounds must give candidates the same probabilities as step-by-step rounds, within a tolerance.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _same_tokens(ours: Round, known: Round) -> bool:
 
 
 def _max_difference(ours: Round, known: Round) -> float:
-    """Return the largest difference between the probabilities of the same candidates."""
+    """Return the largest difference between the two rounds' probabilities of a candidate."""
     return max(
         max(abs(one.draft_prob - other.draft_prob), abs(one.target_prob - other.target_prob))
         for one, other in zip(ours.candidates, known.candidates, strict=True)

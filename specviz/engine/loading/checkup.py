@@ -1,7 +1,7 @@
 """Check a pair before loading it: will it work, how large is it, what must be downloaded?
 
-The check reads configurations, tokenizers and the headers of local weights, and whole weights only
-on request. It downloads no weights, and raises the same errors as ``load_pair``.
+The check reads configurations, tokenizers and the headers of local weights; it reads whole weights
+only on request. It downloads no weights, and raises the same errors as ``load_pair``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_pair(
 
     Args:
         on_progress: an exception that it raises stops the check.
-        present: read local weights to compute their digests.
+        present: also read the local weights and return their digests.
         prompts: also check that the pair can continue them.
 
     Raises:

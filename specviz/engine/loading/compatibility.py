@@ -29,7 +29,7 @@ _HALF_TOLERANCE = 5e-2
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ModelVocabulary:
-    """A model's name, its tokenizer and the number of rows of its output."""
+    """A model's name, its tokenizer and the number of rows of its output matrix."""
 
     name: str
     tokenizer: Any
@@ -39,10 +39,10 @@ class ModelVocabulary:
 def common_vocabulary(
     target: ModelVocabulary, draft: ModelVocabulary | None
 ) -> tuple[int, tuple[str, ...]]:
-    """Return the number of ids that both models share, and notices about ids left out.
+    """Return the number of ids that both models share, and notices about differences.
 
     Raises:
-        PairError: the tokenizers differ, or the draft lacks the target's end token.
+        PairError: the tokenizers differ, or the draft lacks the target's EOS token.
     """
     own = real_ids(target)
     if draft is None:
@@ -87,7 +87,7 @@ def _require_end(target: ModelVocabulary, vocabulary: int) -> None:
     if end is not None and end >= vocabulary:
         raise PairError(
             f"The target's end token {target.tokenizer.eos_token!r} (id {end}) is unknown to "
-            f"the draft, which shares {vocabulary} tokens with it.",
+            f"the draft, which shares {vocabulary} tokens with the target.",
             remedy="Choose a draft of the target's own family.",
         )
 
@@ -115,13 +115,13 @@ def _other_end(target: ModelVocabulary, draft: ModelVocabulary) -> tuple[str, ..
 
 
 def refuse_without_rollback(skeleton: PreTrainedModel, name: str) -> None:
-    """Refuse families that declare themselves stateful; ``check_rollback`` tests real weights."""
+    """Raise PairError for families marked as stateful; ``check_rollback`` tests the others."""
     if skeleton._is_stateful:
         raise _cannot_roll_back(skeleton, name)
 
 
 def check_rollback(model: PreTrainedModel, name: str, vocabulary: int) -> None:
-    """Check that feeding 6 tokens, forgetting 3 and feeding 3 others equals a fresh pass."""
+    """Raise PairError unless feeding 6 tokens, forgetting 3 and feeding 3 equals a fresh pass."""
     ids = probe_ids(model, vocabulary, _PROBE_TOKENS + 3)
     kept, others = ids[:3], ids[_PROBE_TOKENS:]
     try:
@@ -162,7 +162,7 @@ def _cannot_roll_back(model: PreTrainedModel, name: str) -> PairError:
 def require_same_logits(
     grown: PreTrainedModel, model: PreTrainedModel, name: str, vocabulary: int
 ) -> None:
-    """Check that an enlarged model gives the logits of the original one."""
+    """Raise PairError unless an enlarged model gives the original model's logits."""
     ids = probe_ids(model, vocabulary, _PROBE_TOKENS)
     own, ours = (_fresh_logits(each, ids, vocabulary) for each in (model, grown))
     _require_finite(ours, grown, name)
@@ -174,7 +174,7 @@ def require_same_logits(
 
 
 def require_numbers(model: PreTrainedModel, name: str) -> None:
-    """Refuse weights that are NaN, or infinite in the number type in use."""
+    """Raise PairError if a weight is NaN, infinite, or overflows the dtype."""
     for weight, values in model.named_parameters():
         if not torch.isfinite(values.sum(dtype=torch.float32)):
             _refuse_weight(values, weight, model, name)
@@ -205,7 +205,7 @@ def _refuse_overflow(model: PreTrainedModel, name: str) -> NoReturn:
     dtype = type_name(model.dtype)
     raise PairError(
         f"{name} computes values that are not finite in {dtype}.",
-        remedy="Use the number type float32.",
+        remedy="Use the dtype float32.",
     )
 
 
@@ -216,7 +216,7 @@ def _widest(model: PreTrainedModel) -> bool:
 def take_step_weights(
     models: dict[str, PreTrainedModel], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
-    """Return the step weights of ``models`` (all lean, or none of them lean), and notices."""
+    """Return the step weights of ``models``, all lean or all for the library, and notices."""
     lean, notices = _take_lean(models, vocabularies, step)
     if lean:
         return lean, notices
@@ -321,7 +321,7 @@ def input_device(model: PreTrainedModel) -> torch.device:
 def context_limits(
     configs: dict[str, PreTrainedConfig],
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Return the shortest of the models' contexts, and a notice if these differ."""
+    """Return the shortest of the models' context limits, and a notice if these differ."""
     limits = {name: limit for name, own in configs.items() if (limit := _context(own))}
     if not limits:
         return None, ()
@@ -330,7 +330,7 @@ def context_limits(
         return limits[shortest], ()
     return limits[shortest], (
         f"The context is {limits[shortest]} tokens, the limit of {shortest}; "
-        f"the other model reads {max(limits.values())}.",
+        f"the other model's limit is {max(limits.values())}.",
     )
 
 

@@ -38,7 +38,7 @@ class FolderSource(Source):
 
     @property
     def commit(self) -> str:
-        """Return the commit of a Hub model's small files; the weights must have the same one."""
+        """Return the commit of a Hub model's small files; the weights must be of this commit."""
         return self.folder.name
 
     def bytes_to_fetch(self, on_progress: ProgressCallback) -> int:
@@ -84,7 +84,7 @@ class FolderSource(Source):
         *,
         spread: bool,
     ) -> tuple[PreTrainedModel, list[str]]:
-        del report  # transformers reports nothing
+        del report  # transformers reports no progress
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             self.folder,
             config=config,

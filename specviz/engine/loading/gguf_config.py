@@ -1,7 +1,7 @@
 """Turn the metadata of a GGUF file into a configuration of transformers.
 
-A GGUF file has no ``config.json``. Everything it says about the model is set, also where it equals
-the default of the configuration's class, because those defaults are one model's values.
+A GGUF file has no ``config.json``. Every value in the metadata is set, even if it equals a default
+of the configuration class, because the defaults are the values of one particular model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SIZES = {
     "attention.head_count_kv": "num_key_value_heads",
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
 }  # fmt: skip
-_OTHER_SIZES = {  # of families whose configuration names them differently
+_OTHER_SIZES = {  # for families whose configurations use other names
     "gpt2": {
         "context_length": "n_positions", "block_count": "n_layer", "embedding_length": "n_embd",
         "feed_forward_length": "n_inner", "attention.head_count": "n_head",
@@ -30,20 +30,20 @@ _OTHER_SIZES = {  # of families whose configuration names them differently
     },
     "starcoder2": {**_SIZES, "attention.layer_norm_epsilon": "norm_epsilon"},
 }  # fmt: skip
-_LOW, _HIGH = 1.0, 4.0  # of Llama 3's scaling of positions
+_LOW, _HIGH = 1.0, 4.0  # frequency factors of Llama 3's RoPE scaling
 _TOLERANCE = 1e-3
-_GEMMA_PERIOD, _GEMMA_27B = 6, 62  # layers from one full layer to the next; of the largest model
+_GEMMA_PERIOD, _GEMMA_27B = 6, 62  # every sixth layer has full attention; layers of the 27B model
 
 
 def config_of(headers: Sequence[GgufHeader], rope_factors: Sequence[float]) -> dict[str, Any]:
     """Return the content of the ``config.json`` that the file's metadata describes.
 
     Args:
-        headers: Of the file, or of all parts of a split one.
+        headers: The header of the file, or the headers of all its parts.
         rope_factors: The values of ``rope_freqs.weight``; empty if the file has no such tensor.
 
     Raises:
-        PairError: A size is missing, or the positions are scaled in an unknown way.
+        PairError: A size is missing, or the RoPE scaling is unknown.
     """
     header = headers[0]
     family = FAMILIES[header.architecture]
@@ -110,7 +110,7 @@ def _special(family: str, names: set[str]) -> dict[str, Any]:
 
 
 def _gemma3(header: GgufHeader, config: dict[str, Any]) -> dict[str, Any]:
-    """Return Gemma 3's windows: five layers of six see the last tokens only, by other positions."""
+    """Return Gemma 3's attention: 5 of 6 layers have a sliding window and another RoPE base."""
     window, layers = header.of_model("attention.sliding_window"), config["num_hidden_layers"]
     local = header.of_model("rope.freq_base_swa")
     theta = float(local) if isinstance(local, int | float) else 10_000.0
@@ -143,11 +143,11 @@ def _positions(header: GgufHeader, head_width: int, factors: Sequence[float]) ->
 def _llama3(
     header: GgufHeader, head_width: int, theta: float, factors: Sequence[float]
 ) -> dict[str, Any]:
-    """Return Llama 3's scaling that gives these factors.
+    """Return the settings of Llama 3's RoPE scaling that give these factors.
 
-    The file contains the factor of each frequency. The scaling leaves short wavelengths unchanged,
-    divides the frequency of long ones, and interpolates between them; the original context length
-    follows from any factor in between.
+    The file contains the factor that divides each frequency. The scaling leaves short wavelengths
+    unchanged, applies the full factor to long ones, and interpolates between them. So the original
+    context length follows from any factor in between.
     """
     lengths = [2 * math.pi * theta ** (2 * i / head_width) for i in range(head_width // 2)]
     factor = max(factors)
@@ -163,7 +163,7 @@ def _llama3(
         for each, known in zip(made, factors, strict=True)
     ):
         raise PairError(
-            f"The positions of {header.path.name} are scaled in an unknown way.",
+            f"The RoPE scaling of {header.path.name} is unknown.",
             remedy="Use the model in safetensors format.",
         )
     return {
@@ -173,7 +173,7 @@ def _llama3(
 
 
 def _scaled(length: float, factor: float, context: int) -> float:
-    """Return the factor of a wavelength by Llama 3's scaling."""
+    """Return the factor by which Llama 3's scaling divides the frequency of this wavelength."""
     smooth = (context / length - _LOW) / (_HIGH - _LOW)
     smooth = min(1.0, max(0.0, smooth))
     return 1 / ((1 - smooth) / factor + smooth)

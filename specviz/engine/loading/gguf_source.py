@@ -32,7 +32,7 @@ _ROPE_FACTORS = "rope_freqs.weight"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufSource(Source):
-    """The headers of a GGUF file, or of all parts of a split one."""
+    """A model in a GGUF file: the header of the file, or the headers of all its parts."""
 
     headers: tuple[GgufHeader, ...]
 
@@ -92,10 +92,10 @@ class GgufSource(Source):
 
 
 def open_gguf(path: Path, name: str) -> GgufSource:
-    """Open a GGUF file by its header.
+    """Open a GGUF file without reading its weights.
 
     Raises:
-        PairError: The file is damaged, a part is missing, or it is no supported language model.
+        PairError: The file is damaged, a part is missing, or it is not a supported language model.
     """
     headers = read_parts(path)
     first = headers[0]

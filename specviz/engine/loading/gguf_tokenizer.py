@@ -1,8 +1,8 @@
-"""Rebuild the tokenizer that a GGUF file describes, so that it writes the ids of llama.cpp.
+"""Rebuild the tokenizer that a GGUF file describes; it gives the same ids as llama.cpp.
 
 A file contains the vocabulary, and either merges (byte-level tokenizers) or scores (SentencePiece).
-What else belongs to a tokenizer is named in the file and known here: the cutting of a text into
-words, the spelling of spaces, and the handling of special tokens.
+It only names the rest, which this module implements: how a text is split into words, how spaces are
+written, and how special tokens are handled.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_tokenizer(header: GgufHeader) -> PreTrainedTokenizerFast:
     vocabulary = {text: place for place, text in enumerate(tokens)}
     if len(vocabulary) < len(tokens) or len(kinds) != len(tokens):
         raise PairError(
-            f"The vocabulary of {header.path.name} names a token twice.",
+            f"The vocabulary of {header.path.name} has a token twice, or lacks token types.",
             remedy="Convert the model again with a current llama.cpp.",
         )
     if header.text(f"{_KEY}model") == SENTENCE_PIECE:
@@ -59,7 +59,7 @@ def read_tokenizer(header: GgufHeader) -> PreTrainedTokenizerFast:
 
 
 def _named_places(header: GgufHeader, count: int) -> list[int]:
-    """Return the ids of the tokens with a role, such as the end of a text."""
+    """Return the ids of the special tokens that the header names, such as EOS."""
     found = [header.number(f"{_KEY}{key}_token_id") for key in (*_NAMES.values(), "eot")]
     return [int(each) for each in found if each is not None and 0 <= each < count]
 
@@ -117,10 +117,10 @@ def _sentence_piece(header: GgufHeader, vocabulary: dict[str, int], kinds: list[
 def _merges_of(
     vocabulary: dict[str, int], kinds: list[int], scores: list[float]
 ) -> list[tuple[str, str]]:
-    """Return merges in the order of the scores of their results.
+    """Return all merges, sorted by the score of the merged token, the highest first.
 
-    SentencePiece joins the neighbours whose joined text has the highest score. With ranks instead
-    of scores, a merge of the same two texts has to come first.
+    SentencePiece joins the neighbours whose merged token has the highest score. BPE applies the
+    merge that is first in the list, so both join the same neighbours.
     """
     found: list[tuple[float, int, str, str]] = []
     for text, place in vocabulary.items():
@@ -135,7 +135,7 @@ def _merges_of(
 
 
 def _add_special_tokens(backend: Tokenizer, tokens: list[str], kinds: list[int]) -> None:
-    """Add the tokens that are matched in a text as a whole."""
+    """Add the control and user-defined tokens, which the tokenizer matches as a whole."""
     both = list(zip(tokens, kinds, strict=True))
     backend.add_special_tokens(
         [AddedToken(text, normalized=False, special=True) for text, kind in both if kind == CONTROL]

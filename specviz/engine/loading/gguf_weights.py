@@ -1,7 +1,7 @@
-"""Read the weights of a GGUF file into a model of transformers, dequantised.
+"""Read and dequantise the weights of a GGUF file for a transformers model.
 
-Every tensor of the file must have a place in the model and every weight of the model a tensor of
-the same shape. So a file of an unknown variant is refused and never computes something else.
+Every tensor of the file must match a weight of the model in name and shape, and no weight may be
+missing. So a file of an unknown variant raises an error and never gives wrong logits.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from transformers import PreTrainedModel
 from specviz.errors import PairError
 from specviz.formats.gguf_header import GgufHeader, GgufTensor
 
-_IGNORED = frozenset({"rope_freqs.weight"})  # in the configuration
+_IGNORED = frozenset({"rope_freqs.weight"})  # read into the configuration
 _ARCHITECTURES = {"gemma3_text": "gemma3"}
 _TRANSPOSED = ("attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight")
 
 
 def read_tensor(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
-    """Return a tensor as float32."""
+    """Return a tensor, dequantised to float32."""
     with header.path.open("rb") as file:
         file.seek(tensor.start)
         content = file.read(tensor.size)
@@ -43,12 +43,12 @@ def read_weights(
     """Return the weights of a model by their names in transformers.
 
     Args:
-        headers: Of the file, or of all parts of a split one.
+        headers: The header of the file, or the headers of all its parts.
         skeleton: The model without weights.
-        report: Called with the bytes read so far and all bytes.
+        report: Called with the bytes read so far and the total.
 
     Raises:
-        PairError: A tensor has no place in the model, or a weight no tensor of its shape.
+        PairError: A tensor matches no weight, a shape differs, or a weight is missing.
     """
     places = _places(skeleton)
     wanted = {name: tuple(weight.shape) for name, weight in skeleton.state_dict().items()}
@@ -72,7 +72,7 @@ def read_weights(
 
 
 def _places(skeleton: PreTrainedModel) -> dict[str, str]:
-    """Return the names in transformers by the names in GGUF files."""
+    """Return the mapping from names in GGUF files to names in transformers."""
     config = skeleton.config.get_text_config()
     family = _ARCHITECTURES.get(config.model_type, config.model_type)
     kinds = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}
@@ -101,7 +101,7 @@ def _refusal(header: GgufHeader, what: str) -> PairError:
 
 
 def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
-    """Undo what llama.cpp's converter does to a tensor."""
+    """Return the values as before llama.cpp's converter changed them."""
     family = config.model_type
     if family == "llama" and ".attn_q." in name:
         return _halves(values, config.num_attention_heads)
@@ -115,6 +115,6 @@ def _arranged(name: str, values: np.ndarray, config: Any) -> np.ndarray:
 
 
 def _halves(values: np.ndarray, heads: int) -> np.ndarray:
-    """Reorder rows: transformers rotates rows half a head apart, llama.cpp neighbouring rows."""
+    """Reorder rows: RoPE pairs rows half a head apart in transformers, neighbours in llama.cpp."""
     pairs = values.reshape(heads, values.shape[0] // heads // 2, 2, *values.shape[1:])
     return pairs.swapaxes(1, 2).reshape(values.shape)

@@ -45,7 +45,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Return the named type; ``auto``: bfloat16 or float16 on a GPU, float32 on a CPU."""
+    """Return the named dtype; ``auto`` is bfloat16 or float16 on a GPU, float32 on a CPU."""
     return _native_dtype(device) if name == "auto" else getattr(torch, name)
 
 
@@ -71,9 +71,9 @@ def fewest_within(seconds: dict[int, float]) -> int:
 
 
 def thread_candidates(parameters: int) -> list[int]:
-    """Return the thread counts to try: 1, half and all cores. Large models do not try 1.
+    """Return the thread counts to try: 1, half and all cores. Large models skip 1.
 
-    No count exceeds ``OMP_NUM_THREADS``, if that is set.
+    No count exceeds 8 or, if it is set, ``OMP_NUM_THREADS``.
     """
     most = min(os.cpu_count() or 1, _MAX_CALIBRATED_THREADS, _allowed_threads())
     fewest = 1 if parameters < _LARGE_MODEL else max(1, most // 2)
@@ -103,7 +103,7 @@ class Stream:
 
 
 def read_stream(device: torch.device, free: int | None) -> Stream:
-    """Return the size of a measurement whose sums exceed the device's caches.
+    """Return the size of a measurement whose sums read more than the device's caches hold.
 
     On a GPU, synchronising would be a large part of the time of a short sum. So a GPU runs several
     long sums per synchronisation, over at most a quarter of the free memory.

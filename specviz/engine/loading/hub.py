@@ -36,7 +36,7 @@ _MakeProgress = Callable[[int], Progress]  # takes the bytes received
 
 
 def fetch_small_files(hub_id: str, on_progress: ProgressCallback) -> Path:
-    """Download all files but the weights; return the cache folder, whose name is the commit."""
+    """Download configuration and tokenizer; return the cache folder, whose name is the commit."""
     make_progress = _lookup_progress(hub_id)
     return Path(_watch(hub_id, make_progress, on_progress, allow_patterns=[*_SMALL_FILES]))
 
@@ -120,7 +120,7 @@ class _Meter:
         self._most = 0
 
     def received(self) -> int:
-        """Return the larger count of bytes, received or written; the count never decreases."""
+        """Return the largest byte count of all bars (received or written); it never decreases."""
         self._most = max([self._most, *(int(bar.n) for bar in self._bars)])
         return self._most
 
@@ -162,7 +162,7 @@ def _hub_errors(hub_id: str) -> Iterator[None]:
     except errors.GatedRepoError as error:  # before its parent, RepositoryNotFoundError
         raise PairError(
             f"{hub_id} is gated on the Hub.",
-            remedy="Ask for access on its page, then log in with `hf auth login` or set HF_TOKEN.",
+            remedy="Request access on its page, then log in with `hf auth login` or set HF_TOKEN.",
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise PairError(
@@ -186,5 +186,5 @@ def _hub_errors(hub_id: str) -> Iterator[None]:
     except OSError as error:
         raise PairError(
             f"{hub_id} could not be stored in the Hub cache ({error.strerror or error}).",
-            remedy="Free some disk space, or set HF_HOME to another place.",
+            remedy="Free some disk space, or set HF_HOME to another folder.",
         ) from error

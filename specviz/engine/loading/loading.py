@@ -93,7 +93,7 @@ def _require_room(opened: OpenPair) -> None:
             raise DeviceError(
                 f"A simulated {side.role} of {COUNT.shown(side.parameters)} parameters does not "
                 f"fit: the pair needs {SIZE.shown(needed)}, and {SIZE.shown(free)} are free.",
-                remedy="Choose a smaller size, or a smaller number type such as bfloat16.",
+                remedy="Choose a smaller size, or a smaller dtype such as bfloat16.",
             )
 
 
@@ -120,7 +120,7 @@ def _loading(doing: str, side: Side) -> Progress:
 
 
 def _must_spread(name: str, size: int, device: torch.device, *, may_spread: bool) -> bool:
-    """Return whether the model must be spread over several devices, which accelerate does."""
+    """Return whether the model must be spread over several devices; this needs accelerate."""
     free = hardware.free_memory(device)
     if free is None or size <= free:
         return False
@@ -181,7 +181,7 @@ def _check_models(
 def _enlarge(
     side: Side, model: PreTrainedModel, vocabulary: int, on_progress: ProgressCallback
 ) -> PreTrainedModel:
-    """Return the model enlarged to its body, after a check of its logits, or the model itself."""
+    """Return the enlarged model after checking its logits; without a body, return ``model``."""
     body = side.body
     if body is None:
         return model
@@ -216,7 +216,7 @@ def _step_weights(
 def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[str, ...]:
     """Prepare rounds on the device if they are requested, or by default on a GPU.
 
-    If the pair cannot run such rounds, raise PairError if they are requested, else return a notice.
+    If the pair cannot run such rounds, return a notice; if they are requested, raise PairError.
     """
     if asked != GRAPHED and not (asked == "auto" and has_graphs(pair.device)):
         return ()

@@ -19,7 +19,7 @@ from specviz.errors import PairError
 
 MAX_BYTES = 4 * 2**20
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
-# Limits of parts that transformers builds one by one, which takes time even on the meta device.
+# Limits on modules, which transformers builds one by one; this takes time even on the meta device.
 _MOST = (
     (re.compile(r"(n|num|number)(_of)?(_\w+)?_(layers?|blocks)|depth"), 1_000, "layers"),
     (re.compile(r"(n|num|moe_num)(_\w+)?_experts"), 4_096, "experts"),
@@ -27,7 +27,7 @@ _MOST = (
 
 
 def read_config(folder: Path, name: str) -> dict[str, Any]:
-    """Return the model's configuration after all checks that do not run its family's code."""
+    """Return the model's configuration after all checks that need no code of its family."""
     config = _read(folder / _CONFIG, name)
     if config is None:
         raise PairError(
@@ -41,7 +41,7 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
 
 
 def check_config(config: dict[str, Any], name: str) -> None:
-    """Check that a configuration is a causal language model's, of a size that can be built."""
+    """Raise PairError unless this is a causal language model of a size that can be built."""
     _check_family(config, name)
     _check_sizes(config, name)
 
@@ -79,7 +79,7 @@ def _check_family(config: dict[str, Any], name: str) -> None:
             return
         raise PairError(
             f"{name} is not a causal language model ({family}).",
-            remedy="Choose a decoder-only text model, such as a Llama, Qwen or GPT-2.",
+            remedy="Choose a decoder-only text model, such as Llama, Qwen or GPT-2.",
         )
     if "auto_map" in config:
         raise PairError(

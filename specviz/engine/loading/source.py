@@ -1,4 +1,4 @@
-"""One model on disk, in any format: what loading needs to know about it."""
+"""The interface of a model on disk, the same for every file format."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ class Source(ABC):
 
     @abstractmethod
     def identifying_files(self, weights: tuple[Path, ...]) -> tuple[Path, ...]:
-        """Return the files whose change means another model; some may be missing."""
+        """Return the files that identify the model: a change in one means another model.
+
+        Some of them may be missing.
+        """
 
     @abstractmethod
     def read_config(self) -> PreTrainedConfig: ...
@@ -61,11 +64,11 @@ class Source(ABC):
         """Read the weights; return the model and the names of missing weights.
 
         Args:
-            report: Called with the bytes read so far and all bytes, if the format allows it.
+            report: Called with the bytes read so far and the total, if the format allows it.
             spread: Place the layers on several devices.
         """
 
     def notices(self, dtype: torch.dtype) -> tuple[str, ...]:
-        """Return sentences on what loading this format means."""
+        """Return notices on what loading this format entails, such as dequantised weights."""
         del dtype
         return ()

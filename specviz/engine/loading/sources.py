@@ -1,7 +1,7 @@
-"""Find a model: in an embedded pair, in a folder, in a GGUF file, or in the Hub cache.
+"""Find a model: in an embedded pair, a folder, a GGUF file, Ollama, or the Hub.
 
-A ``Source`` is one model on disk. Each format is a subclass, so a new format is a new subclass and
-a line in ``open_source``. Every fault of a source raises an error before any weights are read. Only
+A ``Source`` is one model on disk. Each format is a subclass, so a new format needs a subclass
+and a line in ``open_source``. An invalid source raises an error before any weights are read. Only
 safetensors and GGUF files are read, and a model's own code is never run.
 """
 
@@ -31,7 +31,7 @@ from specviz.record.pairs import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The requested pair: its name, and where its models are (a folder or a Hub id)."""
+    """The requested pair: its name, and where its models are (a folder, a file or a Hub id)."""
 
     name: str
     target: str
@@ -44,13 +44,13 @@ def choose(spec: PairSpec) -> Chosen:
     """Return the names and places of the models that ``spec`` requests.
 
     Raises:
-        PairError: both a name and a target are given, a draft without a target, or the name is
-            unknown.
+        PairError: a name and a target are both given, a draft is given without a target, or the
+            name is unknown.
     """
     target, draft = spec.target, spec.draft
     if target is None:
         if draft is not None:
-            raise PairError("A draft is given without a target.", remedy="Give a target, too.")
+            raise PairError("A draft is given without a target.", remedy="Also give a target.")
         return _embedded(spec.name or DEFAULT_PAIR)
     if spec.name is not None:
         raise PairError(
@@ -113,7 +113,7 @@ def _refuse_embedded(name: str, available: list[str]) -> NoReturn:
 
 
 def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
-    """Find a model, and check that its configuration is a causal language model's."""
+    """Find a model; raise PairError unless it is a causal language model."""
     if place.startswith(PREFIX):
         return open_gguf(find_ollama(place), name)
     path = os.path.expanduser(place)  # unlike Path.expanduser, it never raises

@@ -23,10 +23,11 @@ class Reader:
 
 
 def encode_prompt(pair: Pair, prompt: PromptLike, chat: bool) -> list[int]:
-    """Return the token ids of a text, or the given ids after checking them.
+    """Return the token ids of a text or a conversation. If ids are given, check and return them.
 
     Raises:
-        PromptError: the prompt is empty, or an id is outside the vocabulary.
+        PromptError: the prompt is empty, an id is outside the vocabulary, or the chat template is
+            missing, turned off for a conversation, or fails.
     """
     return prompt_ids(_reader(pair), prompt, chat)
 

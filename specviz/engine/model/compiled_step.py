@@ -1,7 +1,7 @@
-"""The lean step for a few tokens as one call of compiled code, on a CPU.
+"""The lean step for a few tokens on a CPU, as one call of compiled code.
 
-The code reads the lean weights in place and writes to the same caches as the torch step, so a feed
-may use either step. The buffers have ``MOST_ROWS`` rows, so a larger tree is appended in parts.
+The code reads the lean weights in place and writes to the same caches as the torch code, so each
+feed may use either. The buffers have ``MOST_ROWS`` rows, so a larger tree is appended in parts.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from specviz.kernels.threads import run_in_parallel
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CompiledWeights:
-    """A model's shape and the addresses of its weights; ``LeanWeights`` keeps these in memory."""
+    """A model's shape and the addresses of its weights; ``LeanWeights`` keeps them in memory."""
 
-    layers: np.ndarray  # int64 [layer, column]
-    outer: np.ndarray  # int64: embedding, norm, head, bias of the head
+    layers: np.ndarray  # int64 [layer, len(LAYER_COLUMNS)]
+    outer: np.ndarray  # int64: addresses of embedding, norm, head and head bias
     eps: float  # of the residual stream's norms
     head_eps: float  # of the norms of queries and keys
     width: int
@@ -41,7 +41,7 @@ class CompiledWeights:
         outer: Iterable[torch.Tensor | None],
         **shape: Any,
     ) -> CompiledWeights | None:
-        """Return the addresses, or None if a kernel cannot read a weight or run here."""
+        """Return shape and addresses; None if the kernels cannot read the weights or run here."""
         rows, ends = list(layers), list(outer)
         tensors = [each for row in (*(each.values() for each in rows), ends) for each in row]
         present = [each for each in tensors if isinstance(each, torch.Tensor)]
@@ -63,8 +63,8 @@ def _number(value: torch.Tensor | int | None) -> int:
     return value if isinstance(value, int) else address(value)
 
 
-# Of new tokens: number of text tokens before the first one, number of nodes before it, the depth
-# and the path of each.
+# The positions of new tokens: the numbers of text tokens and of nodes before the first new token,
+# and the depth and the path of each new token.
 _Positions: TypeAlias = tuple[int, int, np.ndarray, np.ndarray]
 
 
@@ -78,7 +78,7 @@ def _node_positions(begin: int, nodes: OpenNodes, num_nodes: int, count: int) ->
 
 
 class CompiledStep:
-    """The caches of one lean step and the buffers between its layers."""
+    """The caches and buffers with which the compiled code runs one lean step."""
 
     def __init__(
         self,
@@ -103,14 +103,14 @@ class CompiledStep:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return float32 logits `[num_logits, vocabulary]` and the final hidden states.
 
-        With ``num_logits`` 0, the hidden states are those of the last token.
+        If ``num_logits`` is 0, return the hidden state of the last token.
         """
         return self._run(token_ids, (begin, 0, CHAIN, NO_PATHS), num_logits, vocabulary)
 
     def branch(
         self, token_ids: torch.Tensor, begin: int, nodes: OpenNodes, vocabulary: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return logits and hidden states of new nodes of a tree that follows ``begin`` tokens."""
+        """Return logits and hidden states of a tree's newest nodes, after ``begin`` text tokens."""
         num_nodes, parts = len(nodes) - token_ids.shape[0], []
         for part in token_ids.split(MOST_ROWS):
             positions = _node_positions(begin, nodes, num_nodes, len(part))

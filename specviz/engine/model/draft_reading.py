@@ -6,8 +6,8 @@ its text. So the draft's input depends on the text alone, not on the rounds that
 forgetting tokens restores exactly the draft tokens from before they were appended.
 
 Tokenising preserves bytes. If the draft's tokenizer would change the bytes (an extra space before a
-word, half a character), the longest matching pieces are used. Bytes and special tokens that the
-draft does not have are left out.
+word, half a character), the longest draft tokens that match the bytes are used instead. Bytes and
+special tokens that the draft does not have are left out.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class _Segment:
     tokens: tuple[int, ...]
     kept: int  # number of draft tokens that the segment left unchanged
     replaced: tuple[int, ...]  # draft tokens that the segment replaced
-    word: tuple[int, int]  # start of the previous word: index of its segment, of its draft token
+    word: tuple[int, int]  # ``_word`` before this segment: index of a segment, of a draft token
 
 
 class DraftReading:
-    """A text of target tokens, kept in the draft's own tokens (``ids``)."""
+    """A text of target tokens, translated into the draft's own tokens (``ids``)."""
 
     def __init__(self, shared: SharedTokens) -> None:
         self._shared = shared
@@ -105,7 +105,7 @@ class DraftReading:
         self._word = word
 
     def _is_lead(self, token_id: int) -> bool:
-        """Return whether the token is the begin mark that the draft's prefix already contains."""
+        """Return whether the token is the target's BOS and ``ids`` begin with the draft's BOS."""
         begins = token_id == self._shared.target.tokenizer.bos_token_id
         return begins and self.length == 0 and self._first > 0
 
@@ -127,7 +127,7 @@ class DraftReading:
 
 
 def tokenised(vocabulary: TokenVocabulary, written: bytes) -> list[int]:
-    """Return token ids whose bytes are ``written``."""
+    """Return token ids whose bytes are ``written``; skip bytes that no token has."""
     try:
         return _encoded(vocabulary, written.decode())
     except UnicodeDecodeError as error:
@@ -136,7 +136,10 @@ def tokenised(vocabulary: TokenVocabulary, written: bytes) -> list[int]:
 
 
 def _encoded(vocabulary: TokenVocabulary, text: str) -> list[int]:
-    """Tokenise with the tokenizer if that preserves the text; some prepend a space."""
+    """Return the tokenizer's ids if they preserve the text, else the longest matching tokens.
+
+    Some tokenizers prepend a space, so the text is also tried without its first space.
+    """
     written = text.encode()
     for tried in dict.fromkeys((text, text.removeprefix(" "))):
         ids = vocabulary.tokenizer.encode(tried, add_special_tokens=False)
@@ -147,7 +150,7 @@ def _encoded(vocabulary: TokenVocabulary, text: str) -> list[int]:
 
 
 def _greedy_pieces(vocabulary: TokenVocabulary, written: bytes) -> list[int]:
-    """Return the ids of the longest pieces that match; bytes without a piece are left out."""
+    """Return, from left to right, the longest tokens that match; skip bytes that no token has."""
     ids, place = list[int](), 0
     while place < len(written):
         ends = range(min(len(written), place + vocabulary.longest), place, -1)

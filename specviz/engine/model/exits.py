@@ -1,4 +1,4 @@
-"""Early exit: after how many of its layers a model can predict a token."""
+"""Early exit: after how many layers a model can predict a token."""
 
 from __future__ import annotations
 

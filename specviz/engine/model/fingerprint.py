@@ -1,6 +1,7 @@
 """Digests of a model's weights, by which a trace identifies its models.
 
-Stamps of a model's files are a cheap check whether the files changed since they were read.
+The stamps of a model's files (size, modification time, inode) show cheaply whether the files have
+changed since they were read.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ SAMPLED_MARK = "sampled:"
 
 
 def weights_sha256(files: Iterable[Path], *, whole_limit: int = WHOLE_LIMIT) -> str:
-    """Return the sha256 over names and contents, in the order of the names.
+    """Return the SHA-256 over the files' names, sizes and contents, sorted by name.
 
-    For files above ``whole_limit`` bytes, only the size and evenly spaced chunks are hashed, the
-    first and the last among them. The digest then begins with ``sampled:``.
+    Of a file larger than ``whole_limit`` bytes, only evenly spaced chunks are hashed, including
+    the first and the last. The digest then begins with ``sampled:``.
     """
     digest = hashlib.sha256()
     sampled = False

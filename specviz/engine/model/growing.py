@@ -1,12 +1,12 @@
 """Enlarge a Llama-shaped model to a body (simulated size) that costs more but has the same output.
 
 The residual stream becomes wider and its new columns stay zero, since the embedding and all
-matrices that write to the stream are zero there. Norms of the stream divide by the width, so for a
-width grown from h to H their weights are scaled by sqrt(h / H) and epsilon by h / H: exact if
-H / h is a power of four. New heads, feed-forward units and layers add zero to the stream.
+matrices that write to the stream are zero there. The stream's norms divide by the width. So if
+the width grows from h to H, their weights are scaled by sqrt(h / H) and epsilon by h / H, which is
+exact if H / h is a power of four. New heads, feed-forward units and layers add zero to the stream.
 
 All other new weights are nonzero but so small that nothing overflows in float16. Every byte is
-written: unwritten memory would be read from the cache, and timings would be too short.
+written, because unwritten pages would be read from the CPU cache and timings would be too short.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from specviz.engine.model.lean_weights import is_supported
 from specviz.record.bodies import BodyInfo, ModelShape, Shape, heads_of
 
-ProgressCallback = Callable[[int, int], None]  # bytes written, total bytes; raises to cancel
+ProgressCallback = Callable[[int, int], None]  # bytes written, total bytes; an exception cancels
 
 _PATTERN = 262_139  # values; a prime, so that the rows of a matrix differ
 _BETWEEN_REPORTS = 1 << 25  # bytes
 _NORMS = ("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight")
 _HEAD_NORMS = ("q_norm.weight", "k_norm.weight")
-_TO_STREAM = ("embed_tokens", "o_proj", "down_proj")  # their new weights are zero
+_TO_STREAM = ("embed_tokens", "o_proj", "down_proj")  # layers whose new weights are zero
 
 
 def shape_of_model(model: PreTrainedModel) -> ModelShape | None:
-    """Return the model's shape; None if it cannot be enlarged. Meta tensors are enough."""
+    """Return the model's shape; None if it cannot be enlarged. It may be on the meta device."""
     if not is_supported(model):
         return None
     config: Any = model.config
@@ -51,7 +51,7 @@ def shape_of_model(model: PreTrainedModel) -> ModelShape | None:
 
 
 def skeleton_of(config: PreTrainedConfig) -> PreTrainedModel:
-    """Return the model on the meta device: exact parameter counts without memory."""
+    """Return the model on the meta device, which gives its parameter count without memory."""
     with torch.device("meta"):
         own = copy.deepcopy(config)  # ``from_config`` modifies it
         return AutoModelForCausalLM.from_config(own, trust_remote_code=False)
@@ -157,7 +157,7 @@ def _small_numbers(width: int) -> torch.Tensor:
 
 
 def _copy_settings(grown: Any, model: Any) -> None:
-    """Copy rotary embedding, generation settings and head-norm epsilon from the small model."""
+    """Copy rotary embedding, generation settings and head-norm epsilon from the original model."""
     grown.model.rotary_emb = model.model.rotary_emb
     grown.generation_config = model.generation_config
     epsilon = model.config.rms_norm_eps

@@ -47,7 +47,7 @@ class _View:
 class LeanStep(Step):
     """A step with a cache of fixed capacity.
 
-    ``caches``: keys and values shared with the first layers of another step.
+    ``caches``: keys and values to use, such as those of another step's first layers.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
 
 
 class Norm:
-    """Root-mean-square norm, in half as many calls as in transformers if the type is float32.
+    """RMSNorm; in float32, with half as many kernel calls as in transformers.
 
     One call computes |x|; ``hypot`` then adds epsilon: sqrt(|x|^2 + width * eps). In half
     precision, values are rounded in the same order as in transformers.
@@ -107,14 +107,14 @@ class LeanWeights(StepWeights):
         return StaticStep(self, vocabulary, rows)
 
     def first(self, layers: int) -> LeanWeights:
-        """Return weights of the first ``layers`` layers, with the same norm and head."""
+        """Return the weights of the first ``layers`` layers, with the same norm and head."""
         own = self.compiled
         compiled = own and replace(own, layers=own.layers[:layers])
         return replace(self, layers=self.layers[:layers], compiled=compiled)
 
     @staticmethod
     def take(model: PreTrainedModel) -> LeanWeights | None:
-        """Return the weights of a model; None unless its configuration is fully supported."""
+        """Return the weights of a model; None if the lean step does not support the model."""
         if not is_supported(model):
             return None
         config: Any = model.config
@@ -189,7 +189,7 @@ def _take_layer(layer: Any, config: Any, window: int | None) -> LeanLayer:
 
 
 def _columns(layer: LeanLayer) -> dict[str, torch.Tensor | int | None]:
-    """Return a layer's weights and window by the compiled step's column names."""
+    """Return a layer's weights and attention window, by the names in ``LAYER_COLUMNS``."""
     norms = {
         "attention_norm": layer.attention_norm,
         "query_norm": layer.query_norm,
@@ -217,7 +217,7 @@ def _head_norm(attention: Any, name: str) -> Norm | None:
 
 @torch.no_grad()
 def _join(parts: tuple[nn.Linear, ...]) -> Product:
-    """Join matrices; the parts become views into the result, so no extra memory is used."""
+    """Join the layers' matrices; their weights become views into the result, to save memory."""
     weight = torch.cat([part.weight for part in parts])
     row = 0
     for part in parts:

@@ -19,7 +19,7 @@ from specviz.errors import DeviceError, PairError, SpecvizError
 
 @contextmanager
 def loading_errors(name: str, part: str) -> Iterator[None]:
-    """Turn exceptions of the libraries while loading ``part`` into one-line errors."""
+    """Turn exceptions that the libraries raise while loading ``part`` into one-line errors."""
     try:
         yield
     except SpecvizError:
@@ -41,7 +41,7 @@ def loading_errors(name: str, part: str) -> Iterator[None]:
 def out_of_memory(name: str) -> DeviceError:
     return DeviceError(
         f"{name} does not fit in the memory of the device.",
-        remedy="Choose a smaller model, a smaller number type such as bfloat16, or another device.",
+        remedy="Choose a smaller model, a smaller dtype such as bfloat16, or another device.",
     )
 
 

@@ -34,7 +34,7 @@ _ONE_WINDOW = (
 def tree_masks(model: PreTrainedModel, nodes: OpenNodes, count: int, length: int) -> Any:
     """Return the additive mask `[1, 1, count, length + nodes]` of the last ``count`` nodes.
 
-    Models with several kinds of layers get a dictionary with one mask per kind.
+    For a model with several kinds of layers, return a dictionary with one mask per kind.
     """
     masks = {
         kind: _additive(nodes.unseen(count, length, window), model)
@@ -71,7 +71,7 @@ def no_trees(model: PreTrainedModel) -> Missing:
 
 
 def first_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
-    """Return the model without its later layers; it shares every tensor."""
+    """Return a model of the first ``layers`` layers that shares the tensors of ``model``."""
     shared: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
     name, all_layers = require(_layers(twin))
@@ -102,6 +102,6 @@ def _layers(model: PreTrainedModel) -> tuple[str, nn.ModuleList] | Missing:
         if isinstance(module, nn.ModuleList) and len(module) == count:
             return name, module
     return Missing(
-        f"{model.config.model_type} models do not support early exit: their layers are not a list",
+        f"{model.config.model_type} models do not support early exit: they have no list of layers",
         "Use a draft model.",
     )

@@ -34,6 +34,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 def _out_of_memory(device: torch.device) -> DeviceError:
     return DeviceError(
         f"Out of memory on {device}.",
-        remedy="Use smaller models, a shorter text or a smaller number type such as bfloat16; "
+        remedy="Use smaller models, a shorter text or a smaller dtype such as bfloat16; "
         "or close other programs.",
     )

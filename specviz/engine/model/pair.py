@@ -30,7 +30,7 @@ class Pair:
     ``vocabulary`` is the number of ids: both models' logits are cut to it, and larger ids are
     padding. If the vocabularies differ, the ids are the target's, and ``shared`` maps them to the
     draft's. ``draft`` is None for drafters without a model. ``max_context`` is the shorter of the
-    two models' contexts.
+    two models' contexts, or the target's if the vocabularies differ.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Pair:
     shared: SharedTokens | None = field(default=None, repr=False)
     texts: SuffixAutomaton | None = field(default=None, repr=False)  # for suffix lookup
     lanes: DeviceLanes | None = field(default=None, repr=False)  # run rounds on the device
-    last_read: ReadText | None = field(default=None, repr=False)  # by a run that ended
+    last_read: ReadText | None = field(default=None, repr=False)  # caches of the latest run
 
     @property
     def is_current(self) -> bool:
@@ -61,7 +61,7 @@ class Pair:
     def target_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
         """Return a step of the target for at most ``capacity`` tokens.
 
-        Its cache has the first tokens of ``prompt_ids`` if ``last_read`` has them, else none.
+        Its cache begins with the tokens of ``prompt_ids`` that ``last_read`` shares, if any.
         """
         step, read = self.target_weights.step(self.vocabulary, capacity), self.last_read
         if read is not None and (count := read.num_shared(prompt_ids)):
@@ -71,7 +71,8 @@ class Pair:
     def draft_step(self, capacity: int, prompt_ids: Sequence[int] = ()) -> Step:
         """Return a step of the draft, in the target's token ids.
 
-        Its cache begins like the target's. A draft with another vocabulary begins with none.
+        Its cache begins with the same tokens as the target's. If the vocabularies differ, it is
+        empty.
         """
         weights, shared, read = self.draft_weights, self.shared, self.last_read
         assert weights is not None

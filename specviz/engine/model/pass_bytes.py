@@ -1,7 +1,8 @@
 """The bytes that a pass of a loaded model reads from memory, for any model family.
 
-The cache bytes per token are measured in a real cache, since configurations name the relevant
-sizes differently. Sliding windows shorter than the text are ignored: the whole text is counted.
+The KV cache bytes per token are measured in a real cache, because model families name the relevant
+sizes differently in their configurations. Sliding windows shorter than the text are ignored: the
+whole text is counted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from specviz.record.step_costs import PassBytes
 
 
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
-    """Return the bytes that a draft pass reads; None if the drafter is not a model.
+    """Return the bytes that a draft pass reads; None if no model drafts or the bytes are unknown.
 
     In early exit, a draft pass is a pass of the target's first layers.
     """
@@ -44,7 +45,8 @@ def pass_bytes(model: PreTrainedModel) -> PassBytes | None:
 def _unread(model: PreTrainedModel) -> int:
     """Return the bytes that a pass of one token skips.
 
-    The token needs one row of an embedding. A tied embedding is also the output and is read whole.
+    A token needs one row of the embedding. A tied embedding is also the output matrix, which is
+    read whole.
     """
     head: Any = model.get_output_embeddings()
     tables = {

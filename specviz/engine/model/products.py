@@ -1,7 +1,7 @@
-"""Matrix products of a few rows by a kernel that reads a layer's weights in place.
+"""Matrix products of a few rows, computed by a kernel that reads a layer's weights in place.
 
 A step of one token is a product of one row; a verification of γ candidates is a product of γ + 1
-rows. The kernel reads each weight once, at memory speed. Products of many rows use torch.
+rows. The kernel reads each weight once, at the memory's bandwidth. Products of many rows use torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHARED_FROM = 1 << 20  # weights; larger products use several threads
 
 
 def with_products(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a copy of the model that shares every tensor but uses the kernel in linear layers."""
+    """Return a copy of the model that shares its tensors and uses the kernel in linear layers."""
     shared: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
     for name, module in list(twin.named_modules()):
@@ -43,7 +43,7 @@ def _gains(layer: nn.Linear) -> bool:
 
 
 class ProductLayer(nn.Module):
-    """A linear layer that uses the kernel. Calls skip hooks, since the copy has no hooks."""
+    """A linear layer computed by the kernel. A call skips torch's hooks: the copy has none."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""The caches of the last answer of a conversation, for the run that continues it.
+"""The KV caches after the last answer of a conversation, for the run that continues it.
 
-A new message comes after text that both models have read. Its run copies the rows of that text and
-reads only the message. A run that repeats a message, and the replays that time it, copy the same
-rows as the message's first run, so that all read the same.
+The run of a new message copies the cache rows of the earlier text and feeds only the message. A run
+that repeats a message, and the replays that time it, copy the same rows as the message's first run,
+so that all of them feed the same tokens.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class ReadText:
 
     token_ids: tuple[int, ...]
     num_prompt: int
-    num_copied: int  # of the prompt's tokens, those whose rows were copied
+    num_copied: int  # prompt tokens whose cache rows were copied
     target: Step
     draft: Step | None  # None if the drafter has no cache of its own
 
     def num_shared(self, prompt_ids: Sequence[int]) -> int:
-        """Return how many rows a run with this prompt copies."""
+        """Return how many cache rows a run with this prompt copies."""
         same = 0
         for own, other in zip(self.token_ids, prompt_ids[:-1], strict=False):
             if own != other:

@@ -1,8 +1,8 @@
 """The tokens that two vocabularies share, matched by their bytes.
 
-Ids cannot be compared: the same text has different ids in the two vocabularies. Marks (special
-tokens such as the end of text) have no bytes. Two marks match if both models end a text with them,
-or if they have the same name. The begin-of-text mark is never proposed, so it is left out.
+Ids cannot be compared: the same text has different ids in the two vocabularies. Special tokens
+(``marks``) have no bytes. Two special tokens match if both are EOS, or if they have the same name.
+BOS is never proposed, so it is left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specviz.engine.model.text import TokenTable, is_byte_piece, make_token_tabl
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TokenVocabulary:
-    """The bytes of one model's token ids, and which ids are marks (special tokens)."""
+    """The bytes of one model's token ids, and which ids are special tokens (``marks``)."""
 
     tokenizer: Any
     table: TokenTable
@@ -28,7 +28,7 @@ class TokenVocabulary:
 
     @property
     def begin(self) -> int | None:
-        """Return the begin-of-text mark, or None if the mark also ends a text."""
+        """Return the id of BOS; None if there is no BOS or it is the same token as EOS."""
         begin = self.tokenizer.bos_token_id
         return None if begin == self.tokenizer.eos_token_id else begin
 
@@ -52,7 +52,7 @@ class TokenVocabulary:
 
     @cached_property
     def longest(self) -> int:
-        """Return the length in bytes of the longest piece."""
+        """Return the length in bytes of the longest token."""
         return max(map(len, self.by_bytes), default=0)
 
 
@@ -84,14 +84,14 @@ class SharedTokens:
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """Return the begin mark that the draft's tokenizer puts before every text, if any."""
+        """Return the BOS id that the draft's tokenizer puts before every text, if any."""
         begin = self.draft.tokenizer.bos_token_id
         ids = self.draft.tokenizer("")["input_ids"]
         return (begin,) if begin is not None and ids[:1] == [begin] else ()
 
     @property
     def filler_id(self) -> int:
-        """Return the draft token that replaces an empty input, or a tree's unshared token."""
+        """Return the draft token to feed for an empty input, or for an unshared token of a tree."""
         own = self.draft.tokenizer
         marks = (own.bos_token_id, own.eos_token_id, 0)
         return next(each for each in marks if each is not None and each < self.draft.size)
@@ -113,7 +113,7 @@ def share_tokens(
 
 
 def _marks(target: TokenVocabulary, draft: TokenVocabulary) -> list[tuple[int, int]]:
-    """Return pairs of equivalent marks, the end of text first."""
+    """Return pairs of matching special tokens (target id, draft id), EOS first."""
     ends = (target.tokenizer.eos_token_id, draft.tokenizer.eos_token_id)
     named = {draft.table.text(each): each for each in sorted(draft.marks)}
     same = [(each, named.get(target.table.text(each))) for each in sorted(target.marks)]

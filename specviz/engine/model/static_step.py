@@ -2,8 +2,8 @@
 
 The step uses the lean weights. Shapes depend on the numbers of tokens fed and of cache rows read,
 never on where the text ends. So a pass can be captured once and replayed, and ``feed_at`` never
-synchronises. A mask hides rows beyond the text, and the next tokens overwrite these rows. So a
-rollback only sets the length.
+waits for the device. A mask hides rows beyond the text, and the next tokens overwrite these rows.
+So a rollback only sets the length.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATIC_CAPABILITIES = StepCapabilities(
 class StaticStep(Step):
     """A step with ``rows`` cache rows, and a spare row for tokens at negative positions.
 
-    ``feed`` and ``forget`` keep the position on the host; ``feed_at`` takes it as a tensor.
+    ``feed`` and ``forget`` keep the position on the host; ``feed_at`` reads it from a tensor.
     """
 
     def __init__(self, weights: LeanWeights, vocabulary: int, rows: int) -> None:
@@ -73,7 +73,7 @@ class StaticStep(Step):
         self._reader.forget(count)
 
     def prefill(self, token_ids: torch.Tensor, begin: int) -> None:
-        """Read a text of any length from position ``begin`` on; this call is not captured."""
+        """Feed any number of tokens from position ``begin`` on; this call cannot be captured."""
         self._reader.set_position(begin)
         self._reader.feed(token_ids, 0)
 
@@ -136,7 +136,7 @@ class StaticStep(Step):
         keys, values = caches
         keys.index_copy_(1, rows, turned.narrow(0, heads, key_heads))
         values.index_copy_(1, rows, mixed.narrow(0, heads + key_heads, key_heads))
-        # Query heads that share a key head form one product, which reads that cache once.
+        # Query heads that share a key head form one product, which reads that head's cache once.
         queries = turned.narrow(0, 0, heads).reshape(key_heads, -1, width)
         seen = mask.shape[1]
         scores = torch.baddbmm(

@@ -42,7 +42,7 @@ FINAL_ONLY = frozenset({HiddenStates.FINAL})
 class StepCapabilities:
     hidden_states: frozenset[HiddenStates] | Missing
     trees: Offered
-    exits: range | Missing  # layer counts after which the model can exit
+    exits: range | Missing  # numbers of layers after which the model can exit
     device_rounds: Offered  # whether rounds can run on the device
 
 

@@ -1,10 +1,12 @@
 """The step: the only interface between the decoding loop and a model.
 
-A step feeds tokens, caches their keys and values, and forgets the last ones. It may have open nodes
-of a tree after the text. These must be kept or dropped before other tokens are fed or forgotten.
+A step feeds tokens, caches their keys and values, and can forget the last tokens. It may hold open
+nodes of a tree after the text. These must be kept or dropped before other tokens are fed or
+forgotten.
+
 Implementations: *library* (here, any family, through transformers), *lean* (``lean.py``, in torch
 or compiled), *static* (``static_step.py``, for rounds on the device) and *translated*
-(``translated_step.py``). State stays on the device, and no method waits for the device.
+(``translated_step.py``). State stays on the device; only the translated step waits for it.
 """
 
 from __future__ import annotations
@@ -45,10 +47,10 @@ _takes_trees: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 
 
 class Step(ABC):
-    """A model with its cache.
+    """A model with its KV cache.
 
-    Every step feeds and forgets. ``capabilities`` lists what else it can do. The methods of missing
-    capabilities raise PairError.
+    Every step can feed and forget tokens. ``capabilities`` lists what else it can do; the methods
+    of missing capabilities raise PairError.
     """
 
     @property
@@ -77,9 +79,9 @@ class Step(ABC):
         """Drop the last ``count`` tokens from the cache."""
 
     def copy_rows(self, other: Step, count: int) -> None:
-        """Copy the first ``count`` rows of the cache of a step that fed the same tokens.
+        """Copy the first ``count`` cache rows of ``other``, which was fed the same tokens.
 
-        Leaves the cache empty if the step cannot copy them.
+        If this step cannot copy them, its cache stays empty.
         """
         del other, count
 
@@ -94,7 +96,7 @@ class Step(ABC):
 
     @property
     def hidden(self) -> torch.Tensor | None:
-        """Return the hidden states that the latest logits come from, `[num_logits, width]`.
+        """Return the hidden states `[num_logits, width]` that gave the latest logits, or None.
 
         After a prefill, return the hidden state of the last token. A step may keep hidden states
         even without a request.
@@ -130,10 +132,10 @@ class Step(ABC):
         refuse(self.capabilities.trees)
 
     def early_exit(self, layers: int) -> Step:
-        """Return a step that runs the first layers, the norm and the head, and shares this cache.
+        """Return a step of the first ``layers`` layers, the norm and the head, on the same cache.
 
-        The exit begins at this step's length. Whenever this step's length changes, the exit gets
-        the new length. This step overwrites the cache rows that the exit fed.
+        The exit starts at this step's length. Whenever this step's length changes, the exit gets
+        the new length. This step overwrites the cache rows of tokens that the exit was fed.
 
         Raises:
             PairError: the step does not support an exit there.
@@ -143,7 +145,7 @@ class Step(ABC):
 
 
 class StepWeights(ABC):
-    """A model's weights in the form its steps read; shared by all runs of a pair."""
+    """A model's weights in the form that its steps read; all runs of a pair share them."""
 
     kind: ClassVar[Literal["library", "lean"]]
 
@@ -168,7 +170,7 @@ class StepWeights(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LibraryWeights(StepWeights):
-    """The weights of a transformers model, used through transformers."""
+    """The weights of a model that runs through transformers."""
 
     model: PreTrainedModel
 
@@ -276,7 +278,7 @@ class LibraryStep(Step):
         return step
 
     def _share(self, cache: DynamicCache, layers: int) -> None:
-        """Share the rows now in the first layers of another cache, but not rows appended later."""
+        """Share the rows that a cache's first layers hold now, but not rows appended later."""
         self._nodes.settle(())
         self._cache.layers = [copy.copy(layer) for layer in cache.layers[:layers]]
         self._update_exits()
@@ -320,7 +322,7 @@ def _capabilities(model: PreTrainedModel) -> StepCapabilities:
 def _trees(model: PreTrainedModel) -> Offered:
     """Return True if trees work, else the reason why not.
 
-    Trees work if their nodes get the same logits as when every path is fed alone. A model is
+    Trees work if their nodes get the same logits as when each path is fed alone. Each model is
     tested once.
     """
     if model not in _takes_trees:
@@ -343,7 +345,7 @@ def _agrees_with_paths(model: PreTrainedModel) -> bool:
         for path in ([0, 2], [1, 3]):
             separate[path] = step.feed(tokens[path], 2)
             step.forget(2)
-    except Exception as error:  # families without support raise anything
+    except Exception as error:  # unsupported families may raise anything
         if is_out_of_memory(error):
             raise
         return False

@@ -1,6 +1,7 @@
 """A suffix automaton over texts: finds which token most often followed a sequence of tokens.
 
-A text may be appended token by token between queries; texts added once may be shared by many runs.
+The last text may grow token by token between queries. Many runs may share one automaton if none of
+them appends to it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from specviz.record.limits import MAX_GAMMA
 
-LONGEST = 2 * MAX_GAMMA  # tokens of a sequence; longer ones are never queried
+LONGEST = 2 * MAX_GAMMA  # tokens of the longest sequence that is queried
 
 
 class Match(NamedTuple):
@@ -24,10 +25,10 @@ class SuffixAutomaton:
     """All sequences of at most ``LONGEST`` tokens in the texts, with counts and continuations.
 
     A state represents all sequences that end at the same positions. The state's link leads to the
-    longest suffix of these sequences that ends at more positions. Longer sequences have states,
-    too, but occurrences are counted only for sequences of up to ``LONGEST`` + 1 tokens: a longest
-    sequence and its continuation. So appending a token updates at most ``LONGEST`` + 1 counts,
-    whatever the size of the texts.
+    longest suffix of these sequences that ends at more positions. Sequences of more than
+    ``LONGEST`` tokens have states, too, but occurrences are counted only up to ``LONGEST`` + 1
+    tokens: a queried sequence and the next token. So appending a token updates at most
+    ``LONGEST`` + 1 counts, whatever the size of the texts.
     """
 
     def __init__(self, texts: Iterable[Sequence[int]] = ()) -> None:
@@ -47,7 +48,10 @@ class SuffixAutomaton:
 
     @property
     def repeat(self) -> Match:
-        """Return the longest suffix of the last text that also occurs elsewhere."""
+        """Return the longest suffix of the last text that also occurs elsewhere in the texts.
+
+        It has at most ``LONGEST`` tokens.
+        """
         state = max(0, self._link[self._last])
         if self._length[state] <= LONGEST:
             return Match(state, self._length[state])
@@ -64,12 +68,12 @@ class SuffixAutomaton:
             self._count[state] += 1
             self._latest[state] = self._places
             state = self._link[state]
-        while before >= 0:  # the count of ``token`` grew in these states only
+        while before >= 0:  # only after these states did ``token`` become more frequent
             self._compare(before, token)
             before = self._link[before]
 
     def advanced(self, match: Match, token: int) -> Match:
-        """Return the match after one more token."""
+        """Return the longest match after ``token`` is appended to the matched sequence."""
         state, length = match
         while token not in self._after[state]:
             if not state:
@@ -90,7 +94,7 @@ class SuffixAutomaton:
         return self._after[match.state]
 
     def favourite(self, match: Match) -> int:
-        """Return the most frequent continuation, the latest if several are equally frequent."""
+        """Return the most frequent continuation, -1 if there is none; a tie goes to the latest."""
         return self._favourite[match.state]
 
     def weight(self, match: Match, token: int) -> tuple[int, int]:
@@ -99,7 +103,7 @@ class SuffixAutomaton:
         return self._count[state], self._latest[state]
 
     def _extended_match(self, state: int, length: int, token: int, most: int) -> Match:
-        """Return the match extended by a token that follows it, at most ``most`` long."""
+        """Return the match extended by one of its continuations, cut to ``most`` tokens."""
         length = min(length + 1, most)
         return Match(self._state_of_length(self._after[state][token], length), length)
 
@@ -128,7 +132,7 @@ class SuffixAutomaton:
         return new
 
     def _split_off(self, before: int, token: int) -> int:
-        """Return the state of ``before``'s longest sequence plus the token, a new one if needed."""
+        """Return the state of ``before``'s longest sequence plus the token; create it if needed."""
         there = self._after[before][token]
         if self._length[there] == self._length[before] + 1:
             return there

@@ -1,4 +1,4 @@
-"""Tensors for kernels: addresses, and numpy arrays over the same memory."""
+"""Tensors as the kernels read them: by memory address, or as numpy arrays over their memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STORED = {dtype: getattr(torch, one.dtype.name) for dtype, one in _LIKE.items()
 
 
 def type_name(dtype: torch.dtype) -> str:
-    """Return the name that users and kernels use, such as "bfloat16"."""
+    """Return the dtype's name without "torch.", such as "bfloat16"."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -24,15 +24,15 @@ def kernel_readable(tensor: torch.Tensor) -> bool:
 
 
 def like(dtype: torch.dtype) -> Any:
-    """Return a value of the stored type; as a kernel's argument ``like``, it selects that type."""
+    """Return a 1 in the dtype's storage format; a kernel's argument ``like`` selects the format."""
     return _LIKE[dtype]
 
 
 def array(tensor: torch.Tensor) -> np.ndarray:
-    """Return an array over the tensor's memory."""
+    """Return a numpy array over the tensor's memory; half precision appears as integers."""
     return tensor.detach().view(_STORED[tensor.dtype]).numpy()
 
 
 def address(tensor: torch.Tensor | None) -> int:
-    """Return the tensor's address, 0 for None. The tensor must outlive the address."""
+    """Return the tensor's memory address, or 0 for None. Keep the tensor while you use it."""
     return 0 if tensor is None else tensor.data_ptr()

@@ -1,4 +1,4 @@
-"""Token texts from a table made at load time."""
+"""The texts of tokens, from a table that is made when a pair is loaded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TokenTable:
         return joined.decode("utf-8", errors="replace")
 
     def split(self, token_ids: Iterable[int]) -> dict[str, str]:
-        """Return the hex bytes of tokens that are not whole characters, by token id."""
+        """Return, by token id, the bytes in hex of tokens that contain part of a character."""
         suspects = (i for i in token_ids if "\ufffd" in self.text(i))
         return {str(i): self.pieces[i].hex() for i in suspects if not _whole(self.pieces[i])}
 

@@ -2,13 +2,13 @@
 
 Shared tokens have the draft's logits; all other logits are -1e9. So the distribution is the
 draft's, restricted to the shared tokens and normalised (Timor et al. 2025, arXiv 2502.05202, at
-token level). Verification uses this distribution, so the text still follows the target's. Code that
-drafts, scores or measures uses a ``TranslatedStep`` like any other step.
+token level). Verification uses this distribution, so the output still has the target's
+distribution. Code that drafts, scores or measures uses a ``TranslatedStep`` like any other step.
 
 Lengths count target tokens; ``DraftReading`` translates the tokens to the draft's. Before logits
-are computed, the cache is updated from the longest common prefix on. If the text outgrows the
-window, the draft forgets the older half of the window. The host must see every token, so on a GPU
-a draft step waits for the previous one.
+are computed, the cache is cut to the longest common prefix and the other draft tokens are fed.
+If the text outgrows the window, the draft forgets the older half of the window. The host must see
+every token, so on a GPU a draft step waits for the previous one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from specviz.engine.model.steps import Step
 from specviz.record.limits import MAX_GAMMA
 
 _DRAFT_TOKENS = 4  # draft tokens allowed per target token, for example one per letter
-_NEVER = -1e9  # finite, since a mean of logits multiplies it by 0
-_SHORTEST = 8  # least window of the draft, in tokens
+_NEVER = -1e9  # finite, since a weighted mean of logits multiplies it by 0
+_SHORTEST = 8  # smallest window of the draft, in tokens
 _NO_HIDDEN_STATES = Missing(
     "A draft with a different vocabulary provides no hidden states",
     "Read the target's hidden states.",
@@ -75,7 +75,7 @@ class TranslatedStep(Step):
 
     @torch.inference_mode()
     def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
-        """Feed tokens. Several logits may need several passes, since a word may be read again."""
+        """Feed tokens, in several passes if a token makes the draft tokenise a word again."""
         tokens = token_ids.tolist()
         if not num_logits:
             self._reading.read(tokens)
@@ -146,9 +146,9 @@ def _common_prefix(cached: list[int], wanted: list[int]) -> int:
 
 
 def _runs(visible: Sequence[list[int]]) -> list[list[list[int]]]:
-    """Return groups of consecutive sequences, in which every sequence is a prefix of the next.
+    """Return groups of consecutive sequences, in which each sequence is a prefix of the next.
 
-    One pass computes the logits of a group.
+    One pass computes all logits of a group.
     """
     runs: list[list[list[int]]] = []
     for each in visible:

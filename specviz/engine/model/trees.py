@@ -1,8 +1,8 @@
 """The open nodes of a tree of candidates after a text, and the tokens that a node attends to.
 
-Nodes are numbered as they are appended, and follow the text in the cache in this order. A node
-attends to the text, its ancestors and itself. Its position is the text's length plus its depth.
-Sliding windows apply to positions.
+A node is open until it is kept as text or dropped. Nodes are numbered as they are appended,
+and follow the text in the cache in this order. A node attends to the text, its ancestors and
+itself. Its position is the text's length plus its depth. Sliding windows apply to positions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 
 class OpenNodes:
-    """The paths to the open nodes: a node's ancestors, outermost first, then the node."""
+    """The paths to the open nodes: a node's ancestors from the root on, then the node."""
 
     def __init__(self) -> None:
         self.paths: list[tuple[int, ...]] = []
@@ -29,19 +29,20 @@ class OpenNodes:
             self.paths.append((*self.paths[parent], node) if parent >= 0 else (node,))
 
     def settle(self, kept: Sequence[int]) -> None:
-        """Close all nodes; the kept ones must be a path that starts at the end of the text."""
+        """Close all nodes; ``kept`` must be a path that starts at the end of the text."""
         assert not kept or self.paths[kept[-1]] == tuple(kept), "the kept nodes are a path"
         self.paths.clear()
 
     def depths(self, count: int) -> list[int]:
-        """Return the depths of the last ``count`` nodes; 0 directly after the text."""
+        """Return the depths of the last ``count`` nodes; depth 0 follows the text."""
         return [len(path) - 1 for path in self.paths[len(self.paths) - count :]]
 
     def unseen(self, count: int, length: int, window: int | None, first: int = 0) -> torch.Tensor:
         """Return which tokens the last ``count`` nodes do not attend to.
 
         Returns:
-            bool `[count, length - first + nodes]`: the text from ``first`` on, then the nodes.
+            bool `[count, length - first + nodes]`: the text from position ``first`` on, then the
+            open nodes.
         """
         hidden = np.ones((count, length - first + len(self.paths)), bool)
         for row, path in zip(hidden, self.paths[len(self.paths) - count :], strict=True):

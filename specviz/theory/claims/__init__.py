@@ -1,7 +1,7 @@
-"""Quotes from five sources, checked against the theory: verdicts, and where they flip.
+"""Quotes from five sources, checked against the theory: verdicts, and where the verdicts flip.
 
-Every number is computed by the theory's functions when `claims` is called. A verdict states whether
-the quote is true in all, some or none of the tested cases.
+All numbers are computed when `claims` is called, except those that papers report. A verdict states
+whether the quote is true in all, some or none of the tested cases.
 """
 
 from __future__ import annotations

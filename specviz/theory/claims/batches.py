@@ -25,7 +25,7 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
             f"Texts of {length} tokens are too many to enumerate, or longer than the horizon.",
             remedy="Use shorter texts.",
         )
-    # P(text so far): under the target; if a batch begins next; inside an accepted draft.
+    # wanted: P(text) under the target. fresh, within: P(text, and a batch begins or continues).
     wanted = fresh = chains.start
     within = np.zeros_like(fresh)
     for step in range(length):
@@ -40,7 +40,7 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
 def root_step(
     draft: Floats, target: Floats, num_drafts: int, renew: bool
 ) -> tuple[Floats, Floats]:  # [..., size] each
-    """Return P(token) at the root of a batch: as an accepted draft, and drawn after all failed.
+    """Return P(token) at a batch's root: as an accepted draft, and drawn after all drafts failed.
 
     Yin et al. 2024, algorithm 4.
     """

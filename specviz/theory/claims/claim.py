@@ -1,4 +1,4 @@
-"""The content of a claim's card: the quote, the verdict, the finding and where it flips."""
+"""The content of a claim's card: quote, verdict, finding, and where the verdict flips."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MANUAL: Source = "transformers"
 BLOCKS: Source = "Sun et al. 2024"
 
 _HALVINGS = 60
-_ROUNDING = 1e-6  # in units of the last digit: tolerance for flips at round numbers
+_ROUNDING = 1e-6  # tolerance for flips at round numbers, in units of the last digit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Claim:
 
 
 def speed_chart(label: str, tab: str = "Over γ", **settings: float) -> Chart:
-    """Return a chart on the Speed page with v = 1, as in the sources.
+    """Return a link to a chart of the Speed page with v = 1, as in the sources.
 
     ``settings`` are ``alpha``, ``c`` and ``gamma``; they are rounded to keep the link readable.
     """
@@ -114,7 +114,7 @@ def crossing(difference: Callable[[float], float], low: float, high: float) -> f
 
 
 def rounded_down(value: float, places: int = 3) -> float:
-    """Round down the largest value at which a claim holds, so that the claim still holds."""
+    """Round down the largest value at which a claim holds; it also holds at the result."""
     return math.floor(value * 10**places + _ROUNDING) / 10**places
 
 
@@ -124,7 +124,7 @@ def rounded_up(value: float, places: int = 3) -> float:
 
 
 def first(holds: Callable[[int], bool], start: int, end: int) -> int:
-    """Return the smallest whole number from ``start`` for which ``holds`` is true."""
+    """Return the smallest number from ``start`` to ``end`` for which ``holds`` is true."""
     found = next((each for each in range(start, end + 1) if holds(each)), None)
     assert found is not None, (start, end)
     return found

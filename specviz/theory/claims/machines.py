@@ -36,7 +36,7 @@ _OVERHEADS = (
     1.0,
     2.0,
     4.0,
-)  # fixed cost of a step / target's own work
+)  # fixed cost of a step, as a share of the target's own work
 _MARGINAL = 1.1  # speedups below this count as marginal
 _A100, _H200 = GPUS[0], GPUS[2]
 _GAMMA = 5
@@ -73,7 +73,7 @@ def _terabytes() -> Claim:
             Figure(label="70B", value=weights[1] / 1e9, form=".0f", unit=" GB"),
             Figure(label="1 TB from", value=flip_at / 1e9, form=".0f", unit="B"),
         ),
-        chart=_batch_chart("What a pass reads where the verdict changes", 1, target=flip_at),
+        chart=_batch_chart("Bytes read per pass where the verdict changes", 1, target=flip_at),
     )
 
 
@@ -108,7 +108,7 @@ def _one_pass() -> Claim:
 
 
 def _batch_chart(label: str, batch: int, gpu: Gpu = _H200, **parameters: float) -> Chart:
-    """Return the chart over batch size for a ``target`` and ``draft`` of so many parameters."""
+    """Return a link to the chart over batch size; ``parameters`` are those of target and draft."""
     sizes = (
         (f"misleading_{name}", math.floor(number / 1e8) / 10) for name, number in parameters.items()
     )
@@ -242,7 +242,7 @@ def _own_benchmark() -> Claim:
 
 
 def _reported(*, ended: float = _GUIDE_TOKENS, warm_up: float = 0.0) -> float:
-    """Return the speedup that the listing prints for a pair that is not faster at all.
+    """Return the speedup that the listing prints for a pair without any speedup.
 
     ``ended`` is the length of the sampled text, ``warm_up`` the time of the baseline's warm-up, in
     target steps.

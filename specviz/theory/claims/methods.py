@@ -1,4 +1,4 @@
-"""Claims about other methods, by their authors."""
+"""Claims about confidence thresholds (transformers) and block verification (Sun et al. 2024)."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _constant_kernel(chances: tuple[float, ...]) -> Kernel:
 
 
 def _as_kernel(kernels: Floats) -> Kernel:
-    """Return a Markov chain as a kernel; the prompt's last token is token 0."""
+    """Return the kernel of a Markov chain; the prompt's last token is token 0."""
 
     def next_probs(text: Text) -> Floats:
         return kernels[len(text), text[-1] if text else 0]

@@ -41,8 +41,8 @@ _BATCHES = (1, 2, 4, 16, 64)
 _RESIDUAL = r"\text{residual} \propto \max(0,\, p_{\text{target}} - p_{\text{draft}})"
 _MODELS = ((r"p_{\text{draft}},\, p_{\text{target}}", "a token’s probability under each model"),)
 
-_SEED, _SIZE, _HORIZON = 10, 7, 50  # the default Markov chain of the page Rejections
-_TEXT = 3  # tokens whose distribution is enumerated
+_SEED, _SIZE, _HORIZON = 10, 7, 50  # the default Markov chain of the Rejections page
+_TEXT = 3  # first tokens of a text, whose joint distribution is enumerated
 
 
 def rule_claims() -> tuple[Claim, ...]:
@@ -88,7 +88,7 @@ def _exact_output() -> Claim:
         run="residual",
         latex=rf"{_RESIDUAL} \\ b_\varepsilon = "
         r"\min\!\left(1, \tfrac{p_{\text{target}} + \varepsilon}{p_{\text{draft}}}\right)",
-        symbols=(*_MODELS, (r"b_\varepsilon", "acceptance probability, over-accepting by ε")),
+        symbols=(*_MODELS, (r"b_\varepsilon", "acceptance probability with over-acceptance ε")),
     )
 
 
@@ -150,7 +150,7 @@ def _same_tokenizer() -> Claim:
         source=GUIDE,
         quote="Identical tokenizer to the target model. This is an absolute requirement.",
         verdict=verdict_for([max(biases) > _ROUNDING, min(overlaps) < 0.7]),
-        finding=f"Acceptance needs this, exactness does not. The rule is exact for any draft "
+        finding=f"High acceptance needs this, exactness does not. The rule is exact for any draft "
         f"distribution over the target’s token ids: a draft that cannot generate one of the five "
         f"tokens, and all {len(shuffled)} permutations of its ids, have an error of at most "
         f"{max(biases):.0e}. But over the permutations acceptance ranges from {min(overlaps):.2f} "
@@ -194,8 +194,8 @@ def _fewest_rejections() -> Claim:
         f"two tokens with swapped probabilities, block verification accepts {block:.3f} of three "
         f"candidates, token verification {token:.3f}. On a Markov chain of {_HORIZON} tokens, "
         f"eight parallel drafts lower the rejections from {_chain(1):.3f} to {_chain(8):.3f}.",
-        flip=f"Block verification accepts more from γ = {flip_at}, parallel drafts if there are "
-        "two or more.",
+        flip=f"Block verification accepts more from γ = {flip_at}. Parallel drafts lower the "
+        "rejections from two drafts on.",
         figures=(
             Figure(label="token verification", value=token, form=".3f"),
             Figure(label="block verification", value=block, form=".3f"),
@@ -237,7 +237,7 @@ def _rejections_and_time() -> Claim:
         finding=f"True in the paper’s setting, where drafts cost nothing and extend to the end "
         f"of the text. With γ 5 and α {alpha:.2f} a token needs {rounds:.3f} target passes at only "
         f"{rejections:.3f} rejections, because most rounds end at γ, not at a rejection. If "
-        "drafting takes time, a long γ does not help.",
+        "drafting takes time, a large γ need not help.",
         flip=f"At α {alpha:.2f} passes are within 5 % of the rejections only from γ = {flip_at}.",
         figures=(
             Figure(label="rejections per token", value=rejections, form=".3f"),
@@ -311,7 +311,7 @@ def _batch_scaling() -> Claim:
         latex=r"\mathbb{E}[N_M] \ge \tfrac{1}{2}\big(\mathbb{E}[N_1] - 1\big)",
         symbols=(
             (r"\mathbb{E}", "mean"),
-            (r"N_1,\, N_M", "rejections in a text, with one draft and with M"),
+            (r"N_1,\, N_M", "rejections in a text, with one draft and with M drafts"),
         ),
     )
 
@@ -335,12 +335,12 @@ def _batch_accuracy() -> Claim:
             Figure(label="largest error", value=max(biases), form=".0e"),
             Figure(label="wrong rule", value=wrong_rule, form=".3f"),
         ),
-        chart=_drafts_chart("The output of batches of drafts", 16),
+        chart=_drafts_chart("Rejections and bias with several drafts", 16),
     )
 
 
 def _drafts_chart(label: str, num_drafts: int) -> Chart:
-    """Return the chart of several drafts on the page Rejections, at its default settings."""
+    """Return a link to the tab "Several drafts" of the Rejections page, with the default chain."""
     return Chart(
         page="rejections",
         label=label,
@@ -354,7 +354,7 @@ def _drafts_chart(label: str, num_drafts: int) -> Chart:
 
 
 def _bias_chart(label: str, epsilon: float) -> Chart:
-    """Return the chart of the five-token example on the Bias page."""
+    """Return a link to the five-token example on the page "Bias or speed"."""
     return Chart(
         page="bias",
         label=label,

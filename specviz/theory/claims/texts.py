@@ -48,7 +48,7 @@ def _high_temperature() -> Claim:
         quote="Its efficacy diminishes with high-temperature sampling, common in creative writing "
         "applications.",
         verdict=verdict_for([*falls, _overlap(2.0) < _overlap(1.0)]),
-        finding=f"True from T = 0 to 1 in all {sum(falls)} of Leviathan’s T5 rows "
+        finding=f"From T = 0 to 1, α falls in all {sum(falls)} of Leviathan’s T5 pairs "
         f"({pairs[0][0].draft}: α {pairs[0][0].alpha:.2f} to {pairs[0][1].alpha:.2f}), but not "
         f"in general: as T grows, both models become uniform and α tends to 1. On a five-token "
         f"example α is {_overlap(0.2):.3f} at T 0.2, {_overlap(0.5):.3f} at 0.5, "
@@ -101,7 +101,7 @@ def _grounded_tasks() -> Claim:
                 lookup["summarisation"] > model["summarisation"],
             ]
         ),
-        finding=f"The drafter decides. Spec-Bench reports for Vicuna-7B with a draft "
+        finding=f"This depends on the drafter. Spec-Bench reports for Vicuna-7B with a draft "
         f"model: translation {model['translation']:.2f}×, summarisation "
         f"{model['summarisation']:.2f}×, conversation {talk:.2f}×. With prompt lookup: "
         f"summarisation {lookup['summarisation']:.2f}×, translation "
@@ -139,13 +139,13 @@ def _balance() -> Claim:
         f"(α {quickest.alpha:.2f}, c {quickest.c:.2f}) {speeds[quickest.draft]:.3f}×, "
         f"{best.draft} (α {best.alpha:.2f}, c {best.c:.2f}) {speeds[best.draft]:.3f}×, "
         f"{surest.draft} (α {surest.alpha:.2f}, c {surest.c:.2f}) {speeds[surest.draft]:.3f}×. "
-        f"The best has neither the lowest c nor the highest α. In the measurements, "
+        f"The fastest has neither the lowest c nor the highest α. In the measurements, "
         f"{quickest.draft} was faster ({quickest.measured}× against {best.measured}×).",
-        flip=f"The draft with the highest α would match the best at c ≤ {flip_at:.3f}.",
+        flip=f"The draft with the highest α would match the fastest at c ≤ {flip_at:.3f}.",
         figures=tuple(
             Figure(label=row.draft, value=speeds[row.draft], form=".3f", unit="×") for row in rows
         ),
-        chart=speed_chart("The highest α where the verdict changes", alpha=surest.alpha, c=flip_at),
+        chart=speed_chart("Speedup where the verdict changes", alpha=surest.alpha, c=flip_at),
     )
 
 
@@ -192,8 +192,8 @@ def _one_probability() -> Claim:
         verdict=verdict_for([abs(mixed - formula) < 1e-9, abs(exact - formula) < 0.01 * formula]),
         finding=f"True if every candidate is accepted independently with the same probability. In "
         f"real text easy and hard stretches alternate: with the same mean α of "
-        f"{sticky.mean_alpha:.2f} and a correlation of 0.8 between neighbours, a round with γ 5 "
-        f"emits {exact:.4f} tokens; the formula gives {formula:.4f}.",
+        f"{sticky.mean_alpha:.2f} and a correlation of 0.8 between neighbouring tokens, a round "
+        f"with γ 5 emits {exact:.4f} tokens; the formula gives {formula:.4f}.",
         flip=f"The formula is 5 % too high from a correlation of {flip_at:.2f} (acceptance "
         "probabilities 0.95 and 0.45, 60 % easy tokens).",
         figures=(

@@ -1,6 +1,6 @@
 """Charts that compare lanes: acceptance, tokens, times, speedup, kinds of text.
 
-All values are measured except the curves over gamma, which are computed from a lane's step costs
+All values are measured except the curves over γ, which are computed from a lane's step costs
 and acceptance. A lane has the same colour and symbol in every chart.
 """
 
@@ -86,7 +86,7 @@ def alpha_by_position(lanes: Sequence[LaneRuns]) -> go.Figure:
 def tokens_per_round(lanes: Sequence[LaneRuns]) -> go.Figure:
     """Draw the distribution of tokens per whole round, with a dashed line at the mean.
 
-    The mean is tau over all rounds of a lane; the table has the median of the runs' taus.
+    The mean is τ over all rounds of a lane; the table shows the median of the runs' τ.
     """
     made = figure(x_title="tokens per round", y_title="share of the rounds")
     for index, lane in enumerate(lanes):
@@ -145,7 +145,7 @@ def time_per_token(lanes: Sequence[LaneRuns]) -> go.Figure:
 def speedup_over_gamma(lanes: Sequence[LaneRuns]) -> go.Figure:
     """Draw each lane's measured speedup as a point, and its expected speedup over γ as a curve.
 
-    The curve uses the lane's step costs and gives every candidate the mean expected acceptance.
+    The curve uses the lane's step costs, and its mean expected acceptance for every candidate.
     A lane without a fixed number of candidates, such as prompt lookup, has no curve.
     """
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET)

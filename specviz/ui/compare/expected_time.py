@@ -13,7 +13,7 @@ from specviz.ui.session.run_saving import the_library
 
 
 def expected_time(plan: Plan) -> str:
-    """Return a sentence on the time of a plan; empty if no earlier run shows it."""
+    """Return a sentence on the expected time of a plan; empty if no earlier run shows it."""
     count = len(plan.lanes) * len(plan.items) * plan.repeats
     if (each := _like_before(plan)) is not None:
         return f"Expected time: about {time_text(count * each)}. "
@@ -29,7 +29,7 @@ def time_text(seconds: float) -> str:
 
 
 def _like_before(plan: Plan) -> float | None:
-    """Return the seconds of a run in the newest comparison of these pairs at this length."""
+    """Return the seconds per run in the newest comparison of these pairs at this length."""
     for job in reversed(the_job_queue().jobs):
         if isinstance(job, ComparisonJob) and _alike(job.plan) == _alike(plan):
             return job.seconds_each
@@ -41,9 +41,9 @@ def _alike(plan: Plan) -> tuple[object, ...]:
 
 
 def _at_most(lane: Lane) -> float | None:
-    """Return the most seconds of a run, from the speed of the pair's newest kept run.
+    """Return an upper estimate of a run's seconds, from the speed of the pair's newest kept run.
 
-    Sizes are ignored: timing takes most of the time, and has a limit.
+    Simulated sizes are ignored: most of the time is spent on timing, which has a limit.
     """
     name = lane.spec.label if lane.spec.target else lane.spec.name or DEFAULT_PAIR
     try:

@@ -81,7 +81,7 @@ class Cards:
     cards: list[Card] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)  # settings clipped to their controls
-    shown: PairSpec | None = None  # the pair in the boxes at the last redraw
+    shown: PairSpec | None = None  # the page's pair at the last redraw
     _count: int = 0
 
     @property
@@ -118,7 +118,7 @@ class Cards:
         self.add(next(new, lanes[0]))
 
     def follow(self, spec: PairSpec) -> None:
-        """If the user chose another pair, change the lanes of the previous pair to it."""
+        """If the user chose another pair, use it in the lanes that had the previous pair."""
         before, self.shown = self.shown, spec
         for card in self.cards:
             if before not in (None, spec) and card.lane.spec == before:
@@ -301,7 +301,7 @@ def _choose_pair(card: Card, spec: PairSpec, busy: bool) -> PairSpec:
 
 
 def _pair_words(options: Sequence[PairSpec], pair: PairSpec) -> str:
-    """Return the pair's words, with whole paths if another option has the same words."""
+    """Return the words for a pair, or its label with full paths if another option shares them."""
     words = spec_words(pair)
     return words if [spec_words(each) for each in options].count(words) == 1 else pair.label
 

@@ -59,7 +59,7 @@ def choose_shared(*, has_chat: bool) -> Shared:
     """Draw the controls and return their values.
 
     Args:
-        has_chat: Whether the page's target has a chat template.
+        has_chat: Whether the target of the page's pair has a chat template.
     """
     prompt = _PROMPT.choose(chat=has_chat and bool(st.session_state.get(_CHAT, True)))
     length = st.slider(
@@ -142,7 +142,7 @@ def take_settings(plan: Plan) -> None:
 
 
 def _source_of(plan: Plan) -> str:
-    """Return the source of the plan's prompts; a file unless they were shipped."""
+    """Return the source of the plan's prompts: a shipped suite, else a file."""
     return next((name for name, made in SHIPPED_SUITES.items() if made() == plan.items), _FILE)
 
 
@@ -178,7 +178,7 @@ def plan_of(
         "max_new_tokens": shared.length,
         "ignore_eos": shared.ignore_eos,
         "chat": shared.chat,
-        "record": len(items) == 1,  # a race of one prompt shows both models' distributions
+        "record": len(items) == 1,  # with one prompt, the race also shows both distributions
     }
     check_compared(lanes)
     planned = tuple(replace(each, config=replace(each.config, **common)) for each in lanes)

@@ -1,4 +1,4 @@
-"""Ten challenges in three levels. Checks decide from the user's runs which ones are solved.
+"""Ten challenges in three levels. Checks of the user's runs decide which are solved.
 
 A new challenge needs an entry in ``CHALLENGES``, a check and a text file.
 """
@@ -16,8 +16,8 @@ from specviz.ui.learn.checks import Attempt, CheckResult, Fits, Task, no, yes
 from specviz.ui.learn.steps import loses
 from specviz.ui.session.history import ShownRun
 
-_BIAS = 0.02  # least mean bias that counts as a changed distribution
-_SAME_TOKENS = 32  # least common tokens of two equal texts
+_BIAS = 0.02  # least mean bias for which the distribution counts as changed
+_SAME_TOKENS = 32  # least number of tokens for which two equal texts count
 
 
 def _warm(run: ShownRun) -> bool:

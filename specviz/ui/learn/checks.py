@@ -22,7 +22,7 @@ Fits = Callable[[ShownRun], object]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """Input of a check: decoded runs of this tab, newest last; the typed or chosen answer; and the
-    number of tokens drawn in the simulation. The target alone may still be timed."""
+    number of tokens drawn in the simulation. The newest run may still be timed."""
 
     runs: Sequence[ShownRun]
     answer: Any = None

@@ -18,7 +18,7 @@ from specviz.ui.widgets.chart_style import COLOURS, figure
 
 BATCH = 500
 MOST_DRAWS = 20_000
-_LISTED = 5  # tokens of a position
+_LISTED = 5  # most tokens of a position
 _VISIBLE = 0.05  # least probability of a bar that can be read
 
 
@@ -44,7 +44,7 @@ class Position:
 
     @property
     def is_varied(self) -> bool:
-        """Return whether nearly all tokens have a visible bar."""
+        """Whether all tokens but at most one have a visible bar."""
         return int((np.maximum(self.draft, self.target) >= _VISIBLE).sum()) >= _LISTED - 1
 
 
@@ -77,13 +77,13 @@ class DrawnTokens:
 def none_drawn(
     texts: Sequence[str], draft: Sequence[float], target: Sequence[float]
 ) -> DrawnTokens:
-    """Return the start of the simulation for two distributions."""
+    """Return the simulation for two distributions, with no tokens drawn yet."""
     probs = np.array([draft, target])
     return DrawnTokens(texts, probs, np.zeros(probs.shape))
 
 
 def position_of(trace: Trace) -> Position | None:
-    """Return the tested position where the broken rule is most biased, if possible a varied one.
+    """Return the tested position with the greatest ``broken_bias``, preferably a varied one.
 
     Return None if the run recorded no probabilities.
     """

@@ -2,8 +2,9 @@
 
 The score is 100 minus a penalty for the distance of a guess g from the true probability or count r,
 so it does not depend on the outcome. Both penalties follow from proper scoring rules. For a
-probability it is 100 per bit by which the expected logarithmic loss of g exceeds that of r. For the
-expected count of m candidates it is 100 (g - r)^2 / (m / 2)^2. Far-off guesses score below 0.
+probability, it is 100 per bit by which the expected logarithmic loss of g exceeds that of r. For
+the expected count among m candidates, it is 100 (g - r)^2 / (m / 2)^2. Far-off guesses
+score below 0.
 """
 
 from __future__ import annotations

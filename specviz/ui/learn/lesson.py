@@ -65,7 +65,7 @@ def _show_downloads() -> None:
 
 
 def _progress() -> set[str]:
-    """Return the names of solved tasks, including tasks that the browser stored as solved."""
+    """Return the names of the solved tasks, including those that the browser has stored."""
     done: set[str] = st.session_state.setdefault(_DONE, set())
     kept = _mount(key="progress", data={"done": sorted(done)}, on_kept_change=lambda: None).kept
     done.update(each for each in kept or [] if isinstance(each, str))

@@ -23,9 +23,9 @@ from specviz.ui.learn.steps import target_alone_ms
 from specviz.ui.session.history import RECORDED, ShownRun, recorded_run
 from specviz.ui.widgets.asset_component import asset_component
 
-_PASSES = (1, 5, 9)  # tokens that a pass of the picture checks
+_PASSES = (1, 5, 9)  # tokens per pass in the picture of one pass
 _GAMMAS = (1, 2, 5, 8, 12)
-_FEW_GUESSES, _MOST_GUESSES = 3, 6  # in the picture of the memory traffic
+_FEW_GUESSES, _MOST_GUESSES = 3, 6  # guesses in the picture of step "memory"
 
 _mount = asset_component("lesson_pictures")
 
@@ -64,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Passes of the target that read all weights, and the tokens that they write or check."""
+    """A picture row: passes of the target over all weights, and the tokens they emit or check."""
 
     label: str
     note: str
@@ -93,10 +93,10 @@ def show_picture(picture: Picture, *, key: str) -> None:
 
 
 def picture_of(name: str, run: ShownRun, c: float | None = None) -> Picture | None:
-    """Return a step's picture with the values of the run in the player; None if it has none.
+    """Return a step's picture with the values of the run in the player; None without a picture.
 
     Args:
-        c: The cost of a draft step that the user chose; only the step of the costs needs it.
+        c: The draft cost that the user chose, for the step "costs".
     """
     if name == "costs":
         return _costs(run, text_of("steps/costs")["picture"], c)
@@ -142,7 +142,7 @@ def _memory(run: ShownRun, words: dict[str, str]) -> Picture:
 
 
 def _timing_word(run: ShownRun) -> str:
-    """Return whether the target alone is timed, is being timed, or was not timed."""
+    """Return a key for the timing of the target alone: done, in progress, or left out."""
     if run.growing:
         return "measuring"
     return "timed" if target_alone_ms(run) else "untimed"
@@ -284,7 +284,7 @@ def _with_costs(run: ShownRun) -> tuple[ShownRun, Roofline]:
 
 
 def _measured_later(run: ShownRun, known: ShownRun, caption: str) -> str:
-    """Add to a caption that the step costs of the run in the player are not known yet."""
+    """Add a note to a caption while the run's own step costs are still being measured."""
     waits = known is not run and run.growing
     return f"{caption} {text_of('page')['costs_later']}" if waits else caption
 
@@ -294,7 +294,7 @@ def _length(row: Row) -> float:
 
 
 def _drafts(count: int, size: float) -> list[Part]:
-    """Return the draft steps that together have a size."""
+    """Return ``count`` draft steps whose sizes add up to ``size``."""
     return [Part("draft", size / count) for _ in range(count)]
 
 

@@ -69,7 +69,7 @@ def _is_drawing() -> bool:
 def _sentences(
     position: Position, draft: Sequence[float], target: Sequence[float], words: dict[str, str]
 ) -> list[str]:
-    """Return the sentences about the guess and about all guesses, for the bars as they are."""
+    """Return sentences about this guess and about all guesses, for the bars' current values."""
     one, other = draft[position.guess], target[position.guess]
     accepted = float(np.minimum(draft, target).sum())
     numbers = {
@@ -85,7 +85,7 @@ def _sentences(
 def _draw_tokens(
     position: Position, draft: Sequence[float], target: Sequence[float], going: bool
 ) -> None:
-    """Draw a batch from the distributions of the bars; other distributions start again at 0."""
+    """Draw a batch of tokens from the bars' distributions; a changed bar starts again at 0."""
     found: DrawnTokens | None = st.session_state.get(_DRAWS)
     if found is None or not np.array_equal(found.probs, (draft, target)):
         found = st.session_state[_DRAWS] = none_drawn(position.texts, draft, target)

@@ -80,7 +80,7 @@ def _decoded_runs(history: History) -> list[ShownRun]:
 
 
 def _show_result(result: CheckResult, text: dict[str, Any], history: History) -> None:
-    """Draw the result of the check. While a run is being decoded, draw that it is."""
+    """Draw the result of the check; unless it is solved, a note while a run is being decoded."""
 
     def is_decoding() -> bool:
         run = history.current

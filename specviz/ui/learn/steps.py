@@ -33,7 +33,7 @@ def _memory(attempt: Attempt) -> CheckResult:
 
 
 def _compared_sizes(known: dict[int, float]) -> CheckResult:
-    """Return the result for two sizes of the target; ``known``: milliseconds by parameters."""
+    """Compare two sizes of the target. ``known``: milliseconds per token by parameters."""
     small, large = min(known), max(known)
     fast, slow = known[small], known[large]
     return yes(
@@ -126,7 +126,7 @@ def _gamma(attempt: Attempt) -> CheckResult:
 
 
 def costs_of(attempt: Attempt) -> tuple[float, int, float] | None:
-    """Return expected α, γ and v of the newest run in which all three are known."""
+    """Return expected α, γ and v of the newest run that has all three, or None."""
     run = attempt.newest(lambda run: run.figures.alpha_expected and run.figures.v)
     if run is None or run.figures.alpha_expected is None or run.figures.v is None:
         return None
@@ -146,8 +146,8 @@ def _costs(attempt: Attempt) -> CheckResult:
 def loses(attempt: Attempt) -> CheckResult:
     """Check whether the user made a run that is slower than the target alone.
 
-    If the speedup has an interval, its upper end must be below 1. A run counts once the target
-    alone is timed.
+    If the speedup has an interval, its upper end must be below 1. A run counts only when
+    the target alone has been timed.
     """
     highs = {
         run.id: run.figures.speedup_high or run.figures.speedup_observed

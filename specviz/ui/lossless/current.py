@@ -1,4 +1,4 @@
-"""Find the audits of a pair on the server, and start audits."""
+"""Start audits, and find the audits of a pair on the server."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from specviz.ui.tune.current import follow
 from specviz.ui.widgets.page_parts import show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
 
-TRUE_RULE = "the true rule"
+TRUE_RULE = "the unmodified loop"
 
 
 def show_audits(audits: Sequence[AuditJob]) -> None:
-    """Show the last audit of the true rule, or how to start one.
+    """Show the latest audit without an injected bug, or how to start one.
 
     An audit with an injected bug is shown on the bug's card, beside the button that injects it.
     """
@@ -38,7 +38,7 @@ def show_audits(audits: Sequence[AuditJob]) -> None:
 
 
 def _show_findings(audits: Sequence[AuditJob], key: str = "") -> None:
-    """Show the verdict of the newest audit, and the evidence of the last audit per injected bug."""
+    """Show the verdict of the newest audit, and the evidence of the latest audit per bug."""
     newest = audits[-1]
     if newest.report is not None:
         show_report(newest.report, over=not newest.going, key=f"audit_report{key}")
@@ -46,7 +46,7 @@ def _show_findings(audits: Sequence[AuditJob], key: str = "") -> None:
 
 
 def _last_of_each(audits: Sequence[AuditJob]) -> dict[str | None, AuditJob]:
-    """Return the last audit per injected bug, keyed by name; None is the correct loop."""
+    """Return the latest audit per injected bug, by name; the key None means no bug."""
     return {each.audit.broken: each for each in audits}
 
 
@@ -117,7 +117,7 @@ def show_test() -> None:
 
 
 def show_zoo(audits: Sequence[AuditJob], start: Callable[..., None], *, busy: bool) -> None:
-    """Show a card per bug: what the bug does and costs, why, and whether the audit finds it."""
+    """Show a card per bug: what it does, what it costs and why, and whether an audit found it."""
     st.markdown("#### The bug zoo")
     st.caption(
         "A check that cannot fail proves nothing. Inject a bug into the decoding loop to see "

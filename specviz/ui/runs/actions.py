@@ -63,7 +63,7 @@ def _offer_comparison(library: Library, chosen: Sequence[RunRow]) -> None:
         on_click=_attempt(partial(_add_to_compare, library, tuple(chosen))),
         help=f"Compare shows up to {MOST_LANES} runs side by side, with their times. Up to "
         f"{MAX_LANES} runs of specviz also become lanes with their pairs and settings, which you "
-        "can measure again. Prompt, device and number format are not copied, because they are the "
+        "can measure again. Prompt, device and dtype are not copied, because they are the "
         "same for all lanes.",
     )
     lanes, beside = (

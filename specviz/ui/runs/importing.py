@@ -40,7 +40,7 @@ _SHOWN_SECONDS = 20.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     run_ids: tuple[str, ...] = ()
-    known: int = 0  # number of ``run_ids`` that were already in the library
+    known: int = 0  # how many of ``run_ids`` were already in the library
     refused: tuple[str, ...] = ()  # a line per refused file: name and reason
 
 

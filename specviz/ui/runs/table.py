@@ -175,7 +175,7 @@ def _turn(by: int) -> None:
 
 @dataclass(slots=True)
 class _Chosen:
-    """The chosen runs of the table with these rows; ``first`` are the rows chosen at its start."""
+    """The chosen runs of a table; ``first`` are the rows that are chosen when it is first drawn."""
 
     query: Query | None = None
     rows: str = ""
@@ -256,7 +256,7 @@ def _settings(summary: RunSummary) -> str:
 
 
 def row_label(row: RunRow) -> str:
-    """Return a label of the run: its engine, and its name or else what distinguishes it."""
+    """Return a label of the run: its engine, and its name or else its settings."""
     engine, text = row.summary.engine, _what_differs(row)
     if given_name(row):
         return f"{text} · {engine or OUR_OWN}"
@@ -296,7 +296,7 @@ def _speedup(summary: RunSummary) -> str:
 
     "?" marks a speedup without an interval.
 
-    Without a speedup, return "stopped" for a stopped run, else the mark for unknown.
+    Without a speedup, return "stopped" for a stopped run, else ``UNKNOWN``.
     """
     low, high = summary.speedup_low, summary.speedup_high
     if summary.speedup is None:
@@ -324,7 +324,7 @@ def _columns() -> dict[str, Any]:
         },
         _figure_head(_SPEEDUP): column.TextColumn(
             help=f"{titled(speedup.label)}: {speedup.definition}, with its 95 % interval. A wide "
-            "interval is shown alone. A question mark: an older run without an interval.",
+            "interval is shown alone. A question mark marks an older run without an interval.",
             width=FIGURES[_SPEEDUP],
         ),
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
@@ -333,8 +333,8 @@ def _columns() -> dict[str, Any]:
         "Pair": column.TextColumn(help="For other engines, the model", width=95),
         "Engine": column.TextColumn(width=95),
         "Simulated size": column.TextColumn(
-            help="Whether a step cost as much as in a larger model. Empty: an older run without "
-            "this information.",
+            help="The sizes that the run's models simulated. Empty for an older run without this "
+            "information.",
             width=115,
         ),
         "Kind": column.TextColumn(width=75),

@@ -53,7 +53,7 @@ def _point(point: Point) -> dict[str, Any]:
 
 
 def _alphas(seen: CounterHistory, *, live: bool) -> list[dict[str, float | None]]:
-    """Return α by position, recent and since the start; for saved counters, only ``recent``."""
+    """Return α by position, recent and since the engine's start; for a file, only ``recent``."""
     ever = metrics_of_counters(seen.last).alpha_by_position if seen.last else ()
     late = seen.recent.alpha_by_position if seen.recent else ()
     if not live:

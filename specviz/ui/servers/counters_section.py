@@ -82,11 +82,11 @@ def _recent_label(seen: CounterHistory) -> str:
 
 
 def show_file() -> None:
-    """Draw the counters of a saved metrics page or of an engine's log."""
+    """Draw the counters of a saved /metrics output or of an engine's log."""
     with st.expander("From a file", key="server_file_box"):
         file = st.file_uploader(
-            "A saved /metrics, or an engine's log", key="server_file",
-            help="A metrics page of vLLM, llama.cpp or SGLang, or a log of vLLM.",
+            "A saved /metrics output, or an engine's log", key="server_file",
+            help="The /metrics output of vLLM, llama.cpp or SGLang, or a log of vLLM.",
         )  # fmt: skip
         if file is None:
             return
@@ -106,9 +106,9 @@ def show_file() -> None:
 
 def _show_saved(seen: CounterHistory, found: tuple[Counters, ...], text: str) -> None:
     lines = len(found) - 1
-    what = f"A log with {lines} lines of figures" if lines else "A metrics page"
+    what = f"A log with {lines} lines of figures" if lines else "A /metrics output"
     st.caption(f"{what}.")
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
-    recent = "over the log" if lines else "on this page"
+    recent = "over the log" if lines else "in this file"
     data = board_data(seen, name=name, start=0, live=False, recent=recent, began="in total")
     show_board(data, key=_SAVED)

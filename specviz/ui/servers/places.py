@@ -26,10 +26,10 @@ _QUICK = Limits(connect=3.0, between=5.0, total=8.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A server at an address. ``info`` is None before the server is identified, or on an error."""
+    """A server at an address. ``info`` is None until the server is identified, and on an error."""
 
     address: str
-    granted: bool  # requests to another machine, also over plain http, are allowed
+    granted: bool  # whether requests may be sent, also to another machine over plain http
     waiting: str = ""  # the key of the address box, while a link's address is not confirmed
     info: ServerInfo | None = None
     models: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ def probe_again() -> None:
 
 
 def is_granted(address: str, key: str, what: str) -> bool:
-    """Return whether anything may be sent to the address.
+    """Return whether requests may be sent to the address.
 
     For another machine, draw a checkbox for the confirmation. A link cannot set it.
     """
@@ -96,7 +96,7 @@ def show_withheld_key(name: KeyName, address: str) -> None:
 
 
 def _mark_typed(key: str) -> None:
-    """Store that the user typed or confirmed the address in the box. A link does not do this."""
+    """Store that the user typed or confirmed the address in the box; a link cannot do this."""
     st.session_state.setdefault(_TYPED, set()).add(st.session_state[key])
 
 

@@ -18,7 +18,7 @@ from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.sent_rounds import SentRounds
 
 _KEPT = 12
-_FIRST_PIECE_SECONDS = 0.35  # to wait for the first piece of an answer
+_FIRST_PIECE_SECONDS = 0.35  # longest wait for the first piece of an answer
 
 
 class AnswerRun:
@@ -26,10 +26,10 @@ class AnswerRun:
 
     def __init__(self, answer: Answer, *, allow_remote: bool) -> None:
         self.id = uuid.uuid4().hex
-        self.allow_remote = allow_remote  # whether another machine was allowed when the user asked
+        self.allow_remote = allow_remote  # whether the user allowed a remote server
         self.error: SpecvizError | None = None
         self.save_error: SpecvizError | None = None
-        self.saved_id: str | None = None  # in the library
+        self.saved_id: str | None = None  # the answer's id in the library
         self._answer = answer
         self._trace: ServerTrace | None = None
         self._over = Event()

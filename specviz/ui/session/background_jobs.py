@@ -39,7 +39,7 @@ _TICK = 1.0  # seconds
 
 @st.cache_resource(show_spinner=False, on_release=lambda queue: queue.close())
 def the_job_queue() -> JobQueue:
-    """Return the server's queue. A comparison interrupted by a server shutdown can be resumed."""
+    """Return the server's job queue. A comparison that a shutdown interrupts can be resumed."""
     return JobQueue(on_over=_forget_if_over)
 
 

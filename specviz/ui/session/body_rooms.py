@@ -1,7 +1,8 @@
-"""What limits the bodies of a pair: this machine's memory and bandwidth, and the models' shapes.
+"""The limits on a pair's bodies (simulated sizes): memory, bandwidth and the models' shapes.
 
-The worker is asked once per pair, for all tabs. It then opens the pair's small files. The embedded
-pair's files are local; the worker is asked about other pairs only after the user has loaded them.
+The worker is asked once per pair, for all tabs. To answer, it opens the pair's small files. The
+embedded pair's files are local; the worker is asked about another pair only after the user has
+loaded it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from specviz.worker.parent.client import PairStatus, Room, Worker
 
 
 def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None:
-    """Return the request for a pair, pending or done; None if neither embedded nor loaded."""
+    """Return the request for a pair's limits; None if the pair is neither embedded nor loaded."""
     pair, rooms = spec.without_bodies, _rooms()
     loaded = (
         status.state == "ready" and status.spec is not None and status.spec.without_bodies == pair
@@ -25,17 +26,17 @@ def body_room(worker: Worker, status: PairStatus, spec: PairSpec) -> Room | None
 
 
 def known_room(spec: PairSpec) -> BodyRoom | None:
-    """Return the result of an earlier request, or None. Make no new request."""
+    """Return the limits found by an earlier request, or None. Make no new request."""
     return found_room(_rooms().get(spec.without_bodies))
 
 
 def forget_room(spec: PairSpec) -> None:
-    """Drop the result, so that the next use requests it again."""
+    """Drop a pair's limits, so that the next use requests them again."""
     _rooms().pop(spec.without_bodies, None)
 
 
 def found_room(room: Room | None) -> BodyRoom | None:
-    """Return the result of a request; None if the request is pending or failed."""
+    """Return the limits that a request found; None if it is pending or failed."""
     return room.result if room is not None and room.done else None
 
 

@@ -26,7 +26,7 @@ _FIRST = ASSETS / "first_trace.json"
 _KEPT = 12
 _OUTLOOK_SECONDS = 20.0
 _FIRST_ROUND_SECONDS = 0.35  # seconds to wait for the first round, if the pair is loaded
-_UNDISTURBED = 0.3  # seconds for a short run to be decoded before the page is drawn
+_UNDISTURBED = 0.3  # seconds in which a short run may finish before the page is drawn
 _KEY = "history"
 _LINK = "tab link"
 
@@ -40,7 +40,7 @@ class ShownRun:
     figures: Metrics
     outlook: Outlook | None
     growing: bool
-    so_far: bool = False  # the target alone is still being timed
+    so_far: bool = False  # whether the target alone is still being timed
     name: str | None = None  # of a run that was opened from the library
     own_speedup: SpeedupWithoutBody | None = None  # None if the run has no bodies
     forked: Trace | None = None  # the run that this one forks, if available
@@ -64,9 +64,9 @@ class History:
 
     runs: list[Run] = field(default_factory=list)
     opened: ShownRun | None = None
-    opened_answer: ShownAnswer | None = None  # shown instead of any run
+    opened_answer: ShownAnswer | None = None  # shown in place of a run
     sent_rounds: SentRounds = field(default_factory=SentRounds)
-    # The pair's speedup without bodies, by the id of a run with bodies; None while unknown.
+    # Speedups without bodies, by the id of the run with bodies; None while unknown.
     own: dict[str, SpeedupWithoutBody | None] = field(default_factory=dict)
     forked: dict[str, Trace] = field(default_factory=dict)  # the forked runs, by the fork's id
     moment: tuple[str, dict[str, str]] | None = None  # a run's id, and where its replay opens
@@ -96,7 +96,7 @@ class History:
     def begin(self, run: Run) -> None:
         """Add a run that was just submitted, and wait briefly for its first round.
 
-        Also wait for a short run to be decoded: drawing would take processor time from the decoder.
+        Also give a short run time to finish decoding: drawing would slow the decoder down.
         """
         self.add(run)
         undisturbed = time.monotonic() + _UNDISTURBED
@@ -155,7 +155,7 @@ class History:
         return [shown for run in self.runs if (shown := self._shown(run)) is not None]
 
     def awaits_outlook(self, run: Run) -> bool:
-        """Return whether a forecast may still arrive for a run that began without a forecast."""
+        """Return whether a forecast may still arrive for a run that began without one."""
         config, prompt = run.config, run.prompt
         can_forecast = prompt is not None and prompt.kind is not None and config.by_odds
         if run.outlook is not None or run.state != "done" or not can_forecast:

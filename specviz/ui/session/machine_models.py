@@ -25,12 +25,12 @@ from specviz.ui.session.body_rooms import known_room
 
 _NOTHING = Found(models=(), skipped=())
 _ITEMSIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_ALPHAS_SECONDS = 60  # between two looks into the library
+_ALPHAS_SECONDS = 60  # between two reads of the library
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What the background thread does: it searches, or has tokenizers to compare."""
+    """What the background thread is doing: searching for models, or comparing tokenizers."""
 
     searching: bool = False
     tokenizers_left: int = 0
@@ -47,7 +47,7 @@ class MachineModels:
     _headers: Headers = field(default_factory=Headers)
     _searched: bool = False
     _searching: bool = False
-    _left: dict[str, int] = field(default_factory=dict[str, int])  # by the target's place
+    _left: dict[str, int] = field(default_factory=dict[str, int])  # left to compare, by target
     _reading: Lock = field(default_factory=Lock)  # one thread reads files at a time
 
     def search_once(self) -> None:
@@ -56,13 +56,13 @@ class MachineModels:
             self.search()
 
     def search(self) -> None:
-        """Start a search. The models of the previous one remain until it ends."""
+        """Start a search. The models of the previous search remain until it ends."""
         if not self._searching:
             self._searched = self._searching = True
             self._start(self._search)
 
     def compare(self, target: LocalModel) -> None:
-        """Start comparing the target's tokenizer with the others', once after each search."""
+        """Start comparing the target's tokenizer with all others, once after each search."""
         if target.place not in self._left and not self._searching:
             self._left[target.place] = len(self.found.models)
             self._start(lambda: self._compare(target))
@@ -80,8 +80,8 @@ class MachineModels:
         return next((each for each in self.found.models if each.short == short), None)
 
     def drafts_for(self, target: LocalModel, dtype: str) -> tuple[Fit, ...]:
-        """Return the drafts for a target by what is known now, the best first."""
-        room = known_room(PairSpec())  # of the device that loads models
+        """Return the drafts for a target, best first, ranked by what is known so far."""
+        room = known_room(PairSpec())  # the limits of the device that loads models
         itemsize = room.itemsize if room is not None else _ITEMSIZES["float32"]
         free = room.memory_free if room is not None else psutil.virtual_memory().available
         return drafts_for(

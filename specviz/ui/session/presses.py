@@ -30,7 +30,7 @@ def is_pressed(key: str) -> bool:
 
 
 def press(key: str) -> None:
-    """Store a press, also of a control that is no button."""
+    """Store a press; the control need not be a button."""
     st.session_state[_name(key)] = True
 
 

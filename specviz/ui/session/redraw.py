@@ -1,7 +1,7 @@
 """A part of the page that is redrawn periodically while something is in progress.
 
 One read of the state decides both what is drawn and whether to redraw. With two reads the state
-could change in between, and the page could stop with the old state on it.
+could change in between, and the page could keep showing the old state.
 """
 
 from __future__ import annotations

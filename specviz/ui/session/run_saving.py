@@ -1,7 +1,7 @@
-"""Saves the runs of the dashboard in the library, and shows a failure to save on the pages.
+"""Save the dashboard's runs in the library, and show on the pages if saving failed.
 
 A run is not saved if it decoded for less than a second before another run started or the tab was
-closed: a slider that is moved with the arrow keys starts many of these.
+closed: moving a slider with the arrow keys starts many such runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from specviz.store.saving import save_run
 from specviz.ui.widgets.plain_text import as_text
 from specviz.worker.parent.client import Run
 
-_LEAST_SECONDS = 1.0  # of decoding, for a superseded run to be saved
+_LEAST_SECONDS = 1.0  # of decoding: a shorter run that was superseded is not saved
 
 
 def the_library() -> Library:
@@ -23,7 +23,7 @@ def the_library() -> Library:
 
 
 def is_worth_saving(run: Run) -> bool:
-    """Return whether an ended run is saved: not if it was superseded within a second."""
+    """Return whether to save an ended run: not if it was superseded within a second."""
     if not run.superseded or run.state != "stopped":
         return True
     return sum(entry.times.decode for entry in run.rounds) >= _LEAST_SECONDS

@@ -24,7 +24,7 @@ class SentRounds:
 
     run: str | None = None
     sent: int = 0
-    handled: int = 0  # the number of the last request that was answered
+    handled: int = 0  # number of the last request that was answered
 
     def next_start(self, run: str, total: int, request: RoundRequest) -> int:
         """Return the index of the first round to send, and record rounds up to ``total`` as sent.

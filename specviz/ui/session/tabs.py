@@ -1,4 +1,4 @@
-"""Keeps a tab's state on the server for a while, so that a reload restores it.
+"""The states of tabs, kept on the server for a while so that a reload can restore them.
 
 The page's address contains a key. A tab that opens this address gets the state, but only after the
 first tab is gone; until then, another tab with the same address starts empty. A tab's requests to
@@ -15,9 +15,9 @@ from threading import Condition, Timer
 import streamlit as st
 
 TAB_LINK = "tab"
-_KEPT_SECONDS = 120.0  # after a tab is gone
+_KEPT_SECONDS = 120.0  # for which the state of a closed tab is kept
 _CLOSING_SECONDS = 1.0  # a reloaded page may connect before its old connection is closed
-_GRACE = 10.0  # seconds; a broken connection also counts as closing
+_GRACE = 10.0  # seconds in which a tab may come back; a broken connection counts as closing
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from specviz.record.numbers import PERCENT
 from specviz.theory.simulation import Estimate, Simulated
 from specviz.ui.session.redraw import redraw_while_busy
 
-NARROW = 0.003  # share of the mean; a simulation ends when half its interval is below it
+NARROW = 0.003  # a simulation ends at this half-width of its interval, as a share of the mean
 _FEWEST, _MOST = 1_000, 2_000_000  # texts
 _FIRST = 32
 _BUDGET = 0.12  # seconds of processor time for one redraw
@@ -28,7 +28,7 @@ _KEY = "simulations"
 
 
 class TextSimulator(Protocol):
-    """Simulates texts and returns the counts."""
+    """A simulator of texts; returns the counts."""
 
     def run(self, texts: int, rng: np.random.Generator) -> Simulated: ...
 
@@ -52,7 +52,7 @@ class GrowingSimulation:
 
     @property
     def width(self) -> float:
-        """Half the width of the 95 % interval of the rejections, as a share of their mean."""
+        """The half-width of the 95 % interval of the mean rejections, as a share of the mean."""
         if not self.estimates:
             return math.inf
         found = self.estimates[-1]
@@ -138,7 +138,7 @@ def session_group(
 
 
 def simulate_and_draw(group: SimulationGroup, paused: bool, draw: Callable[[], None]) -> None:
-    """Simulate and call ``draw`` twice a second until all simulations are done."""
+    """Simulate a batch and call ``draw`` twice a second, until all simulations are done."""
 
     def advance() -> bool:
         """Run a batch; return whether the simulation continues."""

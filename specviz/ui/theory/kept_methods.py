@@ -1,6 +1,7 @@
-"""The runs that a section of a theory page analyses: of a kept comparison, or shipped with specviz.
+"""The runs that a section of a theory page analyses.
 
-The section also offers to make such runs, with lanes for Compare or on the command line.
+They are the runs of a kept comparison, or recorded runs shipped with specviz. The section also
+offers lanes for Compare, and a command, that make such runs.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class RunLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MethodRuns(Generic[T]):
-    """Findings ``found`` from a set of runs, a sentence ``about`` the runs, and links to them.
+    """Findings ``found`` in a set of runs, a sentence ``about`` the runs, and links to the runs.
 
     ``row`` is the kept comparison, or None for the runs shipped with specviz.
     """
@@ -62,7 +63,7 @@ def recorded_methods() -> RecordedMethods:
 
 
 def recorded_runs(found: T, made: Recording) -> MethodRuns[T]:
-    about = f"Recorded with the program on {made.created[:10]}: {made.runs}; {made.machine}."
+    about = f"Shipped with specviz, recorded on {made.created[:10]}: {made.runs}; {made.machine}."
     return MethodRuns(found=found, about=about)
 
 
@@ -161,7 +162,7 @@ def _run_name(plan: Plan, run: LaneRun) -> str:
 def show_about(
     runs: MethodRuns[T], lanes: Mapping[str, RunConfig], section: str, body: str
 ) -> None:
-    """Show a description of the runs, links, and ways to make such runs.
+    """Show a description of the runs, links to them, and lanes and a command for such runs.
 
     Args:
         lanes: Settings of the offered lanes, by name.
@@ -182,7 +183,7 @@ def show_about(
             st.switch_page("pages/compare.py", query_params={"lane": texts})
     with st.expander("The runs, and the command", key=f"{section}_list"):
         _list_runs(runs.links)
-        st.markdown("This command makes and keeps the runs of the same lanes:")
+        st.markdown("This command makes and keeps runs of the same lanes:")
         st.code(_command(texts), language="bash", wrap_lines=True)
 
 

@@ -20,9 +20,9 @@ from specviz.record.numbers import MILLISECONDS_PER_TOKEN, PROBABILITY, RATIO, T
 from specviz.tune.surface import Cell, Surface
 from specviz.ui.widgets.chart_style import COLOURS, SERIES, TEXT_SIZE, figure, see_through
 
-# Slower than the target alone, equal, faster: orange and blue stay distinct for colour-blind
-# readers. The scale is logarithmic: 0.5 is as strong as 2. It jumps at speedups that are shown as
-# 1.00, so that a small gain is visible.
+# Orange is slower than the target alone, grey equal, blue faster: colour-blind readers distinguish
+# orange and blue. The scale is logarithmic: 0.5 is as strong as 2. Speedups that are shown as 1.00
+# are grey; next to them the colour jumps, so that a small gain is visible.
 _DEEPEST = math.log(2.5)
 _EVEN = math.log(1.005) / (2 * _DEEPEST)
 _SHADES = (
@@ -112,7 +112,7 @@ def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Fig
         )  # fmt: skip
     made.update_xaxes(**grid.axis(found.temperatures), range=[-0.52, columns - 0.48])
     made.update_yaxes(**grid.axis(found.gammas), range=[rows - 0.45, -0.55])  # γ grows downwards
-    made.update_layout(showlegend=True, hoverdistance=100)  # a whole cell reacts, not its middle
+    made.update_layout(showlegend=True, hoverdistance=100)  # hover anywhere in a cell
     return made
 
 
@@ -219,7 +219,7 @@ def _add_points(made: go.Figure, runs: Sequence[RunPoint]) -> None:
 def candidates_chart(
     labels: Sequence[str], surfaces: Sequence[Surface], temperature: float
 ) -> go.Figure:
-    """Draw each candidate's speedup over gamma, at one temperature."""
+    """Draw each candidate's speedup over γ, at one temperature."""
     made = figure(x_title="candidates per round, γ", y_title=TIMES_THE_TARGET, height=340)
     for index, (label, found) in enumerate(zip(labels, surfaces, strict=True)):
         cells = [each for each in found.cells if each.temperature == temperature and each.speedup]
@@ -237,7 +237,7 @@ def candidates_chart(
 
 
 def waterfall_chart(found: Waterfall) -> go.Figure:
-    """Draw a bar per cause that separates the observed speedup from the textbook speedup.
+    """Draw the textbook speedup, the observed speedup, and a bar per cause of the difference.
 
     Bars are horizontal, so that their names on the left are legible on a phone.
     """

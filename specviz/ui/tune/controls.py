@@ -67,8 +67,8 @@ class TuneSettings:
     further: tuple[str, ...]
     bodies: tuple[str, ...]  # simulated sizes of the draft
     lookup: bool
-    methods: tuple[str, ...] = ()  # other methods, in the syntax of a lane
-    refused: tuple[tuple[str, str], ...] = ()  # (requested method that is left out, reason)
+    methods: tuple[str, ...] = ()  # other methods, written like the settings of a lane
+    refused: tuple[tuple[str, str], ...] = ()  # (method that is left out, reason)
     given: StepCosts | None = None  # the step costs of another machine
     on_cluster: bool = False
 
@@ -119,7 +119,7 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
                 temperature=round(temperature, 2),
                 drafter=first_method(has_draft=spec.has_draft).name,
             ),
-            has_chat=has_chat and texts.text is None,  # given text is scored unchanged
+            has_chat=has_chat and texts.text is None,  # a template cannot be applied to pasted text
         )
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):

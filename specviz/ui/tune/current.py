@@ -56,7 +56,7 @@ def _start(job: Job) -> None:
 
 
 def take_linked() -> None:
-    """Make the job that the link names the shown job, and remove it from the link."""
+    """Show the job that the link names, and remove it from the link."""
     job = the_job_queue().find(st.query_params.pop(JOB_LINK, None))
     if job is not None:
         st.session_state.setdefault(_SHOWN, {})[job.name] = job.id
@@ -75,7 +75,7 @@ def shown_race(answer: Answer) -> RaceJob | None:
 
 
 def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
-    """Return the job, or None if only one of job and answer uses the chat template."""
+    """Return the job if its runs use the chat template as the answer does, else None."""
     chat = answer.question.config.chat
     same = job is not None and all(each.config.chat == chat for each, _ in job.choices)
     return job if same else None

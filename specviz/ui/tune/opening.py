@@ -55,7 +55,7 @@ def _config(candidate: Candidate, cell: Cell) -> RunConfig:
 
 def _to_watch(prompt: str, candidate: Candidate, cell: Cell) -> None:
     spec = candidate.lane.spec
-    set_bodies(spec.target_body, spec.draft_body)  # else Watch offers a default body
+    set_bodies(spec.target_body, spec.draft_body)  # without it, Watch would offer a default body
     apply_settings(prompt, _config(candidate, cell))
     st.session_state[_GO] = True
 

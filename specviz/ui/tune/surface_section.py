@@ -79,7 +79,7 @@ def show_surface(answer: Answer, *, given: bool) -> None:
     """Draw the map of every γ and temperature, and the chosen cells.
 
     Args:
-        given: Whether the costs are those of another machine; then no cell can be measured here.
+        given: Whether the user gave the costs of another machine; then no cell can be measured.
     """
     candidate = _choose_candidate(answer)
     if candidate is None:

@@ -20,7 +20,7 @@ def show_answer(shown: ShownAnswer, history: History, key: str, *, local: bool) 
 
 
 def kept_status(trace: AnyTrace, run_id: str, name: str, made_with: str) -> RunStatus:
-    """Return the player's status of a saved run. ``made_with`` names its engine or its pair."""
+    """Return the status that the player shows for a saved run. ``made_with``: engine or pair."""
     when = trace.created.replace("T", " ")[:16]
     return RunStatus(
         id=run_id,

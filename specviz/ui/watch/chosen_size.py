@@ -1,4 +1,4 @@
-"""The expected step times of the simulated sizes that the sliders show, before a run uses them."""
+"""The expected step times at the sliders' simulated sizes, before a run uses these sizes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from specviz.ui.widgets.pair_boxes import shown_pair
 
 
 def chosen_steps(pair: PairInfo) -> SimulatedSteps | None:
-    """Return the steps at the chosen sizes; None if they are those of a run of this pair.
+    """Return the expected step times at the sliders' sizes; None if ``pair`` has these sizes.
 
-    None also if the sliders are of another pair, or if a size is turned off: the expected time of a
-    small model, which the processor's cache holds, would be wrong.
+    None also if the sliders are for other models, or if a size is turned off: the expected time of
+    a small model, which fits into the processor's caches, would be wrong.
     """
     spec = shown_pair()
     room = known_room(spec) if spec is not None else None
@@ -39,7 +39,7 @@ def chosen_steps(pair: PairInfo) -> SimulatedSteps | None:
 
 
 def _is_of(info: ModelInfo, shape: ModelShape | None) -> bool:
-    """Return whether a run's model has this shape, apart from its body."""
+    """Return whether a run's model, without its body, has this shape."""
     own = info.body.own_parameters if info.body else info.parameters
     return shape is not None and parameters_of(shape.shape, shape) == own
 

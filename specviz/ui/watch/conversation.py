@@ -1,7 +1,7 @@
 """A chat on Watch: the system prompt, the messages so far, and the next message.
 
-The prompt box holds the last message, so that a changed setting answers the same message again.
-The messages before it are kept here; they belong to the tab and are not in the link.
+The prompt box holds the last message, so that a run with a changed setting answers it again. The
+messages before it are kept here; they belong to the tab and are not in the link.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _EARLY = "message before its answer"
 
 
 def show_conversation(choices: Choices, history: History) -> None:
-    """Draw the system prompt, the box for the next message, and the way out of a conversation."""
+    """Draw the system prompt, the box for the next message, and a button to start over."""
     if not choices.config.chat:
         return
     st.text_input(
         "System prompt", key=_SYSTEM, persist_state="session",
-        placeholder="The template's own", max_chars=2_000,
+        placeholder="The template's default", max_chars=2_000,
     )  # fmt: skip
     st.chat_input(
         "Next message, after the answer", key=_NEXT, on_submit=_continue, args=(history,),
@@ -42,7 +42,7 @@ def show_conversation(choices: Choices, history: History) -> None:
 
 
 def asked_of(choices: Choices) -> TypedPrompt:
-    """Return the prompt of a run: in a chat, with the system prompt and the messages before it."""
+    """Return the next run's prompt; in a chat, with the system prompt and the earlier messages."""
     if not choices.config.chat:
         return choices.prompt
     system = str(st.session_state.get(_SYSTEM) or "").strip()
@@ -52,7 +52,7 @@ def asked_of(choices: Choices) -> TypedPrompt:
 
 
 def _continue(history: History) -> None:
-    """Begin the run that answers the next message, once the last message has its answer."""
+    """Request a run that answers the next message, if the last message has its answer."""
     text = str(st.session_state.get(_NEXT) or "").strip()
     run, trace = history.current, history.shown().trace
     answered = run is not None and run.finished and trace.config.chat and trace.rounds

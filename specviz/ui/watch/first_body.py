@@ -39,7 +39,7 @@ class FirstBody:
     _early: set[str] = field(default_factory=set)  # ids of runs started before the body was ready
 
     def settle(self, worker: Worker, status: PairStatus) -> None:
-        """Offer the body when the machine's resources are known, or check whether it is ready."""
+        """Offer the body once the machine's resources are known, or check whether it is ready."""
         offered = self.offered
         if offered and (bodies_are_chosen() or shown_pair() != offered.without_bodies):
             self._withdraw(worker, offered)
@@ -50,7 +50,7 @@ class FirstBody:
 
     @property
     def pending(self) -> bool:
-        """Return whether a default body may still follow, but a run started now would have none."""
+        """Whether a default body may still become ready, so that a run started now has none."""
         return self.loading or (self.offered is None and not bodies_are_chosen())
 
     @property
@@ -59,7 +59,7 @@ class FirstBody:
         return None if self.loading else self.offered
 
     def use(self) -> None:
-        """Select the body for the run that was just requested, if it is loaded."""
+        """Use the body in the run that was just requested, if the body is loaded."""
         if self.ready is not None:
             set_bodies(self.ready.target_body, NO_BODY)
             use_pair(self.ready)

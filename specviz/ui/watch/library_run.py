@@ -1,6 +1,6 @@
-"""A run of the library on Watch. ``/?run=ID`` opens it, and a line above the player says so.
+"""A run of the library on Watch: ``/?run=ID`` opens it, with a line above the player.
 
-While the run is shown, the controls show its simulated sizes, if they name its models.
+While the run is shown, the sliders show its simulated sizes if the controls name its models.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BEFORE = "sizes before the opened run"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Before:
-    """The simulated sizes before a run was opened, and the pair that the controls show for it."""
+    """The simulated sizes before a run was opened, and the pair selected while it is shown."""
 
     sizes: tuple[str, str] | None  # None if none were chosen yet
     opened: PairSpec | None

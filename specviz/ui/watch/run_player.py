@@ -64,7 +64,7 @@ def show_run_player(
         ensure_runs()
         show_player(_player_data(status, history, chosen, tour), key=_KEY)
 
-    ensure_runs()  # before the check whether the page is busy
+    ensure_runs()  # before the page checks whether it is busy
     has_bodies = history.current is not None and history.current.spec.has_bodies
     redraw_while_busy(
         seen,
@@ -191,7 +191,7 @@ def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
 
 
 def _has_loaded(status: PairStatus, pair: PairInfo) -> bool:
-    """Return whether an embedded pair is loaded, with or without bodies."""
+    """Return whether ``pair`` is embedded and loaded, with or without bodies."""
     spec = status.spec
     is_embedded = spec is not None and spec.embedded and (spec.name or DEFAULT_PAIR) == pair.name
     return status.state == "ready" and is_embedded

@@ -18,7 +18,7 @@ from specviz.worker.parent.client import Run, Worker
 def ensure_run_without_body(
     worker: Worker, library: Library, session: str, history: History
 ) -> None:
-    """Find or start the shown run without its bodies; the user's own runs have priority."""
+    """Find a saved run like the current one but without bodies, or start one."""
     _store_finished_speedup(history)
     run = history.current
     if history.run_without_body is not None:

@@ -48,7 +48,7 @@ class Stage:
         return run_label(self.worker.status(), self.shown) == "Run"
 
     def begin_requested_run(self, *, pressed: bool) -> bool:
-        """Begin the run that a press or a changed setting requests; return whether it did.
+        """Begin the run that a press or a changed setting requests; return whether a run began.
 
         Raises:
             SpecvizError: If the prompt is empty or the pair cannot be opened.

@@ -1,4 +1,4 @@
-"""The controls that choose a pair among the models on this machine, and what a search left out.
+"""The controls that choose a pair from this machine's models, and what the search left out.
 
 The link names the models as the command line does. Choosing models loads nothing.
 """
@@ -36,7 +36,7 @@ _TICK = 0.5  # seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachinePair:
-    """The chosen target, the drafts that fit it, and the chosen one of them."""
+    """The chosen target, the drafts that fit it, and the chosen draft."""
 
     target: LocalModel
     fits: tuple[Fit, ...]
@@ -44,7 +44,7 @@ class MachinePair:
 
     @property
     def shares_vocabulary(self) -> bool | None:
-        """Whether the tokenizers differ; None if they could not be compared."""
+        """Whether the tokenizers differ, so only shared tokens are drafted; None if not known."""
         if self.draft is None:
             return False
         return None if self.draft.share is None else not self.draft.same_tokenizer
@@ -73,7 +73,7 @@ def _chosen_draft(fits: tuple[Fit, ...]) -> Fit | None:
 
 
 def _default_draft(fits: tuple[Fit, ...]) -> Fit | None:
-    """Return the best draft that fits and has the target's tokenizer."""
+    """Return the best draft that has the target's tokenizer and fits into memory."""
     return next((each for each in fits if each.same_tokenizer and each.fits is not False), None)
 
 
@@ -131,7 +131,7 @@ def _show_target(
 def _show_draft(pair: MachinePair, on_change: Callable[[], object]) -> None:
     fits = {each.model.short: each for each in pair.fits}
     default = _default_draft(pair.fits)
-    # A new control for another default: the browser may still report the previous value.
+    # Another default needs a new control: the old one may still report its previous value.
     key = f"{DRAFT_MODEL} {pair.target.short} {default.model.short if default else _NO_DRAFT}"
     st.session_state[key] = pair.draft.model.short if pair.draft else _NO_DRAFT
     with st.container(key=DRAFT_MODEL):
@@ -145,7 +145,7 @@ def _show_draft(pair: MachinePair, on_change: Callable[[], object]) -> None:
         size = COUNT.shown(facts.parameters), facts.quantization
         st.caption(as_text(_joined(*size, *_fit_words(pair.draft), pair.draft.model.origin)))
     elif not fits:
-        st.caption("No smaller model here shares its tokenizer.")
+        st.caption("No smaller model here has the target's tokenizer.")
 
 
 def _target_words(model: LocalModel) -> str:
@@ -192,7 +192,7 @@ def _joined(*parts: str) -> str:
 
 
 def _show_activity(models: MachineModels, pair: MachinePair | None) -> None:
-    """Show what the background thread does; redraw the page when that ends."""
+    """Show what the background thread is doing; redraw the page when it has finished."""
     target = pair.target if pair is not None else None
 
     def look() -> Activity:
@@ -215,7 +215,7 @@ def _show_activity_line(activity: Activity) -> None:
 
 
 def _show_places(models: MachineModels) -> None:
-    """Draw a new search, the user's folders, and what the search left out."""
+    """Draw the button to search again, the user's folders, and what the search left out."""
     with st.container(horizontal=True, key="machine_places"):
         st.button("Search again", key="search_models", type="tertiary", on_click=models.search)
         with st.popover("Folders", type="tertiary"):
@@ -266,11 +266,11 @@ def _forget_folder(folder: Path) -> None:
     the_machine_models().search()
 
 
-# The choices. A draft that nobody chose is the default, which depends on the target.
+# The choices. Until the user chooses a draft, it is the default for the target.
 
 
 def _choice(box: str) -> str:
-    """Return the chosen short name: that of the link, else the page's own memory of it."""
+    """Return the short name of the chosen model, from the link or else from the page's memory."""
     return st.query_params.get(box) or _memory().get(box, "")
 
 

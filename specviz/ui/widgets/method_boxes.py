@@ -20,8 +20,8 @@ from specviz.record.shapes import num_nodes, parse_shape, shape_text
 from specviz.record.stopping import STOPPINGS_IN_WORDS
 from specviz.ui.widgets.plain_text import as_text
 
-_FIRST_EXITS = (1, 2)  # layers, where the depth is unknown; any other number can be typed
-_EXIT_SHARES = (0.25, 0.5, 0.75)  # of the target's layers
+_FIRST_EXITS = (1, 2)  # layers, if the target's depth is unknown; users can type others
+_EXIT_SHARES = (0.25, 0.5, 0.75)  # as shares of the target's layers
 _UNTIL = ["count", "confidence:0.4", "cost", "oracle"]
 _RESIDUALS = ["leftover", "target", "draft"]
 METHOD_SETTINGS = (
@@ -35,8 +35,8 @@ class MethodBoxes:
     """Controls for ``METHOD_SETTINGS``.
 
     Attributes:
-        drafters: The drafters to choose from, besides early exit; others can be typed.
-        layers: The number of the target's layers, if known.
+        drafters: The drafters to offer besides early exit; users can type others.
+        layers: The target's number of layers, if known.
         ends: Ranges of the numeric settings.
         options: Keyword arguments for the Streamlit widget of every control.
         key: Returns the widget key of a setting's control.
@@ -54,7 +54,7 @@ class MethodBoxes:
         """Draw the controls, and return their values by the field names of ``RunConfig``."""
         drafter = self._typed(
             "Drafter", "drafter", [*self.drafters, *early_exits(self.layers)],
-            f"Who drafts: {DRAFTERS_IN_WORDS}.",
+            f"How candidates are drafted: {DRAFTERS_IN_WORDS}.",
         )  # fmt: skip
         until = self._typed(
             "Drafting ends", "draft_until", _UNTIL, f"When drafting ends: {STOPPINGS_IN_WORDS}."

@@ -17,7 +17,7 @@ from specviz.ui.docs.chapters import chapter_link
 from specviz.ui.widgets.symbols import with_cards
 
 Provenance = Literal["exact", "simulated", "measured", "reported"]
-# The meanings of what formulas of several pages share, by LaTeX symbol.
+# Meanings of symbols that formulas on several pages use, by LaTeX symbol.
 PROBABILITIES = {
     r"p_{\text{draft}},\, p_{\text{target}}": "a token's probability under draft and under target",
 }

@@ -91,7 +91,7 @@ def _shown_models() -> PairSpec | None:
 
 
 def _shown_places(source: str) -> tuple[str, str]:
-    """Return the places of target and draft; empty ones are not named."""
+    """Return the places (Hub id or path) of target and draft, each empty if none is named."""
     if source == _MACHINE:
         pair = chosen_models(_value("dtype", _DTYPES))
         draft = pair.draft if pair is not None else None
@@ -108,7 +108,7 @@ def _shows_chat_model() -> bool:
 
 
 def _shares_vocabulary(source: str) -> bool:
-    """Return whether the tokenizers may differ: the toggle, unless they were compared."""
+    """Return whether the tokenizers may differ: as compared, else as the toggle is set."""
     known = _compared_tokenizers(source)
     return _value("shared_vocabulary").lower() == "true" if known is None else known
 
@@ -171,10 +171,10 @@ def _name_model(label: str, key: str, placeholder: str | None = None) -> None:
 
 
 def _choose_loading(source: str) -> None:
-    """Draw how the models are loaded and, if the tokenizers may differ, the toggle for that."""
+    """Draw device and dtype and, if the tokenizers may differ, the toggle Shared vocabulary."""
     with st.container(horizontal=True):
         st.selectbox("Device", _DEVICES, key=_box("device"), bind=_LINKED)
-        st.selectbox("Number type", _DTYPES, key=_box("dtype"), bind=_LINKED)
+        st.selectbox("Data type (dtype)", _DTYPES, key=_box("dtype"), bind=_LINKED)
     differs, box = _compared_tokenizers(source), _box("shared_vocabulary")
     if differs is False or not _shown_places(source)[1]:
         return
@@ -283,6 +283,6 @@ def _box(key: str) -> str:
 
 
 def _remember() -> None:
-    boxes = {*PAIR_BOXES, *BODY_BOXES} - {*MACHINE_BOXES}  # those keep their own choices
+    boxes = {*PAIR_BOXES, *BODY_BOXES} - {*MACHINE_BOXES}  # ``machine_boxes`` stores these
     _remembered().update({key: st.session_state[key] for key in boxes if key in st.session_state})
     _remembered()[_PAGE] = st.session_state.get(OPEN_PAGE, "")

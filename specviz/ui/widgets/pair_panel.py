@@ -46,7 +46,7 @@ def active_spec(status: PairStatus) -> PairSpec:
 
 
 def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
-    """Return the worker, its status, and the pair that the controls name or else the active one."""
+    """Return the worker, its status, and the pair that the controls name, else the active pair."""
     worker = the_worker()
     status = worker.status()
     return worker, status, shown_pair() or active_spec(status)
@@ -55,8 +55,8 @@ def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     """Return whether the target has a chat template.
 
-    This is known for the chat model and the models found on this machine. For others it is False
-    until they were loaded once.
+    This is known for the chat model and the models found on this machine. For other models it is
+    False until they have been loaded once.
     """
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
     if status.spec == spec and status.state == "ready":
@@ -68,7 +68,7 @@ def has_chat(status: PairStatus, spec: PairSpec) -> bool:
 
 
 def num_layers(spec: PairSpec) -> int | None:
-    """Return the number of the target's layers; None if it is not known yet."""
+    """Return the target's number of layers; None if it is not known yet."""
     room, model = known_room(spec), found_model(spec.target)
     if room is not None and room.target is not None:
         return room.target.shape.layers

@@ -3,7 +3,7 @@
 Streamlit renders nearly all text as Markdown: the name of a folder could load a picture, the title
 of a run could be a link. So all text that is neither a literal in this program's code nor a number
 passes through ``as_text``: names, errors, kinds, links, text from files and models. A test checks
-every call that draws.
+every call that draws text.
 """
 
 from __future__ import annotations

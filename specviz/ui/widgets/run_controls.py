@@ -22,15 +22,15 @@ from specviz.ui.widgets.method_boxes import MethodBoxes, method_of, with_method
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes
 
-# The link has the values. Streamlit forgets a value that another page has set for a control if the
-# first run that draws the control is interrupted; ``persist_state`` repeats the value.
+# The values are in the link. If another page has set a control's value and the first script run
+# that draws the control is interrupted, Streamlit forgets the value; ``persist_state`` repeats it.
 _LINKED: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
 _RESTART = "restart asked"
 _DROPPED = "dropped from the link"
-# A target alone has a control of its own, so that each keeps its default and its choice.
+# Pairs and targets alone have separate controls, so that each keeps its default and its choice.
 _DRAFTER, _DRAFTER_ALONE = "drafter", "drafter_alone"
 _WITH_DRAFT = [each.name for each in DRAFT_METHODS.values() if each.needs_draft]
-FORKS = "forks"  # in the link
+FORKS = "forks"  # query parameter
 _PROMPT = PromptBoxes(linked=True)
 
 
@@ -58,7 +58,7 @@ def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choice
     Args:
         has_chat: Whether the target has a chat template.
         has_draft: Whether there is a draft model.
-        layers: The number of the target's layers, if known.
+        layers: The target's number of layers, if known.
     """
     if not has_draft:
         _take_linked_drafter()
@@ -235,5 +235,5 @@ def refuse_empty(prompt: str) -> None:
 
 
 def put_prompt(prompt: str) -> None:
-    """Set the prompt before its controls are drawn; the other settings stay."""
+    """Set the prompt before its controls are drawn; leave the other settings unchanged."""
     _PROMPT.put(prompt)

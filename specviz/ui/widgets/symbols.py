@@ -14,7 +14,7 @@ import streamlit as st
 from specviz.figures.symbols import SYMBOLS, Symbol
 
 _BY_SIGN = {each.sign: each for each in SYMBOLS.values()}
-# A formula or code, which is left alone, or a symbol that is not a part of a word.
+# A formula or code, which stays unchanged, or a symbol that is not part of a word.
 _SIGN = rf"(?<![\w'’.])[{''.join(_BY_SIGN)}](?![\w'’(])"
 _VERBATIM_OR_SIGN = re.compile(rf"```[\s\S]*?```|\$[^$]+\$|`[^`]+`|{_SIGN}")
 

@@ -1,4 +1,4 @@
-"""Measurements while no request waits: step costs, and acceptance on other texts.
+"""Measurements that run while no request waits: step costs, and acceptance on other texts.
 
 A request interrupts a task; the task starts again when the worker is next idle.
 """
@@ -32,7 +32,7 @@ Send = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostsTask:
-    """Measure step costs that are missing or imprecise; ``fresh``: measure all again."""
+    """A task that measures missing or imprecise step costs; ``fresh``: measure all again."""
 
     spec: PairSpec
     config: RunConfig
@@ -51,7 +51,7 @@ class CostsTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileTask:
-    """Measure acceptance for a configuration and kind of prompt; send the outlook of ``run_id``."""
+    """A task that measures acceptance on a kind of prompt, then predicts a run's speedups."""
 
     spec: PairSpec
     config: RunConfig
@@ -109,13 +109,13 @@ class IdleTasks:
         self._report_calibrating()
 
     def mend_costs(self, spec: PairSpec, config: RunConfig) -> None:
-        """Add a task for missing step costs of a run; it ends at once if none are missing."""
+        """Add a task for missing step costs of a run; the task does nothing if none are missing."""
         task = CostsTask(spec=spec, config=config, tries=self._tries)
         if task not in self._tasks:
             self._tasks = [*self._tasks, task][:_MOST_TASKS]
 
     def predict(self, spec: PairSpec, run_id: str, record: Trace) -> None:
-        """Add a task that makes the outlook of a run, if the run can be forecast."""
+        """Add a task that predicts the speedups of a run (``Outlook``), if they can be forecast."""
         kind = record.prompt.kind
         if kind is None or not can_be_forecast(record):
             return

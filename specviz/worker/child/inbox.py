@@ -15,7 +15,7 @@ from specviz.worker.messages import CancelSignal, Event, Request, Signal, StopSi
 
 
 class Inbox:
-    """Queues requests in order; its thread records stop and cancel signals at once."""
+    """A queue of requests; its thread receives them, and records stop and cancel signals."""
 
     def __init__(self, connection: Connection, interrupts: TaskInterrupts) -> None:
         self._connection = connection
@@ -60,7 +60,7 @@ class Inbox:
 
 
 class Outbox:
-    """Sends events; any thread may call ``send``, such as the thread of a download."""
+    """A sender of events; any thread may call ``send``, such as the thread of a download."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

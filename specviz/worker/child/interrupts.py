@@ -23,14 +23,14 @@ class Interrupted(BaseException):
 
 
 class TaskInterrupts:
-    """Raises ``Interrupted`` in the main thread. Create it there; poke it from other threads."""
+    """The interrupts of the main thread. Create it there; call ``poke`` from other threads."""
 
     def __init__(self) -> None:
         self.reason: Callable[[], bool] | None = None
         signal.signal(signal.SIGINT, self._on_signal)
 
     def until(self, reason: Callable[[], bool]) -> _Until:
-        """Raise ``Interrupted`` inside the block at the first poke at which ``reason`` is true."""
+        """Return a context manager in which a poke raises ``Interrupted`` if ``reason`` is true."""
         return _Until(self, reason)
 
     def poke(self) -> None:
@@ -54,10 +54,10 @@ class TaskInterrupts:
 
 
 class _Until:
-    """A block that can be interrupted. Its beginning and its end cannot be.
+    """A context manager whose block can be interrupted, but not its entry and its exit.
 
-    Otherwise a second signal during the end of an interrupted block would leave ``reason`` set, and
-    a third one would interrupt what follows the block.
+    Otherwise a second signal during the exit of an interrupted block would leave ``reason`` set,
+    and a third signal would interrupt what follows the block.
     """
 
     def __init__(self, interrupts: TaskInterrupts, reason: Callable[[], bool]) -> None:
@@ -80,7 +80,7 @@ _EDGES = {_Until.__enter__.__code__, _Until.__exit__.__code__}
 
 
 def _is_at_edge(frame: FrameType | None) -> bool:
-    """Return whether the beginning or the end of a block is being executed."""
+    """Return whether the entry or the exit of a block is being executed."""
     while frame is not None:
         if frame.f_code in _EDGES:
             return True

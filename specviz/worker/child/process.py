@@ -1,8 +1,8 @@
 """The worker process: it owns the models and processes one request at a time.
 
 A ``SpecvizError`` is sent to the parent unchanged. Any other exception ends the request; the user
-sees the exception's name, and standard error has the traceback. In both cases the process goes on.
-After a device fault the process ends, and the parent starts another process.
+sees the exception's name, and standard error has the traceback. In both cases the process
+continues. After a device fault the process ends, and the parent starts another process.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Process:
     def _measure(self, request: RunRequest, run: MeasuredRun) -> None:
         """Time the target alone, then measure missing step costs, until a stop signal.
 
-        Slices timed before the signal are kept. A run stopped before its first slice is broken off.
+        Slices timed before the signal are kept. A run stopped before its first slice ends early.
         """
         try:
             with self._until_stopped(request):
@@ -166,7 +166,7 @@ class Process:
             self._send(timing)
 
     def _complete_outlook(self, request: RunRequest, pair: Pair, began: Trace) -> None:
-        """Send the run's outlook if its step costs were measured only after it began."""
+        """Send the run's predicted speedups if its step costs were measured after it began."""
         if request.kind is not None or began.step_costs is not None:
             return
         costs = stored_costs(pair, request.config)

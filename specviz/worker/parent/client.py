@@ -56,8 +56,7 @@ class Worker:
     """Client of the worker process, safe to call from any thread.
 
     The process starts with the first request. ``on_over`` is called once for every kept run that is
-    done or stopped and has a trace. The link's thread, or the thread that calls ``close``, calls
-    ``on_over``.
+    done or stopped and has a trace, in the link's thread or in the thread that calls ``close``.
     """
 
     def __init__(self, on_over: Callable[[Run], None] | None = None) -> None:
@@ -145,7 +144,7 @@ class Worker:
             self._stop_all(session, forked={fork.of for fork in config.forks})
             self._runs[run.id] = run
             self._join(request, run)
-            self._show_detail()  # what the run waits for, such as a loading
+            self._show_detail()  # what the run waits for, such as loading a pair
         return run
 
     def check(
@@ -186,14 +185,14 @@ class Worker:
                 self._join(UnloadRequest())
 
     def cancel_loading(self) -> None:
-        """Cancel the loading at its next progress report, and stop the run that waits for it."""
+        """Cancel the current loading at the next progress report; stop the run that needs it."""
         with self._lock:
             self._queue.wanted = None
             if self._queue.active is not None:
                 self._cancel(self._queue.active)
 
     def cancel_preparing(self, spec: PairSpec) -> None:
-        """Cancel the loading of a pair that no run waits for; another wanted pair stays wanted."""
+        """Cancel the preparation of this pair; runs and the preparation of other pairs continue."""
         with self._lock:
             wanted = self._queue.wanted
             if wanted is not None and wanted.spec == spec:
@@ -269,7 +268,7 @@ class Worker:
                 studying.end(None, None)
 
     def _stop_all(self, session: str, forked: Collection[str | None] = ()) -> None:
-        """Stop a session's runs; those not in ``forked`` are superseded."""
+        """Stop a session's runs, and mark those not in ``forked`` as superseded."""
         for run in self._queue.unfinished_runs:
             if run.session == session:
                 self._stop(run, superseded=run.id not in forked)

@@ -75,7 +75,7 @@ class Run:
 
     @property
     def decoded(self) -> bool:
-        """Return whether the last round has arrived; the target alone may still be timed."""
+        """Return whether the last round has arrived; the target-only baseline may be running."""
         return self.finished or (bool(self._rounds) and bool(self.detail))
 
     @property

@@ -1,4 +1,4 @@
-"""The server's queue of background jobs: one runs, the others wait, whatever page is open."""
+"""The dashboard's queue of background jobs: one runs at a time, whichever page is open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REMEMBERED = 8  # finished jobs
 
 
 class JobQueue:
-    """Runs background jobs one at a time; safe to call from any thread.
+    """A queue that runs background jobs one at a time; safe to call from any thread.
 
     ``on_over`` is called with every job that has ended, unless the queue was closed.
     """

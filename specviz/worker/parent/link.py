@@ -23,10 +23,10 @@ _SECONDS_TO_END = 5.0
 
 
 class Link:
-    """Starts a worker process. A thread calls ``on_event`` per event, then ``on_end`` once.
+    """A worker process. A thread calls ``on_event`` for each event, then ``on_end`` once.
 
-    ``on_end`` receives the exit code. A second thread sends messages, so callers never block: a
-    large prompt fills the socket's buffer until the process reads.
+    ``on_end`` receives the exit code. A second thread sends messages, so callers never block, even
+    if a large prompt fills the socket's buffer.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ class PairStatus:
                 return replace(self, calibrating=event.going)
 
     def after_request(self, error: SpecvizError | None) -> PairStatus:
-        """Return the status after the end of a request and its loading, if any."""
+        """Return the status after the end of a request that may have loaded a pair."""
         if self.state != "loading":
             return self
         if error is None:

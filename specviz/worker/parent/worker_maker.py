@@ -1,4 +1,4 @@
-"""Makes the runs and studies of a background job in the worker process."""
+"""The run maker that uses the worker process, for background jobs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from specviz.worker.parent.handles import Run, StudyHandle
 
 
 class WorkerMaker(StoppableWork):
-    """Makes the runs and studies of one background job.
+    """A maker of the runs and studies of one background job.
 
     Args:
-        session: Session name used by no browser tab, because a new run stops its session's runs.
+        session: A name that no browser tab uses, because a new run stops its session's runs.
         on_submit: Called with every submitted run except warm-ups.
     """
 
@@ -64,7 +64,7 @@ class WorkerMaker(StoppableWork):
             yield from studying.values()
         finally:
             self._parts.remove(studying)
-            studying.stop()  # in case the reader left before the study's end
+            studying.stop()  # in case the caller left before the study's end
         if studying.error is not None:
             raise studying.error
         if not studying.result:

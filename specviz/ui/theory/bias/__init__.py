@@ -1,1 +1,1 @@
-"""Sections, charts and the simulation of the page Bias or speed."""
+"""Sections, charts and the simulation of the page "Bias or speed"."""

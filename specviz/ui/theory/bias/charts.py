@@ -2,7 +2,7 @@
 
 The plane has P(reject) on the x axis and the bias on the y axis: the total variation between the
 emitted distribution and the target's. No rule lies in the triangle under the line from (TV, 0) to
-(0, TV): Yin et al. 2024, theorem 5.
+(0, TV), where TV is the total variation between draft and target: Yin et al. 2024, theorem 5.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ExactPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedPoint:
-    """A simulated point, with half the widths of its 95 % intervals."""
+    """A simulated point, with the half-widths of its 95 % intervals."""
 
     name: str
     reject: float
@@ -199,7 +199,7 @@ def _within(ring: tuple[float, float], mark: ExactPoint, reject: float, bias: fl
 
 
 def _labels(marks: Sequence[ExactPoint], ring: tuple[float, float]) -> list[str]:
-    """Return a label per point. Among overlapping points, the first label has all names."""
+    """Return a label per point. Among overlapping points, the first has all names as its label."""
     firsts: dict[int, list[str]] = {}
     for at, mark in enumerate(marks):
         near = (first for first in firsts if _within(ring, marks[first], mark.reject, mark.bias))

@@ -1,4 +1,4 @@
-"""Compare block verification with token-by-token verification on drafts of recorded runs."""
+"""Block and token-by-token verification, compared on the same drafts of recorded runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _judges_blocks(configs: Sequence[RunConfig]) -> bool:
 
 
 def _check(traces: Sequence[Trace]) -> BlockCheck | None:
-    """Return the check of the block verification runs; None if no acceptance is expected.
+    """Return the check of the block verification runs; None if 0 acceptances are expected.
 
     Token-by-token runs with the same γ are added for comparison.
     """

@@ -64,9 +64,9 @@ def bars_sentence(settings: Settings, labels: Sequence[str]) -> str:
 def blocks_sentence(curves: blocks.Curves) -> str:
     if len(curves.token) == 1:
         return (
-            "With γ = 1 candidate per round, both methods accept it with probability "
-            f"**{curves.block[0]:.3f}**; no verifier exceeds this probability. From γ = 2 on, "
-            "block verification accepts more."
+            "With γ = 1 candidate per round, block and token-by-token verification both accept "
+            f"with probability **{curves.block[0]:.3f}**; no verifier exceeds this probability. "
+            "From γ = 2 on, block verification accepts more."
         )
     return (
         f"Block verification judges the γ = {len(curves.token)} candidates of a round together, "
@@ -99,7 +99,7 @@ def biased_runs(history: History) -> list[ShownRun]:
 
 
 def run_dots(trace: Trace) -> Dots:
-    """Return a dot per tested token: P(reject) and bias, divided by the models' distance there."""
+    """Return a dot per tested token: P(reject) and bias, divided by the TV of both models there."""
     dots = [
         ((1.0 - token.expected_acceptance) / (1.0 - overlap), bias / (1.0 - overlap), token)
         for token, overlap, bias in _judged(trace)
@@ -138,7 +138,7 @@ def show_bias_formulas() -> None:
         r"\Pr(\text{reject}) + \min_r \mathrm{bias} = d \\ \text{if}\quad "
         r"\min\!\left(1, \tfrac{p_{\text{target}}}{p_{\text{draft}}}\right) \le b \le 1",
         {r"\Pr": "probability", **rule, "d": DISTANCE, **PROBABILITIES},
-        "Yin et al. 2024, theorem 5. All these rules lie on one straight line.",
+        "Yin et al. 2024, theorem 5. All rules with such a b lie on one straight line.",
     )
     show_formula(
         r"\min_r \mathrm{bias} = \tfrac12 \sum_x |p_{\text{target}} - b\,p_{\text{draft}}| \\ "
@@ -175,7 +175,7 @@ def show_block_formula() -> None:
             "A": "candidates accepted in a block, without the extra token",
             r"\mathbb{E}": "mean; with a subscript, over blocks that the draft generates",
             **names_in_formula("gamma"),
-            "w_i": "probability that at least i are accepted",
+            "w_i": "probability that at least i candidates are accepted",
             "x_i": "candidate i",
             **PROBABILITIES,
         },

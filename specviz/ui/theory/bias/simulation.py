@@ -1,4 +1,4 @@
-"""The acceptance rules of the page Bias or speed: exact and simulated points of the plane."""
+"""The acceptance rules of the page "Bias or speed", as exact and simulated points of the plane."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def simulation_of(settings: Settings) -> Simulation:
 
 
 def run_simulation(settings: Settings, paused: bool, draw: Callable[[Simulation], None]) -> None:
-    """Call ``draw`` twice a second, after a simulated batch, until the intervals are narrow."""
+    """Simulate a batch and call ``draw`` twice a second, until every interval is narrow."""
     simulation = simulation_of(settings)
 
     def step() -> bool:

@@ -15,7 +15,7 @@ from specviz.ui.theory.claims.runs import ClaimRuns
 from specviz.ui.widgets.page_parts import show_formula
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-Start = Callable[[RunName, str], None]  # arguments: the runs, and the id of the starting card
+Start = Callable[[RunName, str], None]  # arguments: the runs, and the id of the card's claim
 
 VERDICTS: dict[ClaimVerdict, str] = {
     "Holds": ":green-badge[✓ Holds]",
@@ -33,7 +33,7 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 def tally(shown: Sequence[Claim]) -> str:
-    """Return the number of claims per verdict, on one line."""
+    """Return the number of claims per verdict, as one line of text."""
     judged = [each.verdict for each in shown]
     found = ((badge, judged.count(verdict)) for verdict, badge in VERDICTS.items())
     return " ".join(f"{badge} {count}" for badge, count in found if count)

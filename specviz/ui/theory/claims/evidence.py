@@ -35,7 +35,7 @@ _FIRM = 4.0  # standard deviations; larger differences are not sampling noise
 class LossyRuns:
     """Checks of theorem 5 (Yin et al. 2024) on the runs with one ε and recovery distribution."""
 
-    rule: str  # recovery distribution. OPT: the residual; UNO: the target's distribution
+    rule: str  # OPT: recovery from the residual; UNO: recovery from the target
     epsilon: float
     plane: theorem_checks.ParetoCheck
     shown: theorem_checks.BiasCheck
@@ -77,11 +77,12 @@ def _speed_sentence(traces: Sequence[Trace]) -> str:
         return text
     ideal, accounted = found.speedup_ideal or 0.0, found.speedup_accounted or 0.0
     best, value = best_gamma(found.alpha_expected, found.c, found.v, MAX_GAMMA)
-    advice = f"the best γ would be {best}: {times(value)}" if best else "no γ would pay"
+    advice = f"the best γ would be {best} ({times(value)})" if best else "no γ would pay"
     return (
         f"{text} α {PROBABILITY.bare(found.alpha_expected)}, γ {found.gamma}, "
         f"c {COST.bare(found.c)}, v {STEPS.bare(found.v)}: the textbook formula, with v = 1, "
-        f"gives {times(ideal)}. With this run’s v and τ, the speedup is {RATIO.bare(accounted)}. "
+        f"predicts {times(ideal)} the target’s speed. With this run’s v and τ, the speedup is "
+        f"{RATIO.bare(accounted)}. "
         f"If v were the same at every γ, {advice} by the formula."
     )
 
@@ -147,7 +148,7 @@ def trend_sentence(alphas: Mapping[float, float]) -> str:
         elif then < alpha:
             falls.append((heat, hotter))
     spans = " and ".join(f"from T {first:g} to {last:g}" for first, last in falls)
-    fall = f"It falls {spans}, as claimed" if falls else "It falls nowhere"
+    fall = f"It falls {spans}, as claimed" if falls else "It does not fall"
     rise = f"; it rises {' and '.join(rises)}" if rises else ""
     return f"{fall}{rise}. The texts differ between temperatures, which may explain small changes."
 
@@ -170,7 +171,7 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
     short = sum(length < GUIDE_TOKENS for length in lengths)
     worst = GUIDE_TOKENS / max(1, min(lengths))
     overstated = (
-        f"; dividing by {GUIDE_TOKENS} overstates the rate of the shortest text {times(worst)}"
+        f"; dividing by {GUIDE_TOKENS} gives {times(worst)} the true rate of the shortest text"
         if short
         else f", so dividing by {GUIDE_TOKENS} is correct here"
     )
@@ -183,7 +184,7 @@ def _benchmark_sentence(traces: Sequence[Trace]) -> str:
 
 
 def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Trace]) -> str:
-    """Compare the speedup in the guide with correct ones, and its first call with a repetition."""
+    """Compare the listing's speedup with correct ones, and its first call with the repetition."""
     warm_up = _seconds_a_token(cold) / _seconds_a_token(greedy[0])
     first_call = f"Per token, the first call took {times(warm_up)} as long as its repetition."
     (plain, spec), (plain_sampled, spec_sampled) = map(_seconds, (greedy, sampled))
@@ -200,7 +201,7 @@ def _timing_sentence(cold: Trace, greedy: Sequence[Trace], sampled: Sequence[Tra
 
 
 def _seconds(traces: Sequence[Trace]) -> tuple[float, float]:
-    """Return the seconds of the target alone and of speculation, over texts timed with both.
+    """Return the seconds of the target alone and of speculation, over the texts timed with both.
 
     Returns (0, 0) if no text was timed with both.
     """
@@ -264,7 +265,7 @@ def _residual_sentence(traces: Sequence[Trace]) -> str:
     return (
         f"At ε 0, the bias is {_bias_text(exact)} if the recovered token is drawn from the "
         f"residual. It is {_bias_text(literal)} if the recovered token is drawn from the target "
-        "itself, as in the pseudocode. Both numbers are counted on the emitted tokens."
+        "itself, as in the guide. Both numbers are counted on the emitted tokens."
     )
 
 

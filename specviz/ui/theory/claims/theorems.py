@@ -13,7 +13,7 @@ from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, plans_of
 from specviz.ui.widgets.page_parts import DISTANCE, show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
 
-_EVEN = 1e-4  # total variation; below it, the models count as equal
+_EVEN = 1e-4  # if the total variation is at most this, the models count as equal
 _MOST_DOTS = 600
 
 
@@ -108,17 +108,20 @@ def dots_sentence(lossy: LossyRuns) -> str:
     apart, tested = int((lossy.plane.distance > _EVEN).sum()), lossy.plane.num_tested
     drawn = min(apart, _MOST_DOTS)
     first = "the first " if drawn < apart else ""
-    where = f" of {apart:,} tokens on which the models differ" if drawn < apart else ""
+    where = f" of {apart:,}" if drawn < apart else ""
     even = (
         f"; on {tested - apart:,} the models differ by less than {_EVEN:g}"
         if apart < tested
         else ""
     )
-    return f"{first}{drawn:,} dots{where}, for {tested:,} tested tokens{even}"
+    return (
+        f"a dot for each of {first}{drawn:,}{where} tokens on which the models differ, out of "
+        f"{tested:,} tested tokens{even}"
+    )
 
 
 def plane_of(lossy: LossyRuns) -> go.Figure:
-    """Draw the first tokens on which the models differ as dots on the Pareto plane."""
+    """Draw the first tokens on which the models differ, as dots on the Pareto plane."""
     plane = lossy.plane
     apart = np.flatnonzero(plane.distance > _EVEN)[:_MOST_DOTS]
     distance = plane.distance[apart]

@@ -1,1 +1,1 @@
-"""Sections, charts and sentences of the page When the formula misleads."""
+"""Sections, charts and sentences of the page "When the formula misleads"."""

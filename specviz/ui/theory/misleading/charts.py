@@ -27,7 +27,7 @@ TEMPERATURES = tuple(float(each) for each in np.geomspace(0.05, 5.0, 61))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlphaEstimate:
-    """An estimate of alpha with its interval ``low`` to ``high``, or None without an interval."""
+    """An estimate of alpha; ``low`` and ``high`` bound its interval, or are None without one."""
 
     label: str
     value: float
@@ -106,7 +106,7 @@ def rounds_spread(rounds: RoundsDistribution) -> go.Figure:
     )
     for name, at, colour in (
         (f"mean {rounds.mean:.1f}", rounds.mean, COLOURS.ink),
-        (f"99 in 100: {rounds.percentile(0.99)}", rounds.percentile(0.99), COLOURS.rejected),
+        (f"99 % within {rounds.percentile(0.99)}", rounds.percentile(0.99), COLOURS.rejected),
     ):
         made.add_vline(x=at, line={"color": colour, "dash": "dash"}, annotation={"text": name})
     made.update_layout(showlegend=False)
@@ -123,7 +123,7 @@ def over_batch(
 ) -> tuple[go.Figure, go.Figure]:
     """Return charts of the cost of verification and of the speedup, over the batch size.
 
-    There is a line per context length, which ends where the caches no longer fit into memory. A
+    There is a line per context length; it ends where the KV caches no longer fit into memory. A
     horizontal line marks tau, which does not depend on the batch.
     """
     costs = figure(x_title="sequences in the batch", y_title="cost of a verification, v")
@@ -171,7 +171,7 @@ def bytes_a_pass(target: Model, contexts: Sequence[int], batch: int) -> go.Figur
 
 
 def alpha_over_temperature(draft: Logits, target: Logits, temperature: float) -> go.Figure:
-    """Draw acceptance over the target's temperature, with the draft at the same or the best one."""
+    """Draw alpha over the target's temperature, with the draft at the same or its best one."""
     made = figure(x_title="temperature", y_title="acceptance, α")
     shared = [overlap(draft, target, each) for each in TEMPERATURES]
     found = overlaps(draft, target, DRAFT_TEMPERATURES, TEMPERATURES).max(axis=0)

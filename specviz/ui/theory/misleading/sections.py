@@ -1,4 +1,4 @@
-"""Sections of the page When the formula misleads: controls, sentences, charts and formulas."""
+"""Sections of the page "When the formula misleads": controls, sentences, charts, formulas."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _PAIRS = {
         (0.25, 0.30, 0.10, 0.25, 0.10),
     ),
 }
-_SAME = 5e-4  # overlaps whose difference is smaller look equal when printed
+_SAME = 5e-4  # overlaps with a smaller difference look equal when printed
 
 
 def show_clustering() -> None:
@@ -104,8 +104,9 @@ def show_clustering() -> None:
     whole = tokens_if_rounds_differ(text, gamma)
     st.markdown(
         f"As γ grows, both numbers {_limit(endless)}: the rejections in a long text depend only on "
-        "the mean α (Yin et al. 2024, theorem 1). If whole rounds were easy or hard, a round would "
-        f"yield {TOKENS.bare(whole)} tokens, {compared(whole, formula)} (Jensen's inequality)."
+        "the mean α (Yin et al. 2024, theorem 1). If every round were entirely easy or entirely "
+        f"hard, a round would yield {TOKENS.bare(whole)} tokens, {compared(whole, formula)} "
+        "(Jensen's inequality)."
     )
     show_formula(
         r"\tau = 1 + \sum_{i=1}^{\gamma} \prod_{j \le i} \alpha_j"
@@ -226,7 +227,7 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
     left, right = st.columns(2)
     with left:
         show_chart(
-            speeds, "Speedup. A line ends where the caches no longer fit into memory.", "exact",
+            speeds, "Speedup. A line ends where the KV caches no longer fit.", "exact",
             key="misleading_batch_speed", alt="Speedup over batch size at four context lengths.",
         )  # fmt: skip
     with right:
@@ -240,8 +241,8 @@ def _show_over_batch(gpu: Gpu, target: Model, draft: Model, alpha: float, gamma:
 def _show_bytes(target: Model, batch: int) -> None:
     show_chart(
         bytes_a_pass(target, _CONTEXTS, batch),
-        "Bytes that a target pass reads, even if they exceed the GPU's memory. A pass reads the "
-        "weights once per batch and a cache per sequence.",
+        "Bytes that a target pass reads. These can exceed the GPU's memory. A pass reads the "
+        "weights once per batch and one KV cache per sequence.",
         "exact",
         key="misleading_bytes",
         alt="Bytes that a target pass reads, over batch size, at four context lengths.",
@@ -266,7 +267,7 @@ def show_temperature() -> None:
     alpha = overlap(draft, target, temperature)
     own, greatest = best_draft_temperature(draft, target, temperature)
     better = (
-        f"With the draft at {own:.2f} instead, it would be **{PROBABILITY.bare(greatest)}**."
+        f"With the draft at temperature {own:.2f} instead, it is **{PROBABILITY.bare(greatest)}**."
         if greatest - alpha > _SAME
         else "No other draft temperature gives a higher rate."
     )
@@ -335,14 +336,14 @@ def show_estimates(runs: Sequence[ShownRun]) -> None:
             r"\hat\alpha": "the maximum-likelihood estimate of the acceptance rate",
             **names_in_formula("tau", "gamma"),
         },
-        "Geometric distribution truncated at γ: Leviathan et al. 2023, section 3.1; its maximum "
+        "Geometric distribution capped at γ: Leviathan et al. 2023, section 3.1; its maximum "
         "likelihood estimate is derived here. Interval: Wilson 1927. Bound: Hoeffding 1963. "
         + _odds_sentence(shown),
     )
 
 
 def _formula_sentence(shown: ShownRun, share: float, observed: float) -> str:
-    """Compare the tokens per round that the formula predicts from both shares.
+    """Compare the formula's tokens per round with each of the two shares as α.
 
     Args:
         share: Accepted / drafted.

@@ -1,4 +1,4 @@
-"""Sentences of the page When the formula misleads. The sentences compare the rounded numbers."""
+"""Sentences for the page "When the formula misleads". They compare rounded numbers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from specviz.theory.roofline import Serving
 from specviz.theory.runtime import RoundsDistribution
 from specviz.theory.speed import expected_tokens
 
-_SURE = 1 - 1e-9  # if one number of rounds is more probable, it counts as certain
-_TAIL = "the slowest text in a hundred"
+_SURE = 1 - 1e-9  # above this probability, a number of rounds counts as certain
+_TAIL = "the slowest 1 % of texts"
 
 
 def fewer(exact: float, formula: float) -> str:
-    """Return "the same", or by which percentage ``exact`` is below ``formula``."""
+    """Return "the same", or the percentage by which ``exact`` is below ``formula``."""
     share = PERCENT.shown(max(0.0, 1 - exact / formula))
     return "the same" if share == PERCENT.shown(0) else f"{share} fewer"
 
@@ -33,15 +33,15 @@ def tail_sentence(rounds: RoundsDistribution, c: float, v: float) -> str:
         return f"With γ = {rounds.gamma} candidates per round, {texts} has a speedup of **{mean}**."
     return (
         f"With γ = {rounds.gamma} candidates per round, the mean speedup is **{mean}**, but for "
-        f"one text in a hundred it is at most **{tail}**."
+        f"the slowest 1 % of texts it is at most **{tail}**."
     )
 
 
 def best_gammas_sentence(distributions: Sequence[RoundsDistribution], c: float, v: float) -> str:
-    """Describe the best γ for the mean speedup and for the slowest text in a hundred.
+    """Describe the best γ by mean speedup and by the speedup of the slowest 1 % of texts.
 
     Args:
-        distributions: The distribution of the number of rounds, for each γ from 1 on.
+        distributions: The distribution of the number of rounds, one per γ, from γ = 1 up.
     """
     mean = _gamma_of_greatest(
         [(each.gamma, each.speedup(each.mean, c, v)) for each in distributions]

@@ -29,7 +29,7 @@ class MeanCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAndExpected:
-    """A measured value, the expected value, and half the width of the band around it."""
+    """A measured value, the expected value, and the half-width of the band around the latter."""
 
     label: str
     measured: float
@@ -41,7 +41,7 @@ def running_means(curves: Sequence[MeanCurve], height: int = 340) -> go.Figure:
     """Draw simulated means with 95 % bands over the number of texts, and exact means as dashes.
 
     A single curve uses the colours for simulated and exact values. With several curves, each has a
-    colour, and the legend lists only the means.
+    colour, and the legend lists only the simulated means.
     """
     made = figure(x_title="texts simulated", y_title="rejections per text", height=height)
     alone = len(curves) == 1

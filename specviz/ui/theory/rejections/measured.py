@@ -141,14 +141,14 @@ def speed_sentence(points: Sequence[DraftsPoint]) -> str:
     if not timed:
         return "These runs were not timed against the target alone."
     fastest = max(timed, key=lambda label: timed[label])
-    first = f"Fastest was {as_text(fastest)}, {times(timed[fastest])} as fast as the target alone."
+    first = f"{as_text(fastest)} was fastest: {times(timed[fastest])} as fast as the target alone."
     slow = [label for label, speed in timed.items() if speed < 1.0]
     slower = f"Slower than the target alone: {as_text(', '.join(slow))}." if slow else ""
     return f"{first} {_paired_sentence([each for each in points if each.speedups])} {slower}"
 
 
 def _paired_sentence(points: Sequence[DraftsPoint]) -> str:
-    """Return which points are faster or slower than one draft of the same γ, or undecided.
+    """Describe which points are faster or slower than one draft of the same γ, or undecided.
 
     For a tree, γ is its depth. The decision uses Student's 95 % interval over the same prompts.
     """

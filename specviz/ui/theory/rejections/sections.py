@@ -65,7 +65,7 @@ _MEAN = {r"\mathbb{E}": "mean; with a subscript, over texts that the target gene
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Values of the sliders."""
+    """Values of the sliders, and whether the simulation is paused."""
 
     seed: int
     horizon: int

@@ -245,7 +245,7 @@ def show_map(chosen: Setting, runs: Sequence[ShownRun]) -> None:
         key=_MAP,
         on_select=_open_clicked,
         selection_mode="points",
-        alt="Map of the best speedup over the cost of a draft step and acceptance.",
+        alt="Map of the best speedup by acceptance and draft cost.",
     )
     labels = {each.run_id: each.label for each in (*own, *papers)}
     if st.session_state.get(_POINT) not in labels:
@@ -317,7 +317,7 @@ def show_recursion(chosen: Setting) -> None:
 def show_papers() -> None:
     show_chart(
         expected_and_measured(leviathan_points()),
-        f"{LEVIATHAN_SOURCE}. Above the line, the pair was faster than the formula with v = 1 "
+        f"{LEVIATHAN_SOURCE}. Pairs above the line were faster than the formula with v = 1 "
         "predicts.",
         "reported",
         key="speed_papers",

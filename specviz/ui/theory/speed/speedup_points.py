@@ -1,7 +1,7 @@
 """Measured speedups as points on a chart, and the details of the chosen point.
 
-A point is a row of a paper (reported) or a run of this session (measured). A session without runs
-has the recorded run.
+A point is a row of a paper's table (reported) or a run of this session (measured). A session
+without runs shows the recorded run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def leviathan_points() -> list[SpeedupPoint]:
 
 @st.cache_data(show_spinner=False)
 def chinchilla_points() -> list[SpeedupPoint]:
-    """Return Chinchilla's points. The paper reports no alpha; it is solved from the speedup."""
+    """Return Chinchilla's points; the paper reports no alpha, so the speedup determines it."""
     return [
         SpeedupPoint(
             label=row.label,

@@ -41,9 +41,9 @@ def show_when_to_stop() -> None:
     found = runs.found
     st.markdown(f"{_count_sentence(found)} {_rules_sentence(found)}")
     note = (
-        "Tokens per target step time, as a share of the oracle’s rate. The lines are computed on "
-        "the same rounds, of runs that always drafted γ candidates. Squares are runs with a "
-        "stopping criterion."
+        "Tokens per target step time, as a share of the oracle’s rate. The lines are computed from "
+        "the rounds of runs that always drafted γ candidates. Squares are runs with a stopping "
+        "criterion."
     )
     show_chart(
         reach_over_drafted(found), note, "measured", key="speed_reach",
@@ -100,7 +100,7 @@ def _count_sentence(found: ReachOverRuns) -> str:
     return (
         "An oracle that knows the verdicts drafts exactly the candidates that will be accepted. "
         f"The best fixed number, **{found.best_count}** candidates per round, reaches "
-        f"**{PERCENT.shown(best.share)}** of its rate."
+        f"**{PERCENT.shown(best.share)}** of the oracle’s rate."
     )
 
 

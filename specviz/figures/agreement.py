@@ -1,0 +1,91 @@
+"""A run's speedup by theory and by measurement, with intervals, and which part is off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from specviz.figures.metrics import Metrics
+from specviz.figures.speedup_words import is_too_wide
+from specviz.record.numbers import TOKENS
+
+Source = Literal["forecast", "step costs", "measured"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A speedup with its 95 % interval."""
+
+    source: Source
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """The estimates of one speedup, and in words whether they agree."""
+
+    estimates: tuple[Estimate, ...]
+    words: str
+
+
+def agreement(figures: Metrics) -> Agreement | None:
+    """Return the estimates; None unless the speedup was measured and something predicts it."""
+    made, costs = figures.trace.forecast, figures.trace.step_costs
+    ends = (made.low, made.high) if made else None
+    is_test = costs is not None and not costs.of_this_run
+    forecast = _estimate("forecast", figures.speedup_forecast, ends)
+    accounted = _estimate(
+        "step costs", figures.speedup_accounted, figures.accounted_interval if is_test else None
+    )
+    measured = _estimate("measured", figures.speedup_observed, figures.speedup_interval)
+    if measured is None or not (forecast or accounted):
+        return None
+    words = [_words_on_costs(accounted, measured), _words_on_forecast(figures, forecast, measured)]
+    return Agreement(
+        estimates=tuple(each for each in (forecast, accounted, measured) if each),
+        words=" ".join(each for each in words if each),
+    )
+
+
+def _estimate(
+    source: Source, value: float | None, ends: tuple[float | None, float | None] | None
+) -> Estimate | None:
+    low, high = ends or (None, None)
+    if value is None or low is None or high is None or is_too_wide(low, high):
+        return None
+    return Estimate(source=source, value=value, low=low, high=high)
+
+
+def _side(one: Estimate, other: Estimate) -> int:
+    """Return 1 if ``one`` lies above the other interval, -1 if below, 0 if they overlap."""
+    return int(one.low > other.high) - int(one.high < other.low)
+
+
+def _words_on_costs(accounted: Estimate | None, measured: Estimate) -> str:
+    if accounted is None:
+        return ""
+    side = _side(accounted, measured)
+    if side == 0:
+        return "The step costs agree with the measurement."
+    return (
+        f"By the step costs, the run should be {'faster' if side > 0 else 'slower'}: steps took "
+        f"{'longer' if side > 0 else 'less time'} here than in the runs that gave the costs."
+    )
+
+
+def _words_on_forecast(figures: Metrics, forecast: Estimate | None, measured: Estimate) -> str:
+    made = figures.trace.forecast
+    if made is None or forecast is None or figures.tau is None:
+        return ""
+    side = _side(measured, forecast)
+    if side == 0:
+        return "The forecast covers the measurement."
+    more = figures.tau > made.tau
+    if more != (side > 0):
+        return "The forecast is off, because the step costs have changed."
+    return (
+        f"The forecast is off, because this text accepts {'more' if more else 'less'} than the "
+        f"others: τ is {TOKENS.bare(figures.tau)}, not {TOKENS.bare(made.tau)}."
+    )

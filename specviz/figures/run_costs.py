@@ -1,0 +1,356 @@
+"""Step costs from the timed slices of runs.
+
+A slice times rounds between two passes of the target alone. So the phases of its rounds are
+compared with plain steps of the same moment, and a cost is a log-ratio of the two. A run's cost is
+the mean over its slices, trimmed as for the speedup. Costs for another run are fitted to the costs
+of several runs: their mean, weighted by precision, with an interval for a new process, because
+processes differ by more than the slices of one. A table that was measured directly supplies what
+no run has covered, scaled to agree with the runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+
+from specviz.figures.timing import trimmed_mean
+from specviz.record.shapes import Shape
+from specviz.record.step_costs import Phase, PhaseCost, RunCosts, ShapeCosts, StepCosts
+from specviz.record.trace import Baseline, Round, Slice
+
+_FEWEST = 3  # slices from which a cost and its error are computed
+_SPREAD = 0.02  # the least standard deviation of the log of a cost between processes
+_NORMAL = 1.96
+_TINY = 1e-6  # plain steps; a phase that takes no time has no logarithm
+
+_Kind = tuple[Phase, int, int]  # phase, candidates, tokens of the first draft step
+
+
+def costs_of_run(
+    baseline: Baseline | None, rounds: Sequence[Round], *, created: str, process: str
+) -> RunCosts | None:
+    """Return the costs of a run; None if it has too few slices with times of their phases."""
+    slices = [each for each in baseline.slices if each.phases] if baseline else []
+    if len(slices) < _FEWEST:
+        return None
+    found: dict[_Kind, list[float]] = defaultdict(list)
+    steps = [_plain_step(each, rounds) for each in slices]
+    for each, step in zip(slices, steps, strict=True):
+        for kind, seconds in _phases_of(each):
+            found[kind].append(math.log(max(_TINY, seconds / step)))
+    phases: list[PhaseCost] = []
+    for (phase, candidates, fed), logs in sorted(found.items()):
+        if len(logs) >= _FEWEST:
+            mean, error = trimmed_mean(logs)
+            phases.append(
+                PhaseCost(
+                    phase=phase, candidates=candidates, fed=fed, cost=math.exp(mean), error=error
+                )
+            )
+    log_step, _ = trimmed_mean([math.log(step) for step in steps])
+    timed = [rounds[place] for each in slices for place in range(each.first, each.last)]
+    return RunCosts(
+        created=created,
+        process=process,
+        context=fmean(entry.context_length for entry in timed),
+        step=math.exp(log_step),
+        phases=tuple(phases),
+    )
+
+
+def _plain_step(each: Slice, rounds: Sequence[Round]) -> float:
+    tokens = sum(len(entry.emitted) for entry in rounds[each.first : each.last])
+    return fmean(each.target) / tokens
+
+
+def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
+    """Yield the mean seconds of each phase; verification does not depend on the draft's input."""
+    by_candidates: dict[int, list[tuple[int, float, float]]] = defaultdict(list)
+    for kind in each.phases:
+        if kind.draft > 0:
+            yield ("draft", kind.candidates, kind.fed), kind.draft
+        by_candidates[kind.candidates].append((kind.rounds, kind.verify, kind.other))
+    for candidates, parts in by_candidates.items():
+        count = sum(rounds for rounds, _, _ in parts)
+        yield ("verify", candidates, 0), sum(n * verify for n, verify, _ in parts) / count
+        yield ("other", candidates, 0), sum(n * other for n, _, other in parts) / count
+
+
+# Several runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cost:
+    cost: float
+    error: float  # half-width of the 95 % interval of the logarithm, for a new process
+
+
+def fitted_costs(
+    runs: Sequence[RunCosts], table: StepCosts | None, shape: Shape | None = None
+) -> StepCosts | None:
+    """Return the step costs for another run; None without runs and table.
+
+    Args:
+        shape: The shape of the runs' drafts if they are trees.
+    """
+    usable = [run for run in runs if run.phases]
+    if not usable:
+        return table
+    fit = _Fit(usable, table)
+    made = fit.trees(shape) if shape is not None else fit.chains()
+    return replace(
+        made,
+        runs=len(usable),
+        processes=len({run.process for run in usable}),
+        table=table is not None,
+        drift=0.0,
+        samples=None,
+        **fit.overhead(),
+    )
+
+
+class _Fit:
+    """The costs of runs of one pair, and the measured table if there is one."""
+
+    def __init__(self, runs: Sequence[RunCosts], table: StepCosts | None) -> None:
+        found: dict[_Kind, list[tuple[str, PhaseCost]]] = defaultdict(list)
+        for run in runs:
+            for each in run.phases:
+                found[each.phase, each.candidates, each.fed].append((run.process, each))
+        self._costs = {kind: _combined(costs) for kind, costs in found.items()}
+        self._context = median(run.context for run in runs)
+        known = [run.bandwidth for run in runs if run.bandwidth is not None]
+        self._bandwidth = median(known) if known else None
+        self._table = table
+        if table is None:
+            self._step = median(run.step for run in runs)
+        else:
+            scale = median(run.step / table.target_step(run.context) for run in runs)
+            self._step = scale * table.target_step(self._context)
+        self._scale = 1.0 if table is None else self._step / table.target_step(self._context)
+
+    def _known(self, phase: Phase) -> dict[tuple[int, int], _Cost]:
+        return {(n, fed): cost for (of, n, fed), cost in self._costs.items() if of == phase}
+
+    @property
+    def _contexts(self) -> tuple[int, ...]:
+        return (max(1, round(self._context)),) if self._table is None else self._table.contexts
+
+    @property
+    def _steps(self) -> tuple[float, ...]:
+        """The seconds of a plain step at each context."""
+        if self._table is None:
+            return (self._step,)
+        return tuple(self._scale * each for each in self._table.target[0])
+
+    def _at_contexts(self, ratio: float) -> tuple[float, ...]:
+        return tuple(ratio * step for step in self._steps)
+
+    # Chains
+
+    def chains(self) -> StepCosts:
+        verified = {n + 1: cost for (n, _), cost in self._known("verify").items() if n > 0}
+        target, errors, unknown = self._verifications(verified)
+        draft, draft_next, draft_errors = self._draft_steps()
+        made = StepCosts(
+            contexts=self._contexts,
+            draft=draft,
+            draft_next=draft_next,
+            target=target,
+            target_errors=errors,
+            draft_errors=draft_errors,
+            interpolated=unknown,
+        )
+        table = self._table
+        if table is None:
+            return replace(made, bandwidth=self._bandwidth)
+        return replace(
+            made, bandwidth=table.bandwidth, draft_reads=table.draft_reads,
+            target_reads=table.target_reads, shape=table.shape,
+        )  # fmt: skip
+
+    def _verifications(
+        self, known: dict[int, _Cost]
+    ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
+        """Return the rows of the target, their errors, and the interpolated rows."""
+        table = self._table
+        if table is None:
+            points = {1: _Cost(cost=1.0, error=0.0), **known}
+            cells = [_between(points, tokens) for tokens in range(1, max(points) + 1)]
+            rows = tuple(self._at_contexts(cell.cost) for cell in cells)
+            unknown = tuple(n for n in range(2, len(rows) + 1) if n not in points)
+            return rows, tuple(cell.error for cell in cells), unknown
+        logs = {1: 0.0}
+        for tokens, cost in known.items():
+            if tokens <= len(table.target):
+                logs[tokens] = math.log(cost.cost / self._table_ratio(tokens))
+        rows, errors = [self._steps], [0.0]
+        for tokens in range(2, len(table.target) + 1):
+            factor = self._scale * math.exp(_line(logs, tokens))
+            rows.append(tuple(factor * each for each in table.target[tokens - 1]))
+            own = known.get(tokens)
+            errors.append(own.error if own else self._table_error(tokens, logs))
+        unknown = tuple(each for each in table.interpolated if each not in known)
+        return tuple(rows), tuple(errors), unknown
+
+    def _table_ratio(self, tokens: int) -> float:
+        assert self._table is not None
+        return self._table.verify(self._context, tokens) / self._table.target_step(self._context)
+
+    def _table_error(self, tokens: int, logs: dict[int, float]) -> float:
+        """Return the error of a row of the table, widened by how far the runs disagree with it."""
+        assert self._table is not None
+        errors = self._table.target_errors
+        own = math.hypot(errors[tokens - 1], errors[0]) if errors else 0.0
+        disagreement = max(abs(each) for each in logs.values())
+        return math.hypot(own, disagreement, _NORMAL * math.sqrt(2) * _SPREAD)
+
+    def _draft_steps(
+        self,
+    ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[float, ...]]:
+        """Return the first draft steps fed one and two tokens, later steps, and their errors."""
+        known = self._known("draft")
+        if not known:
+            table = self._table
+            if table is None or not table.draft:
+                return (), (), ()
+            scaled = tuple(tuple(self._scale * each for each in row) for row in table.draft)
+            later = tuple(self._scale * each for each in table.draft_next)
+            return scaled, later, table.draft_errors
+        first, later = self._first_and_later(known)
+        fed_two = [cost.cost - (n - 1) * later for (n, fed), cost in known.items() if fed == 2]
+        first_of_two = max(first, fmean(fed_two)) if fed_two else first * self._share_of_two()
+        error = max(cost.error for cost in known.values())
+        rows = (self._at_contexts(first), self._at_contexts(first_of_two))
+        return rows, self._at_contexts(later), (error,) * 3
+
+    def _first_and_later(self, known: dict[tuple[int, int], _Cost]) -> tuple[float, float]:
+        """Return a first draft step fed one token and a later step, in plain steps.
+
+        Draft phases of one length do not divide their time among their steps: the table does, or
+        all steps are taken to be equal.
+        """
+        ones = {n: cost.cost for (n, fed), cost in known.items() if fed != 2}
+        ones = ones or {n: cost.cost for (n, _), cost in known.items()}
+        (shortest, least), (longest, most) = min(ones.items()), max(ones.items())
+        table = self._table
+        if table is not None and table.draft:
+            step = table.target_step(self._context)
+            phases = {n: table.draft_phase(self._context, n) / step for n in ones}
+            factor = math.exp(fmean(math.log(ones[n] / phases[n]) for n in ones))
+            first = table.draft_phase(self._context, 1) / step
+            later = table.draft_phase(self._context, 2) / step - first
+            return factor * first, factor * later
+        later = most / longest
+        if longest > shortest:
+            later = min(later, max(_TINY, (most - least) / (longest - shortest)))
+        return max(_TINY, most - (longest - 1) * later), later
+
+    def _share_of_two(self) -> float:
+        """Return a first step fed two tokens over one fed one, by the table if there is one."""
+        table = self._table
+        if table is None or len(table.draft) < 2:
+            return 1.0
+        return table.draft_step(self._context, 2) / table.draft_step(self._context)
+
+    # Trees
+
+    def trees(self, shape: Shape) -> StepCosts:
+        table = self._table or StepCosts(contexts=self._contexts, draft=(), target=(self._steps,))
+        scaled = replace(
+            table, target=tuple(tuple(self._scale * each for each in row) for row in table.target)
+        )
+        drafting, verifying = (_largest(self._known(phase)) for phase in ("draft", "verify"))
+        if verifying is None:
+            return scaled
+        made = ShapeCosts(
+            shape=shape,
+            draft=self._at_contexts(drafting.cost if drafting else 0.0),
+            verify=self._at_contexts(verifying.cost),
+            draft_error=drafting.error if drafting else 0.0,
+            verify_error=verifying.error,
+        )
+        return replace(scaled, shape=made)
+
+    # Outside the models
+
+    def overhead(self) -> dict[str, float]:
+        known = self._known("other")
+        if not known:
+            return {}
+        costs = {n: cost.cost for (n, _), cost in known.items()}
+        (fewest, least), (longest, most) = min(costs.items()), max(costs.items())
+        each = max(0.0, (most - least) / (longest - fewest)) if longest > fewest else 0.0
+        return {
+            "overhead": self._step * max(0.0, most - each * longest),
+            "overhead_each": self._step * each,
+            "overhead_error": max(cost.error for cost in known.values()),
+        }
+
+
+def _largest(known: dict[tuple[int, int], _Cost]) -> _Cost | None:
+    """Return the cost of the rounds with most candidates: those of a whole tree."""
+    return known[max(known)] if known else None
+
+
+def _combined(costs: Sequence[tuple[str, PhaseCost]]) -> _Cost:
+    """Return the mean of the processes' costs, weighted by precision, with the error of a new one.
+
+    Processes differ by a random effect; its variance is estimated by the method of moments
+    (DerSimonian and Laird 1986) and is at least that of ``_SPREAD``.
+    """
+    by_process: dict[str, list[PhaseCost]] = defaultdict(list)
+    for process, each in costs:
+        by_process[process].append(each)
+    units = [_weighted((math.log(c.cost), c.error) for c in each) for each in by_process.values()]
+    means, variances = [mean for mean, _ in units], [error**2 for _, error in units]
+    between = max(_between_processes(means, variances), _SPREAD**2)
+    weights = [1 / (variance + between) for variance in variances]
+    mean = math.fsum(w * each for w, each in zip(weights, means, strict=True)) / sum(weights)
+    return _Cost(cost=math.exp(mean), error=_NORMAL * math.sqrt(1 / sum(weights) + between))
+
+
+def _weighted(values: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Return the mean and standard error of the values of one process."""
+    known = [(value, max(error / _NORMAL, 1e-4)) for value, error in values]
+    weights = [1 / error**2 for _, error in known]
+    mean = math.fsum(w * value for w, (value, _) in zip(weights, known, strict=True)) / sum(weights)
+    return mean, math.sqrt(1 / sum(weights))
+
+
+def _between_processes(means: Sequence[float], variances: Sequence[float]) -> float:
+    """Return the variance of the effect of a process; 0 for a single one."""
+    weights = [1 / each for each in variances]
+    total = sum(weights)
+    middle = math.fsum(w * each for w, each in zip(weights, means, strict=True)) / total
+    spread = math.fsum(w * (each - middle) ** 2 for w, each in zip(weights, means, strict=True))
+    scale = total - sum(w * w for w in weights) / total
+    return max(0.0, (spread - len(means) + 1) / scale) if scale > 0 else 0.0
+
+
+def _line(points: dict[int, float], place: int) -> float:
+    """Interpolate linearly; beyond the last point, its value holds."""
+    if place in points:
+        return points[place]
+    left = max(each for each in points if each < place)
+    right = min((each for each in points if each > place), default=None)
+    if right is None:
+        return points[left]
+    return points[left] + (points[right] - points[left]) * (place - left) / (right - left)
+
+
+def _between(points: dict[int, _Cost], tokens: int) -> _Cost:
+    """Return a known cost, or one between two known ones.
+
+    Costs rise with the number of tokens, so the error includes the distance to both neighbours.
+    """
+    if tokens in points:
+        return points[tokens]
+    left = max(each for each in points if each < tokens)
+    right = min(each for each in points if each > tokens)
+    cost = _line({left: points[left].cost, right: points[right].cost}, tokens)
+    ends = abs(math.log(points[right].cost / points[left].cost))
+    return _Cost(cost=cost, error=math.hypot(ends, points[left].error, points[right].error))

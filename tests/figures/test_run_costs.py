@@ -1,0 +1,180 @@
+"""Step costs fitted to timed runs, on simulated slices with known costs."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, replace
+from statistics import median
+
+import pytest
+
+from specviz.figures.metrics import metrics
+from specviz.figures.run_costs import costs_of_run, fitted_costs
+from specviz.figures.step_times import covers_gamma, step_times
+from specviz.record.step_costs import RunCosts, StepCosts
+from specviz.record.trace import Baseline, PhaseTimes, RunConfig, Slice, Trace
+from tests.traces import make_costs, make_trace
+
+STEP = 0.01  # seconds of a plain step
+GAMMA = 3
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The costs of phases in plain steps. Time runs slower by the random factor of a slice."""
+
+    first: float = 0.1
+    first_of_two: float = 0.14
+    later: float = 0.08
+    verify: float = 1.3
+    other: float = 0.02
+    noise: float = 0.01  # of each phase of a slice
+    busy: float = 0.3  # of whole slices
+
+    def timed(self, seed: int, *, slices: int = 24, gamma: int = GAMMA) -> Trace:
+        """Return a run with timed slices of two rounds, the second after a bonus."""
+        chance = random.Random(seed)
+        rounds = ["a" * gamma] * (2 * slices)
+        trace = make_trace(rounds, config=RunConfig(gamma=gamma))
+        return replace(
+            trace,
+            baseline=Baseline(
+                slices=tuple(self._slice(2 * place, gamma, chance) for place in range(slices)),
+                prefill=0.02,
+            ),
+        )
+
+    def _slice(self, first: int, gamma: int, chance: random.Random) -> Slice:
+        busy = STEP * math.exp(chance.gauss(0, self.busy))
+        phases = tuple(
+            PhaseTimes(
+                candidates=gamma,
+                fed=fed,
+                rounds=1,
+                draft=busy * self._noisy(begin + (gamma - 1) * self.later, chance),
+                verify=busy * self._noisy(self.verify, chance),
+                other=busy * self._noisy(self.other, chance),
+            )
+            for fed, begin in ((1, self.first), (2, self.first_of_two))
+        )
+        tokens = 2 * (gamma + 1)
+        both = math.fsum(each.draft + each.verify + each.other for each in phases)
+        return Slice(
+            first=first,
+            last=first + 2,
+            target=(busy * tokens, busy * tokens),
+            speculative=(both, both),
+            phases=phases,
+        )
+
+    def _noisy(self, cost: float, chance: random.Random) -> float:
+        return cost * math.exp(chance.gauss(0, self.noise))
+
+
+def costs_of(trace: Trace, process: str = "one") -> RunCosts:
+    found = costs_of_run(trace.baseline, trace.rounds, created="now", process=process)
+    assert found is not None
+    return found
+
+
+def fitted(*runs: RunCosts, table: StepCosts | None = None) -> StepCosts:
+    made = fitted_costs(runs, table)
+    assert made is not None
+    return made
+
+
+def test_a_busy_machine_does_not_change_the_costs_of_a_run() -> None:
+    machine = Machine()
+    found = {(each.phase, each.fed): each for each in costs_of(machine.timed(1)).phases}
+    expected = {
+        ("draft", 1): machine.first + 2 * machine.later,
+        ("draft", 2): machine.first_of_two + 2 * machine.later,
+        ("verify", 0): machine.verify,
+        ("other", 0): machine.other,
+    }
+    assert found.keys() == expected.keys()
+    for kind, cost in expected.items():
+        assert abs(math.log(found[kind].cost / cost)) < max(0.015, 2 * found[kind].error)
+        assert found[kind].error < 0.02
+
+
+def test_a_run_without_enough_timed_phases_has_no_costs() -> None:
+    trace = Machine().timed(1, slices=2)
+    assert costs_of_run(trace.baseline, trace.rounds, created="now", process="one") is None
+    bare = make_trace()
+    assert costs_of_run(bare.baseline, bare.rounds, created="now", process="one") is None
+
+
+def test_costs_fitted_to_a_run_give_its_own_speedup() -> None:
+    trace = Machine(noise=0.0).timed(1)
+    explained = metrics(replace(trace, step_costs=fitted(costs_of(trace))), intervals=False)
+    assert explained.c is not None
+    assert explained.speedup_accounted == pytest.approx(explained.speedup_observed, rel=0.02)
+
+
+def test_the_interval_covers_a_new_process() -> None:
+    """Processes differ by 3 %; the interval of two to six of them covers the next one's costs."""
+    chance, inside, widths = random.Random(5), 0, list[float]()
+    tries = 300
+    for place in range(tries):
+        known = 2 + place % 5
+        machines = [Machine(verify=1.3 * math.exp(chance.gauss(0, 0.03))) for _ in range(known + 1)]
+        runs = [
+            costs_of(machine.timed(1000 * place + index), process=str(index))
+            for index, machine in enumerate(machines)
+        ]
+        times = step_times(fitted(*runs[:-1]), 64, GAMMA, drafts=True)
+        assert times.v is not None
+        assert times.v_error is not None
+        (actual,) = (each.cost for each in runs[-1].phases if each.phase == "verify")
+        inside += abs(math.log(actual / times.v)) < times.v_error
+        widths.append(times.v_error)
+    assert 0.88 < inside / tries < 0.99
+    assert 0.04 < median(widths) < 0.1
+
+
+def test_a_disturbed_run_widens_but_does_not_shift() -> None:
+    calm = [costs_of(Machine().timed(seed), process=str(seed)) for seed in range(3)]
+    wild = costs_of(Machine(verify=2.6, noise=1.0).timed(9), process="wild")
+    alone = step_times(fitted(*calm), 64, GAMMA, drafts=True)
+    beside = step_times(fitted(*calm, wild), 64, GAMMA, drafts=True)
+    assert alone.v is not None
+    assert beside.v == pytest.approx(alone.v, rel=0.02)
+
+
+def test_rows_that_no_run_covered_come_from_the_scaled_table() -> None:
+    table, machine = make_costs(), Machine(verify=1.5, noise=0.0, busy=0.0)
+    made = fitted(costs_of(machine.timed(1)), table=table)
+    context = made.contexts[0]
+
+    def ratio(costs: StepCosts, tokens: int) -> float:
+        return costs.verify(context, tokens) / costs.target_step(context)
+
+    assert ratio(made, GAMMA + 1) == pytest.approx(machine.verify)
+    factor = machine.verify / ratio(table, GAMMA + 1)
+    for tokens in range(GAMMA + 2, 18):
+        assert ratio(made, tokens) == pytest.approx(factor * ratio(table, tokens))
+        assert made.target_errors[tokens - 1] > made.target_errors[GAMMA]
+    assert made.table
+    phase = made.draft_phase(context, GAMMA) / made.target_step(context)
+    assert phase == pytest.approx(machine.first + 2 * machine.later)
+
+
+def test_without_a_table_only_the_rows_of_the_runs_are_known() -> None:
+    machines = {gamma: Machine(verify=1 + gamma / 10, noise=0.0) for gamma in (2, 5)}
+    made = fitted(*(costs_of(each.timed(1, gamma=gamma)) for gamma, each in machines.items()))
+    assert made.interpolated == (2, 4, 5)
+    assert [covers_gamma(made, gamma) for gamma in (2, 4, 5, 6, 16)] == [True] * 3 + [False] * 2
+    known, between = made.target_errors[5], made.target_errors[3]
+    assert between > known + 0.1  # costs rise between their neighbours, but where is not known
+    first, later, step = made.draft_step(60), made.draft_next[0], made.target_step(60)
+    assert (first / step, later / step) == pytest.approx((0.1, 0.08), rel=0.05)
+
+
+def test_a_tree_has_the_costs_of_its_whole_rounds() -> None:
+    found = costs_of(Machine(noise=0.0, busy=0.0).timed(1))
+    made = fitted_costs([found], None, (2, 1))
+    assert made is not None
+    assert made.shape is not None
+    assert made.shape.verify[0] == pytest.approx(1.3 * STEP)
