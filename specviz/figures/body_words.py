@@ -104,10 +104,9 @@ def expected_words(body: str, cost: BodyCost, room: BodyRoom) -> str:
     return text
 
 
-def offer_words(body: str, parameters: int | None, *, loading: bool) -> str:
-    """Return the sentence that offers the default body, which the next run turns on."""
-    when = ", once this size is loaded" if loading else ""
-    return f"Run turns this on, at {simulated_cost(body, parameters)}{when}."
+def offer_words(*, loading: bool) -> str:
+    """Return the sentence on the default body, which the next run uses."""
+    return f"Run uses this size{', once it is loaded' if loading else ''}."
 
 
 def not_offered_words(bodies: Sequence[tuple[str, BodyCost]], room: BodyRoom) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -18,7 +17,6 @@ from transformers import LlamaForCausalLM
 from specviz.engine import Pair, load_pair, speculate
 from specviz.figures.metrics import Metrics, metrics
 from specviz.measure.measured_run import finish, measured_run
-from specviz.measure.step_costs import step_costs
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
@@ -77,12 +75,6 @@ def measure_report(folder: Path, sources: dict[str, Source]) -> Report:
         target_parameters=pair.info.target.parameters,
         draft_parameters=draft.parameters,
     )
-
-
-def record_first_trace(pair: Pair) -> Any:
-    """Record the run that the dashboard shows before it loads a model: default settings, seed 0."""
-    step_costs(pair, RunConfig())  # the forecast needs stored step costs
-    return finish(measured_run(pair, read_presets()[0].text, RunConfig()))
 
 
 def _by_source(folder: Path, sources: dict[str, Source]) -> tuple[SourceFigures, ...]:

@@ -1,4 +1,4 @@
-"""Install a trained pair in the assets, with its model cards and the first trace."""
+"""Install a trained pair in the assets, with its model cards. `make recordings` comes next."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from specviz.engine import Pair, load_pair
 from specviz.measure.forecast import SHIPPED as ACCEPTANCE
 from specviz.measure.forecast import measure_for_shipping
 from specviz.record.pairs import PairSpec
-from specviz.store import save_trace
 from specviz.store.files import to_json
 from specviz.training.card import draft_card, target_card
 from specviz.training.corpus import Source
 from specviz.training.recipe import Recipe
-from specviz.training.report import measure_report, record_first_trace
+from specviz.training.report import measure_report
 
 SHIPPED = ASSETS / "pairs" / "tinystories"
-FIRST_TRACE = ASSETS / "first_trace.json"
 _FILES = (
     "config.json",
     "generation_config.json",
@@ -30,7 +28,7 @@ _FILES = (
 
 
 def ship(trained: Path, sources: dict[str, Source], recipe: Recipe, corpus: Path) -> None:
-    """Copy the pair to the assets, measure it, and write cards, acceptance and first trace."""
+    """Copy the pair to the assets, measure it, and write cards and acceptance."""
     for role in ("target", "draft"):
         (SHIPPED / role).mkdir(parents=True, exist_ok=True)
         for name in _FILES:
@@ -42,7 +40,6 @@ def ship(trained: Path, sources: dict[str, Source], recipe: Recipe, corpus: Path
     (SHIPPED / "draft" / "README.md").write_text(draft_card(recipe, report), encoding="utf-8")
     pair = load_pair(PairSpec())
     ship_acceptance(pair)
-    save_trace(record_first_trace(pair), FIRST_TRACE)
 
 
 def ship_acceptance(pair: Pair) -> None:

@@ -39,7 +39,8 @@ def body_is(page: Any, body: str) -> None:
     """Wait until the slider shows the body's title."""
     from playwright.sync_api import expect
 
-    thumb = page.locator(".st-key-target_body [data-testid=stSliderThumbValue]")
+    slider = ":is(.st-key-target_body, .st-key-offered_target_body)"
+    thumb = page.locator(f"{slider} [data-testid=stSliderThumbValue]")
     expect(thumb).to_have_text(body, timeout=60_000)
 
 
@@ -83,7 +84,7 @@ def test_a_run_before_the_body_is_ready_has_none(
     click_run(page)
     wait_for_state(page, "done")
     expect(page.locator(".sum-detail")).to_have_text(EARLY_RUN)
-    body_is(page, "off")
+    body_is(page, "cost of 31 M")  # offered to the next run
     assert "simulates" not in page.locator(STATUS).inner_text()
     page.wait_for_selector(".st-key-unload_pair", state="attached", timeout=60_000)  # is ready
     click_run(page)
@@ -121,8 +122,7 @@ def test_a_fast_machine_gets_a_larger_default(
 
     server = serve(APP, SPECVIZ_FIRST_BODY="auto", SPECVIZ_MACHINE="fast")
     page = open_page(server.url)
-    expect(page.locator(".st-key-bodies")).to_contain_text("cost of a 122 M model", timeout=60_000)
-    body_is(page, "off")
+    body_is(page, "cost of 122 M")
     page.get_by_role("button", name="Keep it off").click()  # before the body is ready
     until_pending(page, pending=False)
     body_is(page, "off")

@@ -8,19 +8,22 @@ import sys
 
 import pytest
 
+from specviz import ASSETS
 from specviz.engine import load_pair
 from specviz.engine.model.fingerprint import weights_sha256
+from specviz.figures.agreement import agreement
+from specviz.figures.metrics import metrics
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import load_trace
-from specviz.training.shipping import FIRST_TRACE, SHIPPED
+from specviz.training.shipping import SHIPPED
 
 ROLES = ("target", "draft")
 
 
 @pytest.fixture(scope="module")
 def first_trace() -> Trace:
-    return load_trace(FIRST_TRACE)
+    return load_trace(ASSETS / "first_trace.json")
 
 
 def test_the_pair_is_under_40_megabytes() -> None:
@@ -55,10 +58,21 @@ def test_the_first_trace_was_made_by_the_shipped_weights(first_trace: Trace) -> 
         assert made_by[role].weights_sha256 == weights_sha256(files)
 
 
-def test_the_first_trace_has_default_settings(first_trace: Trace) -> None:
+def test_theory_explains_the_first_trace(first_trace: Trace) -> None:
+    """A newcomer's first numbers: a narrow speedup that earlier runs and other texts predict."""
     assert first_trace.config == RunConfig()
-    assert first_trace.baseline is not None
-    assert first_trace.step_costs is not None
+    assert first_trace.pair.has_bodies
+    figures, costs = metrics(first_trace), first_trace.step_costs
+    assert costs is not None
+    assert (costs.of_this_run, costs.runs) == (False, 3)
+    assert figures.speedup_low is not None
+    assert figures.speedup_high is not None
+    assert figures.speedup_accounted is not None
+    assert figures.speedup_high / figures.speedup_low < 1.15
+    assert figures.speedup_low < figures.speedup_accounted < figures.speedup_high
+    found = agreement(figures)
+    assert found is not None
+    assert len(found.estimates) == 3
 
 
 def test_every_verdict_of_the_first_trace_can_be_replayed(first_trace: Trace) -> None:

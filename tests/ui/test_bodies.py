@@ -177,11 +177,21 @@ def test_the_default_body_depends_on_the_machine(
 ) -> None:
     answer_with(monkeypatch, machine)
     app = opened()
-    assert app.select_slider(key="target_body").value == NO_BODY
     assert label(app) == "Run"
     offered = app.session_state["first body"].offered
+    key = "offered_target_body" if offered else "target_body"
+    assert app.select_slider(key=key).value == body
     assert (offered.target_body if offered else NO_BODY) == body
     assert app.query_params.get("target_body") == (None if offered else NO_BODY)
+
+
+@pytest.mark.usefixtures("by_the_machine")
+def test_moving_the_offered_size_chooses_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_with(monkeypatch, LAPTOP)
+    app = opened()
+    sound(app.select_slider(key="offered_target_body").set_value("10M").run())
+    assert app.select_slider(key="target_body").value == app.query_params["target_body"] == "10M"
+    assert app.session_state["first body"].offered is None
 
 
 @pytest.mark.usefixtures("by_the_machine")
@@ -215,7 +225,7 @@ def test_a_refused_run_does_not_use_the_default_body(monkeypatch: pytest.MonkeyP
     app.text_area(key="prompt").set_value(" ")
     sound(app.button(key="run").click().run())
     assert app.error
-    assert app.select_slider(key="target_body").value == NO_BODY
+    assert app.select_slider(key="offered_target_body").value == "10M"
     assert app.session_state["first body"].ready == GROWN
 
 
@@ -244,7 +254,7 @@ def test_a_run_started_before_the_body_is_ready_has_none(
     assert run.spec == PairSpec()
     assert sent(app)["run"]["detail"] == EARLY_RUN
     until(app, lambda: not app.session_state["first body"].loading)
-    assert app.select_slider(key="target_body").value == NO_BODY
+    assert app.select_slider(key="offered_target_body").value == "10M"
     sound(app.button(key="run").click().run())
     until_over(app)
     assert app.session_state["history"].current.spec == GROWN

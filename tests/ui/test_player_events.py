@@ -134,7 +134,7 @@ def test_the_recorded_run_is_forked_without_a_link_to_it(monkeypatch: pytest.Mon
     ((spec, prompt, config),) = worker.runs
     recorded = recorded_run().trace
     assert drawn
-    assert spec == PairSpec()  # the loaded pair, not a second copy of it
+    assert spec == PairSpec(target_body="90M")
     assert prompt == recorded.prompt.text
     assert [(each.at, each.of) for each in config.forks] == [((0, 0), None)]
 

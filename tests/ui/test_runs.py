@@ -237,7 +237,7 @@ def test_a_lane_names_the_pair_of_the_run() -> None:
     trace = load_trace(FIRST)
     default = Lane(spec=PairSpec(), config=RunConfig())
     lane = parse_lane(lane_of(trace), default)
-    assert lane.spec == PairSpec(name="tinystories")
+    assert lane.spec == PairSpec(name="tinystories", target_body="90M")
     named = replace(
         trace.pair, name="x", target=replace(trace.pair.target, name="org/big"), draft=None
     )

@@ -35,6 +35,7 @@ from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.worker.parent.client import PairStatus, Room, Worker
 
 BODY_LABELS = {TARGET_BODY: "Simulate a larger target", DRAFT_BODY: "Simulate a larger draft"}
+_OFFERED = "offered_target_body"  # the slider while the default body is offered
 _TICK = 0.25  # seconds
 _HELP = (
     "A simulated size makes each step cost as much as a step of a larger model. The words stay the "
@@ -113,25 +114,36 @@ def _show_off_button(label: str, worker: Worker, spec: PairSpec) -> None:
 def _show_sliders(
     worker: Worker, spec: PairSpec, room: BodyRoom, offer: PairSpec | None, *, loading: bool
 ) -> None:
-    target = _show_slider(TARGET_BODY, spec.target_body, room.target, room)
-    if offer is not None:
-        body = offer.target_body
-        st.caption(offer_words(body, _parameters(body, room.target, room), loading=loading))
+    if offer is None:
+        target = _show_slider(
+            TARGET_BODY, body_box(TARGET_BODY), spec.target_body, room.target, room
+        )
+    else:
+        target = spec.target_body
+        st.session_state[_OFFERED] = offer.target_body
+        _show_slider(TARGET_BODY, _OFFERED, offer.target_body, room.target, room)
+        st.caption(offer_words(loading=loading))
         _show_off_button("Keep it off", worker, spec)
     draft = spec.draft_body
     if spec.has_draft:
-        draft = _show_slider(DRAFT_BODY, draft, room.draft, room)
+        draft = _show_slider(DRAFT_BODY, body_box(DRAFT_BODY), draft, room.draft, room)
     link_bodies(target, draft)
 
 
-def _show_slider(key: str, chosen: str, shape: ModelShape | None, room: BodyRoom) -> str:
-    label = BODY_LABELS[key]
+def _choose_other_than_offered() -> None:
+    set_bodies(st.session_state[_OFFERED], NO_BODY)
+
+
+def _show_slider(role: str, key: str, chosen: str, shape: ModelShape | None, room: BodyRoom) -> str:
+    """Draw the slider of a model with the widget key ``key``; return its body."""
+    label = BODY_LABELS[role]
     if shape is None:
         st.caption(f"{label}: only for models with the Llama architecture.")
         return chosen
     bodies = offered(shape, room, chosen)
     body = st.select_slider(
-        label, bodies, key=body_box(key), on_change=bodies_were_chosen,
+        label, bodies, key=key,
+        on_change=_choose_other_than_offered if key == _OFFERED else bodies_were_chosen,
         format_func=lambda each: size_title(each, shape, room), help=_help(bodies, shape, room),
     )  # fmt: skip
     cost = _cost(body, shape, room)
