@@ -1,7 +1,8 @@
 """``compare``: measure two to four lanes on the same prompts and give a verdict.
 
-Every finished run is saved in the run library before it is reported. So if the process is
-killed, the same command continues with the missing runs, even with --restart.
+Every finished run is saved in the run library before it is reported. If the process is
+killed, repeat the command to measure only the missing runs. This also holds for --restart: a
+restart that was killed continues and does not begin again.
 """
 
 from __future__ import annotations

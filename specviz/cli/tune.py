@@ -257,7 +257,8 @@ def _costs_warning(answer: Answer) -> str:
 
 
 def _basis(answer: Answer, *, given: bool) -> str:
-    texts = len(answer.question.items)
+    scored = answer.candidates[0].at(answer.temperature) if answer.candidates else []
+    texts = len(scored) or len(answer.question.items)
     served = any(each.spec.served for each in answer.question.lanes)
     if served and not given:
         return (

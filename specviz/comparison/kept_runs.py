@@ -90,7 +90,10 @@ class KeptRuns:
         self.keep_together([(run, run_id)])
 
     def keep_together(self, made: Sequence[tuple[LaneRun, str | None]]) -> None:
-        """Store all runs or none; the id of a run is None if the library does not have it yet."""
+        """Store all runs or none.
+
+        Each run comes with its id, or None if its maker did not store it.
+        """
         if not all(self._fits(run) for run, _ in made):
             raise SpecvizError(
                 "A lane's models or the machine changed after its first runs were stored.",

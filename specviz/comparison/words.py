@@ -110,7 +110,7 @@ def _chat(plan: Plan) -> str:
 
 
 def length_text(plan: Plan) -> str:
-    """Return the number of tokens of a run as text: "at most" the limit, unless EOS is ignored."""
+    """Return the length of a run in words: "at most N tokens", or "N tokens" if EOS is ignored."""
     config = plan.lanes[0].config
     return f"{'' if config.ignore_eos else 'at most '}{config.max_new_tokens} tokens"
 

@@ -9,8 +9,8 @@ FROM_CACHES = "read from the processor's caches, not from memory"
 FREE_MARGIN = WHOLE_PERCENT.shown(FREE - 1)
 UNMEASURED = "Memory bandwidth was not measured with these step costs."
 UNCOUNTED = (
-    "The bytes of a target pass are unknown: they depend on the token, or the step costs were "
-    "measured by an older version."
+    "The bytes of a target pass are unknown: the target is a mixture of experts or quantised, or "
+    "an older version measured the step costs."
 )
 
 

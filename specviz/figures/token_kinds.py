@@ -1,9 +1,9 @@
 """The kind of each token, and the acceptance probability by kind.
 
 ``texts`` are what successive tokens add to a text (`token_text.added_texts`). The first visible
-character of a token gives its kind. A word starts at the beginning and after a blank: after a line
-end, or at a token with a leading space. Scripts without blanks between words therefore have hardly
-any word starts. Symbols and emoji count as punctuation.
+character of a token gives its kind. A letter starts a word at the beginning of the text, or after a
+space or line end, which may be part of the same token. Scripts without blanks between words
+therefore have hardly any word starts. Symbols and emoji count as punctuation.
 """
 
 from __future__ import annotations

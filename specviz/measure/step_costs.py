@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from specviz.figures.run_costs import costs_of_run, fitted_costs
+from specviz.figures.smooth_costs import smoothed
 from specviz.record.pairs import ProgressCallback
 from specviz.record.shapes import shape_text
 from specviz.record.step_costs import PassBytes, RunCosts
@@ -52,7 +53,7 @@ def stored_costs(pair: Pair, config: RunConfig, *, whole: bool = False) -> StepC
     Args:
         whole: Return None without a table, so that all rows are known.
     """
-    table = _stored_table(pair, config)
+    table = _smooth_table(pair, config)
     if whole and table is None:
         return None
     stored = load_value(_RUNS, costs_key(pair, config), _TimedRuns) or _TimedRuns()
@@ -116,6 +117,11 @@ def _bandwidth(device: torch.device, threads: int) -> float:
 
 def _stored_table(pair: Pair, config: RunConfig) -> StepCosts | None:
     return load_value(_KIND, costs_key(pair, config), StepCosts)
+
+
+def _smooth_table(pair: Pair, config: RunConfig) -> StepCosts | None:
+    table = _stored_table(pair, config)
+    return None if table is None else smoothed(table)
 
 
 def step_costs(

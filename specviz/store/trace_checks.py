@@ -94,7 +94,10 @@ LIMITS: Mapping[type, Mapping[str, _Limits]] = {
 
 
 def problem_of(kind: type, made: object) -> str | None:
-    """Return what is wrong with a part of a trace that is within ``LIMITS``, or None."""
+    """Return what is wrong with a trace part as a whole, such as contradicting fields, or None.
+
+    The limits of each single field (``LIMITS``) are checked elsewhere.
+    """
     check = _CHECKS.get(kind)
     return check(made) if check else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.figures.speedup_words import is_open
+from specviz.figures.speedup_words import is_open, is_wide
 from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
 from specviz.tune.answer import Answer, Candidate, gain_from_acceptance, gain_from_speed
 from specviz.tune.methods import method_text
@@ -20,8 +20,22 @@ def advice(answer: Answer) -> str:
     if answer.best is None:
         return _nothing_yet(answer)
     candidate, cell = answer.best
-    parts = [_verdict(answer, candidate, cell), _gains(candidate, cell.temperature)]
+    parts = [
+        _verdict(answer, candidate, cell),
+        _width(answer, cell),
+        _gains(candidate, cell.temperature),
+    ]
     return " ".join(part for part in parts if part)
+
+
+def _width(answer: Answer, cell: Cell) -> str:
+    """Return what a wide interval comes from, and how to narrow it."""
+    if cell.from_texts is None or not is_wide(cell.low, cell.high):
+        return ""
+    if cell.from_texts < 0.5:
+        return "The step costs cause most of this width: runs of this pair make it narrower."
+    more = "a longer text" if answer.question.text is not None else "more prompts or longer texts"
+    return f"The texts cause most of this width: {more} would make it narrower."
 
 
 def reason(candidate: Candidate, cell: Cell) -> str:
@@ -80,11 +94,10 @@ def _counted(count: int, name: str) -> str:
 def _nothing_yet(answer: Answer) -> str:
     if answer.impossible:
         return "The target cannot write this text with these sampling settings."
-    planned = answer.question.num_texts
-    if any(len(each.texts) < planned for each in answer.candidates) or not answer.candidates:
-        return "The texts are still being written and scored."
     if any(each.surface.cells for each in answer.candidates):
         return "Acceptance is known. The speedups need step costs, which are still missing."
+    if not answer.complete:
+        return "The texts are still being written and scored."
     return "No text is long enough for a whole round."
 
 

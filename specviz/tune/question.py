@@ -22,6 +22,7 @@ TEMPERATURES = (0.0, 0.4, 0.7, 1.0)
 MAX_CANDIDATES = 8
 MAX_TEXTS = 2000
 MAX_TEMPERATURES = 16
+_ENOUGH_TEXTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +82,19 @@ class Question:
         )
 
     @property
+    def continuations(self) -> int:
+        """Return how many texts the target writes for each prompt at a temperature above 0.
+
+        The interval of a speedup is over texts, so a single prompt gets several.
+        """
+        return _ENOUGH_TEXTS if self.text is None and len(self.items) == 1 else 1
+
+    @property
     def num_texts(self) -> int:
         """Return the number of texts of one candidate."""
-        return len(self.items) * len(self.temperatures)
+        sampled = sum(each > 0 for each in self.temperatures)
+        greedy = len(self.temperatures) - sampled
+        return len(self.items) * (self.continuations * sampled + greedy)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ class Cell:
     num_texts: int
     basis: Basis = "expected"
     num_runs: int = 0
+    from_texts: float | None = None  # share of the squared width that the texts cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,22 +163,23 @@ def _cell(
     if not whole:
         return []
     tau = sum(each.tokens for each in whole) / sum(each.rounds for each in whole)
-    speedup = error = None
+    speedup = error = from_texts = None
     if costs is not None and covers_gamma(costs, gamma):
-        speedup, error = _speedup(gamma, whole, costs)
+        speedup, of_texts = _speedup(whole, costs)
+        of_costs = _cost_error(gamma, whole, costs) or 0.0  # costs without an error add nothing
+        error = None if of_texts is None else math.hypot(of_texts, of_costs)
+        from_texts = (of_texts / error) ** 2 if error and of_texts is not None else None
     low, high = log_interval(speedup, error) or (None, None)
     return [
         Cell(
             gamma=gamma, temperature=temperature, tau=tau, speedup=speedup,
-            low=low, high=high, num_texts=len(whole),
+            low=low, high=high, num_texts=len(whole), from_texts=from_texts,
         )
     ]  # fmt: skip
 
 
-def _speedup(
-    gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts
-) -> tuple[float, float | None]:
-    """Return the speedup, and the half-width of the 95 % interval of log(speedup)."""
+def _speedup(texts: Sequence[ExpectedRounds], costs: StepCosts) -> tuple[float, float | None]:
+    """Return the speedup, and the half-width of the 95 % interval of its log over texts."""
     alone = [each.seconds_alone(costs) for each in texts]
     drafted = [each.seconds(costs) for each in texts]
     ratio = math.fsum(alone) / math.fsum(drafted)
@@ -189,7 +191,7 @@ def _speedup(
             for text, own, other in zip(texts, alone, drafted, strict=True)
             for unit in _segments(text, own, other)
         ]
-    return ratio, _combined_error(_error_over(units), _cost_error(gamma, texts, costs))
+    return ratio, _error_over(units)
 
 
 def _segments(text: ExpectedRounds, alone: float, drafted: float) -> list[tuple[float, float]]:
@@ -222,8 +224,3 @@ def _cost_error(gamma: int, texts: Sequence[ExpectedRounds], costs: StepCosts) -
     context = math.fsum(each.context for each in texts) / len(texts)
     drafts = texts[0].drafts
     return step_times(costs, context, gamma, drafts=drafts).round_cost_error
-
-
-def _combined_error(text_error: float | None, cost_error: float | None) -> float | None:
-    """Return the errors combined in quadrature; costs without an error add 0."""
-    return None if text_error is None else math.hypot(text_error, cost_error or 0.0)

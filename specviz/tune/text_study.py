@@ -23,6 +23,7 @@ from specviz.record.trace import PairInfo, Prompt, RunConfig, StepCosts
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
+_SEEDS = 2**63  # as many as a run allows
 _WRITING_GAMMA = 4  # affects only how fast a text is written, not its distribution
 
 
@@ -50,7 +51,9 @@ class TextStudy:
     """A study that yields the pair, stored costs, every scored text, then newly measured costs.
 
     ``config`` sets the length, the seed and the method. ``written``: the tokens of texts from
-    another study, in the order of samplings and prompts. ``text``: a text to score after each
+    another study, in the order of samplings, prompts and continuations. ``continuations``: the
+    number of texts for each prompt at a temperature above 0, with seeds from the configuration's
+    seed + ``first_continuation`` on. ``text``: a text to score after each
     prompt, instead of text that the target writes. ``costs``: whether to yield step costs.
     """
 
@@ -60,6 +63,8 @@ class TextStudy:
     gammas: tuple[int, ...]
     text: str | None = None
     written: tuple[tuple[int, ...], ...] = ()
+    continuations: int = 1
+    first_continuation: int = 0
     costs: bool = True
     label: str = "scoring texts"
 
@@ -81,28 +86,39 @@ class TextStudy:
 
     def shares(self) -> tuple[TextStudy | Texts, ...]:
         """Return one study for the pair and its costs, and one for each text."""
-        numbered = enumerate((sampling, item) for sampling in self.samplings for item in self.items)
         each_text = (
             replace(
-                self, samplings=(sampling,), items=(item,), written=self.written[place : place + 1]
+                self,
+                samplings=(sampling,),
+                items=(item,),
+                written=self.written[place : place + 1],
+                continuations=1,
+                first_continuation=number,
             )
-            for place, (sampling, item) in numbered
+            for place, (sampling, item, number) in enumerate(self.places())
         )
         return (replace(self, items=(), written=()), *(Texts(study=each) for each in each_text))
 
     def texts(self, pair: Pair) -> Iterator[ScoredText]:
-        numbered = iter(range(len(self.samplings) * len(self.items)))
+        for place, (sampling, item, number) in enumerate(self.places()):
+            config = sampling.put_into(self.config)
+            seeded = replace(config, seed=(config.seed + number) % _SEEDS)
+            yield self._scored(pair, sampling, seeded, item, place)
+
+    def places(self) -> Iterator[tuple[SamplingParams, SuiteItem, int]]:
+        """Yield the sampling, the prompt and the number of the continuation of each text."""
+        first = self.first_continuation
         for sampling in self.samplings:
+            count = self.continuations if sampling.temperature > 0 else 1
             for item in self.items:
-                place = next(numbered)
-                yield self._scored(pair, sampling, item, place)
+                for number in range(first, first + count):
+                    yield sampling, item, number
 
     def _scored(
-        self, pair: Pair, sampling: SamplingParams, item: SuiteItem, place: int
+        self, pair: Pair, sampling: SamplingParams, config: RunConfig, item: SuiteItem, place: int
     ) -> ScoredText:
         from specviz.engine.decoding.scoring import copied_rounds, score_text
 
-        config = sampling.put_into(self.config)
         prompt_ids, token_ids = self._tokens(pair, config, item, place)
         ends = not config.ignore_eos and token_ids[-1] in pair.eos_ids
         scores, copied = None, ()

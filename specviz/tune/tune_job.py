@@ -130,11 +130,16 @@ class TuneJob(MakerJob):
         question = self.question
         return TextStudy(
             items=question.items,
-            samplings=question.samplings,
+            samplings=tuple(
+                sorted(
+                    question.samplings, key=lambda each: each.temperature != question.temperature
+                )
+            ),
             config=lane.config,
             gammas=question.gammas,
             text=question.text,
             written=self._written(lane),
+            continuations=question.continuations,
             costs=self._wants_costs and covers_rounds(None, lane.config),
         )
 

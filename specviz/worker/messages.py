@@ -186,7 +186,7 @@ class RunRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimed:
-    """The timing of the target alone so far; all rounds have been sent."""
+    """The baseline measured so far; sent after all rounds, once per update until ``over``."""
 
     run_id: str
     baseline: Baseline

@@ -118,7 +118,6 @@ def test_a_slider_changes_the_body_and_one_click_removes_it(
 def test_a_fast_machine_gets_a_larger_default(
     serve: Callable[..., Server], open_page: Callable[..., Any]
 ) -> None:
-    from playwright.sync_api import expect
 
     server = serve(APP, SPECVIZ_FIRST_BODY="auto", SPECVIZ_MACHINE="fast")
     page = open_page(server.url)

@@ -100,7 +100,7 @@ def test_ranks_all_candidates_along_the_same_text(
     speeds = [row["speedup"] for row in record["ranking"]]
     assert speeds == sorted(speeds, reverse=True)
     assert record["best"]["label"] == record["ranking"][0]["label"]
-    assert [each["texts"] for each in record["candidates"]] == [2, 2, 2]
+    assert [each["texts"] for each in record["candidates"]] == [6, 6, 6]
     alphas = {row["label"]: row["alpha"] for row in record["ranking"]}
     assert sum(each is None for each in alphas.values()) == 1
     assert all(row["reason"] and row["memory_bytes"] for row in record["ranking"])
@@ -166,7 +166,7 @@ def test_the_table_shows_the_basis_of_each_number(
     requested = [*ONE, *GIVEN, *(f"--candidate={each}" for each in METHODS)]
     assert main(["tune", *requested, *models(folder), *SHORT]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    for words in ("expected along 1 text", "lower bound: token-by-token acceptance along 1 text",
+    for words in ("expected along 5 texts", "lower bound: token-by-token acceptance along 5 texts",
                   "at least", "Not ranked: 2 drafts and tree 2x1."):  # fmt: skip
         assert words in out
 
@@ -186,7 +186,7 @@ def test_prints_a_table(
     requested = [*ONE, *GIVEN, "--candidate", "drafter=prompt-lookup"]
     assert main(["tune", *requested, *models(folder), *SHORT]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    for words in ("T 0 ", "T 0.7", "★", "candidate", "why", "1 text that the target wrote"):
+    for words in ("T 0 ", "T 0.7", "★", "candidate", "why", "5 texts that the target wrote"):
         assert words in out
 
 

@@ -103,7 +103,7 @@ def test_another_target_writes_its_own_texts(folder: Path, tmp_path: Path) -> No
 
 def test_scores_the_targets_texts_with_their_sampling(folder: Path, pair: Pair) -> None:
     (candidate,) = done(question(lane(folder))).answer.candidates
-    places = [(sampling, item) for sampling in TEMPERATURES for item in ITEMS]
+    places = [(sampling, item) for sampling in (0.7, 0.0) for item in ITEMS]
     for (temperature, item), text in zip(places, candidate.texts, strict=True):
         config = replace(CONFIG, temperature=temperature)
         prompt = encode_prompt(pair, item.prompt, chat=False)
@@ -120,6 +120,16 @@ def test_scores_the_targets_texts_with_their_sampling(folder: Path, pair: Pair) 
         assert scores.impossible_at is None
         if temperature == 0.0:
             assert text.token_ids == tuple(decode_plainly(pair, prompt, config))
+
+
+def test_a_single_prompt_gets_several_continuations(folder: Path) -> None:
+    """At temperature 0 all would be equal, so there is one."""
+    asked = replace(question(lane(folder)), items=ITEMS[:1])
+    (candidate,) = done(asked, wants_costs=False).answer.candidates
+    assert temperatures_of(candidate.texts) == [0.7] * 5 + [0.0]
+    assert len({each.token_ids for each in candidate.at(0.7)}) == 5
+    texts = {each.temperature: each.num_texts for each in candidate.surface.cells}
+    assert texts == {0.0: 1, 0.7: 5}
 
 
 def test_sampling_includes_the_filters(folder: Path, pair: Pair) -> None:
@@ -273,6 +283,6 @@ def temperatures_of(found: Sequence[ScoredText]) -> list[float]:
 
 def test_yields_texts_in_order_of_samplings_and_prompts(folder: Path) -> None:
     (candidate,) = done(question(lane(folder))).answer.candidates
-    assert temperatures_of(candidate.texts) == [0.0] * 3 + [0.7] * 3
+    assert temperatures_of(candidate.texts) == [0.7] * 3 + [0.0] * 3  # the ranked temperature first
     assert [each.prompt.text for each in candidate.texts] == 2 * [each.prompt for each in ITEMS]
     assert [len(candidate.at(each)) for each in TEMPERATURES] == [3, 3]

@@ -99,7 +99,7 @@ def test_first_token_of_a_given_text_is_the_prompt(folder: Path, pair: Pair) -> 
 
 def test_reports_impossible_given_texts(folder: Path) -> None:
     answer = given_text(folder).answer
-    greedy, sampled = answer.candidates[0].texts
+    sampled, greedy = answer.candidates[0].texts
     assert greedy.scores is not None
     assert greedy.scores.impossible_at is not None
     assert sampled.scores is not None

@@ -50,11 +50,11 @@ def test_methods_become_candidates_and_the_table_shows_their_basis(maker: Scorin
     why = {str(name): str(text).replace("\\", "") for name, text in rows["why"].items()}
     assert why["until cost"].startswith("measured in 2 short runs, including tokens per round. ")
     assert why["2 drafts"].startswith("measured in 2 short runs; tokens per round expected")
-    assert why["block"].startswith("lower bound: token-by-token acceptance along 1 text")
+    assert why["block"].startswith("lower bound: token-by-token acceptance along 5 texts")
     assert rows["speedup"]["block"].startswith("at least ")
-    assert why["coupled"].startswith("expected along 1 text, with the step costs of the ")
+    assert why["coupled"].startswith("expected along 5 texts, with the step costs of the ")
     for name in ("suffix lookup", "prompt lookup"):
-        assert why[name].startswith("expected along 1 text. ")
+        assert why[name].startswith("expected along 5 texts. ")
     assert rows.index[0] == "2 drafts"  # as fast as the next, but chosen before it
     assert work.answer.ranked[0][1].speedup == pytest.approx((4.99 * 4.89) ** 0.5)
     assert "Use this draft, 2 drafts, with γ 1: " in page_text(app)

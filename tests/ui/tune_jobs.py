@@ -59,9 +59,8 @@ class ScoringMaker(FakeMaker):
             raise self._error
         temperatures = tuple(sampling.temperature for sampling in study.samplings)
         yield CostsFound(temperatures=temperatures, costs=costs() if self._has_costs else None)
-        for sampling in study.samplings:
-            for item in study.items:
-                yield self._text(study, sampling, item.kind)
+        for sampling, item, _ in study.places():
+            yield self._text(study, sampling, item.kind)
 
     def stop(self) -> None:
         super().stop()

@@ -40,9 +40,10 @@ def batch_bias(chains: Chains, num_drafts: int, *, length: int, renew: bool = Tr
 def root_step(
     draft: Floats, target: Floats, num_drafts: int, renew: bool
 ) -> tuple[Floats, Floats]:  # [..., size] each
-    """Return P(token) at a batch's root: as an accepted draft, and drawn after all drafts failed.
+    """Return two arrays for a batch's root, with one probability per token.
 
-    Yin et al. 2024, algorithm 4.
+    The first: a draft with this token is accepted. The second: all drafts are rejected, then this
+    token is drawn. Yin et al. 2024, algorithm 4.
     """
     wanted, accepted = target, np.zeros_like(target)
     reached = np.ones((*target.shape[:-1], 1))

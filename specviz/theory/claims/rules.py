@@ -189,11 +189,12 @@ def _fewest_rejections() -> Claim:
         quote="… possibly demonstrating that no unbiased algorithm can achieve fewer rejections "
         "than SD.",
         verdict=verdict_for([within, block <= token, _chain(8) >= _chain(1)]),
-        finding=f"True within the theorem’s class: one draft, verified token by token, where a "
-        f"verdict depends only on its token and earlier ones. Other unbiased rules do better. For "
-        f"two tokens with swapped probabilities, block verification accepts {block:.3f} of three "
-        f"candidates, token verification {token:.3f}. On a Markov chain of {_HORIZON} tokens, "
-        f"eight parallel drafts lower the rejections from {_chain(1):.3f} to {_chain(8):.3f}.",
+        finding=f"True for the rules that theorem 2 of Yin et al. covers: they verify one draft "
+        f"token by token, and each verdict depends only on that token and earlier ones. Other "
+        f"unbiased rules do better. For two tokens with swapped probabilities, block verification "
+        f"accepts {block:.3f} of three candidates, token verification {token:.3f}. On a Markov "
+        f"chain of {_HORIZON} tokens, eight parallel drafts lower the rejections from "
+        f"{_chain(1):.3f} to {_chain(8):.3f}.",
         flip=f"Block verification accepts more from γ = {flip_at}. Parallel drafts lower the "
         "rejections from two drafts on.",
         figures=(

@@ -203,8 +203,8 @@ def _show_charts(found: Findings, name: str) -> None:
         "Dotted curves show the speedup expected at other γ from step costs and acceptance.",
         "times": "Bars show the time per token by phase. The target alone was timed on the same "
         "tokens.",
-        "places": "A point shows which share of the tested candidates at a position was accepted, "
-        "over all runs of a lane.",
+        "places": "A point shows the share of the tested candidates at a position that was "
+        "accepted, over all runs of a lane.",
         "tokens": "Bars show the distribution of tokens per round. The dashed line is τ over "
         "all rounds of a lane; the table has the median of the runs' τ.",
     }

@@ -263,7 +263,7 @@ def _loses(run: ShownRun, words: dict[str, str]) -> Picture:
 
 
 def _phases(cost: RoundCost) -> list[Part]:
-    """Return the phases of a round, in steps of the target."""
+    """Return the duration of each phase of a round, in target steps."""
     return [Part("draft", cost.drafting), Part("target", cost.verification),
             Part("other", cost.other)]  # fmt: skip
 

@@ -263,7 +263,10 @@ def _rounds_table(library: Library, rows: Sequence[RunRow] | Query) -> bytes:
 
 
 def _attempt(action: Callable[[], object]) -> Callable[[], None]:
-    """Return a callback that runs the action and stores a SpecvizError for the page to show."""
+    """Return a callback that runs the action and stores any SpecvizError it raises.
+
+    The page shows the stored error.
+    """
 
     def attempted() -> None:
         st.session_state.pop(_FAILED, None)

@@ -333,8 +333,8 @@ def _columns() -> dict[str, Any]:
         "Pair": column.TextColumn(help="For other engines, the model", width=95),
         "Engine": column.TextColumn(width=95),
         "Simulated size": column.TextColumn(
-            help="The sizes that the run's models simulated. Empty for an older run without this "
-            "information.",
+            help="The model sizes whose step cost the run simulated. Empty for older runs, which "
+            "did not record them.",
             width=115,
         ),
         "Kind": column.TextColumn(width=75),

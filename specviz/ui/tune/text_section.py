@@ -19,6 +19,8 @@ from specviz.ui.tune.odds_text import show_odds_text
 from specviz.ui.widgets.page_parts import show_chart
 from specviz.ui.widgets.plain_text import as_text
 
+_HEAD = 40  # letters
+
 
 def show_text(answer: Answer) -> None:
     drafted = (each for each in answer.candidates if each.config.draft_method.needs_draft)
@@ -56,9 +58,14 @@ def show_text(answer: Answer) -> None:
 
 
 def _text_head(text: ScoredText) -> str:
-    words = " ".join(text.prompt.text.split())
-    head = words if len(words) <= 60 else f"{words[:59]}…"
-    return f"{text.prompt.kind} · {head}" if text.prompt.kind else head
+    """Return the prompt's kind, and the beginnings of the prompt and of its continuation."""
+    kind = f"{text.prompt.kind} · " if text.prompt.kind else ""
+    return f"{kind}{_head(text.prompt.text)} → {_head(''.join(text.token_texts))}"
+
+
+def _head(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _HEAD else f"{words[: _HEAD - 1]}…"
 
 
 def _show_kinds_of_prompt(texts: Sequence[ScoredText]) -> None:

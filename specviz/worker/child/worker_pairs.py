@@ -49,7 +49,7 @@ class WorkerPairs:
         return pair
 
     def unload(self) -> None:
-        """Free all models, also those of an interrupted loading."""
+        """Free all models, including those of an interrupted load."""
         had_pairs = len(self._pairs) > 0
         self._pairs.clear()
         self._reported = None

@@ -121,7 +121,10 @@ class Run:
         self._state = "running"
 
     def take_timing(self, timing: RunTimed) -> None:
-        """Store the timing of the target alone so far; all rounds have arrived."""
+        """Store the baseline measured so far.
+
+        It is sent after all rounds, once per update until ``over``.
+        """
         assert self._record is not None
         self._record = replace(
             self._record, baseline=timing.baseline, text=timing.text, finish=timing.finish

@@ -73,9 +73,9 @@ def show_measured_drafts() -> None:
             r"\mathbb{E}": "mean",
         },
         "The probabilities of theorem 3 of Yin et al. 2024, at the positions that the runs "
-        "reached. Whether a candidate is tested does not depend on its draw, so the sums are exact "
-        "for any text. Rounds here end after γ candidates, so the paper’s lower bound does not "
-        "apply.",
+        "reached. Whether a candidate is tested depends only on earlier draws, so the sums give "
+        "the exact expected values for any text. Rounds here end after γ candidates, so the "
+        "paper’s lower bound does not apply.",
     )
 
 

@@ -288,9 +288,9 @@ def show_bound(chosen: Setting) -> None:
     simulate_and_draw(group, chosen.paused, lambda: _draw_bound(group, bound, chosen.paused))
     pair = SWAPPED.draft, SWAPPED.target
     st.markdown(
-        "Theorem 2 does not cover the rules left of the line: rules with **several drafts**, rules "
-        "that **look at later tokens**, and **biased** rules. An exact example: with draft (⅔, ⅓), "
-        "target (⅓, ⅔) and γ = 2, token-by-token verification accepts "
+        "Theorem 2 does not cover the rules to the left of the line: rules with **several "
+        "drafts**, rules that **look at later tokens**, and **biased** rules. An exact example: "
+        "with draft (⅔, ⅓), target (⅓, ⅔) and γ = 2, token-by-token verification accepts "
         f"{token_accepted(*pair, 2):.4f} candidates on average, and block verification accepts "
         f"{expected_accepted(*pair, 2):.4f}. See *Whole blocks* on the page *Bias or speed*."
     )

@@ -1,0 +1,80 @@
+"""Smooth a step-cost table that has few samples of each cost.
+
+A large model has time for one or two samples of a verification. Their neighbours tell as much: the
+log of v rises with the number of tokens by a slope, and by steps where the kernels begin another
+block of rows. This curve is fitted to all rows of the table at once, robustly, so its error is much
+smaller than that of a single row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specviz.record.step_costs import StepCosts
+from specviz.theory.student import t_quantile
+
+Floats = NDArray[np.float64]
+
+_STEPS = (2, 7, 13)  # tokens at which the products begin another block of six rows
+_HUBER = 1.345  # standard deviations from which a residual has less weight
+_TURNS = 20
+
+
+def smoothed(table: StepCosts) -> StepCosts:
+    """Return the table with its verifications fitted by a curve if it has few samples."""
+    known = [
+        tokens for tokens in range(2, len(table.target) + 1) if tokens not in table.interpolated
+    ]
+    if not table.sparse or len(known) <= 2 * (len(_STEPS) + 1):
+        return table
+    plain = np.array(table.target[0])
+    logs = np.array([np.log(np.array(table.target[n - 1]) / plain).mean() for n in known])
+    curve, errors = _fitted(np.array(known), logs, len(table.target))
+    rows = tuple(tuple((math.exp(log) * plain).tolist()) for log in curve)
+    plain_error = table.target_errors[0] if table.target_errors else 0.0
+    return replace(
+        table,
+        target=(table.target[0], *rows),
+        target_errors=(plain_error, *errors.tolist()),
+        interpolated=(),
+    )
+
+
+def _fitted(known: NDArray[np.int64], logs: Floats, rows: int) -> tuple[Floats, Floats]:
+    """Return log v at 2 to ``rows`` tokens, and the half-widths of its 95 % intervals.
+
+    The slope and the later steps are at least 0: terms that would be negative are left out.
+    """
+    terms = list(range(len(_STEPS) + 1))
+    everywhere = _terms(np.arange(2, rows + 1))
+    while True:
+        design = _terms(known)[:, terms]
+        weights, coefficients = np.ones(len(known)), np.zeros(len(terms))
+        for _ in range(_TURNS):
+            scaled = design * weights[:, None]
+            coefficients, *_ = np.linalg.lstsq(scaled, logs * weights, rcond=None)
+            residuals = logs - design @ coefficients
+            scale = max(1.4826 * float(np.median(np.abs(residuals))), 1e-6)
+            weights = np.sqrt(
+                np.minimum(1.0, _HUBER * scale / np.maximum(np.abs(residuals), 1e-12))
+            )
+        falling = [t for t, each in zip(terms, coefficients, strict=True) if t != 1 and each < 0]
+        if not falling:
+            break
+        terms.remove(falling[-1])
+    freedom = len(known) - len(terms)
+    spread = scale * math.sqrt(len(known) / freedom)
+    wanted = everywhere[:, terms]
+    inverse = np.linalg.pinv(design.T @ design)
+    leverage = np.einsum("ij,jk,ik->i", wanted, inverse, wanted)
+    return wanted @ coefficients, t_quantile(0.975, freedom) * spread * np.sqrt(leverage)
+
+
+def _terms(tokens: NDArray[np.int64]) -> Floats:
+    """Return the slope, and a step from each of ``_STEPS`` on: [num_tokens, num_terms]."""
+    steps = [(tokens >= first).astype(np.float64) for first in _STEPS]
+    return np.stack([tokens - 1.0, *steps], axis=1)
