@@ -1,7 +1,7 @@
 """Smooth a step-cost table that has few samples of each cost.
 
-A large model has time for one or two samples of a verification. Their neighbours tell as much: the
-log of v rises with the number of tokens by a slope, and by steps where the kernels begin another
+For a large model there is time for one or two samples of a verification. Its neighbours inform,
+too: the log of v rises with the number of tokens by a slope, and by steps where the kernels begin another
 block of rows. This curve is fitted to all rows of the table at once, robustly, so its error is much
 smaller than that of a single row.
 """
@@ -50,28 +50,30 @@ def _fitted(known: NDArray[np.int64], logs: Floats, rows: int) -> tuple[Floats, 
     The slope and the later steps are at least 0: terms that would be negative are left out.
     """
     terms = list(range(len(_STEPS) + 1))
-    everywhere = _terms(np.arange(2, rows + 1))
-    while True:
-        design = _terms(known)[:, terms]
-        weights, coefficients = np.ones(len(known)), np.zeros(len(terms))
-        for _ in range(_TURNS):
-            scaled = design * weights[:, None]
-            coefficients, *_ = np.linalg.lstsq(scaled, logs * weights, rcond=None)
-            residuals = logs - design @ coefficients
-            scale = max(1.4826 * float(np.median(np.abs(residuals))), 1e-6)
-            weights = np.sqrt(
-                np.minimum(1.0, _HUBER * scale / np.maximum(np.abs(residuals), 1e-12))
-            )
-        falling = [t for t, each in zip(terms, coefficients, strict=True) if t != 1 and each < 0]
-        if not falling:
-            break
+    design, everywhere = _terms(known), _terms(np.arange(2, rows + 1))
+    coefficients, scale = _robust_fit(design, logs)
+    while falling := [t for t, c in zip(terms, coefficients, strict=True) if t != 1 and c < 0]:
         terms.remove(falling[-1])
+        coefficients, scale = _robust_fit(design[:, terms], logs)
     freedom = len(known) - len(terms)
     spread = scale * math.sqrt(len(known) / freedom)
-    wanted = everywhere[:, terms]
-    inverse = np.linalg.pinv(design.T @ design)
-    leverage = np.einsum("ij,jk,ik->i", wanted, inverse, wanted)
-    return wanted @ coefficients, t_quantile(0.975, freedom) * spread * np.sqrt(leverage)
+    wanted, used = everywhere[:, terms], design[:, terms]
+    leverage = np.einsum("ij,jk,ik->i", wanted, np.linalg.pinv(used.T @ used), wanted)
+    errors: Floats = t_quantile(0.975, freedom) * spread * np.sqrt(leverage)
+    curve: Floats = wanted @ coefficients
+    return curve, errors
+
+
+def _robust_fit(design: Floats, logs: Floats) -> tuple[Floats, float]:
+    """Return the coefficients by Huber's method, and the scale of the residuals."""
+    weights, scale = np.ones(len(logs)), 0.0
+    coefficients: Floats = np.zeros(design.shape[1])
+    for _ in range(_TURNS):
+        coefficients = np.linalg.lstsq(design * weights[:, None], logs * weights, rcond=None)[0]
+        sizes = np.abs(logs - design @ coefficients)
+        scale = max(1.4826 * float(np.median(sizes)), 1e-6)
+        weights = np.sqrt(np.minimum(1.0, _HUBER * scale / np.maximum(sizes, 1e-12)))
+    return coefficients, scale
 
 
 def _terms(tokens: NDArray[np.int64]) -> Floats:
