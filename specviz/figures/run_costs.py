@@ -3,7 +3,7 @@
 A slice times rounds between two passes of the target alone. So the phases of its rounds are
 compared with plain steps of the same moment, and a cost is a log-ratio of the two. A run's cost is
 the mean over its slices, trimmed as for the speedup. Costs for another run are fitted to the costs
-of several runs: their mean, weighted by precision, with an interval for a new process, because
+of several runs: their median, weighted by precision, with an interval for a new process, because
 processes differ by more than the slices of one. A table that was measured directly supplies what
 no run has covered, scaled to agree with the runs.
 """
@@ -24,6 +24,8 @@ from specviz.record.trace import Baseline, Round, Slice
 _FEWEST = 3  # slices from which a cost and its error are computed
 _SPREAD = 0.02  # the least standard deviation of the log of a cost between processes
 _NORMAL = 1.96
+_ROBUST = 3  # processes from which medians are used
+_OF_MEDIAN = 1.4826  # standard deviation over the median distance to the middle
 _TINY = 1e-6  # plain steps; a phase that takes no time has no logarithm
 
 _Kind = tuple[Phase, int, int]  # phase, candidates, tokens of the first draft step
@@ -297,10 +299,10 @@ def _largest(known: dict[tuple[int, int], _Cost]) -> _Cost | None:
 
 
 def _combined(costs: Sequence[tuple[str, PhaseCost]]) -> _Cost:
-    """Return the mean of the processes' costs, weighted by precision, with the error of a new one.
+    """Return the cost in the middle of the processes, with the error for a new one.
 
-    Processes differ by a random effect; its variance is estimated by the method of moments
-    (DerSimonian and Laird 1986) and is at least that of ``_SPREAD``.
+    Processes differ by a random effect, whose standard deviation is at least ``_SPREAD``. From
+    three processes on, a single disturbed one shifts neither the middle nor the spread by much.
     """
     by_process: dict[str, list[PhaseCost]] = defaultdict(list)
     for process, each in costs:
@@ -309,8 +311,20 @@ def _combined(costs: Sequence[tuple[str, PhaseCost]]) -> _Cost:
     means, variances = [mean for mean, _ in units], [error**2 for _, error in units]
     between = max(_between_processes(means, variances), _SPREAD**2)
     weights = [1 / (variance + between) for variance in variances]
-    mean = math.fsum(w * each for w, each in zip(weights, means, strict=True)) / sum(weights)
+    mean = _middle(means, weights)
     return _Cost(cost=math.exp(mean), error=_NORMAL * math.sqrt(1 / sum(weights) + between))
+
+
+def _middle(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the weighted mean of one or two values, the weighted median of more."""
+    if len(values) < _ROBUST:
+        return math.fsum(w * each for w, each in zip(weights, values, strict=True)) / sum(weights)
+    half, passed = sum(weights) / 2, 0.0
+    for value, weight in sorted(zip(values, weights, strict=True)):
+        passed += weight
+        if passed >= half:
+            return value
+    raise AssertionError
 
 
 def _weighted(values: Iterable[tuple[float, float]]) -> tuple[float, float]:
@@ -322,13 +336,19 @@ def _weighted(values: Iterable[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _between_processes(means: Sequence[float], variances: Sequence[float]) -> float:
-    """Return the variance of the effect of a process; 0 for a single one."""
-    weights = [1 / each for each in variances]
-    total = sum(weights)
-    middle = math.fsum(w * each for w, each in zip(weights, means, strict=True)) / total
-    spread = math.fsum(w * (each - middle) ** 2 for w, each in zip(weights, means, strict=True))
-    scale = total - sum(w * w for w in weights) / total
-    return max(0.0, (spread - len(means) + 1) / scale) if scale > 0 else 0.0
+    """Return the variance of the effect of a process; 0 for a single one.
+
+    For two processes, it is half their squared distance; for more, it comes from the median of the
+    distances to the middle. The variance within the processes is subtracted.
+    """
+    if len(means) < 2:
+        return 0.0
+    if len(means) < _ROBUST:
+        spread = (means[0] - means[1]) ** 2 / 2
+    else:
+        middle = median(means)
+        spread = (_OF_MEDIAN * median(abs(each - middle) for each in means)) ** 2
+    return max(0.0, spread - fmean(variances))
 
 
 def _line(points: dict[int, float], place: int) -> float:

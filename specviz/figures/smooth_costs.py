@@ -1,15 +1,16 @@
 """Smooth a step-cost table that has few samples of each cost.
 
 For a large model there is time for one or two samples of a verification. Its neighbours inform,
-too: the log of v rises with the number of tokens by a slope, and by steps where the kernels begin another
-block of rows. This curve is fitted to all rows of the table at once, robustly, so its error is much
-smaller than that of a single row.
+too: the log of v rises with the number of tokens by a slope, and by steps where the kernels begin
+another block of rows. This curve is fitted to all rows of the table at once, robustly, so its error
+is much smaller than that of a single row.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,15 +60,14 @@ def _fitted(known: NDArray[np.int64], logs: Floats, rows: int) -> tuple[Floats, 
     spread = scale * math.sqrt(len(known) / freedom)
     wanted, used = everywhere[:, terms], design[:, terms]
     leverage = np.einsum("ij,jk,ik->i", wanted, np.linalg.pinv(used.T @ used), wanted)
-    errors: Floats = t_quantile(0.975, freedom) * spread * np.sqrt(leverage)
-    curve: Floats = wanted @ coefficients
-    return curve, errors
+    errors = t_quantile(0.975, freedom) * spread * np.sqrt(leverage)
+    return wanted @ coefficients, np.asarray(errors, dtype=np.float64)
 
 
 def _robust_fit(design: Floats, logs: Floats) -> tuple[Floats, float]:
     """Return the coefficients by Huber's method, and the scale of the residuals."""
     weights, scale = np.ones(len(logs)), 0.0
-    coefficients: Floats = np.zeros(design.shape[1])
+    coefficients: Any = np.zeros(design.shape[1])
     for _ in range(_TURNS):
         coefficients = np.linalg.lstsq(design * weights[:, None], logs * weights, rcond=None)[0]
         sizes = np.abs(logs - design @ coefficients)
@@ -79,4 +79,5 @@ def _robust_fit(design: Floats, logs: Floats) -> tuple[Floats, float]:
 def _terms(tokens: NDArray[np.int64]) -> Floats:
     """Return the slope, and a step from each of ``_STEPS`` on: [num_tokens, num_terms]."""
     steps = [(tokens >= first).astype(np.float64) for first in _STEPS]
-    return np.stack([tokens - 1.0, *steps], axis=1)
+    slope = (tokens - 1).astype(np.float64)
+    return np.stack([slope, *steps], axis=1)
