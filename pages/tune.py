@@ -18,6 +18,7 @@ from specviz.ui.tune.current import (
 )
 from specviz.ui.tune.drafts_section import show_candidates
 from specviz.ui.tune.engines_section import show_engines
+from specviz.ui.tune.example import show_example
 from specviz.ui.tune.opening import take_watch_handover
 from specviz.ui.tune.runs_section import show_ledger, show_run_findings
 from specviz.ui.tune.surface_section import show_advice, show_surface
@@ -63,10 +64,12 @@ if job is not None:
     if not job.going and not is_current(lambda: settings.question(spec), settings.given, job):
         st.caption("The settings have changed. These results are for the previous settings.")
 
+answer = job.answer if job is not None and not job.going else None
+if job is None:
+    answer = show_example()
+
 names = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "Ledger")
 every, drafts, text, run, engine, ledger = st.tabs(names, key="tune_tab", bind="query-params")
-answer = job.answer if job is not None and not job.going else None
-hint = "In progress." if job is not None and job.going else "Press *Compute*."
 given = job is not None and job.given is not None
 try:
     for tab, show, what in (
@@ -84,7 +87,7 @@ try:
                 if answer is not None:
                     show(answer)
                 else:
-                    st.caption(f"This tab shows {what}. {hint}")
+                    st.caption(f"This tab shows {what}. In progress.")
     if run.open:
         with run:
             show_run_findings()

@@ -17,6 +17,7 @@ import { alphaOf, RoundCounts, wilson } from "./round_counts.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Pointed, Tick } from "./chart_frame.js" */
+/** @import { Charts } from "./payload.d.ts" */
 
 const ACCEPTANCE_CAPTION =
   "Line: share of tested candidates accepted so far (observed α), with a 95 % band. Dashed: expected α, before the draws.";
@@ -28,20 +29,24 @@ export class AcceptanceChart {
     this.band = this.frame.layer("ch-band", "path");
     this.expected = this.frame.layer("ch-expected", "path");
     this.observed = this.frame.layer("ch-observed", "path");
+    this.even = this.frame.layer("ch-alone", "line");
     this.line = this.frame.layer("ch-cursor", "line");
     this.dot = this.frame.layer("ch-dot", "circle");
     this.names = this.frame.layer("ch-labels");
     this.counts = new RoundCounts(store.recording);
     this.x = linearScale(0, 1, 0, 1);
     this.y = linearScale(0, 1, 1, 0);
-    setText(this.frame.caption, ACCEPTANCE_CAPTION);
+    /** @type {number|null} */
+    this.breakEven = null;
     seekOnClick(this.frame, store, (at) => this.roundNear(at));
     this.frame.showNotes((at) => this.noteAt(this.roundNear(at)));
   }
 
-  /** @param {RoundCounts} counts */
-  fill(counts) {
+  /** @param {RoundCounts} counts @param {Charts|undefined} charts */
+  fill(counts, charts) {
     this.counts = counts;
+    this.breakEven = charts?.break_even ?? null;
+    setText(this.frame.caption, `${ACCEPTANCE_CAPTION}${breakEvenWords(this.breakEven)}`);
     const { left, right, top, bottom } = this.frame.box;
     const points = sampledRounds(counts, right - left);
     const low = acceptanceFloor(counts, points);
@@ -63,8 +68,18 @@ export class AcceptanceChart {
     setAttributes(this.band, { d: `${pathThrough([...upper, ...lower.reverse()])}Z` });
     setAttributes(this.observed, { d: pathThrough(through((i) => counts.accepted[i] / counts.tested[i])) });
     setAttributes(this.expected, { d: pathThrough(through((i) => counts.expected[i] / counts.tested[i])) });
+    this.paintBreakEven(low);
     this.paintNames(counts);
     this.frame.describe(acceptanceWords(counts));
+  }
+
+  /** The α below which the pair is slower than the target alone, if it is in view. @param {number} low */
+  paintBreakEven(low) {
+    const { left, right } = this.frame.box;
+    const inView = this.breakEven !== null && this.breakEven >= low;
+    this.even.classList.toggle("ch-none", !inView);
+    const y = this.y(Math.max(low, this.breakEven ?? low));
+    setAttributes(this.even, { x1: left, x2: right, y1: y, y2: y });
   }
 
   /** Labels with values at the ends of both lines. @param {RoundCounts} counts */
@@ -106,6 +121,12 @@ export class AcceptanceChart {
     const second = `95 % band ${share(low)} to ${share(high)}; expected ${before}`;
     return { x: this.x(round), text: `${first}\n${second}` };
   }
+}
+
+/** @param {number|null} breakEven */
+function breakEvenWords(breakEven) {
+  if (breakEven === null) return "";
+  return ` Below ${share(breakEven)} (dotted if in view), this pair is slower than the target alone.`;
 }
 
 /** @param {RoundCounts} counts @param {number} rounds */

@@ -326,6 +326,8 @@ export interface Charts {
   throughput: Throughput | null;
   /** Null until the speedup is measured and step costs or a forecast predict it. */
   agreement: Agreement | null;
+  /** The α below which the pair is slower than the target alone; null if unknown. */
+  break_even: number | null;
   /** Null before the first round is finished, and if step costs were not measured. */
   roofline: Roofline | null;
   /** The charts that cannot be drawn for an engine's answer, and why. */

@@ -81,7 +81,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add_no_baseline(parser)
     add_budget(parser, TIMING_SECONDS)
     parser.add_argument(
-        "--measure-costs", action="store_true", help="measure the step costs again, even if stored"
+        "--measure-costs",
+        action="store_true",
+        help="measure the step costs directly; discard stored ones",
     )
     add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the trace here")

@@ -21,6 +21,7 @@ from specviz.cli.terminal_text import (
 from specviz.figures.paired import Ratio
 from specviz.figures.server_figures import ServerMetrics
 from specviz.figures.server_words import SPECULATES, reported_and_missing
+from specviz.figures.speedup_words import TOO_NOISY, is_too_wide
 from specviz.record.numbers import MILLISECONDS, PERCENT, PROBABILITY, RATE, RATIO, TOKENS, UNKNOWN
 from specviz.record.server_run import GROUNDS, ServerInfo, ServerRound, ServerTrace
 
@@ -104,6 +105,8 @@ def render_against(
             "address of a server that runs the model without speculation.",
         )
     blocks = sum(len(each.baseline) for each in traces)
+    if found.low is not None and found.high is not None and is_too_wide(found.low, found.high):
+        return paragraph(painter, f"No speedup: {TOO_NOISY}.")
     spread = RATIO.spread(found.value, found.low, found.high)
     return paragraph(
         painter,

@@ -27,6 +27,7 @@ from specviz.cli.scoring_maker import say, scorer_for
 from specviz.cli.terminal_text import Painter, painter_for
 from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.errors import ConfigError
+from specviz.figures.speedup_words import shown_speedup
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.numbers import RATIO
 from specviz.record.trace import StepCosts
@@ -42,7 +43,7 @@ from specviz.tune.advice import (
 from specviz.tune.answer import Answer
 from specviz.tune.given_costs import given_costs, read_verify_costs
 from specviz.tune.measuring import Choice, MeasuredCell, best_cells, off_by
-from specviz.tune.question import Question, with_draft
+from specviz.tune.question import Question, enough_continuations, with_draft
 from specviz.tune.to_json import answer_to_json
 
 if TYPE_CHECKING:
@@ -109,10 +110,11 @@ def _check_measuring(
 
 def _question(options: argparse.Namespace) -> Question:
     lanes = _candidates(options)
-    config = lanes[0].config
+    config, items = lanes[0].config, items_from(options) or preset_suite()
     return Question(
         lanes=lanes,
-        items=items_from(options) or preset_suite(),
+        items=items,
+        continuations=enough_continuations(items),
         temperatures=_temperatures(options.temperatures, config.temperature),
     )
 
@@ -318,7 +320,7 @@ def _measurements(painter: Painter, measured: Sequence[MeasuredCell]) -> str:
             ["measured", *(f"γ {each.gamma}, T {each.temperature:g}" for each in measured)],
             ["candidate", *(each.label for each in measured)],
             ["runs", *(str(each.count) for each in measured)],
-            ["speedup", *(RATIO.spread(e.speedup, e.low, e.high) for e in measured)],
+            ["speedup", *(shown_speedup(e.speedup, e.low, e.high) for e in measured)],
             ["expected", *(RATIO.shown(each.expected) for each in measured)],
             ["off by", *(off_by(each) for each in measured)],
         ],

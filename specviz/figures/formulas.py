@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from specviz.figures.roofline_words import FROM_CACHES, ends_of, from_caches
+from specviz.figures.speedup_words import UNCERTAIN, is_too_wide
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.figures.step_times import step_times
 from specviz.record.numbers import MILLISECONDS, PERCENT, PROBABILITY, RATIO, SIZE
@@ -16,6 +17,7 @@ from specviz.record.numbers import MILLISECONDS, PERCENT, PROBABILITY, RATIO, SI
 if TYPE_CHECKING:
     from specviz.figures.metrics import Metrics
     from specviz.figures.roofline import Pass
+    from specviz.record.trace import Forecast
 
 _PER_SECOND = {"": 1, "s": 1, "ms": 1000}
 
@@ -90,10 +92,7 @@ def forecast_origin(m: Metrics) -> str:
     made, config = m.trace.forecast, m.trace.config
     if made is not None:
         source = f"before the run, from {made.num_texts} {made.kind} texts"
-        if made.low is None or made.high is None or made.from_text is None:
-            return source
-        share = PERCENT.shown(made.from_text)
-        return f"{RATIO.span(made.low, made.high)}, {source}; the text causes {share} of the width"
+        return ", ".join([*_forecast_interval(made), source])
     if not config.draft_method.needs_draft:
         return "only with a draft model"
     if not (config.by_odds and config.fixed_length):
@@ -101,6 +100,15 @@ def forecast_origin(m: Metrics) -> str:
     if m.trace.prompt.kind is None:
         return "only for the preset prompts"
     return "step costs or acceptance were unknown"
+
+
+def _forecast_interval(made: Forecast) -> list[str]:
+    if made.low is None or made.high is None or made.from_text is None:
+        return []
+    if is_too_wide(made.low, made.high):
+        return [UNCERTAIN]
+    share = PERCENT.shown(made.from_text)
+    return [f"{RATIO.span(made.low, made.high)} ({share} of the width from the text)"]
 
 
 def lossy_odds(m: Metrics) -> str:

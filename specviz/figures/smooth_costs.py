@@ -36,11 +36,10 @@ def smoothed(table: StepCosts) -> StepCosts:
     logs = np.array([np.log(np.array(table.target[n - 1]) / plain).mean() for n in known])
     curve, errors = _fitted(np.array(known), logs, len(table.target))
     rows = tuple(tuple((math.exp(log) * plain).tolist()) for log in curve)
-    plain_error = table.target_errors[0] if table.target_errors else 0.0
     return replace(
         table,
         target=(table.target[0], *rows),
-        target_errors=(plain_error, *errors.tolist()),
+        target_errors=(0.0, *errors.tolist()),  # plain steps are the unit of the others
         interpolated=(),
     )
 

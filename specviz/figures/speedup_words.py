@@ -18,6 +18,7 @@ from specviz.record.trace import Conditions, Trace
 WIDE = 1.35  # high over low: from here on the interval is shown without the value
 TOO_WIDE = 4.0  # high over low: beyond this the interval is not shown
 TOO_NOISY = "timing too noisy"
+UNCERTAIN = "too uncertain"  # of a computed speedup
 _APART = 1.1  # ratio of the nearer ends of far intervals; step costs are accurate to about 8 %
 _EVEN = 1.05  # an interval within this factor of 1 counts as no difference
 _BUSY = 0.15  # other processes' share of the processors' time, reported from here on
@@ -145,12 +146,18 @@ def is_too_wide(low: float | None, high: float | None) -> bool:
     return low is not None and high is not None and high / low > TOO_WIDE
 
 
-def shown_speedup(value: float, low: float | None, high: float | None) -> str:
-    """Return a speedup for a table: with its interval, or a wide interval alone."""
-    if low is None or high is None:
+def shown_speedup(
+    value: float | None, low: float | None, high: float | None, too_wide: str = TOO_NOISY
+) -> str:
+    """Return a speedup for a table: with its interval, or a wide interval alone.
+
+    Args:
+        too_wide: Shown instead of an interval that is too wide.
+    """
+    if value is None or low is None or high is None:
         return RATIO.shown(value)
     if is_too_wide(low, high):
-        return TOO_NOISY
+        return too_wide
     return RATIO.between(low, high) if is_wide(low, high) else RATIO.spread(value, low, high)
 
 

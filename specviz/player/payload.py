@@ -141,6 +141,7 @@ def payload(
         "charts": {
             "throughput": _throughput(curves, points, trace, figures, chosen),
             "agreement": asdict(found) if (found := agreement(figures)) else None,
+            "break_even": figures.break_even_alpha,
             "roofline": _roofline(figures.roofline),
             "left_out": _left_out(trace.config),
         },

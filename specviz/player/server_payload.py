@@ -47,6 +47,7 @@ def server_payload(
         "charts": {
             "throughput": None,
             "agreement": None,
+            "break_even": None,
             "roofline": None,
             "left_out": _left_out(trace),
         },

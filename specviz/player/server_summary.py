@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from specviz.figures.catalogue import CATALOGUE, titled
 from specviz.figures.server_figures import ServerMetrics, server_metrics
-from specviz.figures.speedup_words import shown_speedup, verdict_words
+from specviz.figures.speedup_words import TOO_NOISY, shown_speedup, verdict_words
 from specviz.player.round_values import JsonObject
 from specviz.player.summary import lead_of
 from specviz.record.numbers import GAMMA, PROBABILITY, RATIO, Quantity
@@ -47,7 +47,8 @@ def _span(trace: ServerTrace) -> str:
     found = speedup_of(trace.baseline) if trace.baseline else None
     if found is None:
         return "no speedup: the target alone was not timed"
-    return f"{shown_speedup(found.value, found.low, found.high)} the target alone"
+    shown = shown_speedup(found.value, found.low, found.high)
+    return shown if shown == TOO_NOISY else f"{shown} the target alone"
 
 
 def _sentence(trace: ServerTrace, figures: ServerMetrics, *, growing: bool) -> str:

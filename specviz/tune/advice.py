@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.figures.speedup_words import is_open, is_wide
+from specviz.figures.speedup_words import UNCERTAIN, is_open, is_too_wide, is_wide, shown_speedup
 from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
 from specviz.tune.answer import Answer, Candidate, gain_from_acceptance, gain_from_speed
 from specviz.tune.methods import method_text
@@ -55,7 +55,7 @@ def speedup_text(cell: Cell) -> str:
     if cell.speedup is None:
         return f"{TOKENS.bare(cell.tau)} tokens per round; no speedup without step costs"
     least = "at least " if cell.basis == "at least" else ""
-    return least + RATIO.spread(cell.speedup, cell.low, cell.high)
+    return least + shown_speedup(cell.speedup, cell.low, cell.high, UNCERTAIN)
 
 
 def basis_text(candidate: Candidate, cell: Cell) -> str:
@@ -108,24 +108,26 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
     what = _setting(answer, candidate, cell)
     at = f"at temperature {cell.temperature:g}"
     where = ON_SIMILAR_TEXTS if answer.question.text is None else ON_THIS_TEXT
-    if cell.basis == "at least":
-        return _at_least(f"{span} times the speed of the target alone {where}", what, at, low=low)
     if cell.basis == "measured":
         where = f"in {_counted(cell.num_runs, 'short run')} {where}"
+    alone = f"the speed of the target alone {where}"
+    if cell.basis == "at least":
+        return _at_least(f"{span} times {alone}", what, at, low=low)
     if high < 1:
         return (
-            f"Do not speculate {at}: even the best settings, {what}, give only {span} times the "
-            f"speed of the target alone {where}."
+            f"Do not speculate {at}: even the best settings, {what}, give only {span} times "
+            f"{alone}."
         )
     if is_open(low, high):
-        return (
-            f"Whether speculation pays {at} is too close to call: the best settings, {what}, give "
-            f"{span} times the speed of the target alone {where}."
-        )
+        if is_too_wide(low, high):
+            open_words, given = UNCERTAIN, "are the fastest so far"
+        else:
+            open_words, given = "too close to call", f"give {span} times {alone}"
+        return f"Whether speculation pays {at} is {open_words}: the best settings, {what}, {given}."
     if low <= 1:
         return (
             f"Speculation makes no difference {at}: the best settings, {what}, give {span} times "
-            f"the speed of the target alone {where}."
+            f"{alone}."
         )
     fast = f"{span} times the target's speed {where}, {at}."
     if answer.question.text is not None:

@@ -6,6 +6,7 @@ scored on the same texts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from specviz.comparison.plan import Lane, lane_labels
@@ -31,7 +32,8 @@ class Question:
 
     ``lanes``: the candidates. Their settings may differ only in the method; length, seed, top-k,
     top-p and the rest are the same for all. ``text``: a given text to score after the prompts,
-    instead of text that the target writes.
+    instead of text that the target writes. ``continuations``: the number of texts that the target
+    writes for each prompt at a temperature above 0.
     """
 
     lanes: tuple[Lane, ...]
@@ -39,6 +41,7 @@ class Question:
     temperatures: tuple[float, ...] = TEMPERATURES
     gammas: tuple[int, ...] = GAMMAS
     text: str | None = None
+    continuations: int = 1
 
     def __post_init__(self) -> None:
         _count("candidates", len(self.lanes), 1, MAX_CANDIDATES)
@@ -82,14 +85,6 @@ class Question:
         )
 
     @property
-    def continuations(self) -> int:
-        """Return how many texts the target writes for each prompt at a temperature above 0.
-
-        The interval of a speedup is over texts, so a single prompt gets several.
-        """
-        return _ENOUGH_TEXTS if self.text is None and len(self.items) == 1 else 1
-
-    @property
     def num_texts(self) -> int:
         """Return the number of texts of one candidate."""
         sampled = sum(each > 0 for each in self.temperatures)
@@ -99,6 +94,14 @@ class Question:
     @property
     def labels(self) -> tuple[str, ...]:
         return lane_labels(self.lanes)
+
+
+def enough_continuations(items: Sequence[SuiteItem]) -> int:
+    """Return how many texts to write for each prompt.
+
+    The interval of a speedup is over texts, so a single prompt gets several.
+    """
+    return _ENOUGH_TEXTS if len(items) == 1 else 1
 
 
 def with_draft(default: PairSpec, draft: str, target: str) -> PairSpec:

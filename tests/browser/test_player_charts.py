@@ -157,3 +157,35 @@ def test_until_timed_the_target_alone_uses_step_costs(feed: Feed) -> None:
     feed({**data, "target_step": None}, page)
     assert words(page, NOTE) == "measured after the run"
     assert words(page, RESULT) == ""
+
+
+# Theory and measurement
+
+
+def test_estimates_share_an_axis(feed: Feed) -> None:
+    data = data_of(recorded())
+    estimates = data["charts"]["agreement"]["estimates"]
+    page = feed(data)
+    chart = page.locator(".ch-agreement")
+    dots = chart.locator(".ch-agree-dots circle")
+    places = [float(dot.get_attribute("cx")) for dot in dots.all()]
+    values = [each["value"] for each in estimates]
+    assert len(places) == len(values) == 3
+    scale = (places[1] - places[0]) / (values[1] - values[0])
+    for place, value in zip(places, values, strict=True):
+        assert place == pytest.approx(places[0] + scale * (value - values[0]), abs=0.01)
+    band = chart.locator(".ch-agree-band")
+    low, width = (float(band.get_attribute(name)) for name in ("x", "width"))
+    forecast = estimates[0]
+    assert low == pytest.approx(places[0] + scale * (forecast["low"] - values[0]), abs=0.01)
+    assert width == pytest.approx(scale * (forecast["high"] - forecast["low"]), abs=0.01)
+    assert data["charts"]["agreement"]["words"] == chart.locator(".ch-caption").inner_text()
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.9, True), (0.01, False)])
+def test_break_even_is_a_line_if_it_is_in_view(feed: Feed, value: float, shown: bool) -> None:
+    data = data_of(recorded())
+    page = feed({**data, "charts": {**data["charts"], "break_even": value}})
+    chart = page.locator(".ch-acceptance")
+    assert chart.locator(".ch-alone:not(.ch-none)").count() == int(shown)
+    assert f"{value:.2f}" in chart.locator(".ch-caption").inner_text()

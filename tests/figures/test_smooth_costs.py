@@ -29,7 +29,7 @@ def noisy_table(chance: random.Random, noise: float) -> StepCosts:
     return replace(
         table,
         target=(table.target[0], *map(measured, ROWS)),
-        target_errors=(0.02, *(1.0 for _ in ROWS)),
+        target_errors=(1.0, *(1.0 for _ in ROWS)),
         samples=1,
     )
 

@@ -24,6 +24,7 @@ from specviz.tune.answer import (
 from specviz.tune.given_costs import given_costs
 from specviz.tune.measuring import MeasuredCell
 from specviz.tune.question import Question
+from specviz.tune.recorded_answer import answer_from_record, answer_to_record
 from specviz.tune.surface import Cell
 from specviz.tune.to_json import answer_to_json, scored_to_json
 from tests.tune.fakes import best_of, candidate_of
@@ -219,6 +220,11 @@ def test_advice_names_what_is_missing() -> None:
 # JSON
 
 
+def test_a_recorded_answer_is_the_same_after_reading() -> None:
+    found = answer(drafting("good", EASY), drafting("bad", HARD))
+    assert answer_from_record(answer_to_record(found)) == found
+
+
 def test_json_has_the_surface_the_best_and_the_measurements() -> None:
     found = answer(drafting("bad", HARD), drafting("good", EASY))
     measured = MeasuredCell(
@@ -303,4 +309,5 @@ def test_rejects_candidates_that_differ_in_more_than_the_method(typed: str, culp
     drafts = parse_lane("drafter=prompt-lookup", default), parse_lane("draft-body=10M", default)
     asked = Question(lanes=(default, *drafts), items=ITEMS)
     assert len(set(asked.labels)) == 3
-    assert asked.num_texts == 1 + 3 * 5  # several continuations, except at temperature 0
+    assert asked.num_texts == 4
+    assert replace(asked, continuations=5).num_texts == 1 + 3 * 5  # all are equal at temperature 0

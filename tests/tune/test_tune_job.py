@@ -22,6 +22,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.scores import ScoredText, TextScores
 from specviz.tune import text_study
 from specviz.tune.given_costs import given_costs
+from specviz.tune.question import enough_continuations
 from specviz.tune.text_study import TextStudy
 from specviz.tune.tune_job import TuneJob
 from tests.engine.models import small_tokenizer, tiny_model, write_model
@@ -124,7 +125,8 @@ def test_scores_the_targets_texts_with_their_sampling(folder: Path, pair: Pair) 
 
 def test_a_single_prompt_gets_several_continuations(folder: Path) -> None:
     """At temperature 0 all would be equal, so there is one."""
-    asked = replace(question(lane(folder)), items=ITEMS[:1])
+    items = ITEMS[:1]
+    asked = replace(question(lane(folder)), items=items, continuations=enough_continuations(items))
     (candidate,) = done(asked, wants_costs=False).answer.candidates
     assert temperatures_of(candidate.texts) == [0.7] * 5 + [0.0]
     assert len({each.token_ids for each in candidate.at(0.7)}) == 5

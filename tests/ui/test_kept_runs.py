@@ -60,7 +60,7 @@ def test_closing_a_run_offers_the_default_size_again(
     app = opened(run=save_run(library, with_bodies(load_trace(FIRST), target=BODY)))
     assert app.session_state["first body"].offered is None
     sound(app.button(key="close_opened").click().run())
-    assert app.select_slider(key="target_body").value == NO_BODY
+    assert app.select_slider(key="offered_target_body").value == "10M"
     assert "target_body" not in app.query_params
     assert app.session_state["first body"].offered == PairSpec(target_body="10M")
 

@@ -21,11 +21,19 @@ pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.mark.usefixtures("use")
-def test_every_tab_explains_itself_before_the_first_question() -> None:
+def test_a_recorded_answer_is_shown_before_the_first_question() -> None:
     for tab in TABS:
-        app = tune_page(tune_tab=tab)
-        assert any(phrase in page_text(app) for phrase in ("Press *Compute*", "No kept run"))
-        assert not charts(app)
+        text = page_text(tune_page(tune_tab=tab))
+        assert "Recorded example" in text
+        assert "Press *Compute*" in text
+    assert "tune_map" in charts(tune_page())
+
+
+def test_the_first_answer_replaces_the_recorded_one(use: Callable[..., ScoringMaker]) -> None:
+    use(ScoringMaker())
+    app = tune_page()
+    ask(app)
+    assert "Recorded example" not in page_text(app)
 
 
 def test_controls_set_the_question(use: Callable[..., ScoringMaker]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from specviz.figures.roofline import Roofline
 from specviz.figures.round_cost import RoundCost, round_cost_of
-from specviz.figures.speedup_words import is_too_wide
+from specviz.figures.speedup_words import is_too_wide, shown_speedup
 from specviz.record.numbers import COUNT, MILLISECONDS, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
 from specviz.record.token_text import emitted_tokens
 from specviz.theory.speed import expected_tokens, speedup
@@ -246,7 +246,7 @@ def _loses(run: ShownRun, words: dict[str, str]) -> Picture:
     cost = STEPS.shown(sum(round(each.size, 2) for each in parts) if parts else None)  # as shown
     low, high = figures.speedup_low, figures.speedup_high
     numbers = {"run": name_of(run), "tokens": TOKENS.shown(tokens), "cost": cost,
-               "speed": RATIO.spread(figures.speedup_observed, low, high)}  # fmt: skip
+               "speed": shown_speedup(figures.speedup_observed, low, high)}  # fmt: skip
     rows = (
         Row(label=words["alone"].format(**numbers), parts=_steps(tokens),
             note=words["steps"].format(steps=TOKENS.shown(tokens))),

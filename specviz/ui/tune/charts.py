@@ -14,6 +14,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from specviz.figures.catalogue import TIMES_THE_TARGET
+from specviz.figures.speedup_words import UNCERTAIN, shown_speedup
 from specviz.figures.token_kinds import KindShare
 from specviz.figures.waterfall import Waterfall
 from specviz.record.numbers import MILLISECONDS_PER_TOKEN, PROBABILITY, RATIO, TOKENS
@@ -336,7 +337,7 @@ def _shade(speedup: float | None) -> float | None:
 def _cell_tooltip(cell: Cell) -> str:
     tokens = f"{TOKENS.bare(cell.tau)} tokens per round"
     head = f"γ {cell.gamma}, temperature {cell.temperature:g}"
-    return f"{head}: {RATIO.spread(cell.speedup, cell.low, cell.high)}<br>{tokens}"
+    return f"{head}: {shown_speedup(cell.speedup, cell.low, cell.high, UNCERTAIN)}<br>{tokens}"
 
 
 def _plain(label: str) -> str:

@@ -28,6 +28,7 @@ from specviz.tune.question import (
     TEMPERATURES,
     Question,
     check_candidate,
+    enough_continuations,
     with_draft,
 )
 from specviz.ui.session.body_rooms import known_room
@@ -88,6 +89,7 @@ class TuneSettings:
             items=self.texts.items,
             temperatures=tuple(sorted(temperatures)),
             text=self.texts.text,
+            continuations=1 if self.texts.text else enough_continuations(self.texts.items),
         )
 
     def _lanes(self, spec: PairSpec) -> tuple[Lane, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from specviz.record.numbers import RATIO
+from specviz.figures.speedup_words import shown_speedup
 from specviz.tune.advice import (
     ON_SIMILAR_TEXTS,
     basis_text,
@@ -79,6 +79,6 @@ def _race_table(job: RaceJob) -> None:
         first = job.cells[0]
         st.markdown(
             f"**Fastest when measured: {as_text(first.label)} with γ {first.gamma}**, "
-            f"{RATIO.spread(first.speedup, first.low, first.high)}."
+            f"{shown_speedup(first.speedup, first.low, first.high)}."
         )
     measured_table(job.cells)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from specviz.figures.speedup_words import shown_speedup
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.numbers import RATIO
 from specviz.tune.advice import FOREIGN_TEXT_NOTE, advice, basis_text, speedup_text
@@ -27,16 +28,19 @@ _MAP = "tune_map"
 
 
 def show_advice(job: TuneJob) -> None:
-    answer = job.answer
-    if answer.best is None and (job.error is not None or job.was_stopped):
+    if job.answer.best is None and (job.error is not None or job.was_stopped):
         return  # the error or the stop is shown below
+    show_advice_of(job.answer, given=job.given is not None)
+
+
+def show_advice_of(answer: Answer, *, given: bool) -> None:
     with st.container(border=True, key="tune_advice", gap="small"):
         first, _, rest = advice(answer).partition(". ")
         st.markdown(f"##### {as_text(first.removesuffix('.'))}.")
         if rest:
             st.markdown(as_text(rest))
-        st.caption(_basis(answer, given=job.given is not None))
-        if job.given is None and (warning := _costs_warning(answer)):
+        st.caption(_basis(answer, given=given))
+        if not given and (warning := _costs_warning(answer)):
             st.caption(f"▲ {warning}")
 
 
@@ -200,7 +204,7 @@ def measured_table(cells: Sequence[MeasuredCell]) -> None:
             "setting": [f"γ {each.gamma}, T {each.temperature:g}" for each in cells],
             "candidate": [as_text(each.label) for each in cells],
             "expected": [RATIO.shown(each.expected) for each in cells],
-            "measured": [RATIO.spread(each.speedup, each.low, each.high) for each in cells],
+            "measured": [shown_speedup(each.speedup, each.low, each.high) for each in cells],
             "off by": [off_by(each) for each in cells],
             "runs": [str(each.count) for each in cells],
         }

@@ -219,8 +219,8 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
             st.button(
                 "Measure step costs again", key="measure_again", type="tertiary",
                 on_click=lambda: worker.prepare(active_spec(worker.status()), fresh=True),
-                help="The step costs were measured once and saved. Measure them again if the "
-                    "machine was busy then: the forecast, c and v depend on them.",
+                help="The step costs come from timed runs and from a saved table. This discards "
+                    "both and measures a new table: c, v and the forecast depend on them.",
             )  # fmt: skip
     else:
         st.caption("No pair is loaded.")

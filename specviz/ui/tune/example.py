@@ -1,0 +1,30 @@
+"""The recorded answer that Tune shows before its first one."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz import ASSETS
+from specviz.tune.answer import Answer
+from specviz.tune.recorded_answer import answer_from_record
+from specviz.ui.tune.surface_section import show_advice_of
+from specviz.ui.widgets.plain_text import as_text
+
+RECORDED = ASSETS / "recorded_answer.json"
+
+
+def show_example() -> Answer:
+    """Draw what is recorded, and its advice; return the answer for the tabs."""
+    answer = _recorded_answer()
+    prompt = " ".join(answer.question.items[0].prompt.split())
+    st.caption(
+        f"**Recorded example**, from another machine: {as_text(answer.candidates[0].label)} on "
+        f"“{as_text(prompt)}”. Press *Compute* for an answer of your own."
+    )
+    show_advice_of(answer, given=False)
+    return answer
+
+
+@st.cache_resource(show_spinner=False)
+def _recorded_answer() -> Answer:
+    return answer_from_record(RECORDED.read_text(encoding="utf-8"))
