@@ -28,9 +28,9 @@ const CARDS = {
   check: ({ rounds }, { summary }) => {
     const count = rounds[0].candidates.length;
     return [
-      titled(`The target, the large model, checks all ${count} at once.`, `A step mostly reads the weights from memory. One pass reads them once, whether for 1 token or for ${count + 1}. The last is the target’s own next token.`),
+      titled(`The target, the large model, checks all ${count} at once.`, `A step mostly reads the weights from memory. One pass reads them once, whether for 1 token or for these ${count} and the next one.`),
       makeReading(count + 1),
-      ...measuredCheck(summary?.round_cost, count),
+      ...measuredCheck(summary?.round_cost),
     ];
   },
   test: () => [titled("Each token is tested, from left to right.", "A token that the target likes at least as much as the draft did stays. For the others chance decides: a token half as likely under the target stays half of the time.")],
@@ -49,11 +49,11 @@ export function wordsOfCard(name, recording, data) {
   return CARDS[name](recording, data);
 }
 
-/** The cost of a check in the bar picture above. @param {RoundCost|null|undefined} cost @param {number} more tokens @returns {Words} */
-function measuredCheck(cost, more) {
+/** The cost of a check in the bar picture above. @param {RoundCost|null|undefined} cost @returns {Words} */
+function measuredCheck(cost) {
   if (!cost || cost.predicted) return [];
-  const steps = `as long as ${cost.verification.toFixed(2)} single steps (“verify” above)`;
-  const words = cost.verification > 1 ? `Computing ${more} more tokens (green) takes time, too: in this run, a check takes ${steps}.` : `In this run, a check takes ${steps}.`;
+  const steps = `a check takes ${cost.verification.toFixed(2)} single steps (“verify” above)`;
+  const words = cost.verification > 1 ? `More tokens (green) take time, too: here ${steps}.` : `Here, ${steps}.`;
   return [make("p", "", {}, [words])];
 }
 

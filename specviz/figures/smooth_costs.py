@@ -41,6 +41,7 @@ def smoothed(table: StepCosts) -> StepCosts:
         target=(table.target[0], *rows),
         target_errors=(0.0, *errors.tolist()),  # plain steps are the unit of the others
         interpolated=(),
+        samples=None,  # the errors say what few samples mean
     )
 
 

@@ -40,7 +40,7 @@ def test_every_range_of_rounds_replays_identically(
         played.clear()
         times = timed_replay.speculative(first, last)
         assert len(times) == last - first
-        assert all(min(each.verify, each.other) > 0 for each in times)
+        assert all(each.verify > 0 for each in times)
         again = played[first - last :]
         assert [decisions(entry) for entry in again] == [
             decisions(entry) for entry in rounds[first:last]

@@ -18,8 +18,8 @@ def show_example() -> Answer:
     answer = _recorded_answer()
     prompt = " ".join(answer.question.items[0].prompt.split())
     st.caption(
-        f"**Recorded example**, from another machine: {as_text(answer.candidates[0].label)} on "
-        f"“{as_text(prompt)}”. Press *Compute* for an answer of your own."
+        "**Recorded example** from another machine; press *Compute* for an answer of your own. "
+        f"The prompt is “{as_text(prompt)}”"
     )
     show_advice_of(answer, given=False)
     return answer
