@@ -21,7 +21,7 @@ from specviz.record.shapes import Shape
 from specviz.record.step_costs import Phase, PhaseCost, RunCosts, ShapeCosts, StepCosts
 from specviz.record.trace import Baseline, Round, Slice
 
-_FEWEST = 3  # slices from which a cost and its error are computed
+_FEWEST = 2  # slices from which a cost and its error are computed
 _SPREAD = 0.02  # the least standard deviation of the log of a cost between processes
 _NORMAL = 1.96
 _ROBUST = 3  # processes from which medians are used

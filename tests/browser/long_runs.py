@@ -28,6 +28,7 @@ def repeated(trace: Trace, times: int) -> Trace:
         trace,
         rounds=_renumbered(trace.rounds * times, len(trace.prompt.token_ids)),
         text=trace.text * times,
+        odds=trace.odds * times,
     )
 
 

@@ -118,7 +118,7 @@ def test_llama_3_positions_follow_from_their_factors(tmp_path: Path) -> None:
 
     odd = np.linspace(1, 3, 16)
     path = write_file(tmp_path, model, rope_factors=odd)
-    with pytest.raises(PairError, match="RoPE scaling of .* is unknown"):
+    with pytest.raises(PairError, match=r"RoPE scaling of .* is unknown"):
         loaded(path)
 
 

@@ -100,7 +100,7 @@ def test_a_busy_machine_does_not_change_the_costs_of_a_run() -> None:
 
 
 def test_a_run_without_enough_timed_phases_has_no_costs() -> None:
-    trace = Machine().timed(1, slices=2)
+    trace = Machine().timed(1, slices=1)
     assert costs_of_run(trace.baseline, trace.rounds, created="now", process="one") is None
     bare = make_trace()
     assert costs_of_run(bare.baseline, bare.rounds, created="now", process="one") is None

@@ -25,7 +25,7 @@ def test_a_recorded_answer_is_shown_before_the_first_question() -> None:
     for tab in TABS:
         text = page_text(tune_page(tune_tab=tab))
         assert "Recorded example" in text
-        assert "Press *Compute*" in text
+        assert "press *Compute*" in text
     assert "tune_map" in charts(tune_page())
 
 
