@@ -33,7 +33,7 @@ class Question:
     ``lanes``: the candidates. Their settings may differ only in the method; length, seed, top-k,
     top-p and the rest are the same for all. ``text``: a given text to score after the prompts,
     instead of text that the target writes. ``continuations``: the number of texts that the target
-    writes for each prompt at a temperature above 0.
+    writes for each prompt at the ranked temperature; at temperature 0 all would be equal.
     """
 
     lanes: tuple[Lane, ...]
@@ -87,9 +87,8 @@ class Question:
     @property
     def num_texts(self) -> int:
         """Return the number of texts of one candidate."""
-        sampled = sum(each > 0 for each in self.temperatures)
-        greedy = len(self.temperatures) - sampled
-        return len(self.items) * (self.continuations * sampled + greedy)
+        more = self.continuations - 1 if self.temperature > 0 else 0
+        return len(self.items) * (len(self.temperatures) + more)
 
     @property
     def labels(self) -> tuple[str, ...]:

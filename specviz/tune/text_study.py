@@ -52,9 +52,10 @@ class TextStudy:
 
     ``config`` sets the length, the seed and the method. ``written``: the tokens of texts from
     another study, in the order of samplings, prompts and continuations. ``continuations``: the
-    number of texts for each prompt at a temperature above 0, with seeds from the configuration's
-    seed + ``first_continuation`` on. ``text``: a text to score after each
-    prompt, instead of text that the target writes. ``costs``: whether to yield step costs.
+    number of texts for each prompt at the first sampling, unless it is greedy. Their seeds are
+    consecutive, from the configuration's seed + ``first_continuation`` on. ``text``: a text to
+    score after each prompt, instead of text that the target writes. ``costs``: whether to yield
+    step costs.
     """
 
     items: tuple[SuiteItem, ...]
@@ -109,7 +110,8 @@ class TextStudy:
         """Yield the sampling, the prompt and the number of the continuation of each text."""
         first = self.first_continuation
         for sampling in self.samplings:
-            count = self.continuations if sampling.temperature > 0 else 1
+            several = sampling == self.samplings[0] and sampling.temperature > 0
+            count = self.continuations if several else 1
             for item in self.items:
                 for number in range(first, first + count):
                     yield sampling, item, number

@@ -38,7 +38,8 @@ def click_compute(page: Any) -> None:
 
 
 def wait_for_map(page: Any) -> None:
-    """Wait for the map of the current settings, not of earlier ones."""
+    """Wait for the map of the current settings, not of earlier ones or of the example."""
+    page.get_by_text("Recorded example").wait_for(state="detached", timeout=60_000)
     page.get_by_text("The settings have changed").wait_for(state="detached")
     page.locator(PROGRESS).wait_for(state="detached", timeout=150_000)
     page.locator(NUMBERS).nth(63).wait_for(timeout=60_000)

@@ -310,4 +310,4 @@ def test_rejects_candidates_that_differ_in_more_than_the_method(typed: str, culp
     asked = Question(lanes=(default, *drafts), items=ITEMS)
     assert len(set(asked.labels)) == 3
     assert asked.num_texts == 4
-    assert replace(asked, continuations=5).num_texts == 1 + 3 * 5  # all are equal at temperature 0
+    assert replace(asked, continuations=5).num_texts == 5 + 3  # at the ranked temperature

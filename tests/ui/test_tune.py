@@ -263,7 +263,7 @@ def test_job_can_be_stopped_on_its_page(use: Callable[..., ScoringMaker]) -> Non
     work: Any = the_job_queue().newest("tune")
     wait_until(lambda: bool(maker.studies))
     sound(app.run())
-    assert "0 of 32" in str([each.proto.text for each in app.get("progress")])
+    assert "0 of 16" in str([each.proto.text for each in app.get("progress")])
     assert "In progress." in page_text(app)
     sound(app.button(key="stop_tune").click().run())
     assert work.wait(10)
