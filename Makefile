@@ -67,15 +67,15 @@ test-gpu: $(DEV_READY)
 
 # The browser tests use Debian's Chromium, if possible its headless shell; without it they are skipped
 # with a message.
-SHELL_OF_CHROMIUM := chromium-headless-shell
+CHROMIUM := chromium-headless-shell
 
 browser:
-	@command -v $(SHELL_OF_CHROMIUM) > /dev/null \
+	@command -v $(CHROMIUM) > /dev/null \
 		|| if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-		echo "Installing $(SHELL_OF_CHROMIUM) for the browser tests"; \
-		(apt-get install -qq -y $(SHELL_OF_CHROMIUM) \
-			|| (apt-get update -qq && apt-get install -qq -y $(SHELL_OF_CHROMIUM))) > /dev/null || true; fi; \
-	command -v $(SHELL_OF_CHROMIUM) chromium chromium-browser > /dev/null \
+		echo "Installing $(CHROMIUM) for the browser tests"; \
+		(apt-get install -qq -y $(CHROMIUM) \
+			|| (apt-get update -qq && apt-get install -qq -y $(CHROMIUM))) > /dev/null || true; fi; \
+	command -v $(CHROMIUM) chromium chromium-browser > /dev/null \
 		|| echo "chromium is missing: THE BROWSER TESTS WILL BE SKIPPED"
 
 lint: $(DEV_READY) $(TYPES_READY)

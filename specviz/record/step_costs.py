@@ -110,11 +110,6 @@ class StepCosts:
         return self.drift > NOISE_LIMIT
 
     @property
-    def whole(self) -> bool:
-        """Return whether there was time to measure everything."""
-        return self.samples is None and not self.interpolated
-
-    @property
     def sparse(self) -> bool:
         return self.samples is not None and self.samples < ENOUGH_SAMPLES
 

@@ -125,7 +125,7 @@ def test_trees_have_their_own_costs(
     longest_chain = max(max(row) for row in table.target)
     assert min(table.shape.verify) > longest_chain
     assert all(seconds > 0.0 for seconds in table.shape.draft)
-    assert table.whole
+    assert (table.samples, table.interpolated) == (None, ())
 
 
 def test_each_step_is_timed_at_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def took(work: Callable[[], object]) -> float:
 
 def test_a_whole_table_is_measured_in_time(slowed: Any) -> None:
     table = measured(slowed(0.001), RunConfig(), contexts=(8,), repeats=2)
-    assert (table.whole, table.samples, table.interpolated) == (True, None, ())
+    assert (table.samples, table.interpolated) == (None, ())
     assert not table.sparse
 
 
@@ -220,7 +220,6 @@ def test_a_short_measurement_is_a_whole_table_of_few_samples(slowed: Any) -> Non
     assert all(cost >= half for row in (*table.draft, *table.target) for cost in row)
     assert table.samples is not None
     assert table.sparse == (table.samples < 6)
-    assert not table.whole
 
 
 def test_missing_costs_are_interpolated(slowed: Any) -> None:

@@ -143,6 +143,14 @@ def test_a_disturbed_run_widens_but_does_not_shift() -> None:
     assert beside.v == pytest.approx(alone.v, rel=0.02)
 
 
+def test_one_process_in_another_state_does_not_shift_the_middle() -> None:
+    """It is timed as precisely as the others, but its verification takes much longer."""
+    usual = [costs_of(Machine().timed(seed), process=str(seed)) for seed in range(4)]
+    other = costs_of(Machine(verify=2.6).timed(9), process="other")
+    found = step_times(fitted(*usual, other), 64, GAMMA, drafts=True)
+    assert found.v == pytest.approx(1.3, rel=0.02)
+
+
 def test_rows_that_no_run_covered_come_from_the_scaled_table() -> None:
     table, machine = make_costs(), Machine(verify=1.5, noise=0.0, busy=0.0)
     made = fitted(costs_of(machine.timed(1)), table=table)

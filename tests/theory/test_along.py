@@ -16,6 +16,7 @@ from specviz.theory.along import (
     accepted_along,
     rounds_along,
     starts_along,
+    variance_along,
     walks_along,
 )
 from specviz.theory.speed import expected_tokens
@@ -203,3 +204,11 @@ def test_accepted_shares_never_increase(odds: list[float], gamma: int) -> None:
         walk = rounds_along(odds, gamma)
         assert 1.0 + sum(shares) == pytest.approx(walk.tokens / walk.rounds, rel=1e-9)
         assert shares[-1] == pytest.approx(walk.bonuses / walk.rounds, rel=1e-9, abs=1e-12)
+
+
+def test_the_variance_of_a_rounds_tokens() -> None:
+    """γ 1 accepts with probability p; γ 2 accepts 0, 1 or 2 with 0.5, 0.25 and 0.25."""
+    assert variance_along([0.4] * 30, 1) == pytest.approx(0.4 * 0.6)
+    assert variance_along([0.5] * 30, 2) == pytest.approx(0.25 + 0.25 * 4 - 0.75**2)
+    assert variance_along([1.0] * 30, 4) == pytest.approx(0.0)
+    assert variance_along([0.5] * 3, 4) == 0.0

@@ -23,6 +23,7 @@ from specviz.tune.answer import (
 )
 from specviz.tune.given_costs import given_costs
 from specviz.tune.measuring import MeasuredCell
+from specviz.tune.methods import ShortRun
 from specviz.tune.question import Question
 from specviz.tune.recorded_answer import answer_from_record, answer_to_record
 from specviz.tune.surface import Cell
@@ -221,7 +222,8 @@ def test_advice_names_what_is_missing() -> None:
 
 
 def test_a_recorded_answer_is_the_same_after_reading() -> None:
-    found = answer(drafting("good", EASY), drafting("bad", HARD))
+    run = ShortRun(gamma=2, temperature=0.7, rounds=4, tokens=9, speedup=1.5)
+    found = answer(replace(drafting("good", EASY), runs=(run,)), drafting("bad", HARD))
     assert answer_from_record(answer_to_record(found)) == found
 
 

@@ -31,6 +31,8 @@ def show_advice(job: TuneJob) -> None:
     if job.answer.best is None and (job.error is not None or job.was_stopped):
         return  # the error or the stop is shown below
     show_advice_of(job.answer, given=job.given is not None)
+    if job.given is None and (warning := _costs_warning(job.answer)):
+        st.caption(f"▲ {warning}")
 
 
 def show_advice_of(answer: Answer, *, given: bool) -> None:
@@ -40,8 +42,6 @@ def show_advice_of(answer: Answer, *, given: bool) -> None:
         if rest:
             st.markdown(as_text(rest))
         st.caption(_basis(answer, given=given))
-        if not given and (warning := _costs_warning(answer)):
-            st.caption(f"▲ {warning}")
 
 
 def _costs_warning(answer: Answer) -> str:
