@@ -214,7 +214,7 @@ class _Fit:
         self,
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[float, ...]]:
         """Return the first draft steps fed one and two tokens, later steps, and their errors."""
-        known = self._known("draft")
+        known = {kind: cost for kind, cost in self._known("draft").items() if kind[0] > 0}
         if not known:
             table = self._table
             if table is None or not table.draft:

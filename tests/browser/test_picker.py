@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Server, wait_for_state
-from tests.browser.reading import wait_for_script
+from tests.browser.reading import next_frame, wait_for_script
 from tests.ui.machine_folder import use_models, write_models
 
 LINK = "/?pair=Machine&pair_panel=true&length=16&target_body=none"
@@ -66,6 +66,8 @@ def test_the_list_shows_whole_descriptions_inside_the_window(
     wait_for_script(page)
     if width == 420:
         page.get_by_test_id("stExpandSidebarButton").click()
+    picker(page, "target_model").scroll_into_view_if_needed()  # a list closes if the page scrolls
+    next_frame(page)
     picker(page, "target_model").click()
     place = page.locator(LIST).bounding_box()
     assert place["x"] + place["width"] <= width

@@ -180,6 +180,17 @@ def test_without_a_table_only_the_rows_of_the_runs_are_known() -> None:
     assert (first / step, later / step) == pytest.approx((0.1, 0.08), rel=0.05)
 
 
+@pytest.mark.parametrize("table", [None, make_costs()])
+def test_rounds_without_candidates_add_nothing_to_the_draft_steps(table: StepCosts | None) -> None:
+    run = costs_of(Machine().timed(1))
+    empty = [replace(each, candidates=0, cost=1e-5) for each in run.phases if each.fed == 1]
+    assert empty
+    with_empty = fitted(replace(run, phases=(*empty, *run.phases)), table=table)
+    assert with_empty.draft == fitted(run, table=table).draft
+    only_empty = fitted(replace(run, phases=tuple(empty)), table=table)
+    assert bool(only_empty.draft) == (table is not None)
+
+
 def test_a_tree_has_the_costs_of_its_whole_rounds() -> None:
     found = costs_of(Machine(noise=0.0, busy=0.0).timed(1))
     made = fitted_costs([found], None, (2, 1))

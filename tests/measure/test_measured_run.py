@@ -141,6 +141,7 @@ def test_each_slice_times_both_lanes_twice(pair: Pair, library_pair: Pair, step:
 
 
 def test_the_trace_has_the_yielded_rounds(pair: Pair) -> None:
+    expected = step_costs(pair, CONFIG)
     run = measured_run(pair, STORIES[0], CONFIG)
     yielded = tuple(run)
     run.complete()
@@ -152,7 +153,7 @@ def test_the_trace_has_the_yielded_rounds(pair: Pair) -> None:
     assert (trace.prompt.text, trace.prompt.kind) == (STORIES[0], "story")
     assert trace.prompt.token_ids == tuple(pair.tokenizer(STORIES[0])["input_ids"])
     assert trace.text == pair.token_table.join(trace.token_ids)
-    assert trace.step_costs == step_costs(pair, CONFIG)
+    assert trace.step_costs == expected
     assert trace.prefill.target > 0
     assert trace.prefill.draft > 0
 
