@@ -113,10 +113,15 @@ def test_the_live_mark_disappears_when_the_run_ends(feed: Feed) -> None:
 
 
 # The seconds until so many more rounds are shown.
-MORE_ROUNDS = f"""(more) => new Promise(done => {{
+MORE_ROUNDS = f"""(more) => new Promise((done, fail) => {{
   const began = performance.now(), shown = () => document.querySelectorAll('{ROUND}').length;
   const before = shown();
+  let frames = 0;
+  setTimeout(() => fail(Error(
+    `${{shown() - before}} of ${{more}} rounds in ${{frames}} frames, ${{document.visibilityState}}`
+    + `, at ${{document.querySelector('{SEEK}').value}}`)), 60000);
   (function look() {{
+    frames += 1;
     if (shown() < before + more) requestAnimationFrame(look);
     else done((performance.now() - began) / 1000);
   }})();

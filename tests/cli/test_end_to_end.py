@@ -39,8 +39,8 @@ def saved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Recor
     run = process(["run", PROMPT, *models(folder), *settings, "--out", str(out)])
     printed, errors = run.communicate(timeout=120)
     assert run.returncode == 0
-    measuring, saving = errors.splitlines()
-    assert measuring.startswith("measuring step costs: about 10 s at most")
+    *measuring, saving = errors.splitlines()  # a run with few slices is followed by a table
+    assert all(each.startswith("measuring step costs: about 10 s at most") for each in measuring)
     assert saving == f"saved {out}"
     return json.loads(printed), out
 
@@ -126,7 +126,7 @@ def test_speeds_are_consistent(saved: tuple[Record, Path]) -> None:
     figures = saved[0]["metrics"]
     rates = figures["tokens_per_second"] / figures["baseline_tokens_per_second"]
     assert figures["speedup_observed"] == pytest.approx(rates)
-    cost = 4 * figures["c"] + figures["v"]
+    cost = 4 * figures["c"] + figures["v"] + (figures["overhead"] or 0)
     assert figures["speedup_accounted"] == pytest.approx(figures["tau"] / cost)
     assert min(figures["ttft_ms"], figures["speedup_end_to_end"], figures["speedup_ideal"]) > 0
 

@@ -9,7 +9,7 @@ import pytest
 
 from specviz.engine.model.pair import Pair
 from specviz.measure.forecast import Profile, TextOdds, forecast, profile_key
-from specviz.measure.step_costs import costs_key, stored_costs
+from specviz.measure.step_costs import costs_key
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
@@ -61,11 +61,13 @@ def test_outlook_equals_the_forecast_at_every_gamma(
     assert run.outlook.gammas == tuple(range(1, 17))
     assert run.outlook.num_texts == 1
     length = len(pair.tokenizer(LISTS[1])["input_ids"])
-    costs = stored_costs(pair, config)
+    assert run.trace is not None
     for gamma, speedup, tau in zip(
         run.outlook.gammas, run.outlook.speedups, run.outlook.taus, strict=True
     ):
-        expected = forecast(profile, costs, replace(config, gamma=gamma), LISTS[1], length)
+        expected = forecast(
+            profile, run.trace.step_costs, replace(config, gamma=gamma), LISTS[1], length
+        )
         assert expected is not None
         assert (speedup, tau) == (expected.speedup, expected.tau)
 
