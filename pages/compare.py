@@ -15,6 +15,7 @@ from specviz.ui.compare.current import (
     shown_job,
     take_linked,
 )
+from specviz.ui.compare.example import show_example
 from specviz.ui.compare.kept import TAB, TABS, show_kept
 from specviz.ui.compare.lanes import choose_lanes, session_cards, show_add
 from specviz.ui.compare.results import findings_of, show_results
@@ -85,6 +86,8 @@ def show_found(name: JobName) -> None:
     found = findings_of(name, job) if job is not None and not job.going else None
     if found is not None:
         show_results(found, name)
+    elif job is None and name == "prompt":
+        show_example()
 
 
 with single:

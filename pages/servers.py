@@ -19,6 +19,7 @@ from specviz.ui.servers.card import show_card, show_introduction
 from specviz.ui.servers.controls import choose
 from specviz.ui.servers.counters_section import show_counters, show_file
 from specviz.ui.servers.draft_section import show_draft
+from specviz.ui.servers.example import show_example
 from specviz.ui.servers.places import offer_probe
 from specviz.ui.session.history import remember_tab, session_history
 from specviz.ui.session.presses import press_button, take_press
@@ -86,6 +87,8 @@ if run is not None and run.error is not None:
     show_error(run.error)
 show_timing(answers)
 show_answer(answers)
+if server is None and run is None:
+    show_example()
 show_files(answers)
 
 if server is not None and info is not None:

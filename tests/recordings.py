@@ -10,38 +10,57 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+from specviz.comparison.kept_runs import kept_comparison
 from specviz.comparison.plan import Lane, parse_lane
+from specviz.comparison.recorded_comparison import comparison_to_record
 from specviz.measure.run_makers import InProcessMaker
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem, read_presets
 from specviz.record.run_config import RunConfig
+from specviz.store import Library
+from specviz.store.traces import save_trace
+from specviz.tune.audit import Audit
+from specviz.tune.audit_job import AuditJob
 from specviz.tune.question import Question, enough_continuations
 from specviz.tune.recorded_answer import answer_to_record
+from specviz.tune.recorded_audits import AuditCourse, audits_to_record
 from specviz.tune.tune_job import TuneJob
+from specviz.ui.compare.example import RECORDED as RECORDED_COMPARISON
+from specviz.ui.lossless.sections import RECORDED as RECORDED_AUDITS
+from specviz.ui.servers.example import RECORDED as RECORDED_SERVER_ANSWER
+from tests.servers.real_engines import running
 
 ASSETS = Path(__file__).parents[1] / "assets"
+STORY = read_presets()[0]
 SIZE = "90M"  # of the simulated target
 _EARLIER_RUNS = 3  # in other processes: their step costs explain the recorded run
 
 
 def main() -> None:
+    """Record everything, or only what the arguments name."""
+    wanted = sys.argv[1:] or list(RECORDERS)
     with tempfile.TemporaryDirectory() as home:
-        for seed in range(_EARLIER_RUNS, -1, -1):
-            table = ["--measure-costs"] if seed == _EARLIER_RUNS else []
-            _specviz(home, "run", read_presets()[0].text, "--target-body", SIZE, "--seed",
-                     str(seed), "--no-keep", "--out", str(ASSETS / "first_trace.json"),
-                     *table)  # fmt: skip
-        _record_answer(home)
+        os.environ |= {"SPECVIZ_HOME": home, "OMP_NUM_THREADS": "1"}
+        for name in wanted:
+            RECORDERS[name]()
 
 
-def _record_answer(home: str) -> None:
+def _record_run() -> None:
+    """Record the first screen's run; earlier runs give its step costs."""
+    for seed in range(_EARLIER_RUNS, -1, -1):
+        table = ["--measure-costs"] if seed == _EARLIER_RUNS else []
+        _specviz("run", STORY.text, "--target-body", SIZE, "--seed", str(seed), "--no-keep",
+                 "--out", str(ASSETS / "first_trace.json"), *table)  # fmt: skip
+
+
+def _record_answer() -> None:
     """Record Tune's answer for the pair of the recorded run, with prompt lookup beside it."""
-    os.environ |= {"SPECVIZ_HOME": home, "OMP_NUM_THREADS": "1"}
     config = RunConfig(max_new_tokens=128)
     first = Lane(spec=PairSpec(target_body=SIZE, threads=1), config=config)
-    items = (SuiteItem(prompt=read_presets()[0].text, kind=read_presets()[0].kind),)
+    items = (SuiteItem(prompt=STORY.text, kind=STORY.kind),)
     question = Question(
         lanes=(first, parse_lane("drafter=prompt-lookup", first)),
         items=items,
@@ -53,10 +72,48 @@ def _record_answer(home: str) -> None:
     (ASSETS / "recorded_answer.json").write_text(answer_to_record(job.answer), encoding="utf-8")
 
 
-def _specviz(home: str, *arguments: str) -> None:
-    environment = {**os.environ, "SPECVIZ_HOME": home, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-m", "specviz", *arguments], env=environment, check=True)
+def _record_comparison() -> None:
+    """Record a small γ against a large one."""
+    _specviz("compare", "--lane", "gamma=2", "--lane", "gamma=8", "--prompt", STORY.text,
+             "--target-body", SIZE, "--max-new-tokens", "48", "--repeats", "6")  # fmt: skip
+    library = Library()
+    plan, runs = kept_comparison(library, library.comparisons()[0].key)
+    RECORDED_COMPARISON.write_bytes(comparison_to_record(plan, runs))
 
+
+def _record_audits() -> None:
+    """Record an audit of the loop as it is, and one with an injected bug."""
+    courses: list[AuditCourse] = []
+    for broken in (None, "recovered-from-target"):
+        audit = Audit(config=RunConfig(temperature=1.0), runs=300, broken=broken)
+        job = AuditJob(audit, PairSpec(threads=1), InProcessMaker(print))
+        job.carry_out()
+        assert job.error is None
+        courses.append(AuditCourse(broken=broken, reports=job.reports))
+    RECORDED_AUDITS.write_text(audits_to_record(courses), encoding="utf-8")
+
+
+def _record_server_answer() -> None:
+    """Record an answer of vLLM with the embedded pair: `make engines` installs it."""
+    with running("vllm") as address:
+        for _ in range(2):  # the first answer waits for compilation
+            _specviz("attach", address, "--prompt", STORY.text, "--max-new-tokens", "96",
+                     "--temperature", "0")  # fmt: skip
+    library = Library()
+    save_trace(library.open_any(library.find()[0].id), RECORDED_SERVER_ANSWER)
+
+
+def _specviz(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "specviz", *arguments], check=True)
+
+
+RECORDERS: dict[str, Callable[[], None]] = {
+    "run": _record_run,
+    "answer": _record_answer,
+    "comparison": _record_comparison,
+    "audits": _record_audits,
+    "server": _record_server_answer,
+}
 
 if __name__ == "__main__":
     main()

@@ -29,7 +29,16 @@ def command(options: argparse.Namespace) -> int:
     check_pair(options, needs_draft=True)
     if options.repeats is not None and options.repeats < 1:
         raise ConfigError(f"repeats is {options.repeats}.", remedy="Give a whole number from 1.")
+    if options.plot and not options.accounting:
+        raise ConfigError("--plot needs --accounting.", remedy="Remove it, or add --accounting.")
+    if options.accounting and (options.gpu or options.quick):
+        raise ConfigError(
+            "--accounting does not go with --gpu or --quick.",
+            remedy="Use --repeats for fewer runs.",
+        )
     measure, render = (measure_gpu, render_gpu_bench) if options.gpu else (_measure, render_bench)
+    if options.accounting:
+        measure = measure_accounted
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         result = measure(options, _log)
     painter = painter_for(sys.stdout, os.environ)
@@ -56,6 +65,24 @@ def _measure(options: argparse.Namespace, say: Callable[[str], None]) -> dict[st
     return run_bench(load, body=body, repeats=repeats, quick=options.quick, say=say)
 
 
+def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
+    """Compare speedups over many processes; draw them if --plot is given."""
+    from specviz.bench.accounting import SEEDS, measure_accounting
+    from specviz.bench.accounting_plot import accounting_svg
+
+    spec = spec_from(options)
+    asked = {
+        "--pair": options.pair, "--draft": options.draft, "--target": options.target,
+        "--device": options.device, "--dtype": options.dtype, "--threads": options.threads,
+        "--draft-body": spec.draft_body, "--shared-vocabulary": options.shared_vocabulary,
+    }  # fmt: skip
+    known = [str(part) for name, value in asked.items() if value for part in (name, value)]
+    result, runs = measure_accounting(known, spec.target_body, options.repeats or SEEDS, say)
+    if options.plot:
+        options.plot.write_text(accounting_svg(runs), encoding="utf-8")
+    return result
+
+
 def _log(text: str) -> None:
     print(one_line(text), file=sys.stderr, flush=True)
 
@@ -63,7 +90,7 @@ def _log(text: str) -> None:
 def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:
     """Render the ratios, timed lanes, divergences, figures, notices and machine."""
     tables = (
-        _ratios(result["ratios"], result.get("intervals") or {}),
+        _ratios(result.get("ratios") or {}, result.get("intervals") or {}),
         result.get("rows") or [],
         result.get("divergences") or [],
         value_rows("figure", result.get("figures") or {}),

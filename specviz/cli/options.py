@@ -125,6 +125,15 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         help="how many times all lanes run; an interval needs 6 (default: 20, with --gpu 7)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer prompts and shorter texts")
+    parser.add_argument(
+        "--accounting",
+        action="store_true",
+        help="instead compare observed with accounted and forecast speedups, each run in a process "
+        "of its own; --repeats are seeds (default: 7, half an hour)",
+    )
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="with --accounting: draw the runs (SVG)"
+    )
     group = parser.add_argument_group("on a GPU")
     group.add_argument(
         "--gpu", action="store_true",

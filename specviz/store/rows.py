@@ -46,6 +46,8 @@ class RunSummary:
     bodies: str | None = None  # as text; None for runs stored before bodies existed
     engine: str | None = None  # None for our own engine
     seed: int | None = None  # None for runs stored before this column existed
+    # Accepted candidates of the first rounds, separated by commas; None if unknown or not stored.
+    accepted: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

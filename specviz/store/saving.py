@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from specviz.figures.body_words import bodies_title
@@ -9,11 +10,12 @@ from specviz.figures.expectation import expected_speedup
 from specviz.figures.metrics import Metrics
 from specviz.figures.server_figures import figures_of
 from specviz.figures.timing import timing_of
-from specviz.record.server_run import AnyTrace, dispatch
+from specviz.record.server_run import AnyTrace, ServerTrace, dispatch
 from specviz.record.trace import Trace
 from specviz.store import Library, NewRun, RunSummary
 
 _HEAD = 400  # searchable characters of the prompt and of the text
+_ROUNDS = 60  # whose accepted candidates a list draws
 _LABEL = 200  # characters of a name in a list; a trace from elsewhere may have a longer name
 
 
@@ -38,7 +40,7 @@ def summary_of(trace: AnyTrace, figures: Metrics | None = None) -> RunSummary:
         tokens_per_second=found.tokens_per_second,
         engine=facts.engine and facts.engine[:_LABEL],
         seed=facts.seed,
-        **dispatch(trace, _columns_of_run, lambda _: _NO_COLUMNS),
+        **dispatch(trace, _columns_of_run, _columns_of_answer),
     )
 
 
@@ -46,6 +48,17 @@ def summary_of(trace: AnyTrace, figures: Metrics | None = None) -> RunSummary:
 _NO_COLUMNS: dict[str, Any] = {
     "device": "", "kind": None, "drafter": None, "rule": None, "speedup": None
 }  # fmt: skip
+
+
+def _columns_of_answer(trace: ServerTrace) -> dict[str, Any]:
+    counts = [each.accepted for each in trace.rounds if each.drafted is not None]
+    known = None not in counts
+    return _NO_COLUMNS | {"accepted": _listed(counts) if known else None}
+
+
+def _listed(counts: Sequence[int | None]) -> str | None:
+    """Return the counts of the first rounds as text; None without any round."""
+    return ",".join(map(str, counts[:_ROUNDS])) or None
 
 
 def _columns_of_run(trace: Trace) -> dict[str, Any]:
@@ -62,6 +75,7 @@ def _columns_of_run(trace: Trace) -> dict[str, Any]:
         "speedup_low": timing and timing.low,
         "speedup_high": timing and timing.high,
         "speedup_expected": expected_speedup(trace),
+        "accepted": _listed([each.num_accepted for each in trace.rounds]),
     }
 
 

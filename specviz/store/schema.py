@@ -112,6 +112,10 @@ _SEEDS = """
 ALTER TABLE runs ADD COLUMN seed INTEGER
 """
 
+_ACCEPTED = """
+ALTER TABLE runs ADD COLUMN accepted TEXT
+"""
+
 MIGRATIONS = (
     _FIRST,
     _COMPARISONS,
@@ -121,6 +125,7 @@ MIGRATIONS = (
     _BODIES,
     _ENGINES,
     _SEEDS,
+    _ACCEPTED,
 )  # the schema version is the number of applied migrations
 VERSION = len(MIGRATIONS)
 

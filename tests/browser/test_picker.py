@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -33,21 +34,35 @@ def picker(page: Any, key: str) -> Any:
     return box
 
 
+def choose(page: Any, key: str, text: str) -> None:
+    """Type into the control until its list is open, and take the first match with Enter."""
+    from playwright.sync_api import TimeoutError as TooLate
+
+    options = page.locator(f"{LIST} [role=option]", has_text=text)
+    for _ in range(5):  # a list closes if the page scrolls or redraws
+        picker(page, key).scroll_into_view_if_needed()
+        next_frame(page)
+        picker(page, key).focus()
+        page.keyboard.type(text)
+        with contextlib.suppress(TooLate):
+            options.first.wait_for(timeout=3000)
+            page.keyboard.press("Enter")
+            return
+        page.keyboard.press("Escape")
+    raise AssertionError(f"no list with {text}")
+
+
 def test_a_target_is_found_by_typing_and_runs_without_a_draft(
     machine: Server, open_page: Callable[..., Any]
 ) -> None:
     from playwright.sync_api import expect
 
     page = open_page(machine.url + LINK)
-    picker(page, "target_model").focus()
-    page.keyboard.type("large")
-    page.keyboard.press("Enter")
+    choose(page, "target_model", "large")
     drafts = page.locator(".st-key-draft_model input")
     page.wait_for_selector('.st-key-draft_model input[value^="small · same tokenizer"]')
     expect(drafts).to_have_count(1)  # the control of the previous default is gone
-    drafts.focus()
-    page.keyboard.type("none")
-    page.keyboard.press("Enter")
+    choose(page, "draft_model", "none")
     expect(page).to_have_url(re.compile("target_model=large&draft_model=none"))
     expect(page.locator(".st-key-run button")).to_have_text("Load this model and run")
     page.locator(".st-key-run button").focus()

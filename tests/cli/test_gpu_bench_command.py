@@ -101,6 +101,8 @@ def test_reports_a_failed_first_visit(
         (("--contexts", "256"), "--contexts needs --gpu."),
         (("--gpu", "--device", "cpu", "--gammas", "0"), "--gammas is '0'."),
         (("--gpu", "--repeats", "0"), "repeats is 0."),
+        (("--plot", "runs.svg"), "--plot needs --accounting."),
+        (("--accounting", "--gpu"), "--accounting does not go with --gpu or --quick."),
     ],
 )
 def test_refuses_options_without_effect(

@@ -17,7 +17,7 @@ from specviz.ui.compare.lanes import Cards, lane_text
 from specviz.ui.session.background_jobs import the_job_queue
 from tests.tune.fakes import FakeMaker
 from tests.ui.compare_page import compare_page, lanes_of, linked, unescaped
-from tests.ui.paging import sound
+from tests.ui.paging import sent, sound
 from tests.ui.theory_pages import LIMIT_MS, median_ms, words
 
 DEFAULT = Lane(spec=PairSpec(), config=RunConfig())
@@ -31,7 +31,8 @@ def test_opens_with_gamma_2_and_8_and_starts_no_run() -> None:
     ]
     assert linked(app) == ["gamma=2", "gamma=8"]
     assert the_job_queue().jobs == ()
-    assert not app.get("bidi_component")
+    assert "Recorded example" in words(app)
+    assert len(sent(app)["race"]["lanes"]) == 2  # the race of the recorded comparison
 
 
 def test_link_sets_lanes_and_shared_settings() -> None:

@@ -14,8 +14,10 @@ from streamlit.testing.v1 import AppTest
 from specviz.errors import SpecvizError
 from specviz.record.breaks import BREAKS
 from specviz.theory.evalues import Detectable
-from specviz.tune.audit import AuditReport
+from specviz.tune.audit import LEVEL, AuditReport
 from specviz.tune.greedy import GreedyCheck, GreedyDivergence
+from specviz.tune.recorded_audits import AuditCourse, audits_from_record, audits_to_record
+from specviz.ui.lossless.sections import TRUE_RULE
 from specviz.ui.session.background_jobs import the_job_queue
 from tests.ui.paging import page_of, sound
 from tests.ui.theory_pages import charts
@@ -59,8 +61,13 @@ def audited(app: AppTest, button: str = "audit_start") -> Any:
 
 def test_explains_the_audit_before_the_first_one() -> None:
     app = page_of("lossless")
-    assert "Press *Audit*" in page_text(app)
-    assert not charts(app)
+    assert "Recorded example" in page_text(app)
+    assert "press *Audit*" in page_text(app)
+    (drawn,) = charts(app).values()
+    correct, broken = drawn["data"]
+    assert (correct["name"], broken["name"]) == (TRUE_RULE, "recovered-from-target")
+    threshold = -math.log10(LEVEL)
+    assert max(correct["y"]) < threshold < max(broken["y"])
     assert [each.key for each in app.button if str(each.key).startswith("break_")]
     cards = {each.value.replace("\\", "") for each in app.markdown}
     for each in BREAKS.values():
@@ -224,8 +231,7 @@ def test_audits_belong_to_their_pair(use: Callable[..., AuditingMaker]) -> None:
     use(LAST)
     audited(page_of("lossless"))
     other = page_of("lossless", pair="Local", target_folder="one", draft_folder="two")
-    assert "Press *Audit*" in page_text(other)
-    assert not charts(other)
+    assert list(charts(other)) == ["audit_evidence_recorded"]
 
 
 def test_work_line_links_to_the_page(use: Callable[..., AuditingMaker]) -> None:
@@ -237,3 +243,14 @@ def test_work_line_links_to_the_page(use: Callable[..., AuditingMaker]) -> None:
     links = [each.proto for each in left.get("page_link")]
     assert any("lossless" in each.page for each in links)
     maker.go_on.set()
+
+
+def test_a_recorded_audit_is_thinned_but_keeps_its_last_report() -> None:
+    reports = (*(replace(REPORT, runs=runs) for runs in range(1, 300)), LAST)
+    courses = (AuditCourse(broken=None, reports=reports), AuditCourse(broken="x", reports=()))
+    read = audits_from_record(audits_to_record(courses))
+    assert [each.broken for each in read] == [None, "x"]
+    assert len(read[0].reports) <= 61
+    assert set(read[0].reports) <= set(reports)
+    assert (read[0].reports[0], read[0].reports[-1]) == (reports[0], LAST)
+    assert read[1].reports == ()

@@ -19,7 +19,8 @@ from specviz.store import Library, Query, load_trace
 from specviz.store.saving import save_run
 from specviz.store.tables import parquet, rounds_of_runs, runs_frame
 from specviz.ui.runs.actions import lane_of
-from specviz.ui.runs.table import PAGE_ROWS, _cells, head_of, row_label
+from specviz.ui.runs.table import ACCEPTED, PAGE_ROWS, _cells, head_of, row_label
+from specviz.ui.session.history import recorded_run
 from tests.store.copied_runs import copy_first_run
 from tests.traces import BODY, full_trace, make_trace, with_bodies
 from tests.ui.paging import sound
@@ -34,7 +35,11 @@ STATED_MS = 300
 def test_an_empty_library_shows_what_to_do() -> None:
     app = runs_page()
     assert "No runs yet" in words(app)
-    assert not app.dataframe
+    assert "Recorded example" in words(app)
+    (row,) = app.dataframe[0].value.to_dict("records")
+    recorded = recorded_run().trace
+    assert row["Tokens"] == len(recorded.token_ids)
+    assert list(row[ACCEPTED]) == [each.num_accepted for each in recorded.rounds][:60]
 
 
 def test_the_table_has_the_figures_of_the_runs(library: Library) -> None:
@@ -50,6 +55,16 @@ def test_the_table_has_the_figures_of_the_runs(library: Library) -> None:
     assert high is not None
     assert row["Speedup"] == f"{low:.2f}–{high:.2f}×"
     assert row["Tokens/s"] == summary.tokens_per_second
+    assert list(row[ACCEPTED]) == [each.num_accepted for each in full_trace().rounds]
+
+
+@pytest.mark.parametrize("stored", [None, "", "1,,2", "-1", "nan", "1.5"])
+def test_an_unreadable_list_of_accepted_candidates_is_left_out(
+    library: Library, stored: str | None
+) -> None:
+    save_run(library, full_trace())
+    row = library.find(Query())[0]
+    assert _cells(replace(row, summary=replace(row.summary, accepted=stored)))[ACCEPTED] is None
 
 
 def keep_older(library: Library, count: int) -> None:

@@ -17,7 +17,7 @@ from specviz.ui.session.background_jobs import the_job_queue
 from tests.servers.replaying import Handler, Page, Served, replayed, served
 from tests.servers.test_baseline_job import MODELS, slow
 from tests.servers.test_other_engines import sglang
-from tests.ui.paging import sound
+from tests.ui.paging import sent, sound
 from tests.ui.servers_page import ask, boards, linked, page_of, texts, until, vllm
 
 __all__ = ["vllm"]  # a fixture
@@ -31,6 +31,8 @@ def test_without_an_address_nothing_is_sent() -> None:
     app = page_of()
     assert "Give the address of a serving engine" in texts(app)
     assert app.button(key="server_ask").disabled
+    assert "Recorded example" in texts(app)
+    assert sent(app)["run"]["id"] == "recorded answer"
 
 
 def test_an_answer_appears_in_the_player_and_the_library(vllm: Served) -> None:

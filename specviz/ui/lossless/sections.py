@@ -7,34 +7,53 @@ from functools import partial
 
 import streamlit as st
 
+from specviz import ASSETS
 from specviz.record.breaks import BREAKS, Break
 from specviz.record.numbers import PROBABILITY
 from specviz.tune.audit import LEVEL, ROUNDS, AuditReport, sentences
 from specviz.tune.audit_job import AuditJob
+from specviz.tune.recorded_audits import AuditCourse, audits_from_record
 from specviz.ui.lossless.charts import Evidence, evidence_chart
 from specviz.ui.tune.current import follow
 from specviz.ui.widgets.page_parts import show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.recorded_example import show_example_caption
 
+RECORDED = ASSETS / "recorded_audits.json"
 TRUE_RULE = "the unmodified loop"
 
 
 def show_audits(audits: Sequence[AuditJob]) -> None:
-    """Show the latest audit without an injected bug, or how to start one.
+    """Show the latest audit without an injected bug, or else a recorded one.
 
     An audit with an injected bug is shown on the bug's card, beside the button that injects it.
     """
     job = _last_of_each(audits).get(None)
     if job is None:
-        st.info(
-            "Press *Audit*. The audit makes short runs with many seeds and tests each token "
-            "against the target's distribution. Then it compares greedy output with that of the "
-            "target alone."
-        )
+        _show_example()
     elif job is audits[-1]:
         follow(job, partial(_show_findings, audits))
     else:
         _show_findings([job], key="_before")
+
+
+def _show_example() -> None:
+    courses = _recorded_audits()
+    show_example_caption(
+        "Audit",
+        "An audit makes short runs with many seeds and tests each token against the target's "
+        "distribution. Then it compares greedy output with that of the target alone.",
+    )
+    show_report(
+        courses[0].reports[-1], over=True, key="audit_report_recorded", pair="the embedded pair"
+    )
+    show_evidence(courses, key="audit_evidence_recorded")
+
+
+@st.cache_resource(show_spinner=False)
+def _recorded_audits() -> tuple[AuditCourse, ...]:
+    """Return an audit of the loop as it is, and one with an injected bug."""
+    return audits_from_record(RECORDED.read_text(encoding="utf-8"))
 
 
 def _show_findings(audits: Sequence[AuditJob], key: str = "") -> None:
@@ -42,7 +61,9 @@ def _show_findings(audits: Sequence[AuditJob], key: str = "") -> None:
     newest = audits[-1]
     if newest.report is not None:
         show_report(newest.report, over=not newest.going, key=f"audit_report{key}")
-    show_evidence(list(_last_of_each(audits).values()), key=f"audit_evidence{key}")
+    found = _last_of_each(audits).items()
+    courses = [AuditCourse(broken=broken, reports=each.reports) for broken, each in found]
+    show_evidence(courses, key=f"audit_evidence{key}")
 
 
 def _last_of_each(audits: Sequence[AuditJob]) -> dict[str | None, AuditJob]:
@@ -50,7 +71,9 @@ def _last_of_each(audits: Sequence[AuditJob]) -> dict[str | None, AuditJob]:
     return {each.audit.broken: each for each in audits}
 
 
-def show_report(report: AuditReport, *, over: bool, key: str) -> None:
+def show_report(
+    report: AuditReport, *, over: bool, key: str, pair: str = "the loaded pair"
+) -> None:
     verdict, *reasons = sentences(report)
     with st.container(border=True, key=key, gap="small"):
         first, _, rest = verdict.partition(". ")
@@ -65,7 +88,7 @@ def show_report(report: AuditReport, *, over: bool, key: str) -> None:
         if over and report.greedy is None:
             st.caption("The audit ended before the check at temperature 0.")
         st.caption(
-            f":green-badge[measured] on the loaded pair: every token of the first {ROUNDS} rounds "
+            f":green-badge[measured] on {pair}: every token of the first {ROUNDS} rounds "
             "of each run is compared with separate passes that share no cache with the run."
         )
 
@@ -76,15 +99,15 @@ def _badge(report: AuditReport) -> str:
     return ":green-badge[✓]" if report.passes else ":red-badge[✕]"
 
 
-def show_evidence(jobs: Sequence[AuditJob], *, key: str) -> None:
+def show_evidence(courses: Sequence[AuditCourse], *, key: str) -> None:
     """Draw the evidence of these audits over the number of runs."""
     found = [
         Evidence(
-            label=each.audit.broken or TRUE_RULE,
+            label=each.broken or TRUE_RULE,
             runs=tuple(report.runs for report in each.reports),
             log_e=tuple(report.e_value for report in each.reports),
         )
-        for each in jobs
+        for each in courses
         if each.reports
     ]
     if found:

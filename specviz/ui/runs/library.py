@@ -7,6 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from specviz.store import Library, Query
+from specviz.store.saving import summary_of
 from specviz.ui.runs.actions import (
     show_actions,
     show_annotations,
@@ -16,7 +17,8 @@ from specviz.ui.runs.actions import (
 )
 from specviz.ui.runs.importing import show_import, show_imported
 from specviz.ui.runs.older_runs import complete_older_runs
-from specviz.ui.runs.table import ask, page_of, show_paging, show_table
+from specviz.ui.runs.table import ask, page_of, show_paging, show_row, show_table
+from specviz.ui.session.history import recorded_run
 from specviz.ui.session.run_saving import the_library
 
 UNDO_DAYS = 30
@@ -50,6 +52,9 @@ def _show_empty(library: Library) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.page_link("pages/watch.py", label="Make a run on Watch")
             show_import(library)
+    st.caption("**Recorded example** from another machine; Watch plays it before your first run.")
+    recorded = recorded_run()
+    show_row(summary_of(recorded.trace, recorded.figures))
 
 
 def _show_runs(library: Library, query: Query) -> None:

@@ -26,6 +26,7 @@ _OF_COMPARISONS = "runs_of_comparisons"
 _ROW_PIXELS, _VISIBLE_ROWS = 35, 20
 # Catalogue ids and column widths.
 FIGURES = {"alpha_observed": 95, "tau": 50, "tokens_per_second": 80, "speedup_observed": 145}
+ACCEPTED = "Accepted"
 _SPEEDUP = "speedup_observed"  # a text column, because it includes the interval
 _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Newest first": ("created", True),
@@ -217,6 +218,18 @@ def show_table(rows: Sequence[RunRow], query: Query) -> list[RunRow]:
     return chosen
 
 
+def show_row(summary: RunSummary) -> None:
+    """Draw a table of one run that is not in the library."""
+    row = RunRow(
+        id="", name="", note="", tags=(), summary=summary, comparison=None, job=None,
+        memory_bytes=None, trace_bytes=0,
+    )  # fmt: skip
+    st.dataframe(
+        pd.DataFrame.from_records([_cells(row)]), key="runs_example", hide_index=True,
+        column_config=_columns(), placeholder=UNKNOWN, alt="A recorded run",
+    )  # fmt: skip
+
+
 def title_of(row: RunRow) -> str:
     """Return the run's name, or else the beginning of its prompt."""
     return row.name or head_of(row)
@@ -276,6 +289,7 @@ def _cells(row: RunRow) -> dict[str, object]:
         "T": summary.temperature,
         _figure_head("alpha_observed"): summary.alpha_observed,
         _figure_head("tau"): summary.tau,
+        ACCEPTED: _accepted(summary),
         _figure_head("tokens_per_second"): summary.tokens_per_second,
         _figure_head(_SPEEDUP): _speedup(summary),
         "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
@@ -289,6 +303,12 @@ def _cells(row: RunRow) -> dict[str, object]:
         "Rule": summary.rule,
         "Finish reason": summary.finish,
     }
+
+
+def _accepted(summary: RunSummary) -> list[int] | None:
+    """Return the accepted candidates of the first rounds; None for an unreadable value."""
+    counts = (summary.accepted or "").split(",")
+    return [int(each) for each in counts] if all(map(str.isdecimal, counts)) else None
 
 
 def _speedup(summary: RunSummary) -> str:
@@ -322,6 +342,12 @@ def _columns() -> dict[str, Any]:
             for name, width in FIGURES.items()
             if name != _SPEEDUP
         },
+        ACCEPTED: column.BarChartColumn(
+            help="Accepted candidates of the first rounds, one bar per round. Empty for runs that "
+            "did not record them.",
+            width=110,
+            y_min=0,
+        ),
         _figure_head(_SPEEDUP): column.TextColumn(
             help=f"{titled(speedup.label)}: {speedup.definition}, with its 95 % interval. A wide "
             "interval is shown alone. A question mark marks an older run without an interval.",
