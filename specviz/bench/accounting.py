@@ -25,6 +25,7 @@ SEEDS = 7
 GAMMAS = (2, 4, 8)
 _TEMPERATURE = 0.7
 _TOKENS = 96
+_SECONDS = 5.0  # at most, for timing a run
 _STEPS = ("auto", "library")
 _NORMAL = 1.96
 
@@ -130,6 +131,7 @@ def _make(options: Sequence[str], setting: Setting, preset: Preset, seed: int) -
         sys.executable, "-m", "specviz", "run", preset.text, *options,
         "--target-body", setting.body, "--step", setting.step, "--gamma", str(setting.gamma),
         "--temperature", str(_TEMPERATURE), "--max-new-tokens", str(_TOKENS), "--ignore-eos",
+        "--budget", str(_SECONDS),
         "--seed", str(seed), "--no-keep", "--json",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
