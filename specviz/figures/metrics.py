@@ -20,7 +20,7 @@ from specviz.figures.roofline import Roofline, roofline
 from specviz.figures.step_times import StepTimes, shape_times, step_times
 from specviz.figures.timing import Timing, timing_of
 from specviz.record.trace import Round, Trace
-from specviz.theory.speed import expected_tokens, least_reaching, speedup
+from specviz.theory.speed import break_even_alpha, speedup
 
 __all__ = ["Interval", "Intervals", "Metrics", "metrics", "resampled"]
 
@@ -177,7 +177,7 @@ class Metrics:
         cost, gamma = self.steps.round_cost, self.gamma
         if cost is None or not gamma or not self.trace.config.has_ideal:
             return None
-        return least_reaching(lambda alpha: expected_tokens(alpha, gamma), cost)
+        return break_even_alpha(0.0, cost, gamma=gamma)
 
     @property
     def break_even_rate(self) -> float | None:

@@ -181,10 +181,7 @@ class _Fit:
         table = self._table
         if table is None:
             points = {1: _Cost(cost=1.0, error=0.0), **known}
-            cells = [_between(points, tokens) for tokens in range(1, max(points) + 1)]
-            rows = tuple(self._at_contexts(cell.cost) for cell in cells)
-            unknown = tuple(n for n in range(2, len(rows) + 1) if n not in points)
-            return rows, tuple(cell.error for cell in cells), unknown
+            return self._rows_between(points)
         logs = {1: 0.0}
         for tokens, cost in known.items():
             if tokens <= len(table.target):
@@ -195,8 +192,26 @@ class _Fit:
             rows.append(tuple(factor * each for each in table.target[tokens - 1]))
             own = known.get(tokens)
             errors.append(own.error if own else self._table_error(tokens, logs))
-        unknown = tuple(each for each in table.interpolated if each not in known)
-        return tuple(rows), tuple(errors), unknown
+        unknown = [each for each in table.interpolated if each not in known]
+        longer = {tokens: cost for tokens, cost in known.items() if tokens > len(rows)}
+        if longer:
+            last = math.exp(_line(logs, len(rows))) * self._table_ratio(len(rows))
+            points = {len(rows): _Cost(cost=last, error=errors[-1]), **longer}
+            more, more_errors, more_unknown = self._rows_between(points)
+            rows += more[1:]
+            errors += more_errors[1:]
+            unknown += more_unknown
+        return tuple(rows), tuple(errors), tuple(unknown)
+
+    def _rows_between(
+        self, points: dict[int, _Cost]
+    ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
+        """Return the rows from the first to the last point, their errors, and the unknown rows."""
+        tokens = range(min(points), max(points) + 1)
+        cells = [_between(points, each) for each in tokens]
+        rows = tuple(self._at_contexts(cell.cost) for cell in cells)
+        unknown = tuple(each for each in tokens if each not in points)
+        return rows, tuple(cell.error for cell in cells), unknown
 
     def _table_ratio(self, tokens: int) -> float:
         assert self._table is not None

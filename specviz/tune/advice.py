@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from specviz.figures.speedup_words import UNCERTAIN, is_open, is_too_wide, is_wide, shown_speedup
+from specviz.figures.step_times import StepTimes
 from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
+from specviz.theory.speed import break_even_alpha
 from specviz.tune.answer import Answer, Candidate, gain_from_acceptance, gain_from_speed
 from specviz.tune.methods import method_text
 from specviz.tune.surface import Cell
@@ -41,13 +43,27 @@ def _width(answer: Answer, cell: Cell) -> str:
 def reason(candidate: Candidate, cell: Cell) -> str:
     """Return the figures that explain a candidate's rank."""
     times, alpha = candidate.costs_of(cell), candidate.alpha(cell.temperature)
-    reasons = [] if alpha is None else [f"acceptance probability {PROBABILITY.bare(alpha)}"]
+    reasons: list[str] = []
+    if alpha is not None:
+        even = None if times is None else _break_even(candidate, cell, times)
+        beside = "" if even is None else f" (break-even at {PROBABILITY.bare(even)})"
+        reasons.append(f"acceptance probability {PROBABILITY.bare(alpha)}{beside}")
     least = "at least " if cell.basis == "at least" else ""
     reasons.append(f"{least}{TOKENS.bare(cell.tau)} tokens per round")
     if times is not None and times.c is not None and times.v is not None:
         drafting = "drafting is free" if not times.c else f"a draft step costs {COST.bare(times.c)}"
         reasons.append(f"{drafting}, verification {STEPS.bare(times.v)} target steps")
     return "; ".join(reasons)
+
+
+def _break_even(candidate: Candidate, cell: Cell, times: StepTimes) -> float | None:
+    """Return the α at which the settings are as fast as the target alone.
+
+    None if no α is enough, or where α does not determine the tokens.
+    """
+    if times.round_cost is None or not candidate.config.has_ideal:
+        return None
+    return break_even_alpha(0.0, times.round_cost, gamma=cell.gamma)
 
 
 def speedup_text(cell: Cell) -> str:

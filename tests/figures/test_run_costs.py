@@ -169,6 +169,21 @@ def test_rows_that_no_run_covered_come_from_the_scaled_table() -> None:
     assert phase == pytest.approx(machine.first + 2 * machine.later)
 
 
+def test_runs_continue_a_table_with_longer_verifications() -> None:
+    table, gamma = make_costs(), 20
+    machine = Machine(verify=4.0, noise=0.0, busy=0.0)
+    made = fitted(costs_of(machine.timed(1, gamma=gamma)), table=table)
+    context, last = made.contexts[0], len(table.target)
+    step = made.target_step(context)
+    assert len(made.target) == gamma + 1
+    assert made.verify(context, gamma + 1) / step == pytest.approx(machine.verify)
+    assert made.target[last - 1][0] < made.target[last][0] < made.target[gamma][0]
+    assert made.interpolated[-3:] == (18, 19, 20)
+    assert covers_gamma(made, gamma)
+    with_table = step_times(made, context, gamma, drafts=True)
+    assert with_table.v == pytest.approx(machine.verify)
+
+
 def test_without_a_table_only_the_rows_of_the_runs_are_known() -> None:
     machines = {gamma: Machine(verify=1 + gamma / 10, noise=0.0) for gamma in (2, 5)}
     made = fitted(*(costs_of(each.timed(1, gamma=gamma)) for gamma, each in machines.items()))

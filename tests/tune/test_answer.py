@@ -13,6 +13,7 @@ from specviz.comparison.plan import parse_lane
 from specviz.errors import ConfigError
 from specviz.record.prompts import SuiteItem
 from specviz.theory.along import rounds_along
+from specviz.theory.speed import expected_tokens
 from specviz.tune.advice import advice, reason
 from specviz.tune.answer import (
     Answer,
@@ -205,7 +206,12 @@ def test_names_a_drafter_without_a_model_and_reports_no_gains() -> None:
     assert "drafting is free" in reason(*row)
     two = answer(drafting("good", EASY), drafting("bad", HARD))
     assert advice(two).startswith("Use good with γ ")
-    assert reason(*two.ranked[0]).startswith("acceptance probability 0.900; ")
+    candidate, cell = two.ranked[0]
+    why, times = reason(candidate, cell), candidate.costs_of(cell)
+    assert why.startswith("acceptance probability 0.900 (break-even at ")
+    even = float(why.partition("break-even at ")[2].partition(")")[0])
+    assert times is not None
+    assert expected_tokens(even, cell.gamma) == pytest.approx(times.round_cost, abs=0.01)
 
 
 def test_advice_names_what_is_missing() -> None:
