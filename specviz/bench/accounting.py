@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class _Setting:
     body: str
     step: str
     gamma: int
@@ -101,7 +101,7 @@ def measure_accounting(
 
 def _make_all(options: Sequence[str], body: str, seeds: int, say: Say) -> Iterator[AccountedRun]:
     settings = [
-        Setting(body=each, step=step, gamma=gamma)
+        _Setting(body=each, step=step, gamma=gamma)
         for step in _STEPS
         for each in dict.fromkeys((NO_BODY, body))
         for gamma in GAMMAS
@@ -126,7 +126,7 @@ def _make_all(options: Sequence[str], body: str, seeds: int, say: Say) -> Iterat
             yield made
 
 
-def _make(options: Sequence[str], setting: Setting, preset: Preset, seed: int) -> AccountedRun:
+def _make(options: Sequence[str], setting: _Setting, preset: Preset, seed: int) -> AccountedRun:
     command = [
         sys.executable, "-m", "specviz", "run", preset.text, *options,
         "--target-body", setting.body, "--step", setting.step, "--gamma", str(setting.gamma),

@@ -8,16 +8,14 @@ from specviz import ASSETS
 from specviz.comparison import compare
 from specviz.comparison.recorded_comparison import comparison_from_record
 from specviz.ui.compare.results import Findings, show_results
-from specviz.ui.widgets.plain_text import as_text
-from specviz.ui.widgets.recorded_example import show_example_caption
+from specviz.ui.widgets.recorded_example import prompt_sentence, show_example_caption
 
 RECORDED = ASSETS / "recorded_comparison.json.gz"
 
 
 def show_example() -> None:
     found = _recorded_findings()
-    prompt = " ".join(found.comparison.plan.items[0].prompt.split())
-    show_example_caption("Compare", f"The prompt is “{as_text(prompt)}”")
+    show_example_caption("Compare", prompt_sentence(found.comparison.plan.items[0].prompt))
     show_results(found, "recorded")
 
 

@@ -10,17 +10,15 @@ from specviz.player.server_payload import server_payload
 from specviz.record.server_run import ServerTrace
 from specviz.store.traces import load_run
 from specviz.ui.servers.card import show_card
-from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.player import show_player
-from specviz.ui.widgets.recorded_example import show_example_caption
+from specviz.ui.widgets.recorded_example import prompt_sentence, show_example_caption
 
 RECORDED = ASSETS / "recorded_server_answer.json"
 
 
 def show_example() -> None:
     trace = _recorded_answer()
-    prompt = " ".join(trace.prompt.split())
-    show_example_caption("Ask", f"The prompt is “{as_text(prompt)}”")
+    show_example_caption("Ask", prompt_sentence(trace.prompt))
     show_card(trace.info)
     label = f"recorded · {trace.info.title} · {trace.info.model}"
     status = RunStatus(id="recorded answer", state="done", label=label)

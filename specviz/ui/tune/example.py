@@ -8,8 +8,7 @@ from specviz import ASSETS
 from specviz.tune.answer import Answer
 from specviz.tune.recorded_answer import answer_from_record
 from specviz.ui.tune.surface_section import show_advice_of
-from specviz.ui.widgets.plain_text import as_text
-from specviz.ui.widgets.recorded_example import show_example_caption
+from specviz.ui.widgets.recorded_example import prompt_sentence, show_example_caption
 
 RECORDED = ASSETS / "recorded_answer.json"
 
@@ -17,8 +16,7 @@ RECORDED = ASSETS / "recorded_answer.json"
 def show_example() -> Answer:
     """Draw what is recorded, and its advice; return the answer for the tabs."""
     answer = _recorded_answer()
-    prompt = " ".join(answer.question.items[0].prompt.split())
-    show_example_caption("Compute", f"The prompt is “{as_text(prompt)}”")
+    show_example_caption("Compute", prompt_sentence(answer.question.items[0].prompt))
     show_advice_of(answer, given=False)
     return answer
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
+from specviz.ui.widgets.plain_text import as_text
+
+
+def prompt_sentence(prompt: str) -> str:
+    return f"The prompt is “{as_text(' '.join(prompt.split()))}”"
+
 
 def show_example_caption(press: str, about: str) -> None:
-    """State that a result is recorded, what to press for an own one, and what was measured."""
+    """State that a result is recorded, which button makes a new one, and what was measured."""
     st.caption(
         f"**Recorded example** from another machine; press *{press}* for a result of your own. "
         f"{about}"
