@@ -38,7 +38,9 @@ def test_coverage_counts_the_runs_of_one_prompt_as_one_cluster() -> None:
     texts = "abcdefgh"
     spread = [replace(each, prompt=text) for text in texts for each in (RUN, RUN, RUN, MISSED)]
     lumped = [
-        replace(MISSED if text in "ab" else RUN, prompt=text) for text in texts for _ in "1234"
+        replace(MISSED if text in "ab" else RUN, prompt=text, seed=seed)
+        for text in texts
+        for seed in range(4)
     ]
     for runs in (spread, lumped):
         assert (coverage(runs)["runs"], coverage(runs)["covered"]) == (32, 0.75)
