@@ -175,7 +175,9 @@ class Metrics:
         None if no α is enough, and where α does not determine the tokens.
         """
         cost, gamma = self.steps.round_cost, self.gamma
-        if cost is None or not gamma or not self.trace.config.has_ideal:
+        if cost is None or not math.isfinite(cost):
+            return None
+        if not gamma or not self.trace.config.has_ideal:
             return None
         return break_even_alpha(0.0, cost, gamma=gamma)
 
