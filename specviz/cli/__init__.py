@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from specviz.cli import attach, audit, bench, compare, models, run, score, show, tune
+from specviz.cli import attach, audit, bench, compare, costs, models, run, score, show, tune
 from specviz.cli.options import UsageError, build_parser
 from specviz.cli.standard_streams import OutputError, discard_output, prepare_streams
 from specviz.cli.terminal_text import one_line
@@ -33,6 +33,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "audit": audit.command,
     "attach": attach.command,
     "models": models.command,
+    "costs": costs.command,
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.terminal_text import Painter, display_width, one_line, pad, wrap_text
-from specviz.comparison.table import spread_text
+from specviz.comparison.table import cost_warnings, spread_text
 from specviz.comparison.words import made_on
 from specviz.figures.catalogue import CATALOGUE
 from specviz.record.numbers import UNKNOWN
@@ -117,6 +117,7 @@ def _basis_text(comparison: Comparison) -> str:
     parts = (
         f"{prompts}, {repeats}; medians with lowest–highest{units}.",
         f"{where[:1].upper()}{where[1:]}",
+        cost_warnings(comparison),
         _memory_note(comparison),
     )
     return " ".join(part for part in parts if part)

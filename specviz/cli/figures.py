@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from specviz.cli.render import CUTS, INDENT, lossy_line
 from specviz.cli.terminal_text import Painter, Piece, Style, one_line, pad, wrap_text
 from specviz.figures.catalogue import CATALOGUE, Figure
+from specviz.figures.speedup_words import UNCERTAIN
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.numbers import PROBABILITY, UNKNOWN
 from specviz.record.trace import Finish, Trace
@@ -73,7 +74,7 @@ def _notices(trace: Trace) -> Iterator[str]:
     yield from trace.notices
     if warning := step_cost_warning(trace.step_costs):
         yield (
-            f"{warning} So c, v, accounted and forecast may be inaccurate; "
+            f"{warning} So c, v, accounted and forecast may be inaccurate; on an idle machine, "
             "`run --measure-costs` measures them again."
         )
 
@@ -197,7 +198,9 @@ def _memory(trace: Trace, metrics: Metrics) -> Iterator[Row]:
 
 def _why_not_free(trace: Trace) -> str:
     costs = trace.step_costs
-    return NOT_VERIFIED if costs is None or costs.table else NO_TABLE
+    if costs is not None and not costs.table:
+        return NO_TABLE
+    return NOT_VERIFIED if costs is None or len(costs.target) < 2 else UNCERTAIN
 
 
 def _machine_and_finish(painter: Painter, trace: Trace) -> str:

@@ -22,7 +22,7 @@ from specviz.cli.option_groups import (
 from specviz.cli.scoring_maker import add_remote
 from specviz.errors import shortened
 from specviz.record.breaks import BREAKS
-from specviz.record.limits import COMPARED_TIMING_SECONDS, TIMING_SECONDS
+from specviz.record.limits import COMPARED_TIMING_SECONDS, TEXT_BUDGET, TIMING_SECONDS
 
 BENCH_BODY = "90M"
 _DEFAULT_METHOD = {
@@ -31,7 +31,9 @@ _DEFAULT_METHOD = {
 } | {"branching": "", "drafter": None}  # None: the first drafter that fits the pair
 
 
-_COMMANDS = ("run", "show", "bench", "compare", "score", "tune", "audit", "attach", "models")
+_COMMANDS = (
+    "run", "show", "bench", "compare", "score", "tune", "audit", "attach", "models", "costs",
+)  # fmt: skip
 
 
 class UsageError(Exception):
@@ -67,6 +69,7 @@ def build_parser() -> Parser:
     )
     _add_attach(commands.add_parser("attach", help="measure a running serving engine"))
     _add_models(commands.add_parser("models", help="list the models on this machine"))
+    _add_costs(commands.add_parser("costs", help="list, export or forget stored step costs"))
     return parser
 
 
@@ -103,6 +106,13 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--forget", metavar="DIR", help="no longer search this folder")
     parser.add_argument(
         "--skipped", action="store_true", help="also list the unusable models, with the reason"
+    )
+    add_json(parser)
+
+
+def _add_costs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--forget", action="store_true", help="delete the step costs of all pairs on this machine"
     )
     add_json(parser)
 
@@ -214,6 +224,11 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         "--candidate", action="append", default=[], metavar="KEY=VALUE,…",
         help="a further candidate, written like a lane of compare: a draft, a simulated size, "
         "or a method such as rule=block or drafter=suffix",
+    )  # fmt: skip
+    parser.add_argument(
+        "--text-budget", type=float, default=TEXT_BUDGET, metavar="SECONDS",
+        help="time for further continuations of a single prompt, until the interval is ± 10 %% "
+        f"(default: {TEXT_BUDGET})",
     )  # fmt: skip
     costs = parser.add_argument_group("costs of another machine")
     costs.add_argument("--c", type=float, metavar="N", help="cost of a draft step, in target steps")

@@ -115,6 +115,7 @@ def _question(options: argparse.Namespace) -> Question:
         lanes=lanes,
         items=items,
         continuations=enough_continuations(items),
+        text_budget=options.text_budget,
         temperatures=_temperatures(options.temperatures, config.temperature),
     )
 

@@ -26,6 +26,7 @@ from specviz.figures.paired import (
     ratio_of,
     spread,
 )
+from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.trace import Environment, Trace
 
 
@@ -59,6 +60,7 @@ class LaneResult:
     wasted_share: Spread | None
     memory_bytes: Spread | None
     ttft_ms: Spread | None
+    cost_warnings: tuple[str, ...] = ()  # about the step costs behind c and v
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,7 @@ def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
             return None
         return spread(getattr(each.figures, name) for each in runs)
 
+    warnings = (step_cost_warning(each.trace.step_costs) for each in runs)
     return LaneResult(
         label=label,
         lane=lane,
@@ -113,6 +116,7 @@ def lane_result(label: str, lane: Lane, runs: Sequence[LaneRun]) -> LaneResult:
         wasted_share=over("wasted_share"),
         memory_bytes=spread(each.memory_bytes for each in runs),
         ttft_ms=over("ttft_ms"),
+        cost_warnings=tuple(dict.fromkeys(filter(None, warnings))),
     )
 
 

@@ -18,7 +18,8 @@ from specviz.comparison import (
     interval_words,
 )
 from specviz.figures.catalogue import CATALOGUE, Figure
-from specviz.record.numbers import UNKNOWN
+from specviz.figures.speedup_words import shown_speedup
+from specviz.record.numbers import RATIO, UNKNOWN
 
 BEST = "★"
 
@@ -54,17 +55,27 @@ def as_texts(comparison: Comparison) -> list[list[str]]:
 
 
 def legend(comparison: Comparison) -> str:
-    """Return a text that explains the brackets and the star."""
+    """Return a text that explains the brackets and the star, with warnings about c and v."""
     means = (
         lane
         for each in comparison.lanes
         for lane in (each.speedup_ratio, each.alpha, each.expected)
     )
-    return (
+    text = (
         f"Speedup and α: mean {interval_words(means)}. Other figures: median, with the lowest and "
         f"highest run. {BEST} marks the best value if its range overlaps no other range; for "
         "speeds, it marks the fastest lane of the verdict."
     )
+    return f"{text} {cost_warnings(comparison)}".rstrip()
+
+
+def cost_warnings(comparison: Comparison) -> str:
+    """Return what makes the lanes' c and v unreliable; "" if nothing does."""
+    found: dict[str, list[str]] = {}
+    for lane in comparison.lanes:
+        for warning in lane.cost_warnings:
+            found.setdefault(warning, []).append(lane.label)
+    return " ".join(f"c and v of {' and '.join(own)}: {text}" for text, own in found.items())
 
 
 def marked(row: Row) -> list[str]:
@@ -101,9 +112,12 @@ def spread_text(figure: Figure, found: Ratio | Spread | None) -> str:
     """Return the figure as text; ``UNKNOWN`` if ``found`` is None.
 
     A Ratio is shown as its mean with the interval, a Spread as its median with the range of runs.
+    A speedup with a wide interval is shown as in a verdict: without the mean, or as too noisy.
     """
     if found is None:
         return UNKNOWN
+    if figure.quantity is RATIO and isinstance(found, Ratio):
+        return shown_speedup(found.value, found.low, found.high)
     return figure.quantity.spread(_middle(found), found.low, found.high)
 
 

@@ -52,6 +52,7 @@ def _lane(lane: LaneResult) -> dict[str, Any]:
             "alpha_expected": _ratio(lane.expected),
             "speedup": _ratio(lane.speedup_ratio),
         },
+        "cost_warnings": lane.cost_warnings,
     }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from specviz.figures.metrics import Metrics
+from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.speedup_words import is_too_wide
-from specviz.record.numbers import TOKENS
+from specviz.record.numbers import PERCENT, STEPS, TOKENS
+from specviz.record.step_costs import StepCosts
+from specviz.record.trace import Trace
 
 Source = Literal["forecast", "step costs", "measured"]
 
@@ -28,6 +30,21 @@ class Agreement:
 
     estimates: tuple[Estimate, ...]
     words: str
+
+
+def agreement_of_costs(trace: Trace, table: StepCosts, own: StepCosts) -> tuple[str, ...]:
+    """Return a sentence on how far a measured table and a run's own costs agree; () if unknown."""
+    measured, timed = (
+        metrics(replace(trace, step_costs=each), intervals=False).steps.round_cost
+        for each in (table, own)
+    )
+    if measured is None or not timed:
+        return ()
+    return (
+        f"A round costs {STEPS.bare(measured)} target steps by the measured step costs, and "
+        f"{STEPS.bare(timed)} by the times of this run: a difference of "
+        f"{PERCENT.signed(measured / timed - 1)}.",
+    )
 
 
 def agreement(figures: Metrics) -> Agreement | None:

@@ -63,7 +63,7 @@ class Roofline:
     draft: Pass | None  # the mean step of a draft phase
     verification: Pass | None  # of the run's rounds
     gamma: int | None  # of the draft phase and the verification
-    free: FreeGamma | None  # None without a table, and if it has only plain steps
+    free: FreeGamma | None  # None with only plain steps, and if the intervals leave it open
     interpolated: tuple[int, ...]  # numbers of tokens whose pass was not timed
 
     @property
@@ -133,15 +133,15 @@ def _errors(costs: StepCosts) -> tuple[float | None, ...]:
     return (*costs.target_errors, *(None,) * rows)[:rows]
 
 
-def _free(ratios: tuple[tuple[float, float | None], ...]) -> FreeGamma:
+def _free(ratios: tuple[tuple[float, float | None], ...]) -> FreeGamma | None:
+    """Return the free γ; None if the intervals allow every γ from 0 to the last."""
+
     def free_up_to(sign: int) -> int:
         free = (v * math.exp(sign * (error or 0.0)) <= FREE for v, error in ratios)
         return sum(1 for _ in takewhile(bool, free))
 
-    has_errors = all(error is not None for _, error in ratios)
-    return FreeGamma(
-        gamma=free_up_to(0),
-        low=free_up_to(1) if has_errors else None,
-        high=free_up_to(-1) if has_errors else None,
-        last=len(ratios),
-    )
+    has_errors, last = all(error is not None for _, error in ratios), len(ratios)
+    low, high = (free_up_to(sign) if has_errors else None for sign in (1, -1))
+    if (low, high) == (0, last):
+        return None
+    return FreeGamma(gamma=free_up_to(0), low=low, high=high, last=last)

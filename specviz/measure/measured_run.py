@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from specviz.figures.agreement import agreement_of_costs
 from specviz.figures.step_times import covers_run
 from specviz.figures.stopping_reach import drafting_costs
 from specviz.measure.answered_turns import with_answers
@@ -79,12 +80,14 @@ class MeasuredRun(Iterator[Round]):
             if fresh_costs
             else stored_costs(pair, config)
         )
+        self._measured = self._costs if fresh_costs else None
         self._drafting_costs = self._costs_to_decide_by(len(prompt_ids), on_progress)
         self._run: SpeculativeRun = speculate(pair, prompt, config, costs=self._drafting_costs)
         self._rounds: list[Round] = []
         self._timing: Baseline | None = None
         self._odds: tuple[float, ...] = ()
         self._read: ReadText | None = None
+        self._agreement: tuple[str, ...] = ()
         self.prompt: Prompt = dataclasses.replace(self._run.prompt, kind=kind or self._kind)
         self.forecast: Forecast | None = self._forecast()
 
@@ -131,13 +134,16 @@ class MeasuredRun(Iterator[Round]):
     def complete(self, on_progress: ProgressCallback | None = None, *, costs: bool = True) -> None:
         """Score the text, and add the run's step costs to the stored ones; no-op after a stop.
 
-        Without any step costs, a table is measured if ``costs`` is set.
+        Without any step costs, a table is measured if ``costs`` is set. A notice compares the run's
+        costs with a table that was measured for it.
         """
         if self._run.finish == "stopped":
             return
         if not self._odds and self._rounds:
             self._odds = self._scored()
         own = costs_of_this_run(self._pair, self._config, self._timing, self._rounds)
+        if self._measured is not None and own is not None:
+            self._agreement = agreement_of_costs(self.trace(), self._measured, own)
         if not covers_run(self._costs, self._config):
             self._costs = own or self._costs
         if self._costs is None and costs:
@@ -173,7 +179,7 @@ class MeasuredRun(Iterator[Round]):
             step_costs=self._costs,
             forecast=self.forecast,
             baseline=self._timing,
-            notices=(*self._pair.notices, *self._run.notices),
+            notices=(*self._pair.notices, *self._run.notices, *self._agreement),
             pieces=self._pieces(),
             odds=self._odds,
             drafting_costs=self._drafting_costs,

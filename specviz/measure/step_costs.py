@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from specviz.engine import Pair
 
-_KIND = "step-costs"  # measured tables
-_RUNS = "run-costs"  # of timed runs
+TABLE_KIND = "step-costs"  # measured tables
+RUNS_KIND = "run-costs"  # of timed runs
 _MOST_RUNS = 40
 _MOST_OF_A_PROCESS = 8
 _CONTEXTS = (32, 256, 1024)
@@ -41,7 +41,7 @@ _MARGIN = 32  # tokens that the largest verification adds to the context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _TimedRuns:
+class TimedRuns:
     """The costs of the latest runs, the oldest first."""
 
     runs: tuple[RunCosts, ...] = ()
@@ -56,7 +56,7 @@ def stored_costs(pair: Pair, config: RunConfig, *, whole: bool = False) -> StepC
     table = _smooth_table(pair, config)
     if whole and table is None:
         return None
-    stored = load_value(_RUNS, costs_key(pair, config), _TimedRuns) or _TimedRuns()
+    stored = load_value(RUNS_KIND, costs_key(pair, config), TimedRuns) or TimedRuns()
     others = [run for run in stored.runs if run.process != _process(os.getpid())]
     return _fitted(pair, config, others or stored.runs, table)
 
@@ -72,10 +72,10 @@ def costs_of_this_run(
     bandwidth = _bandwidth(pair.device, pair.environment.threads)
     found = dataclasses.replace(found, bandwidth=bandwidth)
 
-    def added(kept: _TimedRuns | None) -> _TimedRuns:
-        return _TimedRuns(runs=_latest((*(kept.runs if kept else ()), found)))
+    def added(kept: TimedRuns | None) -> TimedRuns:
+        return TimedRuns(runs=_latest((*(kept.runs if kept else ()), found)))
 
-    change_value(_RUNS, costs_key(pair, config), _TimedRuns, added)
+    change_value(RUNS_KIND, costs_key(pair, config), TimedRuns, added)
     fitted = _fitted(pair, config, [found], None)
     return fitted and dataclasses.replace(fitted, of_this_run=True)
 
@@ -116,7 +116,7 @@ def _bandwidth(device: torch.device, threads: int) -> float:
 
 
 def _stored_table(pair: Pair, config: RunConfig) -> StepCosts | None:
-    return load_value(_KIND, costs_key(pair, config), StepCosts)
+    return load_value(TABLE_KIND, costs_key(pair, config), StepCosts)
 
 
 def _smooth_table(pair: Pair, config: RunConfig) -> StepCosts | None:
@@ -144,7 +144,7 @@ def step_costs(
     if kept is not None:
         return kept
     if fresh:
-        save_value(_RUNS, costs_key(pair, config), _TimedRuns())
+        save_value(RUNS_KIND, costs_key(pair, config), TimedRuns())
     _measure_table(pair, config, on_progress)
     return stored_costs(pair, config, whole=True)
 
@@ -168,7 +168,7 @@ def _measure_table(
             draft_reads=draft,
             target_reads=target,
         )
-        save_value(_KIND, costs_key(pair, config), measured)
+        save_value(TABLE_KIND, costs_key(pair, config), measured)
     return measured
 
 
@@ -195,7 +195,7 @@ def mend_step_costs(
     made = _measure_table(pair, config, on_progress)
     tries[key] += 1  # an aborted attempt does not count
     if kept is not None and made is not None and _quality(made) < _quality(kept):
-        save_value(_KIND, key, kept)
+        save_value(TABLE_KIND, key, kept)
 
 
 def _quality(costs: StepCosts) -> tuple[bool, float]:

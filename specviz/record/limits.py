@@ -12,6 +12,7 @@ MAX_GAMMA = 64
 MAX_DRAFTED = 1024  # candidates in one round of another engine
 TIMING_SECONDS = 20.0  # time limit for timing the target alone along a run
 COMPARED_TIMING_SECONDS = 5.0  # the same limit for each run of a comparison
+TEXT_BUDGET, MAX_TEXT_BUDGET = 30, 3600  # seconds for further texts of a prompt in Tune
 
 
 @dataclass(frozen=True, slots=True)

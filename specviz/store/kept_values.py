@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from filelock import FileLock
 
-from specviz.errors import SpecvizError
+from specviz.errors import SpecvizError, StoreError
 from specviz.folders import data_folder
 from specviz.store.dataclass_json import fit_to_type, from_json
 from specviz.store.files import read_file, to_json, write_file
@@ -45,6 +45,43 @@ def load_value(kind: str, key: str, value_type: type[T]) -> T | None:
         return from_json(json.dumps(record.get("value")), value_type)
     except (OSError, ValueError, RuntimeError, SpecvizError):
         return None  # RuntimeError: nested too deeply, or no home folder
+
+
+def kept_values(kind: str, value_type: type[T]) -> dict[str, T]:
+    """Return the readable values of a kind by key."""
+    found: dict[str, T] = {}
+    try:
+        for path in sorted((data_folder() / kind).glob("*.json")):
+            key = _key_in(path)
+            value = None if key is None else load_value(kind, key, value_type)
+            if key is not None and value is not None:
+                found[key] = value
+    except (OSError, RuntimeError):
+        pass
+    return found
+
+
+def forget_values(kind: str) -> None:
+    """Delete all values of a kind.
+
+    Raises:
+        StoreError: A file cannot be deleted.
+    """
+    try:
+        for path in (data_folder() / kind).glob("*.json"):
+            path.unlink(missing_ok=True)
+    except (OSError, RuntimeError) as error:
+        raise StoreError(
+            f"The stored values cannot be deleted: {error}.", remedy="Check the data folder."
+        ) from None
+
+
+def _key_in(path: Path) -> str | None:
+    try:
+        key = json.loads(read_file(path)).get("key")
+    except (OSError, ValueError, AttributeError, RuntimeError, SpecvizError):
+        return None
+    return key if isinstance(key, str) else None
 
 
 def change_value(kind: str, key: str, value_type: type[T], change: Callable[[T | None], T]) -> bool:

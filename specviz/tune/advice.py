@@ -36,7 +36,12 @@ def _width(answer: Answer, cell: Cell) -> str:
         return ""
     if cell.from_texts < 0.5:
         return "The step costs cause most of this width: runs of this pair make it narrower."
-    more = "a longer text" if answer.question.text is not None else "more prompts or longer texts"
+    if answer.question.text is not None:
+        more = "a longer text"
+    elif answer.question.grows:
+        more = "more time for continuations"
+    else:
+        more = "more prompts or longer texts"
     return f"The texts cause most of this width: {more} would make it narrower."
 
 

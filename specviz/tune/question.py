@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from specviz.comparison.plan import Lane, lane_labels
 from specviz.errors import ConfigError
 from specviz.figures.throughput import GAMMAS
-from specviz.record.limits import LIMITS
+from specviz.record.limits import LIMITS, MAX_TEXT_BUDGET
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SuiteItem
 from specviz.record.scores import SamplingParams
@@ -34,6 +34,7 @@ class Question:
     top-p and the rest are the same for all. ``text``: a given text to score after the prompts,
     instead of text that the target writes. ``continuations``: the number of texts that the target
     writes for each prompt at the ranked temperature; at temperature 0 all would be equal.
+    ``text_budget``: seconds for more continuations of a single prompt while its answer is rough.
     """
 
     lanes: tuple[Lane, ...]
@@ -42,6 +43,7 @@ class Question:
     gammas: tuple[int, ...] = GAMMAS
     text: str | None = None
     continuations: int = 1
+    text_budget: float = 0.0
 
     def __post_init__(self) -> None:
         _count("candidates", len(self.lanes), 1, MAX_CANDIDATES)
@@ -60,6 +62,11 @@ class Question:
                     "verified token by token.",
                     remedy="Leave out the other methods.",
                 )
+        if not 0 <= self.text_budget <= MAX_TEXT_BUDGET:
+            raise ConfigError(
+                f"The budget for more texts is {self.text_budget:g} s.",
+                remedy=f"Give from 0 to {MAX_TEXT_BUDGET:,} seconds.",
+            )
         for gamma in self.gammas:
             if gamma not in LIMITS["gamma"]:
                 raise ConfigError(f"gamma is {gamma}.", remedy=f"Give {LIMITS['gamma']}.")
@@ -89,6 +96,15 @@ class Question:
         """Return the number of texts of one candidate."""
         more = self.continuations - 1 if self.temperature > 0 else 0
         return len(self.items) * (len(self.temperatures) + more)
+
+    @property
+    def grows(self) -> bool:
+        """Return whether further continuations make the answer more precise.
+
+        With several prompts they would not: the interval is over prompts.
+        """
+        own = self.text is None and not any(each.spec.served for each in self.lanes)
+        return own and len(self.items) == 1 and self.temperature > 0 and self.text_budget > 0
 
     @property
     def labels(self) -> tuple[str, ...]:

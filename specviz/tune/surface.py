@@ -29,7 +29,9 @@ from specviz.theory.student import t_quantile
 from specviz.tune.methods import Basis, ShortRun
 
 CONFIDENCE = 0.95
+AIM = 0.1  # half-width of an answer's interval, from which it is precise enough
 _ENOUGH_TEXTS = 5  # for an interval over texts; with fewer texts, the interval is over segments
+_BESIDE_COSTS = 0.2  # texts that cause less of the squared width, relative to costs, are enough
 _SEGMENT = 32  # tokens; with 16, the coverage of intervals from one text is off by a tenth
 _FEWEST, _SHORTEST = 4, 16  # segments of a short text, and tokens of the shortest segment
 CostsAt = Callable[[float], StepCosts | None]  # temperature -> step costs
@@ -150,6 +152,17 @@ def _measured(runs: Sequence[ShortRun]) -> Cell:
         speedup=found.value, low=found.low, high=found.high, num_texts=0, basis="measured",
         num_runs=len(runs),
     )  # fmt: skip
+
+
+def enough_texts(cell: Cell) -> int:
+    """Return how many texts would make the interval ± 10 % wide, or about that of the costs."""
+    if cell.from_texts is None or not cell.low or not cell.high:
+        return cell.num_texts
+    squared = (math.log(cell.high / cell.low) / 2) ** 2
+    of_texts = squared * cell.from_texts
+    of_costs = squared - of_texts
+    room = max(math.log1p(AIM) ** 2 - of_costs, _BESIDE_COSTS * of_costs)
+    return math.ceil(cell.num_texts * of_texts / room)
 
 
 # One cell

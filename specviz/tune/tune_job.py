@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from threading import RLock
 
@@ -15,7 +17,8 @@ from specviz.tune.answer import Answer, Candidate
 from specviz.tune.method_runs import ShortRunStudy, raced_gammas
 from specviz.tune.methods import ShortRun, gammas_of
 from specviz.tune.question import Question
-from specviz.tune.text_study import CostsFound, PairFound, TextStudy
+from specviz.tune.surface import enough_texts
+from specviz.tune.text_study import CostsFound, PairFound, Texts, TextStudy
 
 
 class _CandidateState:
@@ -45,6 +48,7 @@ class _CandidateState:
 class TuneJob(MakerJob):
     """A job that scores the candidates, then makes short runs for methods without step costs.
 
+    While the answer for a single prompt is rough, the target writes further continuations.
     ``given``: step costs of another machine, used instead of measuring this machine's. ``count``
     grows with every result.
     """
@@ -57,12 +61,15 @@ class TuneJob(MakerJob):
         given: StepCosts | None = None,
         wants_costs: bool = True,
         name: str = "tune",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(maker, name=name, label=f"Tune: {' against '.join(question.labels)}")
         self.question = question
         self.count = 0
         self.given = given
         self._wants_costs = wants_costs and given is None
+        self._clock = clock
+        self._num_texts = question.num_texts  # of one candidate; further ones are added
         self._found = [_CandidateState(lane) for lane in question.lanes]
         self._answer: tuple[int, str, Answer] | None = None
         self._lock = RLock()
@@ -71,7 +78,7 @@ class TuneJob(MakerJob):
     def progress(self) -> tuple[int, int]:
         done = sum(len(each.texts) + each.runs_made for each in self._found)
         runs = sum(self._runs(each).count for each in self._found if self._wants_runs(each))
-        return done, self.question.num_texts * len(self._found) + runs
+        return done, self._num_texts * len(self._found) + runs
 
     @property
     def answer(self) -> Answer:
@@ -95,10 +102,34 @@ class TuneJob(MakerJob):
         self._check_others()
         for candidate in self._found:
             self._find(candidate, self._study(candidate.lane))
+        if self.question.grows:
+            self._write_more()
         for candidate in [each for each in self._found if self._wants_runs(each)]:
             self._find(candidate, self._runs(candidate))
 
-    def _find(self, candidate: _CandidateState, study: TextStudy | ShortRunStudy) -> None:
+    def _write_more(self) -> None:
+        """Score further continuations until there are enough or the budget is spent."""
+        begin, base = self._clock(), self._num_texts
+        while True:
+            spent, more = self._clock() - begin, self._num_texts - base
+            have = self.question.continuations + more
+            best = self.answer.best
+            missing = 0 if best is None else enough_texts(best[1]) - have
+            left = (self.question.text_budget - spent) / (spent / more) if more else 1
+            count = min(missing, have, int(left))
+            if count < 1:
+                return
+            before, self._num_texts = self._num_texts, self._num_texts + count
+            for candidate in self._found:
+                study = replace(
+                    self._study(candidate.lane),
+                    continuations=count,
+                    first_continuation=have,
+                    written=self._written(candidate.lane, before),
+                )
+                self._find(candidate, Texts(study=replace(study, samplings=study.samplings[:1])))
+
+    def _find(self, candidate: _CandidateState, study: TextStudy | Texts | ShortRunStudy) -> None:
         self._check_stop()
         for value in self._maker.find(candidate.lane.spec, study):
             self._take(candidate, value)
@@ -143,12 +174,12 @@ class TuneJob(MakerJob):
             costs=self._wants_costs and covers_rounds(None, lane.config),
         )
 
-    def _written(self, lane: Lane) -> tuple[tuple[int, ...], ...]:
-        """Return the texts' tokens from a finished candidate with the same target, or ()."""
+    def _written(self, lane: Lane, first: int = 0) -> tuple[tuple[int, ...], ...]:
+        """Return the tokens of a finished candidate's texts, if it has the same target, or ()."""
         for each in self._found:
             same = each.lane.spec.target_place == lane.spec.target_place
-            if each.lane is not lane and same and len(each.texts) == self.question.num_texts:
-                return tuple(text.token_ids for text in each.texts)
+            if each.lane is not lane and same and len(each.texts) == self._num_texts:
+                return tuple(text.token_ids for text in each.texts[first:])
         return ()
 
     def _take(self, candidate: _CandidateState, value: object) -> None:

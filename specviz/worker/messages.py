@@ -33,6 +33,7 @@ class RunRequest:
         baseline: Whether to time the target alone.
         budget: Seconds for timing the target alone; None for the default.
         kind: The kind of prompt, if the caller knows it; the worker then predicts no speedups.
+        detects_chat: Whether to use the target's chat template if it has one.
     """
 
     id: str
@@ -42,6 +43,7 @@ class RunRequest:
     baseline: bool
     budget: float | None = None
     kind: str | None = None
+    detects_chat: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,14 @@ import pytest
 
 from specviz.cli import main
 from specviz.store import Library
-from specviz.tune import method_runs
+from specviz.tune import method_runs, surface
 from tests.cli import scored_pair
 from tests.cli.fakes import FakeEngine
 from tests.cli.scored_pair import complaint, models
 from tests.engine.models import noisy_copy, small_tokenizer, tiny_model, write_model
 
 SHORT = ["--max-new-tokens", "24", "--ignore-eos", "--temperatures", "0"]
-ONE = ["--prompt", "Once upon a time there was a dog."]
+ONE = ["--prompt", "Once upon a time there was a dog.", "--text-budget", "0"]
 GIVEN = ["--c", "0.1", "--v", "1.25"]
 
 Record = dict[str, Any]
@@ -169,6 +169,16 @@ def test_the_table_shows_the_basis_of_each_number(
     for words in ("expected along 5 texts", "lower bound: token-by-token acceptance along 5 texts",
                   "at least", "Not ranked: 2 drafts and tree 2x1."):  # fmt: skip
         assert words in out
+
+
+def test_a_budget_pays_for_further_texts(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surface, "AIM", 0.001)
+    record, _ = tuned([*ONE, *GIVEN, "--text-budget", "0.01"], folder, capsys)
+    assert record["best"]["num_texts"] == 6  # the first further text takes longer than that
+    assert main(["tune", *ONE, *models(folder), "--text-budget", "-1"]) == 2
+    assert "budget for more texts is -1 s" in capsys.readouterr().err
 
 
 def test_reports_texts_too_short_for_a_round(

@@ -10,9 +10,11 @@ from specviz.cli.compare_table import render_comparison
 from specviz.cli.terminal_text import Painter
 from specviz.comparison import Comparison, LaneRun, compare, lane_run
 from specviz.comparison.plan import Lane, Plan, PlannedRun, SuiteItem
-from specviz.comparison.table import Row, as_texts, rows_of
+from specviz.comparison.table import Row, as_texts, cost_warnings, legend, rows_of, spread_text
 from specviz.errors import ConfigError
+from specviz.figures.catalogue import CATALOGUE
 from specviz.figures.metrics import Metrics, metrics
+from specviz.figures.paired import Ratio
 from specviz.player import payload, racing
 from specviz.player.racing import prompts_raced, representatives
 from specviz.player.replay import comparison_html
@@ -70,7 +72,40 @@ def test_rows_have_spreads_and_mark_the_best() -> None:
     assert row("memory of the weights", rows).texts == ("29.3 MB", "29.3 MB")
     speedup = row("speedup, observed", rows)
     assert speedup.texts[1] == "1.00×"
-    assert speedup.texts[0].startswith("1.19× (")
+    assert speedup.texts[0] == "0.65–2.18×"  # too wide to show the mean
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (0.76, 7.02, "timing too noisy"),
+        (1.9, 2.8, "1.90–2.80×"),
+        (2.2, 2.4, "2.31× (2.20–2.40)"),
+    ],
+)
+def test_a_speedup_is_shown_as_precisely_as_it_is_known(
+    low: float, high: float, shown: str
+) -> None:
+    found = Ratio(value=2.31, low=low, high=high, over="prompts", count=3)
+    assert spread_text(CATALOGUE["speedup_observed"], found) == shown
+
+
+def test_unreliable_step_costs_have_a_warning_with_the_lanes_name() -> None:
+    def made(job: PlannedRun) -> LaneRun:
+        found = run_of(job)
+        costs = replace(make_costs(), drift=0.2 if job.lane else 0.0)
+        return replace(found, trace=replace(found.trace, step_costs=costs))
+
+    comparison = compare(PLAN, [made(job) for job in PLAN.runs()])
+    assert [len(lane.cost_warnings) for lane in comparison.lanes] == [0, 1]
+    for text in (
+        legend(comparison),
+        render_comparison(Painter(colour=False, width=900), comparison, None),
+    ):
+        assert "c and v of γ 3: " in text
+        assert "busy machine" in text
+        assert "γ 2 and" not in text
+    assert cost_warnings(compared()) == ""
 
 
 def test_a_share_stays_within_0_and_1() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.figures.agreement import agreement
+from specviz.figures.agreement import agreement, agreement_of_costs
 from specviz.figures.metrics import metrics
 from specviz.record.trace import Forecast, Trace
 from tests.traces import full_trace
@@ -70,3 +70,23 @@ def test_costs_fitted_to_the_run_are_no_estimate() -> None:
     assert found is not None
     assert [each.source for each in found.estimates] == ["forecast", "measured"]
     assert agreement(metrics(replace(trace, step_costs=own, forecast=None))) is None
+
+
+def test_measured_costs_are_compared_with_those_of_the_run() -> None:
+    trace, costly = full_trace(), with_estimates(shift=1.5)
+    assert trace.step_costs is not None
+    assert costly.step_costs is not None
+    (sentence,) = agreement_of_costs(trace, costly.step_costs, trace.step_costs)
+    measured, timed = (metrics(each).steps.round_cost for each in (costly, trace))
+    assert measured is not None
+    assert timed is not None
+    assert f"{measured:.2f} target steps by the measured" in sentence
+    assert f"{100 * (measured / timed - 1):+.1f} %" in sentence
+    assert "+0.0 %" in agreement_of_costs(trace, trace.step_costs, trace.step_costs)[0]
+
+
+def test_costs_without_a_draft_step_are_not_compared() -> None:
+    trace = full_trace()
+    assert trace.step_costs is not None
+    without = replace(trace.step_costs, draft=(), draft_next=())
+    assert agreement_of_costs(trace, trace.step_costs, without) == ()

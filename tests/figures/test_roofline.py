@@ -77,6 +77,8 @@ def test_the_interval_of_the_free_gamma_follows_from_that_of_v() -> None:
         16,
     )
     assert CATALOGUE["free_gamma"].note(figures(costs)) == "2 to 7 by the intervals"
+    errors = (0.0, *(0.9 for _ in costs.target[1:]))
+    assert found(replace(costs, target_errors=errors)).free is None  # 0 to at least 16
     bare = found(make_costs()).free
     assert bare is not None
     assert bare.low is bare.high is None

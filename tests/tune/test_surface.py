@@ -12,7 +12,7 @@ import pytest
 from specviz.record.scores import ScoredText
 from specviz.record.trace import StepCosts
 from specviz.theory.along import rounds_along
-from specviz.tune.surface import Cell, surface
+from specviz.tune.surface import Cell, enough_texts, surface
 from tests.tune.scored import (
     copied_text,
     costs,
@@ -219,6 +219,27 @@ def test_cost_errors_widen_the_interval() -> None:
     wide = one_cell(texts, costs(**errors))
     assert half(wide) == pytest.approx(math.hypot(narrow, of_costs), rel=1e-6)
     assert wide.speedup == one_cell(texts, costs()).speedup
+
+
+@pytest.mark.parametrize(
+    ("high", "from_texts", "count"),
+    [
+        (1.3, 1.0, 38),  # 5 (log 1.3 / log 1.1)²
+        (1.3, 0.9, 141),  # the costs, ± 8.7 %, leave little room
+        (1.3, 0.7, 59),  # the costs, ± 15 %, leave none
+        (1.3, 0.1, 3),  # the costs cause the width
+        (1.2, 1.0, 19),
+        (1.05, 1.0, 2),
+        (1.3, None, 5),
+        (None, None, 5),
+    ],
+)
+def test_enough_texts(high: float | None, from_texts: float | None, count: int) -> None:
+    cell = Cell(
+        gamma=3, temperature=0.7, tau=2.0, speedup=1.0, low=high and 1 / high, high=high,
+        num_texts=5, from_texts=from_texts,
+    )  # fmt: skip
+    assert enough_texts(cell) == count
 
 
 def test_few_texts_have_an_interval_over_segments() -> None:

@@ -20,9 +20,10 @@ from specviz.errors import PairError, SpecvizError
 from specviz.measure.run_makers import Study
 from specviz.record.pairs import PairSpec
 from specviz.record.scores import ScoredText, TextScores
-from specviz.tune import text_study
+from specviz.tune import surface, text_study
 from specviz.tune.given_costs import given_costs
 from specviz.tune.question import enough_continuations
+from specviz.tune.surface import enough_texts
 from specviz.tune.text_study import TextStudy
 from specviz.tune.tune_job import TuneJob
 from tests.engine.models import small_tokenizer, tiny_model, write_model
@@ -132,6 +133,63 @@ def test_a_single_prompt_gets_several_continuations(folder: Path) -> None:
     assert len({each.token_ids for each in candidate.at(0.7)}) == 5
     texts = {each.temperature: each.num_texts for each in candidate.surface.cells}
     assert texts == {0.0: 1, 0.7: 5}
+
+
+def growing(folder: Path, budget: float, *lanes: Lane) -> TuneJob:
+    """Return the finished job about one prompt; every scored text takes a second."""
+    seconds = [0.0]
+
+    def look(value: object) -> None:
+        seconds[0] += isinstance(value, ScoredText)
+
+    items = ITEMS[:1]
+    asked = question(
+        *(lanes or [lane(folder)]), items=items, continuations=5, text_budget=budget
+    )  # fmt: skip
+    job = TuneJob(asked, Watched(look), clock=lambda: seconds[0])
+    job.carry_out()
+    assert job.error is None
+    return job
+
+
+def test_a_rough_answer_gets_further_texts_within_the_budget(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surface, "AIM", 0.001)
+    job = growing(folder, 12, lane(folder), lane(folder, "better"))
+    first, better = job.answer.candidates
+    own = first.at(0.7)
+    assert len({each.token_ids for each in own}) == len(own)
+    assert [each.token_ids for each in better.at(0.7)] == [each.token_ids for each in own]
+    assert len(own) == 5 + 6  # two candidates, so six texts take the twelve seconds
+    assert temperatures_of(first.texts).count(0.0) == 1
+    assert job.progress == (24, 24)
+    best = job.answer.best
+    assert best is not None
+    assert best[1].num_texts == 11
+
+
+def test_further_texts_stop_at_a_precise_answer(folder: Path) -> None:
+    job = growing(folder, 3000)
+    best = job.answer.best
+    assert best is not None
+    assert enough_texts(best[1]) <= best[1].num_texts < 1000
+    assert best[1].num_texts > 5
+
+
+@pytest.mark.parametrize(("budget", "count"), [(0, 5), (0.5, 6)])
+def test_no_further_texts_without_budget(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, budget: float, count: int
+) -> None:
+    """The first further text shows how long one takes."""
+    monkeypatch.setattr(surface, "AIM", 0.001)
+    (candidate,) = growing(folder, budget).answer.candidates
+    assert len(candidate.at(0.7)) == count
+
+
+def test_several_prompts_get_no_further_texts(folder: Path) -> None:
+    (candidate,) = done(replace(question(lane(folder)), text_budget=60)).answer.candidates
+    assert len(candidate.texts) == len(ITEMS) * len(TEMPERATURES)
 
 
 def test_sampling_includes_the_filters(folder: Path, pair: Pair) -> None:

@@ -40,9 +40,19 @@ def sent(app: AppTest) -> dict[str, Any]:
 
 
 def until(app: AppTest, holds: Callable[[], object], seconds: float = 180) -> None:
-    """Rerun the page, as its timers would, until the condition holds."""
+    """Rerun the page, as its timers would, until the condition holds.
+
+    A condition on an element that is not drawn yet raises KeyError and does not hold.
+    """
+
+    def holds_now() -> object:
+        try:
+            return holds()
+        except KeyError:
+            return False
+
     deadline = time.monotonic() + seconds
-    while not holds():
+    while not holds_now():
         assert time.monotonic() < deadline
         time.sleep(0.2)
         sound(app.run())

@@ -35,7 +35,8 @@ def test_the_next_message_continues_the_conversation(folder: Path) -> None:
     app = opened(pair="Local", target_folder=str(folder / "target"), length="8", live="false")
     sound(app.button(key="load_pair").click().run())
     sound(app.button(key="run").click().run())
-    until_over(app)  # the model is loaded, so that its template is known
+    until_over(app)
+    assert shown(app).config.chat  # although the page did not know of the template
     sound(app.run())
     app.text_input(key="system").set_value("Be brief.")
     sound(app.text_area(key="prompt").set_value("Who is Lily?").run())

@@ -22,6 +22,7 @@ from specviz.store import load_trace, save_trace
 from specviz.worker.child.process import Process
 from specviz.worker.messages import Event, RunRequest, RunRound
 from specviz.worker.parent.client import Worker
+from tests.engine.models import CHAT_TEMPLATE, write_pair
 from tests.traces import make_costs
 from tests.worker.waiting import finish, untimed, wait_for_rounds, wait_until
 
@@ -42,6 +43,23 @@ def test_rounds_arrive_once_and_in_order(worker: Worker, spec: PairSpec, pair: P
     assert all(entry.times.decode > 0 for entry in run.rounds)
     assert run.trace is not None
     assert run.trace.text == expected.text
+
+
+@pytest.mark.parametrize("template", [True, False])
+def test_a_template_that_the_caller_does_not_know_is_used(
+    worker: Worker, tmp_path: Path, template: bool
+) -> None:
+    words = CHAT_TEMPLATE if template else None
+    folder = write_pair(tmp_path, num_hidden_layers=1, chat_template=words)
+    asked = PairSpec(draft=str(folder / "draft"), target=str(folder / "target"), threads=1)
+    config = replace(CONFIG, max_new_tokens=8)
+    prompts: list[str] = []
+    for detects in (True, False):
+        run = finish(worker.submit("a", asked, PROMPT, config, detects_chat=detects))
+        assert run.trace is not None
+        assert run.config == run.trace.config == replace(config, chat=detects and template)
+        prompts.append("".join(run.trace.prompt.token_texts))
+    assert (prompts[0] != prompts[1]) is template
 
 
 def test_joins_characters_split_over_tokens(worker: Worker, spec: PairSpec) -> None:

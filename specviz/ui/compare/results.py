@@ -192,7 +192,7 @@ def _show_table(found: Findings, name: str) -> None:
         frame = frame[labels]
     with st.container(key=f"compare_table_{name}"):
         st.table(frame, border="horizontal")
-    st.caption(f":green-badge[measured] {legend(comparison)}")
+    st.caption(f":green-badge[measured] {as_text(legend(comparison))}")
 
 
 def _show_charts(found: Findings, name: str) -> None:

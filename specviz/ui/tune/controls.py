@@ -10,7 +10,7 @@ from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import first_method
-from specviz.record.limits import CONTROLS
+from specviz.record.limits import CONTROLS, MAX_TEXT_BUDGET, TEXT_BUDGET
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import (
     CHAT_PROMPTS,
@@ -72,6 +72,7 @@ class TuneSettings:
     refused: tuple[tuple[str, str], ...] = ()  # (method that is left out, reason)
     given: StepCosts | None = None  # the step costs of another machine
     on_cluster: bool = False
+    text_budget: float = TEXT_BUDGET
 
     def question(self, spec: PairSpec) -> Question:
         """Return the question about this pair that the controls describe.
@@ -90,6 +91,7 @@ class TuneSettings:
             temperatures=tuple(sorted(temperatures)),
             text=self.texts.text,
             continuations=1 if self.texts.text else enough_continuations(self.texts.items),
+            text_budget=self.text_budget,
         )
 
     def _lanes(self, spec: PairSpec) -> tuple[Lane, ...]:
@@ -123,12 +125,19 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
             ),
             has_chat=has_chat and texts.text is None,  # a template cannot be applied to pasted text
         )
+        text_budget = st.number_input(
+            "Seconds for more texts", 0, MAX_TEXT_BUDGET, TEXT_BUDGET, 10,
+            key="tune_text_budget", bind=_LINKED,
+            help="The target continues a single prompt several times, until the interval of the "
+            "best setting is ± 10 % or this time is spent.",
+        )  # fmt: skip
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):
         given = _choose_costs()
     return TuneSettings(
         texts=texts, config=config, further=further, bodies=bodies, lookup=lookup,
         methods=methods, refused=refused, given=given, on_cluster=on_cluster,
+        text_budget=text_budget,
     )  # fmt: skip
 
 

@@ -18,10 +18,10 @@ from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.body_costs import default_body
 from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import PairSpec
-from specviz.record.trace import RunConfig
 from specviz.ui.session.body_rooms import body_room, found_room
 from specviz.ui.widgets.pair_boxes import bodies_are_chosen, set_bodies, shown_pair
 from specviz.ui.widgets.pair_panel import use_pair
+from specviz.ui.widgets.run_controls import Choices
 from specviz.worker.parent.client import PairStatus, Run, Worker
 
 FIRST_BODY = "SPECVIZ_FIRST_BODY"
@@ -66,7 +66,7 @@ class FirstBody:
             self.offered = None
 
     def submit(
-        self, worker: Worker, session: str, spec: PairSpec, prompt: TypedPrompt, config: RunConfig
+        self, worker: Worker, session: str, spec: PairSpec, prompt: TypedPrompt, choices: Choices
     ) -> Run:
         """Submit a run.
 
@@ -74,10 +74,11 @@ class FirstBody:
         after the run.
         """
         self.error, offered = None, self.offered
+        config, detects_chat = choices.config, choices.detects_chat
         if offered is None or not self.loading:
-            return worker.submit(session, spec, prompt, config)
+            return worker.submit(session, spec, prompt, config, detects_chat=detects_chat)
         worker.cancel_preparing(offered)
-        run = worker.submit(session, spec, prompt, config)
+        run = worker.submit(session, spec, prompt, config, detects_chat=detects_chat)
         self._early.add(run.id)
         worker.prepare(offered)
         return run

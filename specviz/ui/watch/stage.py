@@ -60,8 +60,8 @@ class Stage:
             refuse_empty(self.choices.prompt)
             asked = asked_of(self.choices)
             leave_run_without_body(history)
-            spec, choices = pair_for_run(self.shown), self.choices
-            made = self.first_body.submit(worker, self.tab, spec, asked, choices.config)
+            spec = pair_for_run(self.shown)
+            made = self.first_body.submit(worker, self.tab, spec, asked, self.choices)
             history.begin(made)
         elif take_press(TIME_AGAIN) and run is not None:
             leave_run_without_body(history)

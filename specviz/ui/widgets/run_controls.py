@@ -42,10 +42,14 @@ def _ask_restart() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """The values of the controls."""
+    """The values of the controls.
+
+    ``detects_chat``: whether a run uses a chat template of which the page does not know yet.
+    """
 
     prompt: str
     config: RunConfig
+    detects_chat: bool = False
 
     @property
     def of_a_run(self) -> RunChoice:
@@ -90,7 +94,8 @@ def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choice
     config = _forked(config)
     if not st.session_state["live"]:
         clear_restart()
-    return Choices(prompt=prompt, config=config)
+    wants_chat = st.query_params.get("chat") != "false" and bool(st.session_state.get("chat", True))
+    return Choices(prompt=prompt, config=config, detects_chat=wants_chat and not has_chat)
 
 
 def _key_alone(name: str) -> str:

@@ -67,8 +67,12 @@ class WorkerPairs:
 
 
 def _ready(spec: PairSpec, pair: Pair) -> PairReady:
-    has_chat = bool(getattr(pair.tokenizer, "chat_template", None))
-    return PairReady(spec=spec, has_chat=has_chat)
+    return PairReady(spec=spec, has_chat=has_chat(pair))
+
+
+def has_chat(pair: Pair) -> bool:
+    """Return whether the target has a chat template."""
+    return bool(getattr(pair.tokenizer, "chat_template", None))
 
 
 def _memory_bytes(pair: Pair | None) -> int:

@@ -127,17 +127,19 @@ class Worker:
         budget: float | None = None,
         kept: bool = True,
         kind: str | None = None,
+        detects_chat: bool = False,
     ) -> Run:
         """Queue a run, and stop the unfinished runs of the session.
 
         Args:
             kept: Whether ``on_over`` is called when the run is over.
+            detects_chat: Whether to use the target's chat template if it has one.
         """
         run = Run(session=session, spec=spec, config=config, on_stop=self._stop)
         run.kept = kept
         request = RunRequest(
             id=run.id, spec=spec, prompt=prompt, config=config, baseline=baseline, budget=budget,
-            kind=kind,
+            kind=kind, detects_chat=detects_chat,
         )  # fmt: skip
         with self._lock:
             self.cancel_release(session)

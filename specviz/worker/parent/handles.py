@@ -117,6 +117,7 @@ class Run:
 
     def begin(self, record: Trace, outlook: Outlook | None) -> None:
         self._record = record
+        self.config = record.config  # it may use a chat template that was not known before
         self.outlook = outlook
         self._state = "running"
 
