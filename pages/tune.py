@@ -64,7 +64,7 @@ if job is not None:
     if not job.going and not is_current(lambda: settings.question(spec), settings.given, job):
         st.caption("The settings have changed. These results are for the previous settings.")
 
-answer = job.answer if job is not None and not job.going else None
+answer = job.answer if job is not None and (job.is_refining or not job.going) else None
 if job is None:
     answer = show_example()
 

@@ -31,7 +31,7 @@ def answer_with(patch: pytest.MonkeyPatch, found: BodyRoom | None) -> list[Room]
     requests: list[Room] = []
 
     def room(_worker: Worker, spec: PairSpec) -> Room:
-        requests.append(Room(spec))
+        requests.append(Room())
         if found is not None:
             requests[-1].end(found, None)
         return requests[-1]

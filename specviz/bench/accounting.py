@@ -130,7 +130,7 @@ def _make(options: Sequence[str], setting: _Setting, preset: Preset, seed: int) 
     command = [
         sys.executable, "-m", "specviz", "run", preset.text, *options,
         "--target-body", setting.body, "--step", setting.step, "--gamma", str(setting.gamma),
-        "--temperature", str(_TEMPERATURE), "--max-new-tokens", str(_TOKENS), "--ignore-eos",
+        "--temperature", str(_TEMPERATURE), "--max-new-tokens", str(_TOKENS),
         "--budget", str(_SECONDS),
         "--seed", str(seed), "--no-keep", "--json",
     ]  # fmt: skip

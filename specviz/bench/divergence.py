@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Never
 
 from specviz.errors import PairError
+from specviz.record.token_text import common_prefix
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -40,7 +41,7 @@ def divergences(
         PairError: A ``strict`` lane differs.
     """
     found = [
-        _divergence(pair, lane, kind, prompt_ids, _first_difference(own, reference), reference)
+        _divergence(pair, lane, kind, prompt_ids, common_prefix(own, reference), reference)
         for lane, own in texts.items()
         if tuple(own) != tuple(reference)
     ]
@@ -53,11 +54,6 @@ def divergences(
 def exact(pair: Pair) -> bool:
     """Return whether the pair is in float32, where batching tokens differently changes no text."""
     return pair.environment.dtype == "float32"
-
-
-def _first_difference(own: Sequence[int], reference: Sequence[int]) -> int:
-    pairs = enumerate(zip(own, reference, strict=False))
-    return next((i for i, (ours, theirs) in pairs if ours != theirs), min(len(own), len(reference)))
 
 
 def _divergence(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from specviz.cli.interrupts import stop_on_interrupt
 from specviz.cli.option_values import items_from
+from specviz.cli.progress_lines import say
 from specviz.cli.report import answers_report, speedup_of_answers, to_json
 from specviz.cli.server_render import (
     render_against,
@@ -27,7 +28,7 @@ from specviz.cli.server_render import (
     render_server_round,
     server_heading,
 )
-from specviz.cli.terminal_text import Painter, one_line, painter_for
+from specviz.cli.terminal_text import Painter, painter_for
 from specviz.errors import ConfigError, ServerError, SpecvizError
 from specviz.figures.server_figures import metrics_of_counters, pooled_metrics, server_metrics
 from specviz.record.prompts import SuiteItem, preset_suite
@@ -53,7 +54,7 @@ def command(options: argparse.Namespace) -> int:
 
     info = find_server(options.address, model=options.model, allow_remote=options.allow_remote)
     if withheld := withheld_key(SERVER_KEY, info.address):
-        _log(withheld)
+        say(withheld)
     painter = None if options.json else painter_for(sys.stdout, os.environ)
     if painter is not None:
         print(render_server(painter, info) + "\n")
@@ -126,7 +127,7 @@ def _report_requests(
 ) -> None:
     characters = sum(len(each.prompt) for each in items)
     prompts = "1 prompt" if len(items) == 1 else f"{len(items)} prompts"
-    _log(
+    say(
         f"sending {prompts} ({characters:,} characters), {times} "
         f"time{'s' * (times != 1)} each, for at most {settings.max_new_tokens} tokens per answer, "
         f"to {info.address}"
@@ -171,7 +172,7 @@ def _timed_against_target(
             key=BASELINE_KEY,
         )  # fmt: skip
         if withheld := withheld_key(BASELINE_KEY, alone.address):
-            _log(withheld)
+            say(withheld)
     found = list[ServerTrace]()
     for item, trace in zip(items, traces, strict=True):
         blocks = blocks_against(
@@ -181,7 +182,7 @@ def _timed_against_target(
         )
         address = info.address if alone is None else alone.address
         found.append(dataclasses.replace(trace, baseline=tuple(blocks), baseline_address=address))
-        _log(f"timed against the target alone: prompt {len(found)} of {len(items)}")
+        say(f"timed against the target alone: prompt {len(found)} of {len(items)}")
     return found
 
 
@@ -229,7 +230,7 @@ def _save_runs(traces: Sequence[ServerTrace]) -> None:
             if each.rounds:
                 save_run(Library(), each)
     except SpecvizError as error:
-        _log(f"not saved in the run library: {error.in_full}")
+        say(f"not saved in the run library: {error.in_full}")
 
 
 # Counters
@@ -274,7 +275,7 @@ def _from_file(options: argparse.Namespace) -> int:
 def _print_counters(found: Counters, painter: Painter | None, info: ServerInfo | None) -> None:
     figures = metrics_of_counters(found)
     for notice in found.notices:
-        _log(notice)
+        say(notice)
     if painter is not None:
         print(render_metrics(painter, figures), flush=True)
         return
@@ -301,7 +302,3 @@ def _print_rates(found: Rates | None, painter: Painter | None) -> None:
         print(render_rates(painter, found), flush=True)
     else:
         print(to_json(found and dataclasses.asdict(found)), flush=True)
-
-
-def _log(line: str) -> None:
-    print(one_line(line), file=sys.stderr, flush=True)

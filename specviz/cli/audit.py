@@ -11,13 +11,14 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli.interrupts import waiting
-from specviz.cli.option_values import check_pair, check_texts, config_from, spec_from, with_chat
-from specviz.cli.progress_lines import at_intervals, progress_in_lines
+from specviz.cli.makers import load_pair_of
+from specviz.cli.option_values import check_pair, check_texts, config_from, with_chat
+from specviz.cli.progress_lines import at_intervals
+from specviz.cli.progress_lines import say as print_line
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, Style, one_line, painter_for, wrap_text
 from specviz.errors import ConfigError
@@ -26,7 +27,7 @@ from specviz.record.trace import RunConfig
 from specviz.tune.audit import Audit, AuditReport, sentences
 
 if TYPE_CHECKING:
-    from specviz.engine import Pair
+    pass
 
 NOT_THE_TARGET = 1
 # An audit sets its own length limits and stop conditions.
@@ -65,11 +66,11 @@ def _check_effect(config: RunConfig) -> None:
 
 def _run_audit(audit: Audit, options: argparse.Namespace) -> AuditReport:
     with waiting("loading the models") as say:
-        pair = _load(options, say)
+        pair = load_pair_of(options, say)
     report: AuditReport | None = None
     with waiting("auditing") as say:
         in_place = sys.stderr.isatty()
-        show = say if in_place else _print_line
+        show = say if in_place else print_line
         show_runs = show if in_place else at_intervals(show)
         for report in audit.find(pair):
             show_runs(f"run {report.runs:,} of {report.planned:,}: {sentences(report)[0]}")
@@ -77,16 +78,6 @@ def _run_audit(audit: Audit, options: argparse.Namespace) -> AuditReport:
                 show("comparing temperature 0 with the target alone")
     assert report is not None
     return report
-
-
-def _print_line(text: str) -> None:
-    print(one_line(text), file=sys.stderr, flush=True)
-
-
-def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
-    from specviz.measure.loaded_pairs import load
-
-    return load(spec_from(options), progress_in_lines(say))
 
 
 def to_report(report: AuditReport) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from specviz.cli.bench_tables import INDENT, machine_lines, table, value_rows
 from specviz.cli.gpu_bench import measure_gpu, render_gpu_bench
 from specviz.cli.option_values import check_pair, spec_from
-from specviz.cli.progress_lines import progress_in_lines
+from specviz.cli.progress_lines import progress_in_lines, say
 from specviz.cli.report import to_json
 from specviz.cli.terminal_text import Painter, one_line, painter_for
 from specviz.errors import ConfigError
@@ -40,7 +40,7 @@ def command(options: argparse.Namespace) -> int:
     if options.accounting:
         measure = measure_accounted
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
-        result = measure(options, _log)
+        result = measure(options, say)
     painter = painter_for(sys.stdout, os.environ)
     print(to_json(result) if options.json else render(painter, result))
     return 0
@@ -81,10 +81,6 @@ def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -
     if options.plot:
         options.plot.write_text(accounting_svg(runs), encoding="utf-8")
     return result
-
-
-def _log(text: str) -> None:
-    print(one_line(text), file=sys.stderr, flush=True)
 
 
 def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:

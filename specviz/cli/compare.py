@@ -29,8 +29,9 @@ from specviz.cli.option_values import (
     with_chat,
 )
 from specviz.cli.output_files import check_output, save_text
+from specviz.cli.progress_lines import say
 from specviz.cli.report import to_json
-from specviz.cli.terminal_text import one_line, painter_for
+from specviz.cli.terminal_text import painter_for
 from specviz.comparison.plan import (
     Lane,
     Plan,
@@ -130,19 +131,19 @@ def _run_comparison(
     plan: Plan, options: argparse.Namespace
 ) -> tuple[Comparison, Sequence[LaneRun], dict[str, int]]:
     """Return the comparison, its runs, and the counts of stored and of new runs."""
-    with maker_for(options, _log, timed=plan.baseline) as maker:
+    with maker_for(options, say, timed=plan.baseline) as maker:
         job = _comparison_job(plan, options, maker)
         job.prepare()
         before, total = job.progress
         _report_stored_runs(job, restart=options.restart)
         if before < total and job.blocks:
-            _log(f"the pairs do not fit into memory together; measuring {_blocks_in_order(job)}")
+            say(f"the pairs do not fit into memory together; measuring {_blocks_in_order(job)}")
         try:
             for run in job.make_missing():
-                _log(f"saved {job.progress[0]} of {total}: {_run_name(plan, run.job)}{_rate(run)}")
+                say(f"saved {job.progress[0]} of {total}: {_run_name(plan, run.job)}{_rate(run)}")
         except KeyboardInterrupt:
             saved = job.progress[0]
-            _log(f"saved {saved} of {total} runs; the same command continues from there")
+            say(f"saved {saved} of {total} runs; the same command continues from there")
             raise
     assert job.comparison is not None
     return job.comparison, job.measured, {"kept": before, "measured": total - before}
@@ -167,13 +168,13 @@ def _comparison_job(plan: Plan, options: argparse.Namespace, maker: RunMaker) ->
 
 def _report_stored_runs(job: ComparisonJob, *, restart: bool) -> None:
     if job.changed:
-        _log(
+        say(
             "the stored runs are from other models, another machine or other versions; measuring "
             "all lanes again"
         )
     elif job.found:
         again = "" if restart else "; --restart measures them again"
-        _log(f"{job.found} of {job.progress[1]} runs are stored already{again}")
+        say(f"{job.found} of {job.progress[1]} runs are stored already{again}")
 
 
 def _blocks_in_order(job: ComparisonJob) -> str:
@@ -189,7 +190,3 @@ def _run_name(plan: Plan, job: PlannedRun) -> str:
 def _rate(run: LaneRun) -> str:
     rate = run.figures.tokens_per_second
     return "" if rate is None else f", {RATE.bare(rate)} tokens/s"
-
-
-def _log(text: str) -> None:
-    print(one_line(text), file=sys.stderr, flush=True)

@@ -39,7 +39,7 @@ def _record(found: tuple[PairCosts, ...]) -> dict[str, Any]:
 def render_costs(painter: Painter, found: tuple[PairCosts, ...]) -> str:
     if not found:
         return paragraph(painter, "No step costs are stored. Every timed run adds some.")
-    rows = [["", "runs", "processes", "target step, ms", "table"]]
+    rows = [["", "pair", "runs", "processes", "target step, ms", "table"]]
     rows += [_row(number, each) for number, each in enumerate(found, start=1)]
     keys = [
         paragraph(painter, f"{number}: {_HASH.sub(_shortened, each.key)}")
@@ -54,6 +54,7 @@ def _row(number: int, costs: PairCosts) -> list[str]:
         steps = [costs.table.target[0][0]]
     return [
         str(number),
+        next((each.pair for each in reversed(costs.runs) if each.pair), UNKNOWN),
         str(len(costs.runs)),
         str(len({each.process for each in costs.runs})),
         _STEP.bare(median(steps)) if steps else UNKNOWN,

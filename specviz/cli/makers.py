@@ -1,13 +1,18 @@
-"""Choose where a command's runs are made: in this process or on a Ray cluster."""
+"""Load the pair of a command, or choose where its runs are made: here or on a Ray cluster."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+from specviz.cli.option_values import spec_from
 from specviz.cli.progress_lines import progress_in_lines
 from specviz.measure.run_makers import InProcessMaker, RunMaker
+
+if TYPE_CHECKING:
+    from specviz.engine import Pair
 
 
 @contextmanager
@@ -29,3 +34,10 @@ def maker_for(
         budget=options.budget,
     ) as maker:
         yield maker
+
+
+def load_pair_of(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
+    """Load the pair of the options, with its progress in lines."""
+    from specviz.measure.loaded_pairs import load
+
+    return load(spec_from(options), progress_in_lines(say))

@@ -86,7 +86,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure-costs",
         action="store_true",
-        help="measure the step costs directly; discard stored ones",
+        help="discard the stored step costs, measure them directly, and compare them with the "
+        "times of the run",
     )
     add_json(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="save the trace here")
@@ -227,8 +228,8 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--text-budget", type=float, default=TEXT_BUDGET, metavar="SECONDS",
-        help="time for further continuations of a single prompt, until the interval is ± 10 %% "
-        f"(default: {TEXT_BUDGET})",
+        help="time for further continuations of a single prompt, until the interval is ± 10 %% or "
+        f"the step costs cause most of it (default: {TEXT_BUDGET})",
     )  # fmt: skip
     costs = parser.add_argument_group("costs of another machine")
     costs.add_argument("--c", type=float, metavar="N", help="cost of a draft step, in target steps")

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable
 
+from specviz.cli.terminal_text import one_line
 from specviz.record.pairs import Progress, ProgressCallback
 
 _INTERVAL = 5.0  # seconds
+
+
+def say(line: str) -> None:
+    """Print a line to standard error."""
+    print(one_line(line), file=sys.stderr, flush=True)
 
 
 def progress_in_lines(say: Callable[[str], None]) -> ProgressCallback:

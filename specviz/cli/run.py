@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from specviz.cli.interrupts import Interrupts, stop_on_interrupt, waiting
+from specviz.cli.makers import load_pair_of
 from specviz.cli.option_values import (
     check_budget,
     check_pair,
@@ -25,6 +26,7 @@ from specviz.cli.option_values import (
 )
 from specviz.cli.output_files import check_output
 from specviz.cli.progress_lines import progress_in_lines, progress_once
+from specviz.cli.progress_lines import say as print_line
 from specviz.cli.render import render_heading, render_prompt_ids, render_round
 from specviz.cli.show import print_report, print_result
 from specviz.cli.terminal_text import Painter, one_line, painter_for
@@ -34,7 +36,6 @@ from specviz.record.pairs import ProgressCallback
 from specviz.record.trace import Baseline, RunConfig, Trace
 
 if TYPE_CHECKING:
-    from specviz.engine import Pair
     from specviz.measure.measured_run import MeasuredRun
 
 STOPPED = 130
@@ -88,7 +89,7 @@ def _decode(
     from specviz.measure.measured_run import measured_run
 
     with waiting("loading the models") as say:
-        pair = _load(options, say)
+        pair = load_pair_of(options, say)
     with waiting("reading the prompt") as say:
         run = measured_run(
             pair,
@@ -136,16 +137,6 @@ def _speedup_without_body(
             _save_in_library(own)
         return metrics(own, intervals=False).speedup_observed
     return None
-
-
-def _print_line(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _load(options: argparse.Namespace, say: Callable[[str], None]) -> Pair:
-    from specviz.measure.loaded_pairs import load
-
-    return load(spec_from(options), progress_in_lines(say))
 
 
 def _watch(run: MeasuredRun, config: RunConfig, painter: Painter | None) -> None:
@@ -203,4 +194,4 @@ def _timing_so_far(trace: Trace) -> str:
 
 
 def _costs_progress(say: Callable[[str], None]) -> ProgressCallback:
-    return progress_in_lines(say) if sys.stderr.isatty() else progress_once(MEASURING, _print_line)
+    return progress_in_lines(say) if sys.stderr.isatty() else progress_once(MEASURING, print_line)

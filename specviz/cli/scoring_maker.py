@@ -6,14 +6,12 @@ Models that are given as addresses are scored by their servers.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from specviz.cli.makers import maker_for
-from specviz.cli.progress_lines import progress_in_lines
-from specviz.cli.terminal_text import one_line
+from specviz.cli.progress_lines import progress_in_lines, say
 from specviz.comparison.plan import Lane
 
 if TYPE_CHECKING:
@@ -45,7 +43,3 @@ def scoring_maker(lanes: Sequence[Lane], options: argparse.Namespace) -> RunMake
     from specviz.servers.endpoint_maker import EndpointMaker
 
     return EndpointMaker(local, allow_remote=options.allow_remote)
-
-
-def say(line: str) -> None:
-    print(one_line(line), file=sys.stderr, flush=True)

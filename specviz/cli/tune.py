@@ -22,8 +22,9 @@ from specviz.cli.option_values import (
     spec_from,
     with_chat,
 )
+from specviz.cli.progress_lines import say
 from specviz.cli.report import to_json
-from specviz.cli.scoring_maker import say, scorer_for
+from specviz.cli.scoring_maker import scorer_for
 from specviz.cli.terminal_text import Painter, painter_for
 from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.errors import ConfigError

@@ -61,7 +61,6 @@ class DeviceInfo:
     host: str
     machine: str
     cores: tuple[int, ...]
-    gpu: str
     pid: int
 
 
@@ -145,7 +144,6 @@ def _info(cores: Cores, gpu: str) -> DeviceInfo:
         host=socket.gethostname(),
         machine=started,
         cores=cores.numbers,
-        gpu=gpu,
         pid=os.getpid(),
     )
 

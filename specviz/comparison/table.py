@@ -64,7 +64,8 @@ def legend(comparison: Comparison) -> str:
     text = (
         f"Speedup and α: mean {interval_words(means)}. Other figures: median, with the lowest and "
         f"highest run. {BEST} marks the best value if its range overlaps no other range; for "
-        "speeds, it marks the fastest lane of the verdict."
+        "speeds, it marks the fastest lane of the verdict. A speedup with a wide interval is shown "
+        "as the interval alone."
     )
     return f"{text} {cost_warnings(comparison)}".rstrip()
 
@@ -75,7 +76,7 @@ def cost_warnings(comparison: Comparison) -> str:
     for lane in comparison.lanes:
         for warning in lane.cost_warnings:
             found.setdefault(warning, []).append(lane.label)
-    return " ".join(f"c and v of {' and '.join(own)}: {text}" for text, own in found.items())
+    return " ".join(f"c and v of {', '.join(own)}: {text}" for text, own in found.items())
 
 
 def marked(row: Row) -> list[str]:

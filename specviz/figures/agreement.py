@@ -7,6 +7,7 @@ from typing import Literal
 
 from specviz.figures.metrics import Metrics, metrics
 from specviz.figures.speedup_words import is_too_wide
+from specviz.figures.step_times import StepTimes
 from specviz.record.numbers import PERCENT, STEPS, TOKENS
 from specviz.record.step_costs import StepCosts
 from specviz.record.trace import Trace
@@ -33,18 +34,26 @@ class Agreement:
 
 
 def agreement_of_costs(trace: Trace, table: StepCosts, own: StepCosts) -> tuple[str, ...]:
-    """Return a sentence on how far a measured table and a run's own costs agree; () if unknown."""
+    """Return a sentence on how far a measured table and a run's own costs agree; () if unknown.
+
+    A table has no overhead of a round, so only drafting and verification are compared.
+    """
     measured, timed = (
-        metrics(replace(trace, step_costs=each), intervals=False).steps.round_cost
+        _model_cost(metrics(replace(trace, step_costs=each), intervals=False).steps)
         for each in (table, own)
     )
     if measured is None or not timed:
         return ()
     return (
-        f"A round costs {STEPS.bare(measured)} target steps by the measured step costs, and "
-        f"{STEPS.bare(timed)} by the times of this run: a difference of "
+        f"Drafting and verifying a round costs {STEPS.bare(measured)} target steps by the measured "
+        f"table, and {STEPS.bare(timed)} by the times of this run: a difference of "
         f"{PERCENT.signed(measured / timed - 1)}.",
     )
+
+
+def _model_cost(steps: StepTimes) -> float | None:
+    cost = steps.round_cost
+    return None if cost is None else cost - steps.overhead_cost
 
 
 def agreement(figures: Metrics) -> Agreement | None:

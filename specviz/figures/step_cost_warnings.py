@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.record.numbers import PERCENT
+from specviz.record.numbers import PERCENT, counted
 from specviz.record.trace import StepCosts
 
 
@@ -23,13 +23,9 @@ def _noise(costs: StepCosts) -> list[str]:
 def _shortage(costs: StepCosts) -> list[str]:
     sentences: list[str] = []
     if costs.sparse:
-        few = "a single first step" if not costs.samples else _counted(costs.samples, "sample")
+        few = "a single first step" if not costs.samples else counted(costs.samples, "sample")
         sentences.append(f"Measuring step costs ran out of time: some costs come from {few}.")
     if costs.interpolated and costs.table:
         numbers = ", ".join(map(str, costs.interpolated))
         sentences.append(f"Verifying {numbers} tokens was not timed but interpolated.")
     return sentences
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' * (number != 1)}"

@@ -48,7 +48,8 @@ def gguf_token_bytes(header: GgufHeader) -> TokenBytes:
     tokens = header.strings("tokenizer.ggml.tokens")
     kinds = [int(each) for each in header.numbers("tokenizer.ggml.token_type")]
     kinds += [NORMAL] * (len(tokens) - len(kinds))
-    read = _read_letters if header.text("tokenizer.ggml.model") == BYTE_LEVEL else _read_pieces
+    is_byte_level = header.text("tokenizer.ggml.model") == BYTE_LEVEL
+    read = byte_level_bytes if is_byte_level else sentencepiece_bytes
     return {
         place: text.encode() if kind in _LITERAL else read(text)
         for place, (text, kind) in enumerate(zip(tokens, kinds, strict=False))
@@ -67,7 +68,7 @@ def json_token_bytes(path: Path) -> TokenBytes:
             raise ValueError("too large")
         record = json.loads(path.read_bytes())
         model = record["model"]
-        read = _read_letters if _is_byte_level(record) else _read_pieces
+        read = byte_level_bytes if _is_byte_level(record) else sentencepiece_bytes
         found = {place: read(text) for text, place in _entries(model["vocab"])}
         added = {each["id"]: each["content"].encode() for each in record.get("added_tokens") or ()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -88,7 +89,8 @@ def _is_byte_level(record: dict[str, Any]) -> bool:
     return any('"ByteLevel"' in json.dumps(part) for part in parts)
 
 
-def _read_letters(text: str) -> bytes:
+def byte_level_bytes(text: str) -> bytes:
+    """Return the bytes of a token of a byte-level vocabulary."""
     letters = byte_of_letter()
     try:
         return bytes([letters[letter] for letter in text])
@@ -96,7 +98,13 @@ def _read_letters(text: str) -> bytes:
         return text.encode()
 
 
-def _read_pieces(text: str) -> bytes:
+def is_byte_piece(text: str) -> bool:
+    """Return whether the token is a byte-fallback token such as ``<0x0A>``."""
+    return _BYTE.fullmatch(text) is not None
+
+
+def sentencepiece_bytes(text: str) -> bytes:
+    """Return the bytes of a token of a SentencePiece vocabulary."""
     if found := _BYTE.fullmatch(text):
         return bytes([int(found[1], 16)])
     return text.replace(_SPACE, " ").encode()

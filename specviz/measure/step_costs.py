@@ -70,7 +70,7 @@ def costs_of_this_run(
     if found is None:
         return None
     bandwidth = _bandwidth(pair.device, pair.environment.threads)
-    found = dataclasses.replace(found, bandwidth=bandwidth)
+    found = dataclasses.replace(found, bandwidth=bandwidth, pair=pair.info.name)
 
     def added(kept: TimedRuns | None) -> TimedRuns:
         return TimedRuns(runs=_latest((*(kept.runs if kept else ()), found)))

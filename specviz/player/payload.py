@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from specviz.figures.agreement import agreement
@@ -88,6 +88,7 @@ class RunChoice:
     config: RunConfig
     prompt: str
     kind: str | None  # None unless the prompt is a preset
+    detects_chat: bool = False  # uses the target's chat template if there is one
     simulated: SimulatedSteps | None = None  # None if the sizes are those of the shown run
 
 
@@ -271,7 +272,7 @@ def _throughput(
         "ideal": [round(rate, 2) for rate in curves.ideal],
         "forecast": [round(rate, 2) for rate in curves.forecast],
         "extrapolated": curves.extrapolated,
-        "stale": chosen is not None and _forecast_key(chosen) != _forecast_key(_choice_of(trace)),
+        "stale": chosen is not None and _differs(chosen, trace),
         "target": round(curves.target, 2),
         "measured_target": figures.baseline_tokens_per_second,
         "doubt": step_cost_warning(trace.step_costs),
@@ -304,6 +305,13 @@ def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
     """Return ``gamma`` and the rate forecast for it, which is None beyond the curves."""
     known = dict(zip(curves.gammas, curves.forecast, strict=True))
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
+
+
+def _differs(chosen: RunChoice, trace: Trace) -> bool:
+    """Return whether the forecast of the trace is not that of the chosen run."""
+    chat = trace.config.chat if chosen.detects_chat else chosen.config.chat
+    chosen = replace(chosen, config=replace(chosen.config, chat=chat))
+    return _forecast_key(chosen) != _forecast_key(_choice_of(trace))
 
 
 def _choice_of(trace: Trace) -> RunChoice:

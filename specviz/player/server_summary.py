@@ -12,7 +12,7 @@ from specviz.figures.server_figures import ServerMetrics, server_metrics
 from specviz.figures.speedup_words import TOO_NOISY, shown_speedup, verdict_words
 from specviz.player.round_values import JsonObject
 from specviz.player.summary import lead_of
-from specviz.record.numbers import GAMMA, PROBABILITY, RATIO, Quantity
+from specviz.record.numbers import GAMMA, PROBABILITY, RATIO, Quantity, counted
 from specviz.record.server_run import GROUNDS, ServerBlock, ServerTrace
 
 _NOT_REPORTED = "not reported by the engine"
@@ -53,14 +53,10 @@ def _span(trace: ServerTrace) -> str:
 
 def _sentence(trace: ServerTrace, figures: ServerMetrics, *, growing: bool) -> str:
     tokens, rounds = trace.reported_tokens, figures.num_rounds
-    came = _counted(tokens, "token") if tokens is not None else _counted(len(trace.rounds), "piece")
+    came = counted(tokens, "token") if tokens is not None else counted(len(trace.rounds), "piece")
     if tokens is not None and rounds is not None:
-        came = f"{came} in {_counted(rounds, 'round')}"
+        came = f"{came} in {counted(rounds, 'round')}"
     return f"{trace.info.title} · {trace.info.model}: {came}{' so far' if growing else ''}"
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def _because(trace: ServerTrace) -> str:
@@ -75,7 +71,7 @@ def speedup_words(trace: ServerTrace) -> str | None:
     found = speedup_of(trace.baseline) if trace.baseline else None
     if found is None:
         return None
-    count = _counted(len(trace.baseline), "block")
+    count = counted(len(trace.baseline), "block")
     if found.low is None or found.high is None:
         speed = f"{RATIO.bare(found.value)} times the target alone"
         return f"{speed} ({count}, no confidence interval)."
@@ -128,7 +124,7 @@ def _headlines(m: ServerMetrics) -> Iterator[JsonObject]:
         "draft_acceptance_rate", m.draft_acceptance_rate,
         f"{m.num_accepted} of {m.num_drafted} drafted" if both else "",
     )  # fmt: skip
-    yield _known_card("tau", m.tau, "" if m.num_rounds is None else _counted(m.num_rounds, "round"))
+    yield _known_card("tau", m.tau, "" if m.num_rounds is None else counted(m.num_rounds, "round"))
     yield _known_card(
         "tokens_per_second", m.tokens_per_second,
         "received in one piece" if m.tokens_per_second is None else "as received here",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specviz.errors import ConfigError
+
 MAX_GAMMA = 64
 MAX_DRAFTED = 1024  # candidates in one round of another engine
 TIMING_SECONDS = 20.0  # time limit for timing the target alone along a run
@@ -61,3 +63,9 @@ CONTROLS = LIMITS | {
 COMPARED = CONTROLS | {
     "max_new_tokens": Range(8, 512),  # the race of four lanes is readable up to this
 }
+
+
+def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raise ConfigError for a value that is not allowed."""
+    if value not in allowed:
+        raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")

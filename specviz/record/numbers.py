@@ -23,6 +23,8 @@ __all__ = [
     "TOKENS",
     "UNKNOWN",
     "Quantity",
+    "counted",
+    "time_text",
     "times",
 ]
 
@@ -126,3 +128,13 @@ COUNT = _Count(digits=2)  # of parameters
 def times(value: float) -> str:
     """Return a ratio for a sentence, such as "1.43 times"."""
     return f"{RATIO.bare(value)} times"
+
+
+def counted(count: int, name: str) -> str:
+    """Return a number of things, such as "1 token" or "2,000 tokens"."""
+    return f"{count:,} {name}{'s' * (count != 1)}"
+
+
+def time_text(seconds: float) -> str:
+    """Return an estimated time, such as "45 s" or "3 min"."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from specviz import ASSETS
 from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY, body_name
+from specviz.record.limits import check_one_of
 
 if TYPE_CHECKING:
     from specviz.record.trace import Environment, ModelInfo, PairInfo
@@ -91,8 +92,8 @@ class PairSpec:
             raise ConfigError(
                 f"shared_vocabulary is {self.shared_vocabulary!r}.", remedy="Give yes or no."
             )
-        _one_of("dtype", self.dtype, DTYPES)
-        _one_of("step", self.step, STEPS)
+        check_one_of("dtype", self.dtype, DTYPES)
+        check_one_of("step", self.step, STEPS)
         whole = isinstance(self.threads, int) and not isinstance(self.threads, bool)
         if self.threads is not None and not (whole and 1 <= self.threads <= MAX_THREADS):
             raise ConfigError(
@@ -155,11 +156,6 @@ class Progress:
     text: str
     done_bytes: int | None = None
     total_bytes: int | None = None
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")
 
 
 ProgressCallback = Callable[[Progress], None]  # may raise to stop the work

@@ -9,7 +9,7 @@ from typing import Literal, Never, get_args
 from specviz.errors import ConfigError
 from specviz.record.drafters import DraftMethod, chosen_drafter
 from specviz.record.forks import Fork, check_forks
-from specviz.record.limits import LIMITS, MAX_GAMMA
+from specviz.record.limits import LIMITS, MAX_GAMMA, check_one_of
 from specviz.record.rules import RULES, Rule, RuleName
 from specviz.record.run_facts import sampling_words
 from specviz.record.shapes import Shape, check_shape, num_nodes, shape_text
@@ -55,8 +55,8 @@ class RunConfig:
         if self.top_p == 0.0:
             raise ConfigError("top_p is 0.", remedy="Give a number above 0, at most 1.")
         chosen_drafter(self.drafter)
-        _one_of("rule", self.rule, tuple(RULES))
-        _one_of("residual", self.residual, get_args(ResidualName))
+        check_one_of("rule", self.rule, tuple(RULES))
+        check_one_of("residual", self.residual, get_args(ResidualName))
         if any(not text for text in self.stop):
             raise ConfigError("A stop string is empty.", remedy="Give at least one character.")
         if any(not _is_utf8(text) for text in self.stop):
@@ -123,7 +123,7 @@ class RunConfig:
 
     @property
     def has_alpha(self) -> bool:
-        """Return whether accepted / tested is defined: one candidate and verdict per position."""
+        """Return whether each position has one candidate and one verdict, as α requires."""
         return not self.without_alpha
 
     @property
@@ -241,8 +241,3 @@ def _real(name: str, value: object) -> None:
         raise ConfigError(f"{name} is {value!r}.", remedy=f"Give a number from {low} to {high}.")
     if not (math.isfinite(value) and low <= value <= high):
         raise ConfigError(f"{name} is {value}.", remedy=f"Give a number from {low:g} to {high:g}.")
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ConfigError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(allowed)}.")

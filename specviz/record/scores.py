@@ -21,12 +21,6 @@ class SamplingParams:
     top_k: int = 0
     top_p: float = 1.0
 
-    @staticmethod
-    def of(config: RunConfig) -> SamplingParams:
-        return SamplingParams(
-            temperature=config.temperature, top_k=config.top_k, top_p=config.top_p
-        )
-
     def put_into(self, config: RunConfig) -> RunConfig:
         return replace(config, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p)
 

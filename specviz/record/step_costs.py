@@ -66,6 +66,7 @@ class RunCosts:
     step: float  # seconds of a plain step of the target
     phases: tuple[PhaseCost, ...]
     bandwidth: float | None = None  # bytes per second, by a sum after the run
+    pair: str = ""  # its name, for lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,12 @@ _NO_CHARACTER = "\ufffd"
 _STRAY = re.compile("[\udc80-\udcff]+")
 
 
+def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return the length of the common prefix of two texts."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (own, its) in pairs if own != its), min(len(one), len(other)))
+
+
 def emitted_tokens(rounds: Iterable[Round]) -> Iterator[tuple[TokenIndex, Candidate | Extra]]:
     """Yield the tokens of the text in order, with their indices."""
     for index, entry in enumerate(rounds):

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from specviz.errors import ConfigError
 from specviz.theory.speed import expected_tokens
 
+_BYTES_PER_PARAMETER = 2.0  # bf16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
@@ -26,23 +28,22 @@ class Gpu:
     bandwidth: float
     memory: float
 
-    def ridge(self, bytes_per_parameter: float = 2.0) -> float:
-        """Return the tokens per pass above which computing takes longer than reading weights."""
-        return self.operations / self.bandwidth * bytes_per_parameter / 2
+    @property
+    def ridge(self) -> float:
+        """The tokens per pass above which computing takes longer than reading weights."""
+        return self.operations / self.bandwidth * _BYTES_PER_PARAMETER / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A dense model: number of parameters, and bytes of KV cache per token."""
 
-    name: str
     parameters: float
     cache_bytes: float
-    bytes_per_parameter: float = 2.0
 
     @property
     def weight_bytes(self) -> float:
-        return self.parameters * self.bytes_per_parameter
+        return self.parameters * _BYTES_PER_PARAMETER
 
 
 GPUS = (
@@ -51,15 +52,14 @@ GPUS = (
     Gpu(name="H200", operations=989e12, bandwidth=4.8e12, memory=141e9),
 )
 # KV caches in bf16: 32 layers x 8 KV heads x 128 for the 8B, 24 layers x 2 KV heads x 64.
-TARGET_8B = Model(name="8B", parameters=8e9, cache_bytes=131072)
-DRAFT_HALF_B = Model(name="0.5B", parameters=0.5e9, cache_bytes=12288)
+TARGET_8B = Model(parameters=8e9, cache_bytes=131072)
+DRAFT_HALF_B = Model(parameters=0.5e9, cache_bytes=12288)
 
 
 def sized(model: Model, parameters: float) -> Model:
     """Return the model with this many parameters and its KV cache scaled in proportion."""
     growth = parameters / model.parameters
-    name = f"{parameters / 1e9:g}B"
-    return replace(model, name=name, parameters=parameters, cache_bytes=growth * model.cache_bytes)
+    return replace(model, parameters=parameters, cache_bytes=growth * model.cache_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,8 +45,7 @@ class Optimum:
     Yin et al. 2024, theorem 4.
     """
 
-    unclipped: Distribution | None  # A of theorem 4; None if nothing is ever rejected
-    recover: Distribution  # A's positive part, normalised
+    recover: Distribution  # the positive part of theorem 4's A, normalised
     bias: float
 
 
@@ -188,9 +187,9 @@ def optimum(draft: Chances, target: Chances, accept: Chances) -> Optimum:
     rejected = reject_chance(draft_probs, accept)
     bias = max(0.0, 0.5 * float(np.abs(missing).sum()) - 0.5 * rejected)
     if rejected <= _ZERO:
-        return Optimum(unclipped=None, recover=target_probs, bias=bias)
+        return Optimum(recover=target_probs, bias=bias)
     share = np.maximum(missing, 0.0)
-    return Optimum(unclipped=missing / rejected, recover=share / share.sum(), bias=bias)
+    return Optimum(recover=share / share.sum(), bias=bias)
 
 
 def areas(draft: Chances, target: Chances, accept: Chances | None = None) -> Areas:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specviz.figures.speedup_words import UNCERTAIN, is_open, is_too_wide, is_wide, shown_speedup
 from specviz.figures.step_times import StepTimes
-from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, STEPS, TOKENS
+from specviz.record.numbers import COST, PROBABILITY, RATIO, SIZE, STEPS, TOKENS, counted
 from specviz.theory.speed import break_even_alpha
 from specviz.tune.answer import Answer, Candidate, gain_from_acceptance, gain_from_speed
 from specviz.tune.methods import method_text
@@ -81,7 +81,7 @@ def speedup_text(cell: Cell) -> str:
 
 def basis_text(candidate: Candidate, cell: Cell) -> str:
     """Return whether the values are expected, bounds or measured, and from which data."""
-    texts = _counted(cell.num_texts, "text")
+    texts = counted(cell.num_texts, "text")
     own = candidate.config.rule == "lossless"
     costs = "" if own else ", with the step costs of the token-by-token rule"
     if cell.basis == "expected":
@@ -91,7 +91,7 @@ def basis_text(candidate: Candidate, cell: Cell) -> str:
             f"lower bound: token-by-token acceptance along {texts}{costs}; this method accepts at "
             "least as many candidates on average"
         )
-    runs = f"measured in {_counted(cell.num_runs, 'short run')}"
+    runs = f"measured in {counted(cell.num_runs, 'short run')}"
     if candidate.form == "exact":
         return f"{runs}; tokens per round expected along {texts}"
     return f"{runs}, including tokens per round"
@@ -106,10 +106,6 @@ def unranked_text(answer: Answer) -> str:
     return (
         f"Not ranked: {' and '.join(names)}. Neither step costs nor short runs give {speeds} here."
     )
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count:,} {name}{'s' * (count != 1)}"
 
 
 def _nothing_yet(answer: Answer) -> str:
@@ -130,7 +126,7 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
     at = f"at temperature {cell.temperature:g}"
     where = ON_SIMILAR_TEXTS if answer.question.text is None else ON_THIS_TEXT
     if cell.basis == "measured":
-        where = f"in {_counted(cell.num_runs, 'short run')} {where}"
+        where = f"in {counted(cell.num_runs, 'short run')} {where}"
     alone = f"the speed of the target alone {where}"
     if cell.basis == "at least":
         return _at_least(f"{span} times {alone}", what, at, low=low)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
 
@@ -21,7 +21,7 @@ from specviz.record.trace import PairInfo, RunConfig, StepCosts
 from specviz.theory.along import accepted_along, rounds_along
 from specviz.tune.methods import Form, ShortRun, chances_of, form_of, is_plain
 from specviz.tune.question import Question
-from specviz.tune.surface import Cell, OddsOf, Surface, odds_of, surface, with_runs
+from specviz.tune.surface import Cell, KnownRounds, OddsOf, Surface, odds_of, surface, with_runs
 
 _MORE_ACCEPTED = 0.1
 
@@ -38,6 +38,7 @@ class Candidate:
     runs: tuple[ShortRun, ...] = ()
     info: PairInfo | None = None
     memory_bytes: int | None = None
+    known_rounds: KnownRounds = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def config(self) -> RunConfig:
@@ -50,7 +51,7 @@ class Candidate:
     @cached_property
     def surface(self) -> Surface:
         texts = () if self.form == "none" else self.texts
-        found = surface(texts, self._known_costs, self.gammas, self.chances)
+        found = surface(texts, self._known_costs, self.gammas, self.chances, self.known_rounds)
         if self.form == "at least":
             cells = tuple(replace(each, basis="at least") for each in found.cells)
             found = Surface(cells=cells)

@@ -36,10 +36,9 @@ class CellsJob(ComparisonJob):
         library: Library | None,
         *,
         repeats: int = 1,
-        name: str = "tune-cells",
     ) -> None:
         plan = plan_of_cells(choices, items, repeats=repeats)
-        super().__init__(plan, maker, library, name=name, title="Tune: chosen settings")
+        super().__init__(plan, maker, library, name="tune-cells", title="Tune: chosen settings")
         self.choices = tuple(choices)
 
     @property
@@ -56,10 +55,8 @@ class RaceJob(MakerJob):
         items: Sequence[SuiteItem],
         maker: RunMaker,
         library: Library | None,
-        *,
-        name: str = "tune-race",
     ) -> None:
-        super().__init__(maker, name=name, label="Tune: racing the best candidates")
+        super().__init__(maker, name="tune-race", label="Tune: racing the best candidates")
         self.choices = tuple(choices)
         self._items, self._library = mixed(items), library
         budget = len(choices) * _FULL // 2

@@ -40,7 +40,7 @@ def answer_to_record(answer: Answer) -> str:
 
 
 def _values(candidate: Candidate) -> dict[str, object]:
-    return {each.name: getattr(candidate, each.name) for each in fields(candidate)}
+    return {each.name: getattr(candidate, each.name) for each in fields(_RecordedCandidate)}
 
 
 def answer_from_record(text: str) -> Answer:

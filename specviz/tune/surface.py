@@ -35,6 +35,7 @@ _BESIDE_COSTS = 0.2  # texts that cause less of the squared width, relative to c
 _SEGMENT = 32  # tokens; with 16, the coverage of intervals from one text is off by a tenth
 _FEWEST, _SHORTEST = 4, 16  # segments of a short text, and tokens of the shortest segment
 CostsAt = Callable[[float], StepCosts | None]  # temperature -> step costs
+KnownRounds = dict[int, tuple[ScoredText, list[ExpectedRounds]]]  # by the text's identity
 OddsOf = Callable[[ScoredText], ArrayLike]
 
 
@@ -98,8 +99,13 @@ def surface(
     costs_at: CostsAt,
     gammas: Sequence[int],
     odds: OddsOf = odds_of,
+    known: KnownRounds | None = None,
 ) -> Surface:
-    """Return a cell for every γ and temperature, without texts of target probability 0."""
+    """Return a cell for every γ and temperature, without texts of target probability 0.
+
+    Args:
+        known: The rounds of earlier texts for the same γ and odds; new texts are added.
+    """
     possible = [each for each in texts if each.scores is None or each.scores.impossible_at is None]
     by_temperature: dict[float, list[ScoredText]] = {}
     for each in possible:
@@ -107,10 +113,20 @@ def surface(
     cells: list[Cell] = []
     for temperature, own in sorted(by_temperature.items()):
         costs = costs_at(temperature)
-        rounds = [_rounds_along(each, gammas, odds) for each in own]
+        rounds = [_known_rounds(each, gammas, odds, known) for each in own]
         for place, gamma in enumerate(gammas):
             cells += _cell(gamma, temperature, [each[place] for each in rounds], costs)
     return Surface(cells=tuple(cells))
+
+
+def _known_rounds(
+    text: ScoredText, gammas: Sequence[int], odds: OddsOf, known: KnownRounds | None
+) -> list[ExpectedRounds]:
+    if known is None:
+        return _rounds_along(text, gammas, odds)
+    if id(text) not in known:
+        known[id(text)] = text, _rounds_along(text, gammas, odds)
+    return known[id(text)][1]
 
 
 def _rounds_along(text: ScoredText, gammas: Sequence[int], odds: OddsOf) -> list[ExpectedRounds]:

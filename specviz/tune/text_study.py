@@ -191,6 +191,10 @@ class Texts:
     def find(self, pair: Pair) -> Iterator[ScoredText]:
         return self.study.texts(pair)
 
+    def shares(self) -> tuple[TextStudy | Texts, ...]:
+        """Return one study for each text."""
+        return self.study.shares()[1:]
+
 
 def usual_method(config: RunConfig, drafter: str) -> RunConfig:
     """Return settings for one chain of γ candidates, verified token by token."""

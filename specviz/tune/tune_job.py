@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import fmean
 from threading import RLock
 
 from specviz.comparison.plan import Lane
@@ -16,8 +18,8 @@ from specviz.record.trace import StepCosts
 from specviz.tune.answer import Answer, Candidate
 from specviz.tune.method_runs import ShortRunStudy, raced_gammas
 from specviz.tune.methods import ShortRun, gammas_of
-from specviz.tune.question import Question
-from specviz.tune.surface import enough_texts
+from specviz.tune.question import MAX_TEXTS, Question
+from specviz.tune.surface import KnownRounds, enough_texts
 from specviz.tune.text_study import CostsFound, PairFound, Texts, TextStudy
 
 
@@ -31,6 +33,7 @@ class _CandidateState:
         self.costs: dict[float, StepCosts] = {}
         self.runs: list[ShortRun] = []
         self.runs_made = 0  # including runs without a whole round
+        self._known_rounds: KnownRounds = {}
 
     def candidate(self, label: str, gammas: tuple[int, ...]) -> Candidate:
         return Candidate(
@@ -42,6 +45,7 @@ class _CandidateState:
             runs=tuple(self.runs),
             info=self.pair and self.pair.info,
             memory_bytes=self.pair and self.pair.memory_bytes,
+            known_rounds=self._known_rounds,
         )
 
 
@@ -70,6 +74,7 @@ class TuneJob(MakerJob):
         self._wants_costs = wants_costs and given is None
         self._clock = clock
         self._num_texts = question.num_texts  # of one candidate; further ones are added
+        self._refines_until: float | None = None
         self._found = [_CandidateState(lane) for lane in question.lanes]
         self._answer: tuple[int, str, Answer] | None = None
         self._lock = RLock()
@@ -79,6 +84,25 @@ class TuneJob(MakerJob):
         done = sum(len(each.texts) + each.runs_made for each in self._found)
         runs = sum(self._runs(each).count for each in self._found if self._wants_runs(each))
         return done, self._num_texts * len(self._found) + runs
+
+    @property
+    def is_refining(self) -> bool:
+        """Whether the answer is there, and further texts are being scored."""
+        return self._refines_until is not None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the estimated seconds left; None if unknown.
+
+        Unknown before the first text, while step costs are measured, and if short runs follow.
+        """
+        if self._refines_until is not None:
+            return max(0.0, self._refines_until - self._clock())
+        done, planned = self.progress
+        if not self._seconds or done == planned or any(map(self._wants_runs, self._found)):
+            return None
+        budget = self.question.text_budget if self.question.grows else 0.0
+        return fmean(self._seconds) * (planned - done) + budget
 
     @property
     def answer(self) -> Answer:
@@ -103,36 +127,52 @@ class TuneJob(MakerJob):
         for candidate in self._found:
             self._find(candidate, self._study(candidate.lane))
         if self.question.grows:
-            self._write_more()
+            self._refines_until = self._clock() + self.question.text_budget
+            self._write_more(self._refines_until)
+            self._refines_until = None
         for candidate in [each for each in self._found if self._wants_runs(each)]:
             self._find(candidate, self._runs(candidate))
 
-    def _write_more(self) -> None:
-        """Score further continuations until there are enough or the budget is spent."""
-        begin, base = self._clock(), self._num_texts
-        while True:
-            spent, more = self._clock() - begin, self._num_texts - base
-            have = self.question.continuations + more
-            best = self.answer.best
-            missing = 0 if best is None else enough_texts(best[1]) - have
-            left = (self.question.text_budget - spent) / (spent / more) if more else 1
-            count = min(missing, have, int(left))
-            if count < 1:
-                return
+    def _write_more(self, until: float) -> None:
+        """Score further continuations until there are enough or the time is over."""
+        while (count := self._num_more(until - self._clock())) > 0:
             before, self._num_texts = self._num_texts, self._num_texts + count
             for candidate in self._found:
-                study = replace(
-                    self._study(candidate.lane),
+                study = self._study(candidate.lane)
+                further = replace(
+                    study,
+                    samplings=study.samplings[:1],
                     continuations=count,
-                    first_continuation=have,
+                    first_continuation=self._continuations - count,
                     written=self._written(candidate.lane, before),
                 )
-                self._find(candidate, Texts(study=replace(study, samplings=study.samplings[:1])))
+                self._find(candidate, Texts(study=further))
+
+    @property
+    def _continuations(self) -> int:
+        question = self.question
+        return question.continuations + self._num_texts - question.num_texts
+
+    def _num_more(self, seconds: float) -> int:
+        """Return how many further continuations are needed and fit into the time.
+
+        At most as many as there are, because the estimate of what is needed is rough.
+        """
+        best, have = self.answer.best, self._continuations
+        if best is None or not best[1].num_texts or not self._seconds:
+            return 0
+        needed = math.ceil(enough_texts(best[1]) * have / best[1].num_texts)
+        each = max(fmean(self._seconds) * len(self._found), 1e-6)
+        return min(needed - have, have, int(seconds / each), MAX_TEXTS - self._num_texts)
 
     def _find(self, candidate: _CandidateState, study: TextStudy | Texts | ShortRunStudy) -> None:
         self._check_stop()
+        began = self._clock()
         for value in self._maker.find(candidate.lane.spec, study):
+            if isinstance(value, ScoredText):
+                self._seconds.append(self._clock() - began)
             self._take(candidate, value)
+            began = self._clock()
 
     def _wants_runs(self, candidate: _CandidateState) -> bool:
         """Return whether short runs are needed to measure the speed, and are possible."""

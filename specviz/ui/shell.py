@@ -91,7 +91,10 @@ def open_shell() -> None:
 def _require_gate() -> None:
     """Stop the script if no gate guards the pages: Streamlit was started without app.py."""
     if not the_access().guarded:
-        st.error("This page would be open to everybody. Start specviz with streamlit run app.py.")
+        st.error(
+            "Started in this way, the page would be open to everybody. Start specviz with "
+            "streamlit run app.py."
+        )
         st.stop()
 
 

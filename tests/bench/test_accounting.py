@@ -65,6 +65,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep one γ, one prompt and short runs."""
     monkeypatch.setattr(accounting, "GAMMAS", (2,))
     monkeypatch.setattr(accounting, "_STEPS", ("auto",))
+    monkeypatch.setattr(accounting, "_SECONDS", 0.5)
     monkeypatch.setattr(accounting, "read_presets", accounting_presets)
 
 

@@ -30,7 +30,8 @@ TABS = ("Every γ", "Which draft?", "Along the text", "A run", "Your engine", "L
 
 
 def tune_url(server: Server, **link: str) -> str:
-    return f"{server.url}/tune?{urlencode(link)}"
+    """Return the page's address, by default without time for further texts."""
+    return f"{server.url}/tune?{urlencode({'tune_text_budget': '0', **link})}"
 
 
 def click_compute(page: Any) -> None:

@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run_costs(step: float, process: str) -> RunCosts:
     return RunCosts(
         created="2025-03-01T09:00:00+00:00", process=process, context=80.0, step=step,
-        phases=(VERIFY,),
+        phases=(VERIFY,), pair="toy",
     )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def test_lists_exports_and_forgets(home: Path, capsys: pytest.CaptureFixture[str
     assert other["table"]["contexts"] == list(make_costs().contexts)
     assert main(["costs"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["2", "3", "2", "5.00", "–"] in lines  # number, runs, processes, step
+    assert ["2", "toy", "3", "2", "5.00", "–"] in lines  # number, pair, runs, processes, step
     assert any(line[:5] == ["2:", "target", "abababab", "draft", "none"] for line in lines)
     assert record("--forget", capsys=capsys) == []
     assert record(capsys=capsys) == []

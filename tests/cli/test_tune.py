@@ -175,8 +175,8 @@ def test_a_budget_pays_for_further_texts(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(surface, "AIM", 0.001)
-    record, _ = tuned([*ONE, *GIVEN, "--text-budget", "0.01"], folder, capsys)
-    assert record["best"]["num_texts"] == 6  # the first further text takes longer than that
+    record, _ = tuned([*ONE, *GIVEN, "--text-budget", "1"], folder, capsys)
+    assert record["best"]["num_texts"] > 5
     assert main(["tune", *ONE, *models(folder), "--text-budget", "-1"]) == 2
     assert "budget for more texts is -1 s" in capsys.readouterr().err
 

@@ -81,6 +81,8 @@ def test_measured_costs_are_compared_with_those_of_the_run() -> None:
     assert measured is not None
     assert timed is not None
     assert f"{measured:.2f} target steps by the measured" in sentence
+    own = replace(trace.step_costs, overhead=0.5)  # seconds; a table does not have them
+    assert agreement_of_costs(trace, costly.step_costs, own) == (sentence,)
     assert f"{100 * (measured / timed - 1):+.1f} %" in sentence
     assert "+0.0 %" in agreement_of_costs(trace, trace.step_costs, trace.step_costs)[0]
 

@@ -65,7 +65,7 @@ def test_costs_come_from_earlier_runs_of_other_processes_if_there_are_any(
     config = replace(WARM, max_new_tokens=48)
 
     def costs(seed: int) -> StepCosts:
-        run = measured_run(pair, (1, 2, 3), replace(config, seed=seed), budget=4.0)
+        run = measured_run(pair, (1, 2, 3), replace(config, seed=seed), budget=0.5)
         found = finish(run).step_costs
         assert found is not None
         return found

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from specviz import ASSETS
 from specviz.figures.metrics import metrics
@@ -63,6 +66,30 @@ def live(trace: Trace, **others: Any) -> JsonObject:
         growing=True,
         **others,
     )
+
+
+@pytest.mark.parametrize(
+    ("chat", "detects", "stale"), [(True, True, False), (True, False, True), (False, True, False)]
+)
+def test_a_detected_template_does_not_make_the_forecast_stale(
+    chat: bool, detects: bool, stale: bool
+) -> None:
+    """The page does not know of the template that the run used."""
+    trace = recorded()
+    made = replace(trace, config=replace(trace.config, chat=chat))
+    chosen = RunChoice(
+        config=trace.config,
+        prompt=trace.prompt.text,
+        kind=trace.prompt.kind,
+        detects_chat=detects,
+    )
+    found = payload(
+        made,
+        RunStatus(id="live", state="done", label="live"),
+        curves=curves_of(made, metrics(made), None),
+        chosen=chosen,
+    )
+    assert found["charts"]["throughput"]["stale"] is stale
 
 
 def sent() -> list[tuple[str, JsonObject]]:

@@ -34,7 +34,8 @@ TAPES = sorted(
     (folder.name, tape.stem) for folder in ANSWERS.iterdir() for tape in folder.glob("*.sse")
 )
 LIMITS = Limits(connect=1.0, between=5.0, total=20.0)
-EACH = 30
+EACH = 15
+BATCHES = (0, *(pytest.param(each, marks=pytest.mark.thorough) for each in (1, 2, 3)))
 
 
 @pytest.fixture(autouse=True)
@@ -72,9 +73,10 @@ def mutated_stream(body: bytes, draws: random.Random) -> bytes:
     return "\n".join(lines).encode()
 
 
+@pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize(("engine", "tape"), TAPES)
-def test_mutated_answers(engine: str, tape: str) -> None:
-    draws, library = random.Random(f"{engine} {tape}"), Library()
+def test_mutated_answers(engine: str, tape: str, batch: int) -> None:
+    draws, library = random.Random(f"{engine} {tape} {batch}"), Library()
     kept = 0
     with replayed(engine, tape) as server:
         info = find_server(server.address)
@@ -99,9 +101,10 @@ def test_mutated_answers(engine: str, tape: str) -> None:
     assert kept > EACH // 2
 
 
+@pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("engine", sorted({engine for engine, _ in TAPES}))
-def test_mutated_recognition_pages(engine: str) -> None:
-    draws = random.Random(engine)
+def test_mutated_recognition_pages(engine: str, batch: int) -> None:
+    draws = random.Random(f"{engine} {batch}")
     with replayed(engine) as original:
         pages = dict(original.pages)
     for _ in range(EACH):

@@ -167,7 +167,9 @@ def mean_tokens(round_of: RoundOf, draft: Kernel, target: Kernel, gamma: int) ->
     return tokens / rounds
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(each, marks=pytest.mark.thorough) for each in (2, 3))]
+)
 def test_blocks_and_trees_emit_no_fewer_tokens_in_the_mean(seed: int) -> None:
     draft, target = kernels(seed)
     rounds = tokens = 0.0

@@ -35,7 +35,7 @@ def serving(batch: int, context: int = 1024, gpu: str = "H200") -> Serving:
 
 
 def test_ridges() -> None:
-    assert [round(gpu.ridge()) for gpu in (A100, H100, H200)] == [153, 295, 206]
+    assert [round(gpu.ridge) for gpu in (A100, H100, H200)] == [153, 295, 206]
 
 
 @pytest.mark.parametrize("batch", SHORT)

@@ -141,6 +141,15 @@ def growing(folder: Path, budget: float, *lanes: Lane) -> TuneJob:
 
     def look(value: object) -> None:
         seconds[0] += isinstance(value, ScoredText)
+        known = job.seconds_left
+        if job.is_refining:
+            assert known == max(0, budget - (seconds[0] - begin[0]))
+            assert job.answer.best is not None
+        elif job.progress[0] > 1:
+            begin[:] = [seconds[0]]
+            assert (known is None) == (job.progress[0] == job.progress[1])
+
+    begin: list[float] = []
 
     items = ITEMS[:1]
     asked = question(
@@ -177,11 +186,10 @@ def test_further_texts_stop_at_a_precise_answer(folder: Path) -> None:
     assert best[1].num_texts > 5
 
 
-@pytest.mark.parametrize(("budget", "count"), [(0, 5), (0.5, 6)])
-def test_no_further_texts_without_budget(
+@pytest.mark.parametrize(("budget", "count"), [(0, 5), (0.5, 5), (2, 7)])
+def test_further_texts_fit_into_the_budget(
     folder: Path, monkeypatch: pytest.MonkeyPatch, budget: float, count: int
 ) -> None:
-    """The first further text shows how long one takes."""
     monkeypatch.setattr(surface, "AIM", 0.001)
     (candidate,) = growing(folder, budget).answer.candidates
     assert len(candidate.at(0.7)) == count

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
+from threading import Event
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from specviz.measure.run_makers import Study
+from specviz.record.pairs import PairSpec
 from specviz.record.prompts import SHIPPED_SUITES
+from specviz.record.scores import SamplingParams, ScoredText
+from specviz.tune.methods import ShortRun
+from specviz.tune.text_study import Found, Texts, TextStudy
 from specviz.ui.session.background_jobs import the_job_queue
-from tests.ui.paging import sound
+from tests.ui.paging import sound, until
 from tests.ui.theory_pages import charts
-from tests.ui.tune_jobs import ScoringMaker, page_text
+from tests.ui.tune_jobs import ODDS, ScoringMaker, page_text
 from tests.ui.tune_page import tune_page
 from tests.ui.tune_questions import TABS, ask, asked, at, use
 
@@ -51,6 +58,71 @@ def test_controls_set_the_question(use: Callable[..., ScoringMaker]) -> None:
     assert len(question.items) == 1
     assert question.items[0].prompt == app.text_area(key="tune_prompt").value
     assert question.text is None
+
+
+def test_temperatures_and_time_of_the_question_can_be_chosen(
+    use: Callable[..., ScoringMaker],
+) -> None:
+    use(ScoringMaker())
+    app = tune_page(tune_text_budget="90")
+    app.multiselect(key="tune_temperatures").set_value([0.2, 0.9])
+    question = asked(app)
+    assert (question.temperatures, question.text_budget) == ((0.2, 0.7, 0.9), 90)
+
+
+class RefiningMaker(ScoringMaker):
+    """Texts differ, so that further ones are needed; these wait for ``go_on``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = Event()
+        self._easier = itertools.cycle((0.6, 1.0))
+
+    def find(self, spec: PairSpec, study: Study) -> Iterator[Found | ShortRun]:
+        if not isinstance(study, Texts):
+            yield from super().find(spec, study)
+            return
+        self.began.set()
+        self.go_on.wait(60)
+        for sampling, item, _ in study.study.places():
+            yield self._text(study.study, sampling, item.kind)
+
+    def _text(self, study: TextStudy, sampling: SamplingParams, kind: str | None) -> ScoredText:
+        factor = next(self._easier)
+        self._odds = tuple(factor * each for each in ODDS)
+        return super()._text(study, sampling, kind)
+
+
+@pytest.mark.usefixtures("use")
+def test_the_answer_is_shown_while_further_texts_are_scored(
+    use: Callable[[ScoringMaker], ScoringMaker],
+) -> None:
+    maker = RefiningMaker()
+    use(maker)
+    app = tune_page(tune_lookup="false")
+    sound(app.button(key="tune_ask").click().run())
+    until(app, maker.began.is_set)
+    sound(app.run())
+    assert "tune_map" in charts(app)
+    assert "In progress" not in page_text(app)
+    assert "along 5 texts" in page_text(app)
+    maker.go_on.set()
+    job = the_job_queue().newest("tune")
+    assert job is not None
+    assert job.wait(60)
+    sound(app.run())
+    assert "along 5 texts" not in page_text(app)
+
+
+def test_there_is_no_map_while_the_speedups_are_too_uncertain(
+    use: Callable[..., ScoringMaker],
+) -> None:
+    """At temperature 0 there is one text, whose halves differ here."""
+    use(ScoringMaker(odds=(*([1.0] * 24), *([0.02] * 24))))
+    app = tune_page(tune_temperature="0")
+    ask(app)
+    assert "tune_map" not in charts(app)
+    assert "too uncertain for a map" in page_text(app)
 
 
 def test_chosen_temperature_is_added_to_the_map(use: Callable[..., ScoringMaker]) -> None:

@@ -33,7 +33,7 @@ class ReadyWorker:
     """A worker whose runs end when submitted, and are stored as by the dashboard."""
 
     def check(self, spec: PairSpec, prompts: Sequence[str] = (), *, chat: bool = False) -> Check:
-        trace, check = make_trace(), Check(spec)
+        trace, check = make_trace(), Check()
         draft = trace.pair.draft
         present = Presence(
             target_sha256=trace.pair.target.weights_sha256,

@@ -20,6 +20,7 @@ from specviz.engine.model.steps import Step
 from specviz.errors import PairError, PromptError
 from specviz.record.drafters import chosen_drafter
 from specviz.record.scores import CopiedRounds, TextScores
+from specviz.record.token_text import common_prefix
 from specviz.record.trace import RunConfig
 
 _MOST_ROWS = 256
@@ -87,7 +88,7 @@ def copied_rounds(
     history, matched = list(prompt_ids), list[tuple[int, int]]()
     for place, token in enumerate(text_ids):
         proposed = copier.propose(history, max(gammas), None, None).token_ids.tolist()
-        matched.append((len(proposed), _common_prefix(proposed, text_ids[place:])))
+        matched.append((len(proposed), common_prefix(proposed, text_ids[place:])))
         history.append(token)
     return tuple(_rounds_at_gamma(matched, gamma, ends=ends) for gamma in gammas)
 
@@ -96,12 +97,6 @@ def _copier(pair: Pair, drafter: str) -> PromptLookupDrafter | SuffixDrafter:
     if drafter == "suffix":
         return SuffixDrafter(pair.vocabulary, pair.device, pair.texts)
     return PromptLookupDrafter(pair.vocabulary, pair.device)
-
-
-def _common_prefix(proposed: Sequence[int], text: Sequence[int]) -> int:
-    """Return the length of the common prefix."""
-    pairs = enumerate(zip(proposed, text, strict=False))
-    return next((at for at, (own, other) in pairs if own != other), min(len(proposed), len(text)))
 
 
 def _rounds_at_gamma(matched: Sequence[tuple[int, int]], gamma: int, *, ends: bool) -> CopiedRounds:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from specviz.engine.model.text import TokenTable, is_byte_piece, make_token_table
+from specviz.engine.model.text import TokenTable, make_token_table
+from specviz.formats.token_bytes import is_byte_piece
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from transformers.convert_slow_tokenizer import bytes_to_unicode
-
-_SENTENCEPIECE_SPACE = "\u2581"
-_BYTE_PIECE = re.compile("<0x([0-9A-Fa-f]{2})>")
+from specviz.formats.token_bytes import byte_level_bytes, sentencepiece_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +38,7 @@ def _whole(piece: bytes) -> bool:
 def make_token_table(tokenizer: Any, vocabulary: int) -> TokenTable:
     tokens: Sequence[str | None] = tokenizer.convert_ids_to_tokens(range(vocabulary))
     added = {i: str(token.content) for i, token in tokenizer.added_tokens_decoder.items()}
-    to_bytes = _byte_level if _is_byte_level(tokenizer) else _sentencepiece
+    to_bytes = byte_level_bytes if _is_byte_level(tokenizer) else sentencepiece_bytes
     pieces = tuple(
         added[i].encode() if i in added else to_bytes(token or "") for i, token in enumerate(tokens)
     )
@@ -54,24 +50,3 @@ def _is_byte_level(tokenizer: Any) -> bool:
     if backend is None:
         return hasattr(tokenizer, "byte_decoder")
     return "ByteLevel" in json.dumps(json.loads(backend.to_str()).get("decoder"))
-
-
-_BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}
-
-
-def _byte_level(token: str) -> bytes:
-    if all(character in _BYTE_OF for character in token):
-        return bytes(_BYTE_OF[character] for character in token)
-    return token.encode()
-
-
-def is_byte_piece(token: str) -> bool:
-    """Return whether the token is a byte-fallback token such as ``<0x0A>``."""
-    return _BYTE_PIECE.fullmatch(token) is not None
-
-
-def _sentencepiece(token: str) -> bytes:
-    byte = _BYTE_PIECE.fullmatch(token)
-    if byte:
-        return bytes([int(byte[1], 16)])
-    return token.replace(_SENTENCEPIECE_SPACE, " ").encode()

@@ -22,6 +22,7 @@ from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.engine.model.step_capabilities import Missing, StepCapabilities
 from specviz.engine.model.steps import Step
 from specviz.record.limits import MAX_GAMMA
+from specviz.record.token_text import common_prefix
 
 _DRAFT_TOKENS = 4  # draft tokens allowed per target token, for example one per letter
 _NEVER = -1e9  # finite, since a weighted mean of logits multiplies it by 0
@@ -122,7 +123,7 @@ class TranslatedStep(Step):
     def _rows(self, run: Sequence[list[int]]) -> torch.Tensor:
         """Return the logits after each sequence of ``run``; each is a prefix of the next one."""
         first, last = len(run[0]), run[-1]
-        kept = min(_common_prefix(self._cached, last), first - 1)
+        kept = min(common_prefix(self._cached, last), first - 1)
         self._step.forget(len(self._cached) - kept)
         self._cached = list(last)
         fed = torch.tensor(last[kept:], device=self.device)
@@ -135,14 +136,6 @@ class TranslatedStep(Step):
         shape = (logits.shape[0], self._vocabulary)
         own = logits.new_full(shape, _NEVER)
         return own.index_copy_(-1, self._target_ids, logits.index_select(-1, self._draft_ids))
-
-
-def _common_prefix(cached: list[int], wanted: list[int]) -> int:
-    """Return the length of the common prefix."""
-    if cached == wanted[: len(cached)]:
-        return len(cached)
-    pairs = enumerate(zip(cached, wanted, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), len(wanted))
 
 
 def _runs(visible: Sequence[list[int]]) -> list[list[list[int]]]:

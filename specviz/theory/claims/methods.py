@@ -91,8 +91,9 @@ def _never_worse() -> Claim:
             [_gain(gamma) > -_ROUNDING for gamma in range(1, 9)]
             + [two > one - _ROUNDING for one, two in in_context]
         ),
-        finding=f"True for the mean. For two tokens with swapped probabilities and γ 2, block "
-        f"verification accepts {block:.4f} candidates, token verification {token:.4f}. On "
+        finding=f"True for the mean. With a vocabulary of two tokens, whose probabilities the "
+        f"draft swaps, and γ 2, block verification accepts {block:.4f} candidates, token "
+        f"verification {token:.4f}. On "
         f"{_CHAINS} pairs of random Markov chains with γ {_GAMMA}, where the distributions depend "
         f"on the previous token, block verification accepts up to {most:.2f} times as many. The "
         f"quote does not hold for every block: if A A was drafted, block verification accepts "

@@ -18,7 +18,8 @@ from specviz.comparison.unfinished_plans import forget, remembered
 from specviz.comparison.words import length_text
 from specviz.errors import SpecvizError
 from specviz.figures.body_words import spec_words
-from specviz.ui.compare.expected_time import expected_time, time_text
+from specviz.record.numbers import time_text
+from specviz.ui.compare.expected_time import expected_time
 from specviz.ui.compare.settings import on_cluster
 from specviz.ui.session.background_jobs import (
     JOB_LINK,

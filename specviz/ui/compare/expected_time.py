@@ -6,6 +6,7 @@ from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Lane, Plan
 from specviz.errors import SpecvizError
 from specviz.measure.slice_timing import compared_seconds
+from specviz.record.numbers import time_text
 from specviz.record.pairs import DEFAULT_PAIR
 from specviz.store import Query
 from specviz.ui.session.background_jobs import the_job_queue
@@ -22,10 +23,6 @@ def expected_time(plan: Plan) -> str:
     if len(known) < len(lanes):
         return ""
     return f"Expected time: at most about {time_text(count * sum(known) / len(known))}. "
-
-
-def time_text(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def _like_before(plan: Plan) -> float | None:

@@ -133,9 +133,10 @@ def show_test() -> None:
             },
             "If every token follows the target's distribution, no bet gains on average. The "
             "average of all bets then exceeds 100 in at most one audit in a hundred (Ville 1939), "
-            "whenever the audit stops. The sets are, among others, tokens that are "
-            "likelier to the target than to the draft, and the target's likeliest tokens. Separate "
-            "bets exist for tokens after an acceptance, after a rejection, and for bonus tokens.",
+            "whenever the audit stops. Every bet is on a set of tokens, for example the tokens "
+            "that are likelier to the target than to the draft, or the target's likeliest tokens. "
+            "There are separate bets for tokens after an acceptance, after a rejection, and for "
+            "bonus tokens.",
         )
 
 

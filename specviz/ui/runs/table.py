@@ -187,9 +187,8 @@ class _Chosen:
 def show_table(rows: Sequence[RunRow], query: Query) -> list[RunRow]:
     """Draw the rows of a query and return the chosen rows.
 
-    The widget key depends on the rows, because Streamlit stores a choice by row number. If another
-    run has changed the rows, the table begins with the runs that were chosen; another query begins
-    without a choice.
+    The widget key depends on the rows, because Streamlit stores a choice by row number. After a run
+    was added or deleted, the same runs are chosen as before; with another query, none are.
     """
     ids = hashlib.sha256("".join(row.id for row in rows).encode()).hexdigest()[:12]
     kept: _Chosen = st.session_state.setdefault(_CHOSEN, _Chosen())

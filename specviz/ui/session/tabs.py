@@ -60,7 +60,7 @@ class Tabs:
             self._changed.notify_all()
 
     def stay(self, tab: str) -> None:
-        """Handle a tab that is open, possibly again after its connection broke."""
+        """Handle an open tab, which may be new or reconnected."""
         with self._changed:
             self._cancel(tab)
             for saved in self._saved.values():

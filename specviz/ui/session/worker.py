@@ -58,13 +58,13 @@ class PageWorker(Worker):
         error = refusal_of(spec)
         if error is None:
             return super().check(spec, prompts, chat=chat)
-        return refused_check(spec, error)
+        return refused_check(error)
 
     def room(self, spec: PairSpec) -> Room:
         error = refusal_of(spec)
         if error is None:
             return super().room(spec)
-        room = Room(spec)
+        room = Room()
         room.end(None, error)
         return room
 
@@ -72,13 +72,13 @@ class PageWorker(Worker):
         error = refusal_of(spec)
         if error is None:
             return super().study(spec, study)
-        studying = StudyHandle(spec, uuid.uuid4().hex)
+        studying = StudyHandle(uuid.uuid4().hex)
         studying.end(None, error)
         return studying
 
 
-def refused_check(spec: PairSpec, error: SpecvizError) -> Check:
-    check = Check(spec)
+def refused_check(error: SpecvizError) -> Check:
+    check = Check()
     check.end(None, error)
     return check
 

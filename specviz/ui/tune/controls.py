@@ -25,6 +25,7 @@ from specviz.record.trace import RunConfig, StepCosts
 from specviz.tune.given_costs import given_costs
 from specviz.tune.question import (
     MAX_CANDIDATES,
+    MAX_TEMPERATURES,
     TEMPERATURES,
     Question,
     check_candidate,
@@ -47,6 +48,7 @@ _METHODS = (
     "num_drafts=2", "num_drafts=4", "branching=2x2x1", "draft_until=confidence:0.4",
     "draft_until=cost",
 )  # fmt: skip
+_TEMPERATURES = tuple(tenths / 10 for tenths in range(21))
 _LENGTH, _SEED = CONTROLS["max_new_tokens"], CONTROLS["seed"]
 
 
@@ -73,6 +75,7 @@ class TuneSettings:
     given: StepCosts | None = None  # the step costs of another machine
     on_cluster: bool = False
     text_budget: float = TEXT_BUDGET
+    temperatures: tuple[float, ...] = TEMPERATURES  # of the map
 
     def question(self, spec: PairSpec) -> Question:
         """Return the question about this pair that the controls describe.
@@ -84,7 +87,7 @@ class TuneSettings:
             raise self.texts.error
         if not self.texts.items:
             raise ConfigError("No texts are chosen.", remedy="Choose a file or the presets.")
-        temperatures = {*TEMPERATURES, self.config.temperature}
+        temperatures = {*self.temperatures, self.config.temperature}
         return Question(
             lanes=self._lanes(spec),
             items=self.texts.items,
@@ -125,11 +128,16 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
             ),
             has_chat=has_chat and texts.text is None,  # a template cannot be applied to pasted text
         )
+        temperatures = st.multiselect(
+            "Temperatures of the map", _TEMPERATURES, TEMPERATURES, key="tune_temperatures",
+            bind=_LINKED, max_selections=MAX_TEMPERATURES - 1,
+            help="The chosen temperature is always one of them, and is computed first.",
+        )  # fmt: skip
         text_budget = st.number_input(
             "Seconds for more texts", 0, MAX_TEXT_BUDGET, TEXT_BUDGET, 10,
             key="tune_text_budget", bind=_LINKED,
             help="The target continues a single prompt several times, until the interval of the "
-            "best setting is ± 10 % or this time is spent.",
+            "best setting is ± 10 %, the step costs cause most of it, or this time is over.",
         )  # fmt: skip
         on_cluster = choose_cluster("tune_on_cluster", "Scores the texts")
     with st.expander("Another machine's costs", key="tune_machine"):
@@ -137,7 +145,7 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
     return TuneSettings(
         texts=texts, config=config, further=further, bodies=bodies, lookup=lookup,
         methods=methods, refused=refused, given=given, on_cluster=on_cluster,
-        text_budget=text_budget,
+        text_budget=text_budget, temperatures=tuple(temperatures),
     )  # fmt: skip
 
 

@@ -7,12 +7,13 @@ job measures chosen cells of the map, that is, values of γ and temperature.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.measure.background_job import Job
+from specviz.measure.background_job import Job, MakerJob
+from specviz.record.numbers import time_text
 from specviz.record.prompts import SuiteItem
 from specviz.record.trace import StepCosts
 from specviz.tune.answer import Answer
@@ -29,6 +30,7 @@ from specviz.ui.widgets.plain_text import as_text, show_error
 
 _SHOWN = "tune work shown"
 _TICK = 0.25  # seconds
+Phase = Literal["", "working", "refining"]
 Kind = TypeVar("Kind", bound=Job)
 Measuring = TypeVar("Measuring", CellsJob, RaceJob)
 
@@ -90,16 +92,18 @@ def shown(name: str, kind: type[Kind]) -> Kind | None:
 def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:
     """Show the job's progress, call ``draw`` for its results, and repeat both while it runs."""
 
-    def is_going() -> bool:
+    def phase() -> Phase:
         this_tab()
-        return job.going
+        if not job.going:
+            return ""
+        return "refining" if isinstance(job, TuneJob) and job.is_refining else "working"
 
-    def show(going: bool) -> None:
-        if going:
+    def show(now: Phase) -> None:
+        if now:
             _show_progress(job)
         draw()
 
-    redraw_while_busy(is_going(), is_going, bool, show, seconds=_TICK)
+    redraw_while_busy(phase(), phase, str, show, seconds=_TICK)
     if job.error is not None:
         show_error(job.error)
     elif job.was_stopped:
@@ -108,7 +112,9 @@ def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:
 
 def _show_progress(job: Job) -> None:
     done, planned = job.progress
+    left = job.seconds_left if isinstance(job, MakerJob) else None
     text = f"{done:,} of {planned:,}: {as_text(job.doing)}"
+    text += "" if left is None else f", about {time_text(left)} left"
     with st.container(horizontal=True, vertical_alignment="center", key=f"progress_{job.name}"):
         st.progress(min(1.0, done / max(1, planned)), text=f":small[{text}]")
         st.button("Stop", key=f"stop_{job.name}", type="tertiary", on_click=stop, args=(job,))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from specviz.figures.speedup_words import shown_speedup
+from specviz.figures.speedup_words import is_too_wide, shown_speedup
 from specviz.figures.step_cost_warnings import step_cost_warning
 from specviz.record.numbers import RATIO
 from specviz.tune.advice import FOREIGN_TEXT_NOTE, advice, basis_text, speedup_text
@@ -89,10 +89,20 @@ def show_surface(answer: Answer, *, given: bool) -> None:
     if candidate is None:
         st.caption("No scored text yet, so there is no map.")
         return
+    best = candidate.surface.best_at(answer.temperature)
+    if best is not None and is_too_wide(best.low, best.high):
+        st.caption("The speedups are too uncertain for a map.")
+        chosen: list[Cell] = []
+    else:
+        chosen = chosen_cells(candidate)
+        _show_charts(answer, candidate, given=given)
+    _show_chosen(answer, candidate, chosen, given=given)
+
+
+def _show_charts(answer: Answer, candidate: Candidate, *, given: bool) -> None:
     measuring = None if given else shown_cells(answer)
     measured = measuring.cells if measuring else ()
     runs = [*run_points(measured, candidate.label), *session_points(candidate)]
-    chosen = chosen_cells(candidate)
     marks: tuple[Provenance, ...] = ("exact",) if given else ("exact", "measured")
     with st.container(key="tune_maps"):
         left, right = st.columns([6, 5], gap="medium")
@@ -112,7 +122,6 @@ def show_surface(answer: Answer, *, given: bool) -> None:
             *marks, key="tune_gammas",
             alt="Expected speedup over γ at the chosen temperature",
         )  # fmt: skip
-    _show_chosen(answer, candidate, chosen, given=given)
 
 
 def _map_title(candidate: Candidate) -> str:

@@ -161,7 +161,7 @@ def _meanwhile(shown: ShownRun, over: bool) -> str:
 
 
 def _status_of_pair(status: PairStatus, shown: ShownRun) -> RunStatus:
-    """Return the status while the tab has no run of its own, for a saved or the recorded run."""
+    """Return the status while the tab shows a saved run or the recorded run."""
     if shown.name is not None:
         return _status_of_library_run(shown, shown.name)
     first, shown_now = session_first_body(), shown_pair()

@@ -135,7 +135,7 @@ def _check(worker: Worker, wanted: PairSpec) -> None:
 
 def _load(worker: Worker, wanted: PairSpec) -> None:
     if error := refusal_of(wanted):
-        st.session_state[_CHECK] = (wanted, refused_check(wanted, error))
+        st.session_state[_CHECK] = (wanted, refused_check(error))
         return
     use_pair(wanted)
     bodies_were_chosen()

@@ -53,7 +53,12 @@ class Choices:
 
     @property
     def of_a_run(self) -> RunChoice:
-        return RunChoice(config=self.config, prompt=self.prompt, kind=kind_of(self.prompt))
+        return RunChoice(
+            config=self.config,
+            prompt=self.prompt,
+            kind=kind_of(self.prompt),
+            detects_chat=self.detects_chat,
+        )
 
 
 def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choices:
@@ -103,7 +108,7 @@ def _key_alone(name: str) -> str:
 
 
 def _take_linked_drafter() -> None:
-    """Use the link's drafter for a target alone, unless it needs a draft model."""
+    """Without a draft model, use the drafter of the link, unless it needs a draft model."""
     linked = st.query_params.get(_DRAFTER)
     known = _DRAFTER_ALONE in st.session_state or _DRAFTER_ALONE in st.query_params
     if linked and not known and linked not in _WITH_DRAFT:

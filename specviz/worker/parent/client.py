@@ -153,7 +153,7 @@ class Worker:
         self, spec: PairSpec, prompts: Sequence[TypedPrompt] = (), *, chat: bool = False
     ) -> Check:
         """Queue a check of a pair's small files and of the prompts' lengths."""
-        check, prompts = Check(spec), tuple(prompts)
+        check, prompts = Check(), tuple(prompts)
         with self._lock:
             request = CheckRequest(spec=spec, prompts=prompts, chat=chat)
             self._join(request, check)
@@ -161,7 +161,7 @@ class Worker:
 
     def room(self, spec: PairSpec) -> Room:
         """Queue a measurement of the memory available for simulated sizes of a pair."""
-        room = Room(spec)
+        room = Room()
         with self._lock:
             self._join(RoomRequest(spec=spec), room)
         return room
@@ -169,7 +169,7 @@ class Worker:
     def study(self, spec: PairSpec, study: Study) -> StudyHandle:
         """Queue a study on a pair."""
         request = StudyRequest(spec=spec, study=study)
-        studying = StudyHandle(spec, request.id, self._stop_study)
+        studying = StudyHandle(request.id, self._stop_study)
         with self._lock:
             self._join(request, studying)
         return studying

@@ -168,8 +168,7 @@ class Run:
 class PendingResult(Generic[T]):
     """A result about a pair that arrives later; ``end`` sets ``result`` and ``error``."""
 
-    def __init__(self, spec: PairSpec) -> None:
-        self.spec = spec
+    def __init__(self) -> None:
         self.result: T | None = None
         self.error: SpecvizError | None = None
         self._over = Event()
@@ -201,11 +200,10 @@ class StudyHandle(PendingResult[bool]):
 
     def __init__(
         self,
-        spec: PairSpec,
         request_id: str,
         on_stop: Callable[[StudyHandle], object] = lambda _study: None,
     ) -> None:
-        super().__init__(spec)
+        super().__init__()
         self.id = request_id
         self.found: SimpleQueue[object] = SimpleQueue()  # values, then the handle as end marker
         self._on_stop = on_stop

@@ -208,7 +208,7 @@ def show_batch() -> None:
         },
         f"A roofline model, not a measurement: a target of {billions:g}B and a draft of {small:g}B "
         f"in bf16, with the peak figures of NVIDIA's data sheets. On the {gpu.name}, reading the "
-        f"weights takes as long as the arithmetic for {gpu.ridge():.0f} tokens.",
+        f"weights takes as long as the arithmetic for {gpu.ridge:.0f} tokens.",
     )
     show_formula(
         r"v = \frac{t(\gamma+1)}{t(1)},\quad S = \frac{\tau}{\gamma c + v}",

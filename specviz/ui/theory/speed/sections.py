@@ -321,7 +321,7 @@ def show_papers() -> None:
         "predicts.",
         "reported",
         key="speed_papers",
-        alt="Speedups that the paper measured, over the speedups that it expected.",
+        alt="Points: the measured speedups of the paper against its expected ones.",
     )
     st.dataframe(
         pd.DataFrame(
