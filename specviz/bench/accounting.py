@@ -127,14 +127,14 @@ def _make_all(options: Sequence[str], body: str, seeds: int, say: Say) -> Iterat
 
 
 def _make(options: Sequence[str], setting: _Setting, preset: Preset, seed: int) -> AccountedRun:
-    command = [
-        sys.executable, "-m", "specviz", "run", preset.text, *options,
+    words = [
+        "run", preset.text, *options,
         "--target-body", setting.body, "--step", setting.step, "--gamma", str(setting.gamma),
         "--temperature", str(_TEMPERATURE), "--max-new-tokens", str(_TOKENS),
         "--budget", str(_SECONDS),
         "--seed", str(seed), "--no-keep", "--json",
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = _run_specviz(words)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["nothing was printed"]
         raise PairError(f"A run of the pair failed: {said[-1]}.", remedy="Run it alone with run.")
@@ -153,6 +153,11 @@ def _make(options: Sequence[str], setting: _Setting, preset: Preset, seed: int) 
         forecast_low=figures["forecast_low"],
         forecast_high=figures["forecast_high"],
     )  # fmt: skip
+
+
+def _run_specviz(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "specviz", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def _described(run: AccountedRun) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import itertools
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +16,7 @@ import pytest
 from specviz.bench import accounting
 from specviz.bench.accounting import AccountedRun, coverage, measure_accounting, summary_rows
 from specviz.bench.accounting_plot import accounting_svg
+from specviz.cli import main
 from specviz.errors import PairError
 from tests.cli.tiny_models import models
 
@@ -73,10 +78,15 @@ def accounting_presets() -> Sequence[accounting.Preset]:
     return [accounting.Preset(kind="story", title="one", text="Once upon a time")]
 
 
+@pytest.mark.parametrize("in_process", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_runs_take_their_costs_from_runs_of_other_processes(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, in_process: bool
 ) -> None:
+    """A process takes seconds to start, so the usual test makes the runs in this one."""
     small(monkeypatch)
+    if in_process:
+        monkeypatch.setattr(accounting, "_run_specviz", run_here)
+        monkeypatch.setattr("specviz.measure.step_costs._process", lambda _: next(PROCESSES))
     said: list[str] = []
     options = models(folder)
     result, runs = measure_accounting(options, "none", 1, said.append)
@@ -84,6 +94,16 @@ def test_runs_take_their_costs_from_runs_of_other_processes(
     assert said[0].startswith("1 of 2: auto step, body none, γ 2, story: observed ")
     assert all(each.accounted for each in runs)
     assert sum(row["runs"] for row in result["rows"]) == len(runs)
+
+
+PROCESSES = map(str, itertools.count())
+
+
+def run_here(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = main(words)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), "")
 
 
 def test_names_the_message_of_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

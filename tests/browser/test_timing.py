@@ -27,6 +27,12 @@ def fresh(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory
     return serve(SPECVIZ_HOME=str(home), SPECVIZ_TIMING_SECONDS="8")
 
 
+@pytest.fixture(scope="module")
+def timing(serve: Callable[..., Server]) -> Server:
+    """A server with step costs that times runs for several seconds."""
+    return serve(SPECVIZ_TIMING_SECONDS="8")
+
+
 def wait_for_lead(page: Any, text: str) -> str:
     page.wait_for_function(
         "([lead, words]) => document.querySelector(lead)?.textContent.includes(words)",
@@ -111,9 +117,9 @@ STATES = """([status]) => {
 
 
 def test_a_reload_restores_the_run_and_another_tab_does_not(
-    fresh: Server, open_page: Callable[..., Any]
+    timing: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(f"{fresh.url}/?live=false&length=64&temperature=0.4")
+    page = open_page(f"{timing.url}/?live=false&length=64&temperature=0.4")
     page.wait_for_selector(f"{STATUS}[data-state=recorded]")
     page.wait_for_function(
         "(status) => /ready: /.test(document.querySelector(status)?.textContent)",

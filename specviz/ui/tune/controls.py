@@ -130,7 +130,7 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
         )
         temperatures = st.multiselect(
             "Temperatures of the map", _TEMPERATURES, TEMPERATURES, key="tune_temperatures",
-            bind=_LINKED, max_selections=MAX_TEMPERATURES - 1,
+            bind=_LINKED, max_selections=MAX_TEMPERATURES - 1, format_func="{:g}".format,
             help="The chosen temperature is always one of them, and is computed first.",
         )  # fmt: skip
         text_budget = st.number_input(
