@@ -16,6 +16,7 @@ from specviz.record.scores import SamplingParams, ScoredText
 from specviz.tune.methods import ShortRun
 from specviz.tune.text_study import Found, Texts, TextStudy
 from specviz.ui.session.background_jobs import the_job_queue
+from specviz.ui.tune.current import phase_of
 from tests.ui.paging import sound, until
 from tests.ui.theory_pages import charts
 from tests.ui.tune_jobs import ODDS, ScoringMaker, page_text
@@ -106,10 +107,12 @@ def test_the_answer_is_shown_while_further_texts_are_scored(
     assert "tune_map" in charts(app)
     assert "In progress" not in page_text(app)
     assert "along 5 texts" in page_text(app)
-    maker.go_on.set()
     job = the_job_queue().newest("tune")
     assert job is not None
+    assert phase_of(job) == "refining"
+    maker.go_on.set()
     assert job.wait(60)
+    assert phase_of(job) == ""
     sound(app.run())
     assert "along 5 texts" not in page_text(app)
 

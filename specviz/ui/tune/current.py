@@ -94,9 +94,7 @@ def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:
 
     def phase() -> Phase:
         this_tab()
-        if not job.going:
-            return ""
-        return "refining" if isinstance(job, TuneJob) and job.is_refining else "working"
+        return phase_of(job)
 
     def show(now: Phase) -> None:
         if now:
@@ -108,6 +106,13 @@ def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:
         show_error(job.error)
     elif job.was_stopped:
         st.info("Stopped. Partial results are shown.")
+
+
+def phase_of(job: Job) -> Phase:
+    """Return the job's phase; the page reruns when it changes, "" at the end."""
+    if not job.going:
+        return ""
+    return "refining" if isinstance(job, TuneJob) and job.is_refining else "working"
 
 
 def _show_progress(job: Job) -> None:
