@@ -14,6 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -30,13 +31,6 @@ _STEPS = ("auto", "library")
 _NORMAL = 1.96
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Setting:
-    body: str
-    step: str
-    gamma: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +94,7 @@ def measure_accounting(
 
 
 def _make_all(options: Sequence[str], body: str, seeds: int, say: Say) -> Iterator[AccountedRun]:
-    settings = [
-        _Setting(body=each, step=step, gamma=gamma)
-        for step in _STEPS
-        for each in dict.fromkeys((NO_BODY, body))
-        for gamma in GAMMAS
-    ]
+    settings = list(product(_STEPS, dict.fromkeys((NO_BODY, body)), GAMMAS))
     by_kind: dict[str, list[Preset]] = defaultdict(list)
     for preset in read_presets():
         by_kind[preset.kind].append(preset)
@@ -113,23 +102,25 @@ def _make_all(options: Sequence[str], body: str, seeds: int, say: Say) -> Iterat
     planned = [(setting, first[-1], 0, False) for setting in settings]
     for seed in range(seeds):
         for setting in settings:
-            if setting.step == _STEPS[0]:
+            if setting[0] == _STEPS[0]:
                 planned += [
                     (setting, each[seed % len(each)], seed, True) for each in by_kind.values()
                 ]
             elif seed == 0:
                 planned.append((setting, first[0], 0, True))
     for place, (setting, preset, seed, counted) in enumerate(planned, start=1):
-        made = _make(options, setting, preset, seed)
+        made = _make(options, *setting, preset, seed)
         say(f"{place} of {len(planned)}: {_described(made)}")
         if counted:
             yield made
 
 
-def _make(options: Sequence[str], setting: _Setting, preset: Preset, seed: int) -> AccountedRun:
+def _make(
+    options: Sequence[str], step: str, body: str, gamma: int, preset: Preset, seed: int
+) -> AccountedRun:
     words = [
         "run", preset.text, *options,
-        "--target-body", setting.body, "--step", setting.step, "--gamma", str(setting.gamma),
+        "--target-body", body, "--step", step, "--gamma", str(gamma),
         "--temperature", str(_TEMPERATURE), "--max-new-tokens", str(_TOKENS),
         "--budget", str(_SECONDS),
         "--seed", str(seed), "--no-keep", "--json",
@@ -142,7 +133,7 @@ def _make(options: Sequence[str], setting: _Setting, preset: Preset, seed: int) 
     figures = record["metrics"]
     own = record.get("step_costs_of_this_run")
     return AccountedRun(
-        body=setting.body, step=setting.step, gamma=setting.gamma, kind=preset.kind,
+        body=body, step=step, gamma=gamma, kind=preset.kind,
         prompt=preset.text, seed=seed,
         observed=figures["speedup_observed"],
         observed_low=figures["speedup_low"],

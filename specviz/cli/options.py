@@ -140,7 +140,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         "--accounting",
         action="store_true",
         help="instead compare observed with accounted and forecast speedups, each run in a process "
-        "of its own; --repeats are seeds (default: 7, half an hour)",
+        "of its own; --repeats are seeds (default: 7, an hour)",
     )
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="with --accounting: draw the runs (SVG)"

@@ -272,7 +272,7 @@ def _throughput(
         "ideal": [round(rate, 2) for rate in curves.ideal],
         "forecast": [round(rate, 2) for rate in curves.forecast],
         "extrapolated": curves.extrapolated,
-        "stale": chosen is not None and _differs(chosen, trace),
+        "stale": chosen is not None and _is_stale(chosen, trace),
         "target": round(curves.target, 2),
         "measured_target": figures.baseline_tokens_per_second,
         "doubt": step_cost_warning(trace.step_costs),
@@ -307,7 +307,7 @@ def _predicted_rate(curves: ThroughputCurves, gamma: int) -> JsonObject:
     return {"gamma": gamma, "rate": round(known[gamma], 2) if gamma in known else None}
 
 
-def _differs(chosen: RunChoice, trace: Trace) -> bool:
+def _is_stale(chosen: RunChoice, trace: Trace) -> bool:
     """Return whether the forecast of the trace is not that of the chosen run."""
     chat = trace.config.chat if chosen.detects_chat else chosen.config.chat
     chosen = replace(chosen, config=replace(chosen.config, chat=chat))
