@@ -171,7 +171,7 @@ def _measured(runs: Sequence[ShortRun]) -> Cell:
 
 
 def enough_texts(cell: Cell) -> int:
-    """Return how many texts narrow the interval to ± 10 %, or nearly to the width from the costs."""
+    """Return how many texts narrow the interval to ± 10 %, or nearly to that of the costs."""
     if cell.from_texts is None or not cell.low or not cell.high:
         return cell.num_texts
     squared = (math.log(cell.high / cell.low) / 2) ** 2
