@@ -32,12 +32,20 @@ function writeMark(mark, on) {
   window.history.replaceState(window.history.state, "", pathname + changed.search + changed.hash);
 }
 
+const REPLACED_MS = 5000; // a page that replaces its player makes the next one at once
+
+/** Whether the page just presented: Streamlit may have replaced its player, and written an older address. */
+function continues() {
+  const since = performance.now() - (window.specvizPresentedUntil ?? -Infinity);
+  return document.documentElement.hasAttribute("data-presenting") || since < REPLACED_MS;
+}
+
 export class Presenter {
   /** @param {HTMLElement} root of the player @param {Mark} mark where the address stores the mode */
   constructor(root, mark) {
     this.root = root;
     this.mark = mark;
-    this.asked = isMarked(mark);
+    this.asked = isMarked(mark) || continues();
     /** The presented run; races cannot be presented. @type {RunStore|null} */
     this.store = null;
     this.handleAddress = () => this.present(isMarked(this.mark));
@@ -58,6 +66,7 @@ export class Presenter {
   /** @param {boolean} on */
   present(on) {
     this.asked = on && this.store !== null;
+    if (!this.asked) delete window.specvizPresentedUntil;
     const { activeElement } = document; // outside the player, it would be hidden but still receive the keys
     if (this.on && activeElement instanceof HTMLElement && !this.root.contains(activeElement)) activeElement.blur();
     this.keepAddress();
@@ -82,6 +91,7 @@ export class Presenter {
 
   close() {
     window.removeEventListener("hashchange", this.handleAddress);
+    if (this.on) window.specvizPresentedUntil = performance.now();
     this.show(null);
   }
 }

@@ -9,5 +9,7 @@ declare global {
       /** Leave once the page is drawn; `goOn` first continues the run there. */
       leave: (goOn: (state: import("./player.js").StateOfRun | null) => void) => void;
     };
+    /** When a player in presenter mode closed, by `performance.now()`. */
+    specvizPresentedUntil?: number;
   }
 }

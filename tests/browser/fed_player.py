@@ -23,7 +23,7 @@ THROUGHPUT = ".ch-throughput"
 
 MOUNT = """(data) => {
   const parentElement = document.querySelector('#stage');
-  mountPlayer({data, parentElement, setStateValue: () => {}});
+  window.unmountPlayer = mountPlayer({data, parentElement, setStateValue: () => {}});
 }"""
 
 Feed = Callable[..., Any]

@@ -62,7 +62,7 @@ STAGE = """() => {
 def test_restarting_a_run_never_empties_the_player(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = open_page(server.url, pace="")  # at the readable pace, the default
+    page = open_page(f"{server.url}/?length=32", pace="")  # at the readable pace, the default
     wait_for_pair(page)
     click_run(page)
     wait_for_state(page, "done")
@@ -89,7 +89,7 @@ def trace_at_gamma(page: Any, gamma: int) -> Trace:
 def test_a_second_tab_waits_and_closing_the_first_frees_the_device(
     server: Server, open_page: Callable[..., Any]
 ) -> None:
-    first, second = open_page(f"{server.url}/{LONG}"), open_page(server.url)
+    first, second = open_page(f"{server.url}/{LONG}"), open_page(f"{server.url}/?length=32")
     wait_for_pair(first)
     wait_for_pair(second)
     queue_second_run(first, second)
