@@ -33,15 +33,17 @@ test check thorough: export PYTHONDONTWRITEBYTECODE :=
 # Two processes with one thread each: tests without a browser, tests with one, and those that
 # measure times on the screen, one at a time. All three parts run even if one fails. Each process
 # takes half of the tests in order, so that a package's fixtures are made once; the first to finish
-# takes tests of the other.
-test: lint browser
+# takes tests of the other. The linters run beside the first part.
+test: $(DEV_READY) $(TYPES_READY) browser
 	@failed=; export OMP_NUM_THREADS=1; \
+	report=$$(mktemp); $(MAKE) --no-print-directory lint > $$report 2>&1 & linters=$$!; \
 	$(BIN)/pytest -n 2 --dist worksteal -m "not thorough" --ignore=tests/browser \
-		|| failed="$$failed, without a browser"; \
+		|| failed="$$failed, tests without a browser"; \
+	wait $$linters || failed="$$failed, linters"; cat $$report; rm $$report; \
 	$(BIN)/pytest -n 2 --dist worksteal -m "not alone and not thorough" tests/browser \
-		|| failed="$$failed, with a browser"; \
+		|| failed="$$failed, tests with a browser"; \
 	$(BIN)/pytest -m "alone and not thorough" tests/browser || failed="$$failed, times on the screen"; \
-	if [ -n "$$failed" ]; then echo "FAILED: the tests$${failed#,}"; exit 1; fi
+	if [ -n "$$failed" ]; then echo "FAILED:$${failed#,}"; exit 1; fi
 
 # The quick part: no browser, no training, no sampled distribution of whole texts.
 check: lint

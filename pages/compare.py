@@ -12,7 +12,7 @@ from specviz.ui.compare.current import (
     offer_unfinished,
     own_job_going,
     show_buttons,
-    shown_job,
+    shown_comparison,
     take_linked,
 )
 from specviz.ui.compare.example import show_example
@@ -29,7 +29,7 @@ from specviz.ui.compare.settings import (
 from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.widgets.body_boxes import show_body_boxes
-from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.page_parts import page_head, show_heading
 from specviz.ui.widgets.pair_panel import has_chat, pair_of_page, show_pair_panel
 from specviz.ui.widgets.plain_text import show_error
 
@@ -43,7 +43,7 @@ if (linked := take_linked()) is not None:
     st.session_state[TAB] = TABS[0 if linked == "prompt" else 1]
 
 beside_ids = linked_runs()
-head = st.container(horizontal=True, vertical_alignment="center", key="head")
+head = page_head()
 about = st.sidebar.empty()
 with st.sidebar:
     shared = choose_shared(has_chat=has_chat(status, spec))
@@ -82,7 +82,7 @@ one_prompt = partial(plan_of, lanes, one_item(shared), shared, shared.repeats)
 
 
 def show_found(name: JobName) -> None:
-    job = shown_job(name)
+    job = shown_comparison(name)
     found = findings_of(name, job) if job is not None and not job.going else None
     if found is not None:
         show_results(found, name)

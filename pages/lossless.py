@@ -12,7 +12,7 @@ from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
 from specviz.ui.tune.current import take_linked
 from specviz.ui.widgets.body_boxes import show_body_boxes
-from specviz.ui.widgets.page_parts import show_heading, slider, whole_slider
+from specviz.ui.widgets.page_parts import page_head, show_heading, slider, whole_slider
 from specviz.ui.widgets.pair_panel import pair_of_page, show_pair_panel
 from specviz.ui.widgets.plain_text import show_error
 
@@ -22,7 +22,7 @@ this_tab()
 worker, status, spec = pair_of_page()
 take_linked()
 
-with st.container(horizontal=True, vertical_alignment="center", key="head"):
+with page_head():
     show_heading(
         "Losslessness audit",
         "Speculative decoding must emit tokens with exactly the target's distribution. This page "

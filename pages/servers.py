@@ -25,7 +25,7 @@ from specviz.ui.session.history import remember_tab, session_history
 from specviz.ui.session.presses import press_button, take_press
 from specviz.ui.session.worker import this_tab
 from specviz.ui.shell import require_shell
-from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.page_parts import page_head, show_heading
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 require_shell()
@@ -54,7 +54,7 @@ if take_press("server_time") and shown is not None and timed:
 timing = is_timing(answers)
 remember_tab(history)
 
-with st.container(horizontal=True, vertical_alignment="center", key="head"):
+with page_head():
     show_heading("Servers", "Watch the speculation rounds that a running serving engine reports.")
     press_button("Stop", key="server_stop", disabled=run is None or run.finished)
     if info is not None and can_time(info, baseline):

@@ -24,7 +24,7 @@ from specviz.ui.tune.runs_section import show_ledger, show_run_findings
 from specviz.ui.tune.surface_section import show_advice, show_surface
 from specviz.ui.tune.text_section import show_text
 from specviz.ui.widgets.body_boxes import show_body_boxes
-from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.page_parts import page_head, show_heading
 from specviz.ui.widgets.pair_panel import has_chat, pair_of_page, show_pair_panel
 from specviz.ui.widgets.plain_text import show_error
 
@@ -37,7 +37,7 @@ if take_watch_handover():
 worker, status, spec = pair_of_page()
 take_linked()
 
-with st.container(horizontal=True, vertical_alignment="center", key="head"):
+with page_head():
     show_heading(
         "Best γ, draft and method",
         "Both models score text that the target generated. This gives each token's acceptance "

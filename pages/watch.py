@@ -13,7 +13,7 @@ from specviz.ui.watch.run_player import show_run_player
 from specviz.ui.watch.sharing import show_downloads, show_share
 from specviz.ui.watch.stage import open_stage
 from specviz.ui.watch.time_again import offer_time_again
-from specviz.ui.widgets.page_parts import show_heading
+from specviz.ui.widgets.page_parts import page_head, show_heading
 from specviz.ui.widgets.pair_panel import run_label
 from specviz.ui.widgets.plain_text import show_error
 from specviz.ui.widgets.run_controls import restart_requested
@@ -53,7 +53,7 @@ def show_column() -> None:
     remember_tab(history)
 
     # Draw the heading before the player: the browser removes the first view once it has the player.
-    with st.container(horizontal=True, vertical_alignment="center", key="head"):
+    with page_head():
         show_heading(TITLE, CAPTION)
         show_share(choices.prompt)
         offer_time_again(history)

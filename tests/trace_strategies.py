@@ -6,28 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from specviz.record import trace
 from specviz.record.bodies import BodyInfo, Shape
 from specviz.record.step_costs import PassBytes
-from specviz.record.trace import (
-    Alternatives,
-    Baseline,
-    Candidate,
-    Conditions,
-    Environment,
-    Extra,
-    Forecast,
-    Insight,
-    ModelInfo,
-    PairInfo,
-    Prefill,
-    Prompt,
-    Round,
-    RoundTimes,
-    RunConfig,
-    Slice,
-    StepCosts,
-    Trace,
-)
 
 # All valid texts. Lone surrogates are refused when a file is read (test_refusals.py).
 TEXTS = st.text(max_size=8)
@@ -43,14 +24,14 @@ def tuples(each: st.SearchStrategy[Any], *, size: int = 3) -> st.SearchStrategy[
 
 
 @st.composite
-def alternatives(draw: st.DrawFn) -> Alternatives:
+def alternatives(draw: st.DrawFn) -> trace.Alternatives:
     rows = draw(st.lists(st.tuples(TOKENS, TEXTS, CHANCES), max_size=3))
     ids, texts, probs = zip(*rows, strict=True) if rows else ((), (), ())
-    return Alternatives(token_ids=ids, texts=texts, probs=probs)
+    return trace.Alternatives(token_ids=ids, texts=texts, probs=probs)
 
 
 INSIGHTS = st.builds(
-    Insight,
+    trace.Insight,
     draft_prob=CHANCES,
     target_prob=CHANCES,
     draft_entropy=st.floats(-1e-6, 20),
@@ -60,7 +41,7 @@ INSIGHTS = st.builds(
     residual_top=alternatives(),
 )
 CANDIDATES = st.builds(
-    Candidate,
+    trace.Candidate,
     token_id=TOKENS,
     text=TEXTS,
     verdict=st.sampled_from(["accepted", "rejected", "discarded"]),
@@ -73,7 +54,7 @@ CANDIDATES = st.builds(
     bias=st.none() | CHANCES,
 )
 EXTRAS = st.builds(
-    Extra,
+    trace.Extra,
     token_id=TOKENS,
     text=TEXTS,
     kind=st.sampled_from(["recovered", "bonus"]),
@@ -82,7 +63,7 @@ EXTRAS = st.builds(
     uniform=CHANCES,
 )
 ROUNDS = st.builds(
-    Round,
+    trace.Round,
     index=COUNTS,
     context_length=COUNTS,
     candidates=tuples(CANDIDATES),
@@ -90,10 +71,10 @@ ROUNDS = st.builds(
     emitted=tuples(TOKENS),
     cut=st.sampled_from([None, "eos", "stop", "length", "context"]),
     draft_catch_up=st.integers(0, 2),
-    times=st.builds(RoundTimes, draft=SECONDS, verify=SECONDS, other=SECONDS, record=SECONDS),
+    times=st.builds(trace.RoundTimes, draft=SECONDS, verify=SECONDS, other=SECONDS, record=SECONDS),
 )
 CONFIGS = st.builds(
-    RunConfig,
+    trace.RunConfig,
     gamma=st.integers(1, 64),
     temperature=st.floats(0, 100),
     top_p=st.floats(0, 1, exclude_min=True),
@@ -115,7 +96,7 @@ BODIES = st.builds(
     step_bytes=_SIZES,
 )
 MODELS = st.builds(
-    ModelInfo,
+    trace.ModelInfo,
     name=TEXTS,
     family=TEXTS,
     parameters=st.integers(0, 10**12),
@@ -128,11 +109,11 @@ READS = st.builds(PassBytes, weights=_SIZES, cache=COUNTS)
 
 
 @st.composite
-def costs(draw: st.DrawFn) -> StepCosts:
+def costs(draw: st.DrawFn) -> trace.StepCosts:
     contexts = tuple(sorted(draw(st.sets(COUNTS, min_size=1, max_size=3))))
     row = st.lists(COSTS, min_size=len(contexts), max_size=len(contexts)).map(tuple)
     target = draw(st.lists(row, min_size=1, max_size=3).map(tuple))
-    return StepCosts(
+    return trace.StepCosts(
         contexts=contexts,
         draft=draw(tuples(row, size=2)),
         target=target,
@@ -145,7 +126,7 @@ def costs(draw: st.DrawFn) -> StepCosts:
 
 
 CONDITIONS = st.none() | st.builds(
-    Conditions,
+    trace.Conditions,
     others=st.none() | COSTS,
     clock=st.none() | COSTS,
     on_battery=st.none() | st.booleans(),
@@ -158,25 +139,31 @@ def passes(draw: st.DrawFn) -> tuple[float, ...]:
 
 
 @st.composite
-def traces(draw: st.DrawFn) -> Trace:
+def traces(draw: st.DrawFn) -> trace.Trace:
     rounds = draw(tuples(ROUNDS))
     places = [i for i, entry in enumerate(rounds) if entry.whole and entry.emitted]
     slices = tuple(
-        Slice(first=place, last=place + 1, target=draw(passes()), speculative=draw(passes()))
+        trace.Slice(first=place, last=place + 1, target=draw(passes()), speculative=draw(passes()))
         for place in (draw(st.lists(st.sampled_from(places), max_size=4)) if places else [])
     )
-    timings = st.builds(Baseline, slices=st.just(slices), prefill=SECONDS, conditions=CONDITIONS)
-    forecast = st.builds(Forecast, speedup=COSTS, tau=COSTS, kind=TEXTS, num_texts=COUNTS)
-    return Trace(
+    timings = st.builds(
+        trace.Baseline, slices=st.just(slices), prefill=SECONDS, conditions=CONDITIONS
+    )
+    forecast = st.builds(trace.Forecast, speedup=COSTS, tau=COSTS, kind=TEXTS, num_texts=COUNTS)
+    return trace.Trace(
         config=draw(CONFIGS),
         pair=draw(
             st.builds(
-                PairInfo, name=TEXTS, target=MODELS, draft=st.none() | MODELS, vocabulary=COUNTS
+                trace.PairInfo,
+                name=TEXTS,
+                target=MODELS,
+                draft=st.none() | MODELS,
+                vocabulary=COUNTS,
             )
         ),
         environment=draw(
             st.builds(
-                Environment,
+                trace.Environment,
                 device=TEXTS,
                 device_name=TEXTS,
                 dtype=TEXTS,
@@ -187,14 +174,14 @@ def traces(draw: st.DrawFn) -> Trace:
         ),
         prompt=draw(
             st.builds(
-                Prompt,
+                trace.Prompt,
                 text=TEXTS,
                 token_ids=tuples(TOKENS),
                 token_texts=tuples(TEXTS),
                 kind=st.none() | TEXTS,
             )
         ),
-        prefill=Prefill(target=draw(SECONDS), draft=draw(SECONDS)),
+        prefill=trace.Prefill(target=draw(SECONDS), draft=draw(SECONDS)),
         rounds=rounds,
         text=draw(TEXTS),
         finish=draw(st.sampled_from(["eos", "stop", "length", "context", "stopped"])),

@@ -144,6 +144,19 @@ export class ChartFrame {
     });
   }
 
+  /**
+   * Draw the left axis from 0 to at least `top`, in round steps.
+   * @param {number} top @param {number} count about how many steps
+   * @param {(value: number) => string} [words] the text of a step
+   */
+  drawSteps(top, count, words = shortNumber) {
+    const steps = roundSteps(top, count);
+    const scale = linearScale(0, steps[steps.length - 1], this.box.bottom, this.box.top);
+    const ticks = steps.map((at) => ({ at, text: words(at) }));
+    this.drawLeft(ticks, scale);
+    return scale;
+  }
+
   /** @param {Tick[]} ticks @param {(value: number) => number} scale */
   drawBottom(ticks, scale) {
     const texts = reuseChildren(this.bottom, "text", ticks.length);

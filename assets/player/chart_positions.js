@@ -1,14 +1,7 @@
 // Chart: how often candidates were accepted, by their position in a round.
 
 import { shareTicks } from "./chart_acceptance.js";
-import {
-  ChartFrame,
-  legibleTicks,
-  linearScale,
-  MARGINS,
-  reuseChildren,
-  setAttributes,
-} from "./chart_frame.js";
+import { ChartFrame, legibleTicks, linearScale, MARGINS, reuseChildren, setAttributes } from "./chart_frame.js";
 import { setText } from "./elements.js";
 import { percent } from "./number_words.js";
 import { reachedAt, RoundCounts, wilson } from "./round_counts.js";

@@ -1,16 +1,7 @@
 // Chart: the time of a pass by its number of tokens, and the time to read the model's bytes. As long
 // as a pass is memory-bound, verifying more tokens is free.
 
-import {
-  ChartFrame,
-  linearScale,
-  MARGINS,
-  pathThrough,
-  reuseChildren,
-  roundSteps,
-  setAttributes,
-  shortNumber,
-} from "./chart_frame.js";
+import { ChartFrame, linearScale, MARGINS, pathThrough, reuseChildren, setAttributes } from "./chart_frame.js";
 import { legendEntry, setText } from "./elements.js";
 import { milliseconds, percent } from "./number_words.js";
 
@@ -69,18 +60,13 @@ export class RooflineChart {
 
   /** @param {Roofline} shown */
   paintAxes({ passes, draft }) {
-    const { left, right, top, bottom } = this.frame.box;
+    const { left, right } = this.frame.box;
     const all = draft ? [...passes, draft] : passes;
     const highest = Math.max(...all.map((each) => Math.max(ms(each), 1000 * (each.floor ?? 0))));
-    const steps = roundSteps(1.06 * highest, 5);
     this.slot = (right - left) / passes.length;
     this.x = linearScale(1, 2, left + this.slot / 2, left + 1.5 * this.slot);
-    this.y = linearScale(0, steps[steps.length - 1], bottom, top);
+    this.y = this.frame.drawSteps(1.06 * highest, 5);
     const ticks = passes.map((_, i) => ({ at: i + 1, text: i ? String(i + 1) : "1 token" }));
-    this.frame.drawLeft(
-      steps.map((at) => ({ at, text: shortNumber(at) })),
-      this.y,
-    );
     this.frame.drawBottom(
       ticks.filter((_, i) => i % TICKS_EVERY === 0),
       this.x,

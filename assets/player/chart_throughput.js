@@ -127,17 +127,12 @@ export class ThroughputChart {
   /** @param {Throughput} shown */
   paintAxes(shown) {
     const { gammas, target } = shown;
-    const { left, right, top, bottom } = this.frame.box;
-    const steps = roundSteps(1.04 * highestRate(shown), 5);
-    const highest = steps[steps.length - 1];
+    const { left, right } = this.frame.box;
+    const most = 1.04 * highestRate(shown);
     this.x = linearScale(gammas[0], gammas[gammas.length - 1], left + 10, right - 10);
-    this.y = linearScale(0, highest, bottom, top);
-    this.frame.drawLeft(
-      steps.map((at) => ({ at, text: shortNumber(at) })),
-      this.y,
-    );
+    this.y = this.frame.drawSteps(most, 5);
     this.frame.drawBottom(gammaTicks(gammas), this.x);
-    this.paintTimes(target, highest);
+    this.paintTimes(target, Math.max(...roundSteps(most, 5)));
   }
 
   /** The second axis: speed relative to the target alone. @param {number} target @param {number} highest */

@@ -1,16 +1,6 @@
 // Chart: the time of each round, divided into draft, target and other.
 
-import {
-  boxPath,
-  ChartFrame,
-  linearScale,
-  MARGINS,
-  roundSteps,
-  roundTicks,
-  seekOnClick,
-  setAttributes,
-  shortNumber,
-} from "./chart_frame.js";
+import { boxPath, ChartFrame, linearScale, MARGINS, roundTicks, seekOnClick, setAttributes } from "./chart_frame.js";
 import { legendEntry, makeSvg } from "./elements.js";
 import { milliseconds, percent } from "./number_words.js";
 import { quantile, RoundCounts, wastedShare } from "./round_counts.js";
@@ -61,15 +51,10 @@ export class TimesChart {
   fill(counts) {
     this.counts = counts;
     this.first = this.startFor(this.first + WINDOW / 2);
-    const { left, right, top, bottom } = this.frame.box;
+    const { left, right } = this.frame.box;
     this.slot = (right - left) / Math.min(WINDOW, Math.max(LEAST_SLOTS, counts.rounds));
     const usual = counts.rounds ? 1000 * quantile(counts.seconds, 0.95) : 5;
-    const steps = roundSteps(Math.max(usual * 1.03, 0.1), 5);
-    this.y = linearScale(0, steps[steps.length - 1], bottom, top);
-    this.frame.drawLeft(
-      steps.map((at) => ({ at, text: shortNumber(at) })),
-      this.y,
-    );
+    this.y = this.frame.drawSteps(Math.max(usual * 1.03, 0.1), 5);
     this.frame.svg.classList.toggle("ch-blank", counts.rounds === 0);
     if (counts.rounds) this.paint();
     this.showCaption(counts.divided);

@@ -1,15 +1,7 @@
 // Chart: the distribution of tokens per round, compared with the one that would follow if all
 // candidates had the same acceptance probability.
 
-import {
-  ChartFrame,
-  legibleTicks,
-  linearScale,
-  MARGINS,
-  reuseChildren,
-  roundSteps,
-  setAttributes,
-} from "./chart_frame.js";
+import { ChartFrame, legibleTicks, linearScale, MARGINS, reuseChildren, setAttributes } from "./chart_frame.js";
 import { setText } from "./elements.js";
 import { percent, share } from "./number_words.js";
 import { emittedShare, predictedShare, geometricShare, RoundCounts } from "./round_counts.js";
@@ -79,15 +71,10 @@ export class TokensChart {
 
   /** @param {RoundCounts} counts @param {number[]} sizes */
   paint(counts, sizes) {
-    const { top, bottom } = this.frame.box;
+    const { bottom } = this.frame.box;
     const parts = sizes.map((size) => emittedShare(counts, size));
     const shares = sizes.map((size) => this.geometric.share(size));
-    const steps = roundSteps(Math.max(0.1, ...parts, ...shares), 3);
-    const y = linearScale(0, steps[steps.length - 1], bottom, top);
-    this.frame.drawLeft(
-      steps.map((at) => ({ at, text: `${Math.round(100 * at)} %` })),
-      y,
-    );
+    const y = this.frame.drawSteps(Math.max(0.1, ...parts, ...shares), 3, (at) => `${Math.round(100 * at)} %`);
     const width = Math.min(44, 0.62 * this.slot);
     reuseChildren(this.bars, "rect", sizes.length).forEach((bar, i) => {
       const left = this.x(sizes[i]) - width / 2;

@@ -1,7 +1,7 @@
 // Paints time lanes on a canvas: bars of work, marks of emitted tokens, a line at the current time,
 // and the scale below.
 
-import { legendEntry, readersTextSize } from "./elements.js";
+import { legendEntry, make, readersTextSize } from "./elements.js";
 import { countUpTo } from "./lane_clock.js";
 import { timeIn, unitFor } from "./number_words.js";
 import { phasesOf } from "./round_times.js";
@@ -139,7 +139,7 @@ export function paintFinish(pen, view, total) {
 }
 
 /** @param {CanvasRenderingContext2D} pen @param {ClockWindow} view */
-export function paintScale(pen, view) {
+function paintScale(pen, view) {
   if (view.now === 0 && view.span <= 1e-3) return;
   const step = scaleStep((view.span * 76) / view.width);
   pen.fillStyle = view.ink.soft;
@@ -183,7 +183,7 @@ export function penFor(canvas, view, height) {
  * Paint the strip that shows which part of the whole clock is in view.
  * @param {HTMLCanvasElement} strip @param {ClockWindow} view @param {number} total
  */
-export function paintStrip(strip, view, total) {
+function paintStrip(strip, view, total) {
   const part = view.span / (total || 1);
   strip.hidden = part > 0.999 || total === 0;
   if (strip.hidden) return;
@@ -195,6 +195,25 @@ export function paintStrip(strip, view, total) {
   pen.fillRect(left, 1, Math.max(3, part * view.width), 4);
   pen.fillStyle = view.ink.accent;
   pen.fillRect((view.now / total) * view.width - 1, 0, 2, 6);
+}
+
+/** Below the lanes: the scale, and a strip of the whole clock on which a click seeks. */
+export class LaneFoot {
+  /** @param {(share: number) => void} seek receives the share of the whole time */
+  constructor(seek) {
+    this.scale = make("canvas", "", { "aria-hidden": "true" });
+    this.strip = make("canvas", "strip", { "aria-hidden": "true" });
+    this.strip.addEventListener("click", (/** @type {MouseEvent} */ event) =>
+      seek(event.offsetX / this.strip.clientWidth),
+    );
+    this.track = make("div", "track", {}, [this.scale, this.strip]);
+  }
+
+  /** @param {ClockWindow} view @param {number} total */
+  paint(view, total) {
+    paintScale(penFor(this.scale, view, view.scaleHeight), view);
+    paintStrip(this.strip, view, total);
+  }
 }
 
 /** The colours of the current theme. @param {Element} element @returns {Record<string, string>} */

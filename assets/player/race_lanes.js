@@ -3,11 +3,10 @@
 
 import { make, setText, setTextOrHide } from "./elements.js";
 import {
+  LaneFoot,
   laneKey,
   paintPresent,
-  paintScale,
   paintSpeculative,
-  paintStrip,
   paintTarget,
   penFor,
   windowAround,
@@ -114,17 +113,14 @@ class RaceLanes {
     this.drawn = "";
     this.in = 0; // number of lanes that had finished at the last announcement
     this.list = this.makeList();
-    this.scale = make("canvas", "", { "aria-hidden": "true" });
-    this.strip = make("canvas", "strip", { "aria-hidden": "true" });
-    this.strip.addEventListener("click", (/** @type {MouseEvent} */ event) => this.seekOnStrip(event));
-    this.foot = make("div", "track", {}, [this.scale, this.strip]);
+    this.foot = new LaneFoot((share) => this.race && store.seekTo(share * this.race.total));
     this.key = make("div", "key");
     this.result = make("p", "result", { "data-testid": "race-result" });
     this.note = make("p", "race-note");
     this.announcer = make("div", "unseen", { "aria-live": "polite", role: "status", "data-testid": "race-news" });
     this.element = this.layout();
     this.resized = new ResizeObserver(() => this.draw());
-    this.resized.observe(this.foot);
+    this.resized.observe(this.foot.track);
   }
 
   makeList() {
@@ -136,7 +132,7 @@ class RaceLanes {
   }
 
   layout() {
-    const foot = make("div", "lane foot", {}, [make("span", "racer"), this.foot, make("span", "score")]);
+    const foot = make("div", "lane foot", {}, [make("span", "racer"), this.foot.track, make("span", "score")]);
     return make("section", "lanes race card", { "data-testid": "race" }, [
       make("h2", "", {}, ["All lanes on one clock"]),
       make("div", "tracks", {}, [this.list, foot]),
@@ -149,7 +145,7 @@ class RaceLanes {
   draw() {
     const { race } = this.store;
     if (race !== this.race) this.begin(race);
-    const width = this.foot.clientWidth;
+    const width = this.foot.track.clientWidth;
     const state = [race.id, race.now, race.chosen, width, themeOf(this.element)].join();
     if (width === 0 || state === this.drawn) return;
     this.drawn = state;
@@ -185,8 +181,7 @@ class RaceLanes {
       row.showProgress(race, view);
       row.paint(view, race.over);
     });
-    paintScale(penFor(this.scale, view, view.scaleHeight), view);
-    paintStrip(this.strip, view, total);
+    this.foot.paint(view, total);
   }
 
   /** @param {Race} race */
@@ -225,11 +220,6 @@ class RaceLanes {
     const { view, store } = this;
     if (!view || !(event.target instanceof HTMLCanvasElement)) return;
     store.seekTo(view.from + (event.offsetX / view.width) * view.span);
-  }
-
-  /** @param {MouseEvent} event */
-  seekOnStrip(event) {
-    if (this.race) this.store.seekTo((event.offsetX / this.strip.clientWidth) * this.race.total);
   }
 
   close() {

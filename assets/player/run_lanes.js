@@ -6,12 +6,11 @@ import { UNDER_WAY } from "./base_store.js";
 import { make, setText } from "./elements.js";
 import { countUpTo, LaneClock, sumsOf } from "./lane_clock.js";
 import {
+  LaneFoot,
   laneKey,
   paintFinish,
   paintPresent,
-  paintScale,
   paintSpeculative,
-  paintStrip,
   paintTarget,
   penFor,
   windowAround,
@@ -50,15 +49,14 @@ class RunLanes {
     this.store = store;
     this.fast = new RunLane("speculative");
     this.plain = new RunLane("target alone");
-    this.scale = make("canvas", "", { "aria-hidden": "true" });
-    this.strip = make("canvas", "strip", { "aria-hidden": "true" });
+    this.foot = new LaneFoot((share) => store.seek(this.clock.cursorAt(share * this.total)));
     this.result = make("p", "result");
     this.picture = make("div", "tracks", { role: "img", "aria-label": "" }, [
       this.fast.element,
       this.plain.element,
       make("div", "lane foot", {}, [
         make("span", "name"),
-        make("div", "track", {}, [this.scale, this.strip]),
+        this.foot.track,
         make("span", "count"),
       ]),
     ]);
@@ -89,7 +87,6 @@ class RunLanes {
   listen() {
     for (const canvas of [this.fast.canvas, this.plain.canvas])
       canvas.addEventListener("click", (/** @type {MouseEvent} */ event) => this.seekOnLane(event));
-    this.strip.addEventListener("click", (/** @type {MouseEvent} */ event) => this.seekOnStrip(event));
   }
 
   close() {
@@ -186,8 +183,7 @@ class RunLanes {
     paintTarget(plain, view, this.sums);
     paintFinish(plain, view, this.sums[this.sums.length - 1]);
     if (this.runs) paintPresent(plain, view, view.height - 4);
-    paintScale(penFor(this.scale, view, view.scaleHeight), view);
-    paintStrip(this.strip, view, this.total);
+    this.foot.paint(view, this.total);
     this.showCounts(view);
   }
 
@@ -244,12 +240,6 @@ class RunLanes {
     const { view, store } = this;
     if (!view) return;
     store.seek(this.clock.cursorAt(view.from + (event.offsetX / view.width) * view.span));
-  }
-
-  /** @param {MouseEvent} event */
-  seekOnStrip(event) {
-    const part = event.offsetX / this.strip.clientWidth;
-    this.store.seek(this.clock.cursorAt(part * this.total));
   }
 }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.formats.gguf_writing import Sizes, Words, gguf_name, write_gguf
+from specviz.formats.gguf_writing import Sizes, gguf_name, number_tokens, write_gguf
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -27,7 +28,10 @@ def cannot_write(model: PreTrainedModel) -> str | None:
 
 
 def write_model(
-    model: PreTrainedModel, vocabulary: int, path: Path, words: Words | None = None
+    model: PreTrainedModel,
+    vocabulary: int,
+    path: Path,
+    add_tokens: Callable[[Any, int], None] = number_tokens,
 ) -> None:
     """Write a model, with embedding and output cut to ``vocabulary`` rows as in the engine."""
     config: Any = model.config
@@ -37,7 +41,7 @@ def write_model(
         for name, weight in model.state_dict().items()
         if not (name == "lm_head.weight" and config.tie_word_embeddings)
     }
-    write_gguf(path, sizes_of(config), weights.items(), words, kind_of=lambda _name: kind)
+    write_gguf(path, sizes_of(config), weights.items(), add_tokens, kind_of=lambda _name: kind)
 
 
 def sizes_of(config: Any) -> Sizes:

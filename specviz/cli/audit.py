@@ -12,7 +12,7 @@ import contextlib
 import os
 import sys
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from specviz.cli.interrupts import waiting
 from specviz.cli.makers import load_pair_of
@@ -20,20 +20,16 @@ from specviz.cli.option_values import check_pair, check_texts, config_from, with
 from specviz.cli.progress_lines import at_intervals
 from specviz.cli.progress_lines import say as print_line
 from specviz.cli.report import to_json
-from specviz.cli.terminal_text import Painter, Style, one_line, painter_for, wrap_text
+from specviz.cli.terminal_text import Painter, painter_for, paragraph
 from specviz.errors import ConfigError
 from specviz.record.breaks import BREAKS
 from specviz.record.trace import RunConfig
 from specviz.tune.audit import Audit, AuditReport, sentences
 
-if TYPE_CHECKING:
-    pass
-
 NOT_THE_TARGET = 1
 # An audit sets its own length limits and stop conditions.
 _DEFAULTS = RunConfig()
 _WITHOUT_EFFECT = {"max_new_tokens": "--max-new-tokens", "stop": "--stop", "forks": "--fork"}
-_INDENT = "  "
 
 
 def command(options: argparse.Namespace) -> int:
@@ -95,10 +91,5 @@ def render_audit(painter: Painter, report: AuditReport) -> str:
     verdict, *others = sentences(report)
     if report.broken is not None:
         others.insert(1, BREAKS[report.broken].why)
-    first = _paragraph(painter, verdict, "bold" if report.passes else "warning")
-    return "\n".join([first, *(_paragraph(painter, each, "normal") for each in others)])
-
-
-def _paragraph(painter: Painter, text: str, style: Style) -> str:
-    lines = wrap_text([(one_line(text), style)], painter.width - len(_INDENT))
-    return "\n".join(_INDENT + painter.join(line) for line in lines)
+    first = paragraph(painter, verdict, "bold" if report.passes else "warning")
+    return "\n".join([first, *(paragraph(painter, each) for each in others)])

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.bench_tables import INDENT, machine_lines, table, value_rows
+from specviz.cli.bench_tables import machine_lines, table, value_rows
 from specviz.cli.gpu_bench import measure_gpu, render_gpu_bench
 from specviz.cli.option_values import check_pair, spec_from
 from specviz.cli.progress_lines import progress_in_lines, say
 from specviz.cli.report import to_json
-from specviz.cli.terminal_text import Painter, one_line, painter_for
+from specviz.cli.terminal_text import INDENT, Painter, one_line, painter_for
 from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specviz.cli.terminal_text import Painter, display_width, one_line
+from specviz.cli.terminal_text import INDENT, Painter, display_width, one_line
 from specviz.record.numbers import UNKNOWN
-
-INDENT = "  "
 
 
 def value_rows(title: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.terminal_text import Painter, display_width, one_line, pad, wrap_text
+from specviz.cli.terminal_text import Painter, paragraph, table
+from specviz.comparison.lane_results import median_of
 from specviz.comparison.table import cost_warnings, spread_text
 from specviz.comparison.words import made_on
 from specviz.figures.catalogue import CATALOGUE
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from specviz.comparison import Comparison, KindResult, Ratio, Spread, TargetResult
     from specviz.comparison.regression import RegressionCheck
 
-INDENT = "  "
 ReadFigure = Callable[[Any], "Ratio | Spread | float | None"]  # from a lane's result
 
 
@@ -31,11 +31,6 @@ def render_comparison(
     if checked is not None:
         blocks.append("\n".join(paragraph(painter, line) for line in checked.lines))
     return "\n\n".join(blocks)
-
-
-def paragraph(painter: Painter, text: str) -> str:
-    lines = wrap_text([(one_line(text), "normal")], painter.width - len(INDENT))
-    return "\n".join(INDENT + painter.join(line) for line in lines)
 
 
 def _lanes(painter: Painter, comparison: Comparison) -> str:
@@ -58,12 +53,12 @@ def lane_figures() -> dict[str, ReadFigure]:
         "speedup_observed": lambda lane: lane.speedup_ratio,
         "alpha_observed": lambda lane: lane.alpha,
         "alpha_expected": lambda lane: lane.expected,
-        "tau": lambda lane: _median(lane.tau),
-        "c": lambda lane: _median(lane.c),
-        "v": lambda lane: _median(lane.v),
-        "wasted_share": lambda lane: _median(lane.wasted_share),
-        "memory_bytes": lambda lane: _median(lane.memory_bytes),
-        "ttft_ms": lambda lane: _median(lane.ttft_ms),
+        "tau": lambda lane: median_of(lane.tau),
+        "c": lambda lane: median_of(lane.c),
+        "v": lambda lane: median_of(lane.v),
+        "wasted_share": lambda lane: median_of(lane.wasted_share),
+        "memory_bytes": lambda lane: median_of(lane.memory_bytes),
+        "ttft_ms": lambda lane: median_of(lane.ttft_ms),
     }
 
 
@@ -71,7 +66,7 @@ def kind_figures() -> dict[str, ReadFigure]:
     return {
         "speedup_observed": lambda lane: lane.speedup_ratio,
         "alpha_observed": lambda lane: lane.alpha,
-        "tau": lambda lane: _median(lane.tau),
+        "tau": lambda lane: median_of(lane.tau),
         "tokens_per_second": lambda lane: lane.tokens_per_second,
     }
 
@@ -80,7 +75,7 @@ def _target_figures(target: TargetResult) -> list[str]:
     """Return the run count and a cell per figure; a dash for figures that plain decoding lacks."""
     known = {
         "tokens_per_second": _text("tokens_per_second", target.tokens_per_second),
-        "ttft_ms": _text("ttft_ms", _median(target.ttft_ms)),
+        "ttft_ms": _text("ttft_ms", median_of(target.ttft_ms)),
     }
     return [str(target.count), *(known.get(name, UNKNOWN) for name in lane_figures())]
 
@@ -92,19 +87,11 @@ def _kind(painter: Painter, result: KindResult) -> str:
         [
             lane.label,
             *(_text(name, read(lane)) for name, read in readers.items()),
-            _text("speedup_observed", lane.over_first),
+            _text("speedup_observed", over_first),
         ]
-        for lane in result.lanes
+        for lane, over_first in zip(result.lanes, result.over_first, strict=True)
     ]
     return table(painter, [[result.kind or "no kind", *heads], *columns])
-
-
-def table(painter: Painter, columns: list[list[str]]) -> str:
-    """Render columns, each as wide as its widest cell; the first row is the head."""
-    safe = [[one_line(cell) for cell in column] for column in columns]
-    padded = [[pad(cell, max(map(display_width, column))) for cell in column] for column in safe]
-    lines = [INDENT + "  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
-    return "\n".join([painter.paint(lines[0], "dim"), *lines[1:]])
 
 
 def _basis_text(comparison: Comparison) -> str:
@@ -127,11 +114,6 @@ def _memory_note(comparison: Comparison) -> str:
     places = [each.device for lane in comparison.lanes for each in lane.environments]
     room = " and, on a GPU, its working memory" if any(p.startswith("cuda") for p in places) else ""
     return f"Memory: a lane's weights{room}."
-
-
-def _median(found: Spread | None) -> float | None:
-    """Return only the median, because the table would be too wide with ranges."""
-    return None if found is None else found.median
 
 
 def _text(name: str, found: Ratio | Spread | float | None) -> str:

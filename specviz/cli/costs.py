@@ -10,9 +10,8 @@ import sys
 from statistics import median
 from typing import Any
 
-from specviz.cli.compare_table import paragraph, table
 from specviz.cli.report import to_json
-from specviz.cli.terminal_text import Painter, painter_for
+from specviz.cli.terminal_text import Painter, painter_for, paragraph, table
 from specviz.measure.all_step_costs import PairCosts, all_step_costs, forget_step_costs
 from specviz.record.numbers import UNKNOWN, Quantity
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from specviz.cli.render import CUTS, INDENT, lossy_line
-from specviz.cli.terminal_text import Painter, Piece, Style, one_line, pad, wrap_text
+from specviz.cli.render import CUTS, lossy_line
+from specviz.cli.terminal_text import INDENT, Painter, one_line, pad, paragraph, wrap_text
 from specviz.figures.catalogue import CATALOGUE, Figure
 from specviz.figures.speedup_words import UNCERTAIN
 from specviz.figures.step_cost_warnings import step_cost_warning
@@ -58,14 +58,14 @@ def render_figures(
     """
     lossy = [] if trace.config.exact else [INDENT + lossy_line(painter, trace.config)]
     blocks = [
-        "\n".join([_paragraph(painter, sentence, "bold"), *lossy]),
-        *([_paragraph(painter, " ".join(bodies), "normal")] if bodies else []),
+        "\n".join([paragraph(painter, sentence, "bold"), *lossy]),
+        *([paragraph(painter, " ".join(bodies))] if bodies else []),
         _group(painter, "speed", _speed(trace, metrics)),
         _group(painter, "acceptance", _acceptance(trace, metrics)),
         _group(painter, "costs", _costs(trace, metrics)),
         _group(painter, "memory", _memory(trace, metrics)),
         _machine_and_finish(painter, trace),
-        *(_paragraph(painter, f"note: {notice}", "normal") for notice in _notices(trace)),
+        *(paragraph(painter, f"note: {notice}") for notice in _notices(trace)),
     ]
     return "\n\n".join(blocks)
 
@@ -89,20 +89,12 @@ def _group(painter: Painter, title: str, rows: Iterator[Row]) -> str:
 def _row(painter: Painter, row: Row) -> list[str]:
     """Return the lines of a row; a long note continues on further lines."""
     label, number, unit, note = row
-    lines = _wrapped(one_line(note), painter.width - NOTE_START, "dim")
+    width = max(painter.width - NOTE_START, BAR_COLUMNS)
+    lines = wrap_text([(one_line(note), "dim")], width)
     notes = [painter.join(line) for line in lines]
     figure = pad(f"{number:>{NUMBER_COLUMNS}} {unit}", NUMBER_COLUMNS + UNIT_COLUMNS)
     first = f"{2 * INDENT}{pad(label, LABEL_COLUMNS)}{figure}{notes[0]}".rstrip()
     return [first, *(" " * NOTE_START + each for each in notes[1:])]
-
-
-def _paragraph(painter: Painter, text: str, style: Style) -> str:
-    lines = _wrapped(one_line(text), painter.width - len(INDENT), style)
-    return "\n".join(INDENT + painter.join(line) for line in lines)
-
-
-def _wrapped(text: str, width: int, style: Style) -> list[list[Piece]]:
-    return wrap_text([(text, style)], max(width, BAR_COLUMNS))
 
 
 def _speed(trace: Trace, metrics: Metrics) -> Iterator[Row]:
@@ -205,7 +197,7 @@ def _why_not_free(trace: Trace) -> str:
 
 def _machine_and_finish(painter: Painter, trace: Trace) -> str:
     lines = (_machine(trace), _finish(trace))
-    return "\n".join(_paragraph(painter, line, "dim") for line in lines)
+    return "\n".join(paragraph(painter, line, "dim") for line in lines)
 
 
 def _machine(trace: Trace) -> str:

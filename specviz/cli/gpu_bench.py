@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.cli.bench_tables import INDENT, machine_lines, table, value_rows
+from specviz.cli.bench_tables import machine_lines, table, value_rows
 from specviz.cli.first_visit import first_visit
 from specviz.cli.option_values import spec_from
 from specviz.cli.options import BENCH_BODY
 from specviz.cli.progress_lines import progress_in_lines
-from specviz.cli.terminal_text import Painter, one_line
+from specviz.cli.terminal_text import INDENT, Painter, one_line
 from specviz.errors import ConfigError, DeviceError, SpecvizError
 from specviz.record.bodies import NO_BODY
 from specviz.record.numbers import SIZE, UNKNOWN

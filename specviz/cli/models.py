@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from specviz.cli.interrupts import waiting
-from specviz.cli.terminal_text import Painter, one_line, pad, painter_for
+from specviz.cli.terminal_text import Painter, one_line, painter_for, table
 from specviz.errors import ConfigError
 from specviz.local_models.added_folders import add_folders, added_folders, forget_folder
 from specviz.local_models.finding import Found, find_models
@@ -75,7 +75,7 @@ def _models(painter: Painter, found: Found) -> Iterator[str]:
         return
     rows = [_row(each) for each in found.models]
     heads = ("name", "size", "weights", "file", "context", "", "from")
-    yield from _table(painter, heads, rows)
+    yield table(painter, list(zip(heads, *rows, strict=True)), indent="")
     yield ""
     yield "Give a name as --target or --draft. `models --for NAME` lists the drafts that fit."
 
@@ -96,7 +96,8 @@ def _drafts(painter: Painter, target: LocalModel, fits: Sequence[Fit]) -> Iterat
         yield "No smaller model here has the target's tokenizer. Use --drafter prompt-lookup."
         return
     heads = ("name", "size", "target is", "tokens", "measured α", "memory")
-    yield from _table(painter, heads, [_fit_row(each) for each in fits])
+    rows = [_fit_row(each) for each in fits]
+    yield table(painter, list(zip(heads, *rows, strict=True)), indent="")
 
 
 def _fit_row(fit: Fit) -> tuple[str, ...]:
@@ -107,14 +108,6 @@ def _fit_row(fit: Fit) -> tuple[str, ...]:
         "same" if fit.same_tokenizer else share,
         "–" if fit.alpha is None else PROBABILITY.shown(fit.alpha), memory[fit.fits],
     )  # fmt: skip
-
-
-def _table(painter: Painter, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    cells = [tuple(one_line(cell) for cell in row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    for number, row in enumerate((tuple(heads), *cells)):
-        line = "  ".join(pad(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        yield painter.paint(line, "dim") if number == 0 else line
 
 
 def _left_out(found: Found, *, in_full: bool) -> Iterator[str]:

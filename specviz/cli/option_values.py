@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from specviz.cli.chat_default import uses_chat
 from specviz.cli.standard_streams import read_input
@@ -22,6 +23,14 @@ from specviz.record.shapes import parse_shape
 from specviz.store.text_files import read_text
 
 _NAMES = "Give a name from `python -m specviz models`, a Hub id, a folder or a GGUF file."
+# Settings that have the name and the value of their option.
+_OF_A_RUN = (
+    "gamma", "temperature", "top_k", "top_p", "max_new_tokens", "seed", "draft_until", "num_drafts",
+    "replacement", "rule", "epsilon", "residual", "ignore_eos",
+)  # fmt: skip
+_OF_A_PAIR = (
+    "draft", "target", "device", "dtype", "step", "threads", "target_body", "draft_body",
+)  # fmt: skip
 
 
 def config_from(options: argparse.Namespace) -> RunConfig:
@@ -33,27 +42,19 @@ def config_from(options: argparse.Namespace) -> RunConfig:
     check_models(options)
     spec = spec_from(options)
     config = RunConfig(
-        gamma=options.gamma,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        max_new_tokens=options.max_new_tokens,
-        seed=options.seed,
+        **_same_named(options, _OF_A_RUN),
         drafter=options.drafter or first_method(has_draft=spec.has_draft).name,
-        draft_until=options.draft_until,
-        num_drafts=options.num_drafts,
-        replacement=options.replacement,
         branching=parse_shape(options.branching),
-        rule=options.rule,
-        epsilon=options.epsilon,
-        residual=options.residual,
-        ignore_eos=options.ignore_eos,
         stop=tuple(options.stop),
         chat=bool(options.chat),
         forks=parse_forks("+".join(options.fork)),
     )
     refuse_without_effect(config, "The run")
     return config
+
+
+def _same_named(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in names}
 
 
 def with_chat(config: RunConfig, options: argparse.Namespace) -> RunConfig:
@@ -107,14 +108,7 @@ def spec_from(options: argparse.Namespace) -> PairSpec:
     """Return the requested pair; raise ConfigError for an invalid setting."""
     asked = PairSpec(
         name=options.pair,
-        draft=options.draft,
-        target=options.target,
-        device=options.device,
-        dtype=options.dtype,
-        step=options.step,
-        threads=options.threads,
-        target_body=options.target_body,
-        draft_body=options.draft_body,
+        **_same_named(options, _OF_A_PAIR),
         shared_vocabulary=options.shared_vocabulary == "yes",
         suffix_texts=getattr(options, "suffix_texts", ""),  # some commands lack the option
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from specviz.cli.option_groups import DEFAULTS
 from specviz.cli.terminal_text import (
+    INDENT,
     Painter,
     Piece,
     Style,
@@ -33,7 +34,6 @@ from specviz.record.trace import (
     Trace,
 )
 
-INDENT = "  "
 INDEX_COLUMNS = 7
 EMITS_COLUMNS = 6
 TIMES_COLUMNS = 16

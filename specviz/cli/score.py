@@ -8,11 +8,10 @@ import os
 import sys
 from typing import Any
 
-from specviz.cli.compare_table import paragraph, table
 from specviz.cli.option_values import check_pair, config_from, prompt_from, spec_from, with_chat
 from specviz.cli.report import to_json
 from specviz.cli.scoring_maker import scoring_maker
-from specviz.cli.terminal_text import Painter, painter_for, visible_token
+from specviz.cli.terminal_text import Painter, painter_for, paragraph, table, visible_token
 from specviz.comparison.plan import Lane
 from specviz.errors import ConfigError
 from specviz.figures.token_kinds import by_token_kind

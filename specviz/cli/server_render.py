@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from specviz.cli.compare_table import paragraph, table
-from specviz.cli.render import EMITS_COLUMNS, INDENT, MARKS, before_answer, indented, round_row
+from specviz.cli.render import EMITS_COLUMNS, MARKS, before_answer, indented, round_row
 from specviz.cli.terminal_text import (
+    INDENT,
     Painter,
     Piece,
     pad,
+    paragraph,
+    table,
     visible_text,
     visible_token,
     wrap_text,

@@ -10,7 +10,7 @@ import functools
 import itertools
 import shutil
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TextIO
 
@@ -44,6 +44,7 @@ SGR: Mapping[Style, str] = {
 }
 WIDEST = 110
 NARROWEST = 30
+INDENT = "  "
 TOKEN_SIGNS = {" ": "·", "\n": "⏎", "\t": "⇥"}
 
 
@@ -103,13 +104,13 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - display_width(text))
 
 
-def wrap_pieces(pieces: Iterable[Piece], width: int, gap: str = " ") -> list[list[Piece]]:
+def wrap_pieces(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
     """Wrap pieces into lines of at most ``width`` columns; a longer piece is split."""
     lines: list[list[Piece]] = [[]]
     used = 0
     for text, style in pieces:
         for index, chunk in enumerate(_chunks(text, width)):
-            space = gap if lines[-1] and index == 0 else ""
+            space = " " if lines[-1] and index == 0 else ""
             if used + len(space) + display_width(chunk) > width:
                 lines.append([])
                 used, space = 0, ""
@@ -137,6 +138,20 @@ def wrap_text(pieces: Iterable[Piece], width: int) -> list[list[Piece]]:
             lines.append(_merged(full_line))
             used = sum(_columns(each) for each, _ in line)
     return [*lines, _merged(line)]
+
+
+def paragraph(painter: Painter, text: str, style: Style = "normal") -> str:
+    """Return indented, wrapped text; unsafe characters are escaped."""
+    lines = wrap_text([(one_line(text), style)], painter.width - len(INDENT))
+    return "\n".join(INDENT + painter.join(line) for line in lines)
+
+
+def table(painter: Painter, columns: Sequence[Sequence[str]], indent: str = INDENT) -> str:
+    """Render columns, each as wide as its widest cell; the first row is the head."""
+    safe = [[one_line(cell) for cell in column] for column in columns]
+    padded = [[pad(cell, max(map(display_width, column))) for cell in column] for column in safe]
+    lines = [indent + "  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
+    return "\n".join([painter.paint(lines[0], "dim"), *lines[1:]])
 
 
 def _characters(pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Never
 
-from specviz.cli.compare_table import paragraph, table
 from specviz.cli.makers import maker_for
 from specviz.cli.option_values import (
     check_budget,
@@ -25,7 +24,7 @@ from specviz.cli.option_values import (
 from specviz.cli.progress_lines import say
 from specviz.cli.report import to_json
 from specviz.cli.scoring_maker import scorer_for
-from specviz.cli.terminal_text import Painter, painter_for
+from specviz.cli.terminal_text import Painter, painter_for, paragraph, table
 from specviz.comparison.plan import Lane, Plan, preset_suite
 from specviz.errors import ConfigError
 from specviz.figures.speedup_words import shown_speedup

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from specviz.cluster.connection import Connection
-from specviz.cluster.device import Admitted, CheckCall, DeviceInfo, FindCall, Need
+from specviz.cluster.device import Admitted, CheckCall, DeviceInfo, Need
 from specviz.cluster.pool import Call, DevicePool
 from specviz.errors import ConfigError, PairError
 from specviz.measure.run_makers import (
@@ -100,7 +100,7 @@ class ClusterMaker(StoppableWork):
 
     def make_blocks(self, blocks: Sequence[Block]) -> Iterator[tuple[int, tuple[MadeRun, ...]]]:
         self._activity = "making runs"
-        calls = [Call(method="make", argument=each, label=each.label) for each in blocks]
+        calls = [Call(method="make", arguments=(each,), label=each.label) for each in blocks]
         return self._opened().results(calls)
 
     def find(self, spec: PairSpec, study: Study) -> Iterator[object]:
@@ -123,10 +123,7 @@ class ClusterMaker(StoppableWork):
             connection.close()
 
     def _found(self, spec: PairSpec, studies: Sequence[Study]) -> Iterator[object]:
-        calls = [
-            Call(method="find", argument=FindCall(spec=spec, study=each), label=each.label)
-            for each in studies
-        ]
+        calls = [Call(method="find", arguments=(spec, each), label=each.label) for each in studies]
         return chain.from_iterable(_in_order(self._opened().results(calls)))
 
     def _opened(self) -> DevicePool:

@@ -46,14 +46,6 @@ class CheckCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FindCall:
-    """Arguments of ``Device.find``: a study of a pair, or a part of one."""
-
-    spec: PairSpec
-    study: Study
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
     """A device: ``place`` is its unique id, ``host`` the host name, ``machine`` the boot id."""
 
@@ -102,9 +94,9 @@ class Device:
             return error
         return made
 
-    def find(self, call: FindCall) -> tuple[object, ...] | SpecvizError:
+    def find(self, spec: PairSpec, study: Study) -> tuple[object, ...] | SpecvizError:
         try:
-            return tuple(self._maker.find(call.spec, call.study))
+            return tuple(self._maker.find(spec, study))
         except SpecvizError as error:
             return error
 

@@ -38,10 +38,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A method of a device with its argument; ``label`` is for messages."""
+    """A method of a device with its arguments; ``label`` is for messages."""
 
     method: str
-    argument: Any
+    arguments: tuple[Any, ...]
     label: str = ""
 
 
@@ -231,7 +231,7 @@ class DevicePool:
                 if waiting and member.info is not None and len(member.places) <= depth:
                     place = waiting.popleft()
                     call = calls[place]
-                    ref = getattr(member.handle, call.method).remote(call.argument)
+                    ref = getattr(member.handle, call.method).remote(*call.arguments)
                     busy[ref] = member, place
                     member.places.append(place)
 

@@ -14,7 +14,7 @@ from specviz.comparison.lane_results import (
     is_whole,
     representative,
 )
-from specviz.comparison.results import Comparison, KindLane, KindResult, compare
+from specviz.comparison.results import Comparison, KindResult, compare
 from specviz.comparison.to_json import comparison_to_json
 from specviz.comparison.verdict import ComparisonVerdict
 from specviz.comparison.words import (
@@ -30,7 +30,6 @@ from specviz.figures.paired import Over, Ratio, Spread
 __all__ = [
     "Comparison",
     "ComparisonVerdict",
-    "KindLane",
     "KindResult",
     "LaneResult",
     "LaneRun",

@@ -85,14 +85,13 @@ class KeptRuns:
         else:
             self._begin_generation()
 
-    def keep(self, run: LaneRun, *, run_id: str | None = None) -> None:
-        """Store a run; raises SpecvizError if its models or machine differ from earlier runs."""
-        self.keep_together([(run, run_id)])
-
     def keep_together(self, made: Sequence[tuple[LaneRun, str | None]]) -> None:
         """Store all runs or none.
 
         Each run comes with its id, or None if its maker did not store it.
+
+        Raises:
+            SpecvizError: The models or the machine of a run differ from earlier runs.
         """
         if not all(self._fits(run) for run, _ in made):
             raise SpecvizError(

@@ -73,6 +73,10 @@ class TargetResult:
     ttft_ms: Spread | None
 
 
+def median_of(found: Spread | None) -> float | None:
+    return None if found is None else found.median
+
+
 # Figures computed from times, which depend on the machine.
 _OF_A_MACHINE = frozenset(
     ("tokens_per_second", "baseline_tokens_per_second", "ttft_ms", "c", "v", "wasted_share")

@@ -21,30 +21,20 @@ from specviz.comparison.machines import (
 )
 from specviz.comparison.plan import Plan
 from specviz.comparison.verdict import ComparisonVerdict, LaneRatios, verdict_of
-from specviz.figures.paired import Ratio, Spread, ratio
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindLane:
-    """A lane on the prompts of one kind; ``over_first`` is its speed / the first lane's speed."""
-
-    label: str
-    count: int
-    alpha: Ratio | None
-    expected: Ratio | None
-    tau: Spread | None
-    speedup_ratio: Ratio | None
-    tokens_per_second: Spread | None
-    over_first: Ratio | None
+from specviz.figures.paired import Ratio, ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindResult:
-    """Results of all lanes on prompts of one kind; ``kind`` is None for prompts without a kind."""
+    """Results of all lanes on prompts of one kind; ``kind`` is None for prompts without a kind.
+
+    ``over_first`` is each lane's speed / the first lane's speed, None for the first lane.
+    """
 
     kind: str | None
     num_prompts: int  # with at least one run
-    lanes: tuple[KindLane, ...]
+    lanes: tuple[LaneResult, ...]
+    over_first: tuple[Ratio | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,26 +104,10 @@ def _kind(plan: Plan, kind: str | None, by_lane: Sequence[Sequence[LaneRun]]) ->
     of_kind = {item for item, each in enumerate(plan.items) if each.kind == kind}
     own = [[run for run in runs if run.job.item in of_kind] for runs in by_lane]
     lanes = zip(plan.labels, plan.lanes, own, strict=True)
-    results = [lane_result(label, lane, runs) for label, lane, runs in lanes]
     speeds = log_speeds(own)
     return KindResult(
         kind=kind,
         num_prompts=len({run.job.item for runs in own for run in runs}),
-        lanes=tuple(
-            _kind_lane(result, ratio(speeds[place], speeds[0]) if place else None)
-            for place, result in enumerate(results)
-        ),
-    )
-
-
-def _kind_lane(result: LaneResult, over_first: Ratio | None) -> KindLane:
-    return KindLane(
-        label=result.label,
-        count=result.count,
-        alpha=result.alpha,
-        expected=result.expected,
-        tau=result.tau,
-        speedup_ratio=result.speedup_ratio,
-        tokens_per_second=result.tokens_per_second,
-        over_first=over_first,
+        lanes=tuple(lane_result(label, lane, runs) for label, lane, runs in lanes),
+        over_first=(None, *(ratio(each, speeds[0]) for each in speeds[1:])),
     )

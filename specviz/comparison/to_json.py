@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from specviz.comparison.lane_results import LaneResult, TargetResult
+from specviz.comparison.lane_results import LaneResult, TargetResult, median_of
 from specviz.comparison.results import Comparison, KindResult
 from specviz.comparison.verdict import ComparisonVerdict
 from specviz.figures.paired import Ratio, Spread
@@ -45,7 +45,7 @@ def _lane(lane: LaneResult) -> dict[str, Any]:
         "settings": dataclasses.asdict(lane.lane.config),
         "environment": dataclasses.asdict(run.trace.environment) if run else None,
         "count": lane.count,
-        "medians": {name: _median(getattr(lane, name)) for name in _MEDIANS},
+        "medians": {name: median_of(getattr(lane, name)) for name in _MEDIANS},
         "spreads": {name: _spread(getattr(lane, name)) for name in _MEDIANS},
         "intervals": {
             "alpha_observed": _ratio(lane.alpha),
@@ -63,7 +63,7 @@ def _target(target: TargetResult | None) -> dict[str, Any] | None:
     return {
         "label": target.label,
         "count": target.count,
-        "medians": {name: _median(getattr(target, name)) for name in names},
+        "medians": {name: median_of(getattr(target, name)) for name in names},
         "spreads": {name: _spread(getattr(target, name)) for name in names},
     }
 
@@ -95,15 +95,11 @@ def _kind(result: KindResult) -> dict[str, Any]:
                 "tau": _spread(lane.tau),
                 "speedup": _ratio(lane.speedup_ratio),
                 "tokens_per_second": _spread(lane.tokens_per_second),
-                "over_first": _ratio(lane.over_first),
+                "over_first": _ratio(over_first),
             }
-            for lane in result.lanes
+            for lane, over_first in zip(result.lanes, result.over_first, strict=True)
         ],
     }
-
-
-def _median(value: Spread | None) -> float | None:
-    return None if value is None else value.median
 
 
 def _spread(value: Spread | None) -> dict[str, float] | None:

@@ -7,9 +7,13 @@ of these runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from specviz.figures.method_checks import BlockCheck, DraftsPoint
+from specviz.figures.paired import Ratio, Spread
 from specviz.figures.stopping_reach import ReachOverRuns
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,25 +24,24 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedDrafts:
-    found: tuple[DraftsPoint, ...]
+class Recorded(Generic[Found]):
+    found: Found
     made: Recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedBlocks:
-    found: BlockCheck
-    made: Recording
+class TaskPoint:
+    """Acceptance and tokens per round over several prompts of one task."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedStops:
-    found: ReachOverRuns
-    made: Recording
+    task: str  # empty for the prompts of all tasks together
+    temperature: float
+    acceptance: Ratio  # its interval is over the prompts
+    tau: Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedMethods:
-    drafts: RecordedDrafts
-    blocks: RecordedBlocks
-    stops: RecordedStops
+    drafts: Recorded[tuple[DraftsPoint, ...]]
+    blocks: Recorded[BlockCheck]
+    stops: Recorded[ReachOverRuns]
+    tasks: Recorded[tuple[TaskPoint, ...]]

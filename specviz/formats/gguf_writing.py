@@ -1,13 +1,12 @@
 """Write a model of the Llama, Qwen2 or Qwen3 family as a GGUF file.
 
-Norms are float32, as llama.cpp requires; matrices have the requested type. Without ``Words``, the
+Norms are float32, as llama.cpp requires; matrices have the requested type. By default, the
 text of a token is its id, so llama.cpp returns token ids. That vocabulary has no EOS, so llama.cpp
 decodes as many tokens as requested, like the engines it is compared with.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 _LAYER = "model.layers."
-_WORD, _CONTROL = 1, 3  # GGUF token types
+_WORD = 1  # GGUF token type
 _NAMES = {
     "model.embed_tokens.weight": "token_embd.weight",
     "model.norm.weight": "output_norm.weight",
@@ -37,32 +36,6 @@ _NAMES = {
     "mlp.up_proj.weight": "ffn_up.weight",
     "mlp.down_proj.weight": "ffn_down.weight",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """The vocabulary of a GPT-2-like tokenizer. ``end`` is the id of the EOS token."""
-
-    tokens: tuple[str, ...]
-    merges: tuple[str, ...]
-    end: int
-    pre: str = "gpt-2"
-    chat_template: str | None = None
-
-    @classmethod
-    def of(cls, tokenizer: Path, *, pre: str = "gpt-2", chat_template: str | None = None) -> Words:
-        """Read a ``tokenizer.json`` whose only special token is EOS."""
-        record = json.loads(tokenizer.read_text(encoding="utf-8"))
-        (end,) = record["added_tokens"]
-        by_id = {place: word for word, place in record["model"]["vocab"].items()}
-        by_id[end["id"]] = end["content"]
-        return cls(
-            tokens=tuple(by_id[place] for place in range(len(by_id))),
-            merges=tuple(" ".join(each) for each in record["model"]["merges"]),
-            end=end["id"],
-            pre=pre,
-            chat_template=chat_template,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +60,18 @@ def gguf_name(name: str) -> str | None:
     return f"blk.{layer}.{_NAMES[part]}" if part in _NAMES else None
 
 
+def number_tokens(writer: Any, vocabulary: int) -> None:
+    """Add tokens whose text is their id."""
+    writer.add_tokenizer_model("rwkv")  # the only tokenizer type without a default EOS
+    writer.add_token_list([f" {token}" for token in range(vocabulary)])
+    writer.add_token_types([_WORD] * vocabulary)
+
+
 def write_gguf(
     path: Path,
     sizes: Sizes,
     weights: Iterable[tuple[str, np.ndarray]],
-    words: Words | None = None,
+    add_tokens: Callable[[Any, int], None] = number_tokens,
     *,
     kind_of: Callable[[str], str] = lambda _name: "F32",
     rope_factors: np.ndarray | None = None,
@@ -100,6 +80,7 @@ def write_gguf(
 
     Args:
         weights: The weights, with their names in transformers.
+        add_tokens: Adds a vocabulary of the given size to the GGUF writer.
         kind_of: Returns the GGUF type of a matrix, such as "F16" or "Q4_1", given its name.
         rope_factors: The frequency factors of Llama 3's RoPE scaling.
     """
@@ -109,10 +90,7 @@ def write_gguf(
     feed_forward = known["model.layers.0.mlp.gate_proj.weight"].shape[0]
     writer = gguf.GGUFWriter(path, sizes.architecture)
     _describe(writer, sizes, table.shape, feed_forward)
-    if words is None:
-        _number_tokens(writer, table.shape[0])
-    else:
-        _name_tokens(writer, words)
+    add_tokens(writer, table.shape[0])
     if rope_factors is not None:
         writer.add_tensor("rope_freqs.weight", rope_factors.astype(np.float32))
     for name, values in known.items():
@@ -138,25 +116,6 @@ def _describe(writer: Any, sizes: Sizes, table: tuple[int, ...], feed_forward: i
     writer.add_rope_freq_base(sizes.theta)
     writer.add_layer_norm_rms_eps(sizes.eps)
     writer.add_vocab_size(table[0])
-
-
-def _number_tokens(writer: Any, vocabulary: int) -> None:
-    writer.add_tokenizer_model("rwkv")  # the only tokenizer type without a default EOS
-    writer.add_token_list([f" {token}" for token in range(vocabulary)])
-    writer.add_token_types([_WORD] * vocabulary)
-
-
-def _name_tokens(writer: Any, words: Words) -> None:
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(words.pre)
-    writer.add_token_list(words.tokens)
-    writer.add_token_merges(words.merges)
-    kinds = [_CONTROL if place == words.end else _WORD for place in range(len(words.tokens))]
-    writer.add_token_types(kinds)
-    writer.add_eos_token_id(words.end)
-    writer.add_add_bos_token(False)
-    if words.chat_template is not None:
-        writer.add_chat_template(words.chat_template)
 
 
 def _arranged(name: str, values: np.ndarray, sizes: Sizes) -> np.ndarray:

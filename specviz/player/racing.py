@@ -31,7 +31,6 @@ def race_payload(
     traces: Sequence[AnyTrace],
     *,
     figures: Sequence[Metrics] | None = None,
-    chosen: int = 0,
     by_turns: bool = True,
     details: Sequence[str] = (),
 ) -> JsonObject:
@@ -42,12 +41,10 @@ def race_payload(
 
     Args:
         figures: The metrics of the traces, if already computed; intervals of α are added.
-        chosen: The lane shown below the race.
         by_turns: Whether the runs were timed in turn.
         details: For each run, a few words shown beside its label.
     """
     assert 1 <= len(traces) <= MOST_LANES, "a race has one to four lanes"
-    assert 0 <= chosen < len(traces)
     assert all(trace.rounds for trace in traces), "a lane needs at least one round"
     known = figures or [None] * len(traces)
     found = [_with_intervals(*each) for each in zip(traces, known, strict=True)]
@@ -64,7 +61,7 @@ def race_payload(
             "lanes": lanes,
             "targets": _targets(traces, lanes),
             "open": not reason and _is_undecided([each for each in found if each]),
-            "chosen": chosen,
+            "chosen": 0,  # the lane shown below the race
             **({"unlike": reason} if reason else {}),
         },
         "growing": False,

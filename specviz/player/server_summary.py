@@ -32,7 +32,7 @@ def server_summary(
         "span": _span(trace),
         "round_cost": None,
         "sentence": more,
-        "because": "" if growing else _because(trace),
+        "because": "" if growing else _because(trace, figures),
         "bodies": "",
         "lamp": "",
         "figures": [_noted(each, growing=growing) for each in _headlines(figures)],
@@ -59,9 +59,21 @@ def _sentence(trace: ServerTrace, figures: ServerMetrics, *, growing: bool) -> s
     return f"{trace.info.title} · {trace.info.model}: {came}{' so far' if growing else ''}"
 
 
-def _because(trace: ServerTrace) -> str:
-    notes = (speedup_words(trace) or _NO_SPEEDUP, GROUNDS[trace.grounds], *trace.notices)
-    return " ".join(notes)
+def _because(trace: ServerTrace, figures: ServerMetrics) -> str:
+    speed = speedup_words(trace) or _NO_SPEEDUP
+    notes = (speed, GROUNDS[trace.grounds], _without_candidates(trace, figures), *trace.notices)
+    return " ".join(filter(None, notes))
+
+
+def _without_candidates(trace: ServerTrace, figures: ServerMetrics) -> str:
+    """Explain why the player lists more rounds than the engine counts."""
+    counted_rounds, listed = figures.num_rounds, len(trace.rounds)
+    if trace.grounds == "none" or counted_rounds is None or counted_rounds >= listed:
+        return ""
+    return (
+        f"The player lists {listed} rounds. Those without candidates are not counted, such as the "
+        "first, which is the pass over the prompt."
+    )
 
 
 def speedup_words(trace: ServerTrace) -> str | None:

@@ -59,9 +59,9 @@ class ServerInfo:
 
     address: str
     engine: EngineName
-    version: str | None
+    version: str | None = None
     model: str
-    gamma: int | None  # candidates per round, if reported
+    gamma: int | None = None  # candidates per round, if reported
     capabilities: Capabilities
 
     @property

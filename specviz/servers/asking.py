@@ -54,8 +54,9 @@ def ask(
     engine = engine_of(info)
     limits = limits or _limits_for(settings)
     connection = Connection(info.address, key=key, allow_remote=allow_remote, limits=limits)
-    reading = (engine.chat_reading if settings.chat else engine.reading)(info, settings)
-    request = engine.request(info, prompt, settings)
+    make_reading = (settings.chat and engine.chat_reading) or engine.reading
+    reading = make_reading(info, settings)
+    request = engine.adapter.request(info, prompt, settings)
     return Answer(info, prompt, settings, connection, request, reading)
 
 

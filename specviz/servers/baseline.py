@@ -12,27 +12,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from specviz.errors import ServerError
-from specviz.figures.paired import CONFIDENCE, PromptRepeat, Ratio, ratio_of
+from specviz.figures.paired import PromptRepeat, Ratio, ratio_of
 from specviz.record.server_run import ServerBlock, ServerTrace, TimedAnswer
 from specviz.servers.asking import Answer
 
 Ask = Callable[[], Answer]
 
 
-def blocks_against(
-    ask_speculative: Ask, ask_alone: Ask, *, blocks: int, warm_up: bool = True
-) -> Iterator[ServerBlock]:
+def blocks_against(ask_speculative: Ask, ask_alone: Ask, *, blocks: int) -> Iterator[ServerBlock]:
     """Yield blocks of four timed answers (A B B A); closing the iterator stops the current one."""
-    if warm_up:
-        _timed(ask_alone)
-        _timed(ask_speculative)
+    _timed(ask_alone)
+    _timed(ask_speculative)
     for _ in range(blocks):
         first = _timed(ask_alone)
         speculative = (_timed(ask_speculative), _timed(ask_speculative))
         yield ServerBlock(alone=(first, _timed(ask_alone)), speculative=speculative)
 
 
-def speedup_of(blocks: Sequence[ServerBlock], confidence: float = CONFIDENCE) -> Ratio | None:
+def speedup_of(blocks: Sequence[ServerBlock]) -> Ratio | None:
     """Return the speedup from one log-ratio per block, or None without a block.
 
     The interval covers the timing only.
@@ -40,7 +37,7 @@ def speedup_of(blocks: Sequence[ServerBlock], confidence: float = CONFIDENCE) ->
     logs: dict[PromptRepeat, float] = {
         (0, place): _log_ratio(block) for place, block in enumerate(blocks)
     }
-    found = ratio_of(logs, confidence)
+    found = ratio_of(logs)
     return None if found is None else replace(found, over="timing")
 
 

@@ -19,7 +19,7 @@ from specviz.record.pairs import PairCheck, PairSpec, is_address
 from specviz.record.prompts import SuiteItem
 from specviz.record.scores import SamplingParams, ScoredText, TextScores
 from specviz.record.server_run import ServerSettings
-from specviz.record.trace import Prompt, RunConfig
+from specviz.record.trace import Prompt
 from specviz.servers.address import DRAFT_KEY, SERVER_KEY, KeyName
 from specviz.servers.asking import ask
 from specviz.servers.connection import Connection, Limits
@@ -135,22 +135,19 @@ class EndpointMaker(StoppableWork):
         """
         key = target.label, sampling, prompt_ids
         if key not in self._written:
-            self._written[key] = self._ask(study.config, sampling, prompt_ids, target)
+            config = study.config
+            settings = ServerSettings(
+                max_new_tokens=config.max_new_tokens, temperature=sampling.temperature,
+                top_k=sampling.top_k, top_p=sampling.top_p, seed=config.seed,
+                ignore_eos=config.ignore_eos,
+            )  # fmt: skip
+            self._written[key] = self._ask(settings, prompt_ids, target)
         return self._written[key]
 
     def _ask(
-        self,
-        config: RunConfig,
-        sampling: SamplingParams,
-        prompt_ids: tuple[int, ...],
-        target: TokenModel,
+        self, settings: ServerSettings, prompt_ids: tuple[int, ...], target: TokenModel
     ) -> tuple[tuple[int, ...], bool]:
         assert target.info is not None
-        settings = ServerSettings(
-            max_new_tokens=config.max_new_tokens, temperature=sampling.temperature,
-            top_k=sampling.top_k, top_p=sampling.top_p, seed=config.seed,
-            ignore_eos=config.ignore_eos,
-        )  # fmt: skip
         answer = self._begin(
             ask(target.info, prompt_ids, settings, allow_remote=self._allow_remote)
         )

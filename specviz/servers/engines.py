@@ -4,84 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
-from specviz.record.server_run import Capabilities, EngineName, ServerInfo, ServerSettings
+from specviz.record.server_run import EngineName, ServerInfo, ServerSettings
 from specviz.servers import llamacpp, lmstudio, openai, sglang, vllm
 from specviz.servers.connection import Connection
 from specviz.servers.pieces import Listed, Prompt, Reading, Request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter(Protocol):
+    """The functions of an adapter's module."""
+
+    def recognised(self, connection: Connection, listed: Listed) -> ServerInfo | None: ...
+
+    def request(self, info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request: ...
+
+
+@dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine's adapter. ``known_from``: the tested version, or the source if never tested."""
+    """An engine's adapter and readers.
+
+    ``known_from`` is the tested version, or the source of an adapter that was never run here.
+    """
 
     name: EngineName
-    run_here: bool
-    known_from: str
-    recognised: Callable[[Connection, Listed], ServerInfo | None]
-    request: Callable[[ServerInfo, Prompt, ServerSettings], Request]
+    adapter: Adapter
     reading: Callable[[ServerInfo, ServerSettings], Reading]
-    chat_reading: Callable[[ServerInfo, ServerSettings], Reading]
-
-
-def _any_other(connection: Connection, listed: Listed) -> ServerInfo:
-    return ServerInfo(
-        address=connection.address,
-        engine="openai",
-        version=None,
-        model=listed.model,
-        gamma=None,
-        capabilities=Capabilities(),
-    )
+    known_from: str
+    run_here: bool = True
+    chat_reading: Callable[[ServerInfo, ServerSettings], Reading] | None = None  # if another one
 
 
 # In the order in which they are tried; the last matches any server.
 ENGINES = (
+    Engine("vllm", vllm, vllm.StepReading, "0.32.0"),
+    Engine("llama.cpp", llamacpp, llamacpp.CountedReading, "xllamacpp 2026.10"),
     Engine(
-        name="vllm",
-        run_here=True,
-        known_from="0.32.0",
-        recognised=vllm.recognised,
-        request=vllm.request,
-        reading=vllm.StepReading,
-        chat_reading=vllm.StepReading,
-    ),
-    Engine(
-        name="llama.cpp",
-        run_here=True,
-        known_from="xllamacpp 2026.10",
-        recognised=llamacpp.recognised,
-        request=llamacpp.request,
-        reading=llamacpp.CountedReading,
-        chat_reading=llamacpp.CountedReading,
-    ),
-    Engine(
-        name="sglang",
+        "sglang",
+        sglang,
+        sglang.GenerateReading,
+        "not run here; written from the sources of 0.5.23",
         run_here=False,
-        known_from="not run here; written from the sources of 0.5.23",
-        recognised=sglang.recognised,
-        request=sglang.request,
-        reading=sglang.GenerateReading,
         chat_reading=openai.TextReading,
     ),
     Engine(
-        name="lmstudio",
+        "lmstudio",
+        lmstudio,
+        lmstudio.StatisticsReading,
+        "not run here; written from the documentation of its REST API v0",
         run_here=False,
-        known_from="not run here; written from the documentation of its REST API v0",
-        recognised=lmstudio.recognised,
-        request=lmstudio.request,
-        reading=lmstudio.StatisticsReading,
-        chat_reading=lmstudio.StatisticsReading,
     ),
-    Engine(
-        name="openai",
-        run_here=True,
-        known_from="common features",
-        recognised=_any_other,
-        request=openai.request,
-        reading=openai.TextReading,
-        chat_reading=openai.TextReading,
-    ),
+    Engine("openai", openai, openai.TextReading, "common features"),
 )
 
 

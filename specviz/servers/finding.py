@@ -11,8 +11,8 @@ from specviz.servers.address import SERVER_KEY, KeyName
 from specviz.servers.connection import QUICK, Connection, Limits
 from specviz.servers.engines import ENGINES
 from specviz.servers.failures import broken
-from specviz.servers.foreign_json import one_line_name
-from specviz.servers.pieces import Listed, inside
+from specviz.servers.foreign_json import inside, one_line_name
+from specviz.servers.pieces import Listed
 
 _MOST_NAMED = 5
 _MOST_MODELS = 1000
@@ -42,14 +42,15 @@ def find_server(
         begin(connection)
     chosen = _chosen(connection, model)
     *known, other = ENGINES
-    found = [info for each in known if (info := each.recognised(connection, chosen)) is not None]
+    infos = (each.adapter.recognised(connection, chosen) for each in known)
+    found = [info for info in infos if info is not None]
     if len(found) > 1:
         raise ServerError(
             f"{connection.address} answers as {' and as '.join(each.title for each in found)}: "
             "several engines share this address.",
             remedy="Give the address of a single engine.",
         )
-    info = found[0] if found else other.recognised(connection, chosen)
+    info = found[0] if found else other.adapter.recognised(connection, chosen)
     assert info is not None
     return info
 

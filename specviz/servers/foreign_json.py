@@ -28,6 +28,7 @@ _LONGEST_ESCAPE = 12  # characters of the usual escapes of one character
 _BEGUN = re.compile(r"\\+(?:u[0-9a-f]{0,3})?|%[0-9a-f]{0,3}|&(?:\#x?[0-9a-f]{0,6})?", re.IGNORECASE)
 _RUN_BEGINS = r"(?<!\\)"  # the start of a run of backslashes
 _MOST_VALUES = 4_000_000  # in one text; each value takes about 60 bytes
+_LOWEST, _ROUNDING = -1e6, 1e-5  # bounds of log-probabilities
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -133,6 +134,36 @@ def one_line_name(text: str) -> str:
     text = text[:_LONGEST_READ]
     shown = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+
+
+def whole(value: Any) -> int | None:
+    """Return ``value`` if it is a valid count, else None."""
+    good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+    return value if good else None
+
+
+def logprob(value: Any) -> float | None:
+    """Return ``value`` as a float if it is a valid log-probability, else None.
+
+    The logarithm of a float32 probability may be slightly above 0; some engines send -9999 for
+    minus infinity.
+    """
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if good and _LOWEST <= value <= _ROUNDING else None
+
+
+def wholes(values: Any) -> tuple[int, ...]:
+    """Return the values as a tuple if they are a list of valid counts, else ()."""
+    if not isinstance(values, list) or any(whole(each) is None for each in values):
+        return ()
+    return tuple(values)
+
+
+def inside(value: Any, *names: str) -> Any:
+    """Return the value under nested names, or None if a name is missing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _whole_number(digits: str) -> int | None:

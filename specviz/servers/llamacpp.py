@@ -24,8 +24,8 @@ from specviz.record.trace import Finish
 from specviz.servers import openai
 from specviz.servers.account import Account
 from specviz.servers.connection import Connection
-from specviz.servers.foreign_json import one_line_name
-from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request, inside, whole, wholes
+from specviz.servers.foreign_json import inside, one_line_name, whole, wholes
+from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request
 from specviz.servers.prometheus import num_positions, samples_of
 
 _BY_POSITION = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"

@@ -19,7 +19,8 @@ from specviz.record.server_run import (
 )
 from specviz.servers import openai
 from specviz.servers.connection import Connection
-from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request, inside, whole
+from specviz.servers.foreign_json import inside, whole
+from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request
 
 
 def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
@@ -31,9 +32,7 @@ def recognised(connection: Connection, listed: Listed) -> ServerInfo | None:
     return ServerInfo(
         address=connection.address,
         engine="lmstudio",
-        version=None,
         model=listed.model,
-        gamma=None,
         capabilities=Capabilities(totals=True),
     )
 

@@ -11,24 +11,32 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specviz.errors import ServerError
-from specviz.record.server_run import ServerInfo, ServerRound, ServerSettings, ServerTotals
+from specviz.record.server_run import (
+    Capabilities,
+    ServerInfo,
+    ServerRound,
+    ServerSettings,
+    ServerTotals,
+)
 from specviz.record.trace import Finish
 from specviz.servers.account import Account
-from specviz.servers.pieces import (
-    Event,
-    Outcome,
-    Piece,
-    Prompt,
-    Request,
-    inside,
-    logprob,
-    whole,
-    wholes,
-)
+from specviz.servers.connection import Connection
+from specviz.servers.foreign_json import inside, logprob, whole, wholes
+from specviz.servers.pieces import Event, Listed, Outcome, Piece, Prompt, Request
 
 NO_TOTALS = ServerTotals()
 _BAD_LOGPROBS = "Ignored log-probabilities that are not numbers of at most 0."
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+
+
+def recognised(connection: Connection, listed: Listed) -> ServerInfo:
+    """Accept any server."""
+    return ServerInfo(
+        address=connection.address,
+        engine="openai",
+        model=listed.model,
+        capabilities=Capabilities(),
+    )
 
 
 def request(info: ServerInfo, prompt: Prompt, settings: ServerSettings) -> Request:

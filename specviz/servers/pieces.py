@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import Grounds, ServerRound, ServerTotals
 from specviz.record.trace import Finish
 
-_LOWEST, _ROUNDING = -1e6, 1e-5  # bounds of log-probabilities
 Prompt = str | tuple[int, ...]
 Event = Mapping[str, Any]
 
@@ -102,32 +102,12 @@ class Piece:
             logprobs=self.logprobs,
         )
 
+    def as_step(self, index: int, *, speculates: bool) -> ServerRound:
+        """Return the chunk as one step of the engine: all tokens but the last were drafted.
 
-def whole(value: Any) -> int | None:
-    """Return ``value`` if it is a valid count, else None."""
-    good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
-    return value if good else None
-
-
-def logprob(value: Any) -> float | None:
-    """Return ``value`` as a float if it is a valid log-probability, else None.
-
-    The logarithm of a float32 probability may be slightly above 0; some engines send -9999 for
-    minus infinity.
-    """
-    good = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if good and _LOWEST <= value <= _ROUNDING else None
-
-
-def wholes(values: Any) -> tuple[int, ...]:
-    """Return the values as a tuple if they are a list of valid counts, else ()."""
-    if not isinstance(values, list) or any(whole(each) is None for each in values):
-        return ()
-    return tuple(values)
-
-
-def inside(value: Any, *names: str) -> Any:
-    """Return the value under nested names, or None if a name is missing."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
+        A first chunk with a single token is a step without drafts.
+        """
+        drafts = speculates and 0 < self.num_tokens <= MAX_DRAFTED + 1
+        if not drafts or (index == 0 and self.num_tokens == 1):
+            return self.as_round(index, drafted=None, accepted=None)
+        return self.as_round(index, drafted=None, accepted=self.num_tokens - 1)

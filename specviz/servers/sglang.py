@@ -22,18 +22,8 @@ from specviz.record.trace import Finish
 from specviz.servers import openai
 from specviz.servers.account import Account
 from specviz.servers.connection import Connection
-from specviz.servers.foreign_json import one_line_name
-from specviz.servers.pieces import (
-    Event,
-    Listed,
-    Outcome,
-    Piece,
-    Prompt,
-    Request,
-    inside,
-    whole,
-    wholes,
-)
+from specviz.servers.foreign_json import inside, one_line_name, whole, wholes
+from specviz.servers.pieces import Event, Listed, Outcome, Piece, Prompt, Request
 from specviz.servers.reconciling import checked_rounds
 
 _FINISH: dict[str, Finish] = {"length": "length", "abort": "stopped"}
@@ -108,7 +98,7 @@ class GenerateReading:
             self._join(piece.text)
             return ()
         self.pieces.append(piece)
-        return (self._round(piece, len(self.pieces) - 1),)
+        return (piece.as_step(len(self.pieces) - 1, speculates=self._speculates),)
 
     def _join(self, text: str) -> None:
         """Append held-back text to the last chunk."""
@@ -145,18 +135,18 @@ class GenerateReading:
             self.account.check_same("text", self.text, text)
         return text
 
-    def _round(self, piece: Piece, index: int) -> ServerRound:
-        if self.info.capabilities.speculates is not True:
-            return piece.as_round(index, drafted=None, accepted=None)
-        if (index == 0 and piece.num_tokens == 1) or piece.num_tokens > MAX_DRAFTED + 1:
-            return piece.as_round(index, drafted=None, accepted=None)
-        return piece.as_round(index, drafted=None, accepted=piece.num_tokens - 1)
+    @property
+    def _speculates(self) -> bool:
+        return self.info.capabilities.speculates is True
 
     def close(self) -> Sequence[ServerRound]:
         return ()
 
     def outcome(self) -> Outcome:
-        rounds = tuple(self._round(piece, place) for place, piece in enumerate(self.pieces))
+        speculates = self._speculates
+        rounds = tuple(
+            piece.as_step(place, speculates=speculates) for place, piece in enumerate(self.pieces)
+        )
         totals = _totals(self.meta, self.tokens)
         plain = Outcome(
             rounds=rounds,
@@ -165,7 +155,7 @@ class GenerateReading:
             prompt_tokens=whole(self.meta.get("prompt_tokens")),
             totals=totals,
         )
-        if self.info.capabilities.speculates is not True:
+        if not speculates:
             return plain
         checked = checked_rounds(rounds, totals, self.info.gamma)
         if checked is not None:

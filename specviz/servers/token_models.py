@@ -18,7 +18,7 @@ from specviz.record.pairs import PairSpec
 from specviz.record.server_run import ServerInfo
 from specviz.servers.connection import Connection
 from specviz.servers.distribution_study import DistributionStudy, TokenStudy
-from specviz.servers.pieces import whole, wholes
+from specviz.servers.foreign_json import whole, wholes
 from specviz.theory.listed_distributions import ListedDistribution, is_raw
 
 _WINDOW_ENTRIES = 2**16  # log-probabilities in one answer, for whole distributions

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from specviz.record.limits import MAX_DRAFTED
 from specviz.record.server_run import (
     Capabilities,
     Grounds,
@@ -24,18 +23,8 @@ from specviz.record.server_run import (
 from specviz.servers import openai
 from specviz.servers.account import Account
 from specviz.servers.connection import Connection
-from specviz.servers.foreign_json import one_line_name
-from specviz.servers.pieces import (
-    Event,
-    Listed,
-    Outcome,
-    Piece,
-    Prompt,
-    Request,
-    inside,
-    whole,
-    wholes,
-)
+from specviz.servers.foreign_json import inside, one_line_name, whole, wholes
+from specviz.servers.pieces import Event, Listed, Outcome, Prompt, Request
 from specviz.servers.prometheus import num_positions, samples_of
 from specviz.servers.reconciling import Step, checked_rounds, rounds_of
 
@@ -106,7 +95,7 @@ class StepReading:
         if piece is None:
             return ()
         index = len(self.pieces.pieces) - 1
-        return (_as_step(piece, index, self._speculates),)
+        return (piece.as_step(index, speculates=self._speculates),)
 
     def close(self) -> Sequence[ServerRound]:
         return ()
@@ -131,18 +120,6 @@ class StepReading:
         if not self._speculates or not all(each.num_tokens for each in self.pieces.pieces):
             return openai.text_outcome(self.pieces)
         return _chunks(self.pieces, self.report)
-
-
-def _as_step(piece: Piece, index: int, speculates: bool) -> ServerRound:
-    """Return a chunk as one step, which is assumed if there is no report.
-
-    A first chunk with a single token is a step without drafts.
-    """
-    if not speculates or not piece.num_tokens:
-        return piece.as_round(index, drafted=None, accepted=None)
-    if (index == 0 and piece.num_tokens == 1) or piece.num_tokens > MAX_DRAFTED + 1:
-        return piece.as_round(index, drafted=None, accepted=None)
-    return piece.as_round(index, drafted=None, accepted=piece.num_tokens - 1)
 
 
 def _split_by_report(pieces: openai.Pieces, report: dict[str, Any]) -> Outcome | None:
@@ -192,7 +169,7 @@ def _totals(report: dict[str, Any]) -> ServerTotals:
 def _chunks(pieces: openai.Pieces, report: dict[str, Any] | None) -> Outcome:
     """Return the outcome with every chunk as a round."""
     found = pieces.pieces
-    rounds = tuple(_as_step(piece, place, True) for place, piece in enumerate(found))
+    rounds = tuple(piece.as_step(place, speculates=True) for place, piece in enumerate(found))
     if report is None:
         notices = () if pieces.finish is None else (_NO_REPORT,)
         return _outcome(pieces, rounds, "chunks", ServerTotals(), notices)

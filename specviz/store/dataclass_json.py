@@ -58,7 +58,7 @@ def _checked_type(kind: Any, limits: Mapping[str, float]) -> Any:
     Limits of length apply to a list; all other limits apply to the numbers in the list.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if dataclasses.is_dataclass(kind):
+    if dataclasses.is_dataclass(origin or kind):
         return _struct_of(cast("type[object]", kind))
     if kind in _LARGEST:
         most = _LARGEST[kind]
@@ -79,11 +79,14 @@ def _checked_type(kind: Any, limits: Mapping[str, float]) -> Any:
 @functools.cache
 def _struct_of(kind: type[Any]) -> type[Struct]:
     """Return a Struct type that has the fields of a dataclass and checks their values."""
-    hints, limits = typing.get_type_hints(kind), LIMITS.get(kind, {})
+    plain = typing.get_origin(kind) or kind  # without the arguments of a generic dataclass
+    given = dict(zip(getattr(plain, "__parameters__", ()), typing.get_args(kind), strict=True))
+    hints = {name: given.get(hint, hint) for name, hint in typing.get_type_hints(plain).items()}
+    limits = LIMITS.get(plain, {})
 
     def check(made: Struct) -> None:
         problem = problem_of(kind, made)
-        if problem is None and hasattr(kind, "__post_init__"):
+        if problem is None and hasattr(plain, "__post_init__"):
             try:
                 msgspec.convert(made, kind, from_attributes=True)
             except ConfigError as error:
@@ -91,12 +94,12 @@ def _struct_of(kind: type[Any]) -> type[Struct]:
         if problem is not None:
             raise ValueError(problem)  # msgspec adds the place
 
-    properties = {name: each for name, each in vars(kind).items() if isinstance(each, property)}
+    properties = {name: each for name, each in vars(plain).items() if isinstance(each, property)}
     return msgspec.defstruct(
-        kind.__name__,
+        plain.__name__,
         [
             (each.name, _checked_type(hints[each.name], limits.get(each.name, {})), *_default(each))
-            for each in dataclasses.fields(kind)
+            for each in dataclasses.fields(plain)
         ],
         namespace=properties | {"__post_init__": check},
         forbid_unknown_fields=True,

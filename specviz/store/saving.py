@@ -88,12 +88,11 @@ def save_run(
     comparison: str | None = None,
     job: tuple[int, int, int] | None = None,
     memory_bytes: int | None = None,
-    figures: Metrics | None = None,
 ) -> str:
     """Add a run to the library and return its id; the run is then durable."""
     run = NewRun(
         trace=trace,
-        summary=summary_of(trace, figures),
+        summary=summary_of(trace),
         run_id=run_id,
         name=name,
         comparison=comparison,

@@ -48,20 +48,21 @@ def alpha_from_drafted(share: float, gamma: int) -> float:
     return alpha
 
 
-def wilson_interval(accepted: int, tested: int, z: float = _NORMAL_95) -> tuple[float, float]:
-    """Return Wilson's score interval of accepted / tested for independent trials (Wilson 1927)."""
+def wilson_interval(accepted: int, tested: int) -> tuple[float, float]:
+    """Return Wilson's 95 % score interval of accepted / tested for independent trials (1927)."""
     _check_counts(accepted, tested)
-    share, weight = accepted / tested, z * z / tested
+    share, weight = accepted / tested, _NORMAL_95**2 / tested
     middle = (share + weight / 2) / (1 + weight)
-    half = z * math.sqrt(share * (1 - share) / tested + weight / (4 * tested)) / (1 + weight)
+    half = (
+        _NORMAL_95 * math.sqrt(share * (1 - share) / tested + weight / (4 * tested)) / (1 + weight)
+    )
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def hoeffding_half_width(tested: int, confidence: float = 0.95) -> float:
-    """Return the half-width of Hoeffding's interval for independent trials (Hoeffding 1963)."""
+def hoeffding_half_width(tested: int) -> float:
+    """Return the half-width of Hoeffding's 95 % interval for independent trials (1963)."""
     assert tested >= 1, tested
-    assert 0.0 < confidence < 1.0, confidence
-    return math.sqrt(math.log(2 / (1 - confidence)) / (2 * tested))
+    return math.sqrt(math.log(2 / 0.05) / (2 * tested))
 
 
 def _check_counts(accepted: int, tested: int) -> None:

@@ -1,8 +1,8 @@
 """Block verification (Sun et al. 2024, algorithm 2) simulated on a pair of Markov chains.
 
 Many texts are simulated in parallel, one candidate at a time. Unlike in token verification, a
-verdict depends on later candidates, so a block's candidates are all drawn. Counts are defined as in
-`simulation`.
+verdict depends on later candidates, so a block's candidates are all drawn: to the end of the text.
+Counts are defined as in `simulation`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from specviz.errors import TheoryError
 from specviz.theory.alias import Indices, alias_table
 from specviz.theory.chains import Chains, Floats
 from specviz.theory.simulation import Simulated, estimate, in_batches
@@ -21,7 +20,7 @@ _NOTHING = 1e-15
 
 
 class _WrittenTexts:
-    """The simulated texts so far, with counts of rounds and rejections.
+    """The simulated texts so far, with counts of rejections.
 
     Drawn candidates are stored at once; rejected candidates are overwritten later.
     """
@@ -30,9 +29,7 @@ class _WrittenTexts:
         self.tokens = np.zeros((texts, horizon + 1), np.intp)  # the prompt's last token first
         self.tokens[:, 0] = first
         self.rejections = np.zeros(texts, np.int32)
-        self.rounds = np.zeros(texts, np.int32)
         self.rejected_at = np.zeros(horizon, np.int64)
-        self.whole_rounds = self.whole_tokens = 0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -58,13 +55,10 @@ class _Blocks:
 
 
 class BlockSimulator:
-    """A simulator of block verification; with ``gamma`` None, a round drafts to the text's end."""
+    """A simulator of block verification."""
 
-    def __init__(self, chains: Chains, gamma: int | None = None) -> None:
-        if gamma is not None and gamma < 1:
-            raise TheoryError(f"γ is {gamma}.", remedy="Draft at least 1 token.")
+    def __init__(self, chains: Chains) -> None:
         self._horizon, self._size = chains.horizon, chains.size
-        self._gamma = min(gamma or chains.horizon, chains.horizon)
         self._start = alias_table(chains.start[None])
         # One row for each pair of step and previous token.
         self._drafts = chains.draft_kernels.reshape(-1, chains.size)
@@ -95,9 +89,6 @@ class BlockSimulator:
                 blocks = blocks.only(blocks.start < self._horizon)
         return Simulated(
             rejections=estimate(written.rejections),
-            rounds=estimate(written.rounds),
-            whole_rounds=written.whole_rounds,
-            whole_tokens=written.whole_tokens,
             rejected_at=written.rejected_at,
             transitions=self._transitions(written.tokens),
         )
@@ -113,7 +104,7 @@ class BlockSimulator:
         blocks.weight *= self._ratios.take(row * self._size + token)
         np.minimum(blocks.weight, 1.0, out=blocks.weight)
         blocks.place += 1
-        complete = (blocks.place == self._gamma) | (at + 1 == self._horizon)
+        complete = at + 1 == self._horizon
         odds = self._odds(blocks.weight, self._row(at + 1, token))
         passed = rng.random(len(odds)) < np.where(complete, blocks.weight, odds)
         blocks.accepted = np.where(passed, blocks.place, blocks.accepted)
@@ -135,16 +126,14 @@ class BlockSimulator:
     def _conclude(
         self, written: _WrittenTexts, blocks: _Blocks, complete: Indices, rng: np.random.Generator
     ) -> bool:
-        """Emit the extra token of the ``complete`` blocks and start new blocks.
+        """Emit the recovered token of the ``complete`` blocks and start new blocks.
 
         Returns whether a text finished.
         """
         end = blocks.start[complete] + blocks.accepted[complete]
-        full = blocks.accepted[complete] == blocks.place[complete]
-        written.rounds[blocks.text[complete]] += 1
         blocks.start[complete] = end + 1
-        more = end < self._horizon  # otherwise the end of the text cuts the round
-        self._write(written, blocks, complete[more], end[more], full[more], rng)
+        more = end < self._horizon  # otherwise all candidates were accepted
+        self._write(written, blocks, complete[more], end[more], rng)
         blocks.place[complete] = blocks.accepted[complete] = 0
         blocks.weight[complete] = blocks.kept[complete] = 1.0
         return bool(np.any(end + 1 >= self._horizon))
@@ -155,24 +144,19 @@ class BlockSimulator:
         blocks: _Blocks,
         which: Indices,
         end: Indices,
-        full: NDArray[np.bool_],
         rng: np.random.Generator,
     ) -> None:
         texts = blocks.text[which]
         row = self._row(end, written.tokens[texts, end])
-        written.tokens[texts, end + 1] = self._extra(blocks.kept[which], full, row, rng)
-        written.rejections[texts] += ~full
-        written.rejected_at += np.bincount(end[~full], minlength=self._horizon)
-        written.whole_rounds += len(texts)
-        written.whole_tokens += int(blocks.accepted[which].sum()) + len(texts)
+        written.tokens[texts, end + 1] = self._recovered(blocks.kept[which], row, rng)
+        written.rejections[texts] += 1
+        written.rejected_at += np.bincount(end, minlength=self._horizon)
 
-    def _extra(
-        self, weight: Floats, full: NDArray[np.bool_], row: Indices, rng: np.random.Generator
-    ) -> Indices:
-        """Draw the bonus from the target, or the recovered token from the weighted residual."""
+    def _recovered(self, weight: Floats, row: Indices, rng: np.random.Generator) -> Indices:
+        """Draw the recovered token from the weighted residual; from the target if it is empty."""
         left = self._spare(weight, row)
-        whole = full | (left.sum(axis=1) < _NOTHING)
-        left[whole] = self._targets[row[whole]]
+        empty = left.sum(axis=1) < _NOTHING
+        left[empty] = self._targets[row[empty]]
         edges = left.cumsum(axis=1)
         return (edges > (rng.random(len(row)) * edges[:, -1])[:, None]).argmax(axis=1)
 

@@ -1,7 +1,7 @@
 """Simulation of speculative decoding on Markov chains, fast enough to watch means converge.
 
-Many texts are simulated in parallel, one token at a time. A round ends with a rejection, or with
-the bonus token after ``gamma`` acceptances; candidates after a rejection are not drawn, since
+Many texts are simulated in parallel, one token at a time. A round drafts to the end of the text, as
+in Yin et al. 2024, and ends with a rejection; candidates after a rejection are not drawn, since
 nothing depends on them. The results of several batches can be added.
 """
 
@@ -63,9 +63,6 @@ class Simulated:
     """Results of simulated texts. Results on the same Markov chains can be added."""
 
     rejections: Estimate  # per text
-    rounds: Estimate  # per text; includes a last round cut by the end of the text
-    whole_rounds: int
-    whole_tokens: int  # tokens of whole rounds
     rejected_at: NDArray[np.int64]  # [horizon]
     transitions: NDArray[np.int64]  # [horizon, size, size], counts of (previous, emitted)
 
@@ -74,25 +71,12 @@ class Simulated:
         return self.rejections.count
 
     @property
-    def tokens_per_round(self) -> float:
-        """τ, over whole rounds."""
-        return self.whole_tokens / self.whole_rounds if self.whole_rounds else math.nan
-
-    @property
     def rejection_chances(self) -> Floats:
         return self.rejected_at / self.texts
-
-    @property
-    def emitted(self) -> Floats:
-        """The distribution of each emitted token, ``[horizon, size]``."""
-        return self.transitions.sum(axis=1) / self.texts
 
     def __add__(self, other: Simulated) -> Simulated:
         return Simulated(
             rejections=self.rejections + other.rejections,
-            rounds=self.rounds + other.rounds,
-            whole_rounds=self.whole_rounds + other.whole_rounds,
-            whole_tokens=self.whole_tokens + other.whole_tokens,
             rejected_at=self.rejected_at + other.rejected_at,
             transitions=self.transitions + other.transitions,
         )
@@ -156,20 +140,14 @@ def in_batches(texts: int, simulate: Callable[[int], Simulated]) -> Simulated:
 
 
 class Simulator:
-    """A simulator of one rule on a pair of Markov chains; builds its sampling tables once.
+    """A simulator of one rule on a pair of Markov chains; builds its sampling tables once."""
 
-    With ``gamma`` None, a round drafts to the end of the text, as in Yin et al. 2024.
-    """
-
-    def __init__(self, chains: Chains, rule: ChainRule, gamma: int | None = None) -> None:
-        if gamma is not None and gamma < 1:
-            raise TheoryError(f"γ is {gamma}.", remedy="Draft at least 1 token.")
+    def __init__(self, chains: Chains, rule: ChainRule) -> None:
         self._horizon, self._size = chains.horizon, chains.size
-        self._gamma = chains.horizon if gamma is None else gamma
         self._start = alias_table(chains.start[None])
         self._draft = alias_table(chains.draft_kernels.reshape(-1, chains.size))
-        # Last token of a round: 0 recovered at a later position, 1 recovered at the root, 2 bonus.
-        ends = np.concatenate([rule.recover, rule.recover_at_root, chains.target_kernels], axis=1)
+        # Last token of a round: 0 recovered at a later position, 1 recovered at the root.
+        ends = np.concatenate([rule.recover, rule.recover_at_root], axis=1)
         self._ends = alias_table(ends.reshape(-1, chains.size))
         tries = rule.accept.reshape(len(rule.accept), chains.horizon, -1)
         self._accept = np.ascontiguousarray(tries.swapaxes(0, 1), dtype=np.float32)
@@ -181,55 +159,39 @@ class Simulator:
     def _side_by_side(self, texts: int, rng: np.random.Generator) -> Simulated:
         before = self._start.draw(np.zeros(texts, np.intp), rng)
         accepted = np.zeros(texts, np.int32)  # in the current round
-        rejections, rounds = np.zeros(texts, np.int32), np.zeros(texts, np.int32)
+        rejections = np.zeros(texts, np.int32)
         rejected_at = np.zeros(self._horizon, np.int64)
         transitions = np.zeros((self._horizon, self._size**2), np.int64)
         for step in range(self._horizon):
-            token, rejected, bonus = self._step(step, before, accepted, rng)
+            token, rejected = self._step(step, before, accepted, rng)
             accepted += 1
-            for ended in (rejected, bonus):
-                accepted[ended] = 0
-                rounds[ended] += 1
+            accepted[rejected] = 0
             rejections[rejected] += 1
             rejected_at[step] = len(rejected)
             edge = before * self._size + token
             transitions[step] = np.bincount(edge, minlength=self._size**2)
             before = token
-        whole = int(rounds.sum())
         return Simulated(
             rejections=estimate(rejections),
-            rounds=estimate(rounds + (accepted > 0)),
-            whole_rounds=whole,
-            whole_tokens=texts * self._horizon - int(accepted.sum()),
             rejected_at=rejected_at,
             transitions=transitions.reshape(-1, self._size, self._size),
         )
 
     def _step(
         self, step: int, before: Indices, accepted: NDArray[np.int32], rng: np.random.Generator
-    ) -> tuple[Indices, Indices, Indices]:
-        """Draw the next token of every text.
-
-        Returns the tokens, the texts whose token was recovered, and those whose token is a bonus.
-        """
+    ) -> tuple[Indices, Indices]:
+        """Draw the next token of every text; return it and the texts whose token was recovered."""
         token = self._draft.draw(before + step * self._size, rng)
-        failed = self._failed(step, 0, before, token, rng)
-        bonus = np.zeros(0, np.intp)
-        if self._gamma < self._horizon:
-            full = accepted == self._gamma
-            bonus = np.flatnonzero(full)
-            token[bonus] = self._after(step, 2, before[bonus], rng)
-            failed &= ~full
-        rejected = np.flatnonzero(failed)
+        rejected = np.flatnonzero(self._failed(step, 0, before, token, rng))
         if self._accept.shape[1] == 1:
             token[rejected] = self._after(step, 0, before[rejected], rng)
-            return token, rejected, bonus
+            return token, rejected
         fresh = accepted[rejected] == 0
         further, root = rejected[~fresh], rejected[fresh]
         token[further] = self._after(step, 0, before[further], rng)
         root = self._try_others(step, root, before, token, rng)
         token[root] = self._after(step, 1, before[root], rng)
-        return token, np.concatenate([further, root]), bonus
+        return token, np.concatenate([further, root])
 
     def _try_others(
         self, step: int, root: Indices, before: Indices, token: Indices, rng: np.random.Generator
@@ -254,7 +216,7 @@ class Simulator:
         return rng.random(len(token), dtype=np.float32) >= odds
 
     def _after(self, step: int, kind: int, before: Indices, rng: np.random.Generator) -> Indices:
-        return self._ends.draw(before + (3 * step + kind) * self._size, rng)
+        return self._ends.draw(before + (2 * step + kind) * self._size, rng)
 
 
 def estimate(values: NDArray[np.int32]) -> Estimate:

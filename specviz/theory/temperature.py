@@ -72,16 +72,13 @@ def overlaps(
 
 
 def best_draft_temperature(
-    draft_logits: Logits,
-    target_logits: Logits,
-    temperature: float,
-    among: Sequence[float] = DRAFT_TEMPERATURES,
+    draft_logits: Logits, target_logits: Logits, temperature: float
 ) -> tuple[float, float]:
     """Return the draft temperature with the greatest overlap, and this overlap (derived here).
 
-    Searches ``among`` and the target's own temperature; on a tie, the target's own is returned.
+    Searches `DRAFT_TEMPERATURES` and the target's own temperature, which wins a tie.
     """
-    candidates = (temperature, *among)
+    candidates = (temperature, *DRAFT_TEMPERATURES)
     found = overlaps(draft_logits, target_logits, candidates, (temperature,))[:, 0]
     best = int(np.argmax(found))
     return candidates[best], float(found[best])

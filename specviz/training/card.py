@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from specviz.training.recipe import CONTEXT_LENGTH, Recipe, Schedule, Shape
+from specviz.record.bodies import Shape
+from specviz.training.recipe import CONTEXT_LENGTH, HEAD_WIDTH, Recipe, Schedule
 from specviz.training.report import Report
 
 _DATA = """\
@@ -64,7 +65,7 @@ def _head(role: str, parameters: int) -> str:
 def _shape(shape: Shape, how: str) -> str:
     return (
         f"Llama architecture, {how}: {shape.layers} layer{'s' if shape.layers > 1 else ''} of width "
-        f"{shape.width}, {shape.heads} heads, feed-forward {shape.feed_forward}, tied embeddings, "
+        f"{shape.width}, {shape.width // HEAD_WIDTH} heads, feed-forward {shape.feed_forward}, tied embeddings, "
         f"{CONTEXT_LENGTH:,} positions, byte-level BPE with 4,096 entries. Draft and target share "
         "the tokenizer. They are made to run as a pair in specviz; each is a transformers folder."
     )

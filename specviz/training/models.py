@@ -11,9 +11,10 @@ from tokenizers import Tokenizer
 from torch import nn
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
+from specviz.record.bodies import Shape
 from specviz.training.corpus import END_OF_TEXT, TokenStream, stream_of
 from specviz.training.loop import autocast
-from specviz.training.recipe import CONTEXT_LENGTH, OwnText, Shape
+from specviz.training.recipe import CONTEXT_LENGTH, HEAD_WIDTH, OwnText
 
 
 def build(shape: Shape, tokenizer: Tokenizer, seed: int, device: torch.device) -> LlamaForCausalLM:
@@ -31,13 +32,14 @@ def build(shape: Shape, tokenizer: Tokenizer, seed: int, device: torch.device) -
 
 
 def llama_config(shape: Shape, vocabulary: int, **token_ids: Any) -> LlamaConfig:
+    heads = shape.width // HEAD_WIDTH
     return LlamaConfig(
         vocab_size=vocabulary,
         hidden_size=shape.width,
         intermediate_size=shape.feed_forward,
         num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.heads,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
         max_position_embeddings=CONTEXT_LENGTH,
         tie_word_embeddings=True,
         **token_ids,

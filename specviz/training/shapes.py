@@ -15,22 +15,22 @@ from transformers import LlamaForCausalLM
 
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.record.bodies import Shape
 from specviz.training.models import llama_config
-from specviz.training.recipe import Shape
 
 TARGETS = (
-    Shape(layers=8, width=192, heads=6, feed_forward=512),
-    Shape(layers=10, width=192, heads=6, feed_forward=512),
-    Shape(layers=12, width=192, heads=6, feed_forward=512),
-    Shape(layers=12, width=160, heads=5, feed_forward=432),
-    Shape(layers=8, width=256, heads=8, feed_forward=688),
-    Shape(layers=12, width=256, heads=8, feed_forward=688),
+    Shape(layers=8, width=192, feed_forward=512),
+    Shape(layers=10, width=192, feed_forward=512),
+    Shape(layers=12, width=192, feed_forward=512),
+    Shape(layers=12, width=160, feed_forward=432),
+    Shape(layers=8, width=256, feed_forward=688),
+    Shape(layers=12, width=256, feed_forward=688),
 )
 DRAFTS = (
-    Shape(layers=1, width=128, heads=4, feed_forward=352),
-    Shape(layers=1, width=192, heads=6, feed_forward=512),
-    Shape(layers=1, width=256, heads=8, feed_forward=688),
-    Shape(layers=2, width=192, heads=6, feed_forward=512),
+    Shape(layers=1, width=128, feed_forward=352),
+    Shape(layers=1, width=192, feed_forward=512),
+    Shape(layers=1, width=256, feed_forward=688),
+    Shape(layers=2, width=192, feed_forward=512),
 )
 _VOCABULARY = 4096
 _CONTEXT = 200

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
-from specviz.tune.short_runs import (
-    audit_settings,
-    contexts,
-    fresh_logits,
-    logit_tolerance,
-    speculation,
-)
+from specviz.tune import short_runs
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
@@ -65,12 +59,14 @@ class GreedyCheck:
 
 def check_greedy(pair: Pair, config: RunConfig, bug: str | None) -> GreedyCheck:
     """Compare speculation at temperature 0 with the target alone; inject ``bug`` if given."""
-    settings = replace(audit_settings(config, GREEDY_TOKENS), temperature=0.0, ignore_eos=True)
-    presets = contexts(pair, settings)[-len(read_presets()) :]  # the uncut prompts
+    settings = replace(
+        short_runs.audit_settings(config, GREEDY_TOKENS), temperature=0.0, ignore_eos=True
+    )
+    presets = short_runs.contexts(pair, settings)[-len(read_presets()) :]  # the uncut prompts
     prompts = presets[:: len(presets) // _GREEDY_PROMPTS]
     found: list[GreedyDivergence] = []
     for number, context in enumerate(prompts):
-        run = speculation(pair, context, settings, bug)
+        run = short_runs.speculation(pair, context, settings, bug)
         own = [token for entry in run for token in entry.emitted]
         expected = plain_text(pair, context, GREEDY_TOKENS)
         if own != expected:
@@ -117,7 +113,7 @@ def _divergence(
     pairs = enumerate(zip(own, expected, strict=True))
     place = next(at for at, (ours, theirs) in pairs if ours != theirs)
     ours, theirs = own[place], expected[place]
-    logits = fresh_logits(pair, pair.target_step, context, expected[: place + 1])[-1]
+    logits = short_runs.fresh_logits(pair, pair.target_step, context, expected[: place + 1])[-1]
     best, second = logits.topk(2).values.tolist()
     return GreedyDivergence(
         prompt=number,
@@ -128,5 +124,5 @@ def _divergence(
         expected=pair.token_table.text(theirs),
         margin=best - second,
         shortfall=best - min(float(logits[ours]), float(logits[theirs])),
-        limit=logit_tolerance(pair),
+        limit=short_runs.logit_tolerance(pair),
     )

@@ -26,7 +26,17 @@ def _new_id() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class Request:
+    id: str = field(default_factory=_new_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRequest(Request):
+    spec: PairSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest(PairRequest):
     """Run a prompt.
 
     Args:
@@ -36,8 +46,6 @@ class RunRequest:
         detects_chat: Whether to use the target's chat template if it has one.
     """
 
-    id: str
-    spec: PairSpec
     prompt: TypedPrompt
     config: RunConfig
     baseline: bool
@@ -47,85 +55,56 @@ class RunRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrepareRequest:
+class PrepareRequest(PairRequest):
     """Load a pair; then, while idle, measure the step costs and acceptance for its first run.
 
     ``fresh``: measure step costs again even if some are stored.
     """
 
-    id: str = field(default_factory=_new_id)
-    spec: PairSpec
     fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckRequest:
+class CheckRequest(PairRequest):
     """Check a pair, and whether ``prompts`` can be run on it."""
 
-    id: str = field(default_factory=_new_id)
-    spec: PairSpec
     prompts: tuple[TypedPrompt, ...] = ()
     chat: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomRequest:
+class RoomRequest(PairRequest):
     """Ask how much memory is available for simulated sizes of a pair; takes about a second."""
 
-    id: str = field(default_factory=_new_id)
-    spec: PairSpec
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StudyRequest:
+class StudyRequest(PairRequest):
     """Run a study on a pair; the worker sends the values one by one."""
 
-    id: str = field(default_factory=_new_id)
-    spec: PairSpec
     study: Study
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnloadRequest:
-    id: str = field(default_factory=_new_id)
+class UnloadRequest(Request):
+    """Unload the models."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndCalibrationRequest:
+class EndCalibrationRequest(Request):
     """Stop the repeated measurement of step costs; stored step costs stay valid."""
-
-    id: str = field(default_factory=_new_id)
-
-
-Request = (
-    RunRequest
-    | PrepareRequest
-    | CheckRequest
-    | RoomRequest
-    | StudyRequest
-    | UnloadRequest
-    | EndCalibrationRequest
-)
 
 
 # Signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopSignal:
+class Signal:
+    request_id: str
+
+
+class StopSignal(Signal):
     """Stop a run (after its current round), a run's measurements, or a study."""
 
-    request_id: str
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelSignal:
+class CancelSignal(Signal):
     """Cancel the loading for a request, at the next progress report."""
-
-    request_id: str
-
-
-Signal = StopSignal | CancelSignal
 
 
 # Events
@@ -174,23 +153,27 @@ class MemoryUsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunStarted:
+class RunEvent:
+    """An event of one run."""
+
     run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(RunEvent):
     record: Trace
     outlook: Outlook | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRound:
-    run_id: str
+class RunRound(RunEvent):
     entry: Round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunTimed:
+class RunTimed(RunEvent):
     """The baseline measured so far; sent after all rounds, once per update until ``over``."""
 
-    run_id: str
     baseline: Baseline
     text: str
     finish: Finish
@@ -198,19 +181,17 @@ class RunTimed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
+class RunRecord(RunEvent):
     """The trace of a run at its end, without its rounds."""
 
-    run_id: str
     record: Trace
     memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutlookMade:
+class OutlookMade(RunEvent):
     """The predicted speedups of a run, if they were predicted after the run began."""
 
-    run_id: str
     outlook: Outlook
 
 
@@ -239,11 +220,7 @@ Event = (
     | Doing
     | Calibrating
     | MemoryUsed
-    | RunStarted
-    | RunRound
-    | RunTimed
-    | RunRecord
-    | OutlookMade
+    | RunEvent
     | StudyFound
     | RequestEnded
 )

@@ -14,9 +14,8 @@ _STORAGE = "cookies,indexeddb,local_storage"
 
 
 class _Kind(NamedTuple):
-    width: int
-    height: int
-    scheme: str
+    """What the scripts of a context set, for all of its pages."""
+
     tour: bool
     pace: str
 
@@ -46,10 +45,12 @@ class Contexts:
         Args:
             cold: Whether the cache must be empty, as on a first visit.
         """
-        kind = _Kind(width, height, scheme, tour, pace)
+        kind = _Kind(tour, pace)
         idle = self._idle.setdefault(kind, [])
         context = idle.pop() if idle and not cold else self._new(kind)
         page = context.new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
         if origins := self._origins[context]:
             session = context.new_cdp_session(page)
             for origin in origins:
@@ -68,9 +69,7 @@ class Contexts:
         self._idle[self._kinds[context]].append(context)
 
     def _new(self, kind: _Kind) -> Any:
-        context = self._browser.new_context(
-            viewport={"width": kind.width, "height": kind.height}, color_scheme=kind.scheme
-        )
+        context = self._browser.new_context()
         context.set_default_timeout(self._timeout_ms)
         if not kind.tour:
             context.add_init_script("try { localStorage.setItem('specviz.tour', 'done') } catch {}")

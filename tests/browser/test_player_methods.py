@@ -8,26 +8,29 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Demo
+from tests.browser.fed_player import Feed, data_of, feed
 from tests.browser.reading import END, ROUND, next_frame, seek
 from tests.browser.test_access import serious_violations
 from tests.methods import METHODS, method_trace
+
+__all__ = ["feed"]  # a fixture
 
 CARD = '[data-testid="verdict-card"]'
 
 
 @pytest.fixture
-def shown(demo: Demo, open_page: Callable[..., Any]) -> Callable[..., Any]:
-    """Open a finished run of a method on a page of some width."""
+def shown(feed: Feed) -> Callable[..., Any]:
+    """Open a finished run of a method."""
+    return lambda method: at_first_round(feed(data_of(method_trace(method)), width=1440))
 
-    def show(method: str, width: int = 1440) -> Any:
-        page = open_page(demo.show(method, method_trace(method), state="done"), width=width)
-        page.wait_for_selector(ROUND)
-        seek(page, END)
-        page.evaluate("document.querySelector('.rounds .scroll').scrollTop = 0")
-        next_frame(page)
-        return page
 
-    return show
+def at_first_round(page: Any) -> Any:
+    """Show the end of the run, with its first round in view."""
+    page.wait_for_selector(ROUND)
+    seek(page, END)
+    page.evaluate("document.querySelector('.rounds .scroll').scrollTop = 0")
+    next_frame(page)
+    return page
 
 
 def chip(page: Any, index: int, place: int) -> Any:
@@ -119,8 +122,11 @@ def test_the_legend_lists_only_occurring_fates(shown: Callable[..., Any]) -> Non
     "method",
     ["tree", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("block", "coupled"))],
 )
-def test_it_fits_on_a_phone_and_is_accessible(shown: Callable[..., Any], method: str) -> None:
-    page = shown(method, width=420)
+def test_it_fits_on_a_phone_and_is_accessible(
+    demo: Demo, open_page: Callable[..., Any], method: str
+) -> None:
+    link = demo.show(method, method_trace(method), state="done")
+    page = at_first_round(open_page(link, width=420))
     sentence_of(page, 0, 0)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert serious_violations(page) == []

@@ -77,7 +77,9 @@ INSIDE = """(parts) => document.documentElement.scrollWidth <= innerWidth && par
 def assert_presented(page: Any) -> None:
     """Assert that the result, the player, the verdict and the race are in view, in large type."""
     page.wait_for_selector(f"html[data-presenting] {PRESENTED}")
-    page.wait_for_function(INSIDE, arg=[TEXT, CARD, HEADLINE, RACE])  # a rerun may replace the player
+    page.wait_for_function(
+        INSIDE, arg=[TEXT, CARD, HEADLINE, RACE]
+    )  # a rerun may replace the player
     assert page.evaluate(VISIBLE, SMALLEST) == {"small": [], "strange": []}
 
 

@@ -11,12 +11,15 @@ import pytest
 
 from specviz.player.replay import comparison_replay_html, replay_html
 from specviz.record.trace import Trace
-from tests.browser.conftest import Demo, Server, wait_for_state
+from tests.browser.conftest import Server, wait_for_state
+from tests.browser.fed_player import Feed, data_of, feed
 from tests.browser.long_runs import events_of, fed_run, recorded
 from tests.browser.reading import END, ROUND, next_frame, seek
 from tests.browser.replay_files import Opener, opener
 from tests.player.races import thrifty, wasteful
 from tests.traces import make_round, make_trace
+
+__all__ = ["feed"]  # a fixture
 
 SEEK = '[data-testid="seek"]'
 OPENER = '[data-testid="until"]'
@@ -64,9 +67,9 @@ def rejections(trace: Trace) -> list[Outcome]:
 
 
 @pytest.fixture
-def page(demo: Demo, open_page: Callable[..., Any], trace: Trace) -> Any:
+def page(feed: Feed, trace: Trace) -> Any:
     """The recorded run, at its start and at "instant" speed."""
-    opened = open_page(demo.show("until", trace, state="done"))
+    opened = feed(data_of(trace))
     opened.wait_for_selector(ROUND)
     opened.get_by_test_id("speed").select_option("instant")
     seek(opened, 0)
@@ -156,9 +159,9 @@ def test_it_reports_that_none_is_left(page: Any, rejections: list[Outcome]) -> N
     assert wait_for_stop(page) == rejections[0].event
 
 
-def test_it_reports_that_the_run_has_none(demo: Demo, open_page: Callable[..., Any]) -> None:
+def test_it_reports_that_the_run_has_none(feed: Feed) -> None:
     smooth = make_trace([make_round("aa"), make_round("aa")])
-    page = open_page(demo.show("smooth", smooth, state="done"))
+    page = feed(data_of(smooth))
     page.wait_for_selector(ROUND)
     seek(page, 0)
     page.keyboard.press("n")

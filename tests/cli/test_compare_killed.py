@@ -17,7 +17,7 @@ from tests.engine.models import write_pair
 from tests.nursery import Nursery, PlaceInPlan, check_new_runs, forget_runs
 from tests.step_costs import place_step_costs
 
-KILLS = (4, pytest.param(30, marks=pytest.mark.thorough))
+KILLS = (2, pytest.param(30, marks=pytest.mark.thorough))
 LANES = ["--lane", "gamma=2", "--lane", "drafter=prompt-lookup"]
 PROMPTS, REPEATS = ("Once upon a time there was a dog.", "def add(a, b):"), 6
 RUNS = 2 * len(PROMPTS) * REPEATS

@@ -152,7 +152,7 @@ def test_a_call_that_kills_every_device_is_given_up(nodes: TwoNodes) -> None:
     ray = connection.ray
     pool = DevicePool(ray, Need(cores=1, gpu=False, timed=True), lambda: None, lambda _: None)
     with pytest.raises(DeviceError, match="3 devices died while making 'γ 2'"):
-        list(pool.results([Call(method="check", argument=_Deadly(), label="γ 2")]))
+        list(pool.results([Call(method="check", arguments=(_Deadly(),), label="γ 2")]))
     pool.close()
     connection.close()
 

@@ -47,9 +47,13 @@ def opened(
     return kept
 
 
+def keep(kept: KeptRuns, run: LaneRun) -> None:
+    kept.keep_together([(run, None)])
+
+
 def keep_all(kept: KeptRuns, jobs: Sequence[PlannedRun] = PLAN.runs()) -> KeptRuns:
     for job in jobs:
-        kept.keep(run_of(PLAN, job))
+        keep(kept, run_of(PLAN, job))
     return kept
 
 
@@ -76,10 +80,10 @@ def test_stored_runs_are_reused(library: Library) -> None:
 def test_stopped_and_mismatched_runs_are_made_again(library: Library) -> None:
     one, two, three, four = PLAN.runs()
     kept = keep_all(opened(library), [one])
-    kept.keep(replace(run_of(PLAN, two), trace=make_trace(config=two.config(PLAN))))  # no baseline
+    keep(kept, replace(run_of(PLAN, two), trace=make_trace(config=two.config(PLAN))))  # no baseline
     stopped = run_of(PLAN, three)
-    kept.keep(replace(stopped, trace=replace(stopped.trace, finish="stopped")))
-    kept.keep(replace(run_of(PLAN, four), trace=run_of(PLAN, one).trace))
+    keep(kept, replace(stopped, trace=replace(stopped.trace, finish="stopped")))
+    keep(kept, replace(run_of(PLAN, four), trace=run_of(PLAN, one).trace))
     assert [run.job for run in opened(library).runs] == [one]
 
 
@@ -120,7 +124,7 @@ def test_a_run_of_other_weights_is_not_stored(library: Library) -> None:
     kept = keep_all(opened(library), jobs[:3])
     for _ in range(2):
         with pytest.raises(SpecvizError, match="changed after its first runs were stored"):
-            kept.keep(retrained(run_of(PLAN, jobs[3])))
+            keep(kept, retrained(run_of(PLAN, jobs[3])))
         assert library.count() == 3
         kept = opened(library)
         assert len(kept.runs) == 3
@@ -130,7 +134,7 @@ def test_a_mixed_generation_is_not_used(library: Library) -> None:
     *before, last = PLAN.runs()
     keep_all(opened(library), before)
     mixed = KeptRuns(PLAN, library, now(), title="")  # without opening any run
-    mixed.keep(retrained(run_of(PLAN, last)))
+    keep(mixed, retrained(run_of(PLAN, last)))
     unknown = now(target_sha256=None, draft_sha256=None)
     found = opened(library, unknown)
     assert (found.runs, found.changed, found.key) == ([], True, f"{PLAN.key}.2")

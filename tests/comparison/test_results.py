@@ -279,7 +279,7 @@ def test_each_kind_has_its_own_intervals() -> None:
 
     found = compare(plan, runs_of(plan, fields))
     assert [(each.kind, each.num_prompts) for each in found.kinds] == [("code", 2), ("story", 2)]
-    code, story = (each.lanes[1].over_first for each in found.kinds)
+    code, story = (each.over_first[1] for each in found.kinds)
     assert code is not None
     assert story is not None
     assert (code.over, code.count) == ("prompts", 2)

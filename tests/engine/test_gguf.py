@@ -21,7 +21,7 @@ from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.pair import Pair
 from specviz.errors import PairError
 from specviz.formats.gguf_header import read_header
-from specviz.formats.gguf_writing import Words, write_gguf
+from specviz.formats.gguf_writing import write_gguf
 from specviz.formats.ollama import PREFIX
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
@@ -34,6 +34,7 @@ from tests.engine.models import (
     tiny_model,
     write_model,
 )
+from tests.formats.gguf_words import words_of
 from tests.formats.hostile_gguf import HOSTILE, UNUSABLE
 from tests.formats.tiny_gguf import tiny_gguf
 
@@ -44,7 +45,7 @@ FAMILIES = ("llama", "qwen2", "qwen3")
 def write_file(folder: Path, model: Any, kind: str = "F32", **further: Any) -> Path:
     """Write a model and its tokenizer as a GGUF file."""
     small_tokenizer().save_pretrained(folder)
-    words = Words.of(folder / "tokenizer.json", chat_template=CHAT_TEMPLATE)
+    words = words_of(folder / "tokenizer.json", CHAT_TEMPLATE)
     weights = {name: weight.numpy() for name, weight in model.state_dict().items()}
     if model.config.tie_word_embeddings:
         del weights["lm_head.weight"]

@@ -16,6 +16,7 @@ from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.recording import Recorder
 from specviz.engine.decoding.sampling import Draws, inverse_cdf
+from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.decoding.target_pass import TargetPass
 from specviz.engine.decoding.verify import Lossless
 from specviz.engine.model.steps import LibraryStep, LibraryWeights
@@ -327,7 +328,7 @@ def test_a_custom_drafter_receives_the_targets_hidden_states(
 ) -> None:
     notes = watch(monkeypatch)
     drafter = Guesser(pair.vocabulary)
-    rounds = list(speculate(pair, PROMPT, config(gamma=3), drafter=drafter))
+    rounds = list(Speculation(pair, PROMPT, config(gamma=3), drafter=drafter))
     assert len(drafter.hidden) == len(rounds)
     head = pair.target.get_output_embeddings()
     assert head is not None
@@ -341,7 +342,7 @@ def test_a_custom_drafter_receives_the_targets_hidden_states(
 
 def test_a_random_drafter_does_not_change_the_text(pair: Pair) -> None:
     settings = config(temperature=0.0, gamma=3)
-    run = speculate(pair, PROMPT, settings, drafter=Guesser(pair.vocabulary))
+    run = Speculation(pair, PROMPT, settings, drafter=Guesser(pair.vocabulary))
     assert tokens(list(run)) == tuple(decode_plainly(pair, PROMPT, settings))
 
 
@@ -353,6 +354,6 @@ def test_a_custom_rule_decides(pair: Pair) -> None:
             del uniforms, target_probs, distributions
             return torch.zeros_like(draft_probs, dtype=torch.bool)
 
-    rounds = list(speculate(pair, PROMPT, config(), rule=Refuse()))
+    rounds = list(Speculation(pair, PROMPT, config(), rule=Refuse()))
     assert all(entry.num_accepted == 0 for entry in rounds)
     assert all(len(entry.emitted) == 1 for entry in rounds)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine import Pair, decode_plainly, speculate
+from specviz.engine import Pair, decode_plainly
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Draws, one_hot
+from specviz.engine.decoding.speculation import Speculation
 from specviz.record.trace import RunConfig
 from tests.engine.asking import load
 
@@ -51,7 +52,7 @@ class _HeadReader:
 def test_a_custom_drafter_receives_hidden_states(llama: Path, step: str) -> None:
     pair = load(llama, step=step)
     drafter = _HeadReader(pair)
-    run = speculate(pair, PROMPT, GREEDY, drafter=drafter)
+    run = Speculation(pair, PROMPT, GREEDY, drafter=drafter)
     rounds = list(run)
     assert run.emitted == tuple(decode_plainly(pair, PROMPT, GREEDY))
     assert len(drafter.seen) == len(rounds)
@@ -76,7 +77,7 @@ def test_the_newest_hidden_state_is_that_of_the_text(llama: Path, step: str) -> 
             read.append((list(history), hidden[-1]))
             return super().propose(history, count, draws, hidden)
 
-    list(speculate(pair, PROMPT, GREEDY, drafter=Reader(pair)))
+    list(Speculation(pair, PROMPT, GREEDY, drafter=Reader(pair)))
     for history, found in read:
         with torch.inference_mode():
             model: Any = pair.target
@@ -87,7 +88,7 @@ def test_the_newest_hidden_state_is_that_of_the_text(llama: Path, step: str) -> 
 def test_a_run_with_hidden_states_goes_back(llama: Path) -> None:
     pair = load(llama, step="lean")
     config = replace(GREEDY, record=False)
-    run = speculate(pair, PROMPT, config, drafter=_HeadReader(pair))
+    run = Speculation(pair, PROMPT, config, drafter=_HeadReader(pair))
     rounds = list(run)
     run.go_back(rounds[2])
     again = [next(run) for _ in rounds[2:]]

@@ -20,6 +20,7 @@ from specviz.engine.decoding.drafting import ModelDrafter
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Draws, Sampler, make_chooser
 from specviz.engine.decoding.scoring import score_text
+from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.loading.shared_vocabulary import LEAST_SHARE, covered_share
 from specviz.engine.model.shared_tokens import SharedTokens, make_token_vocabulary, share_tokens
@@ -118,7 +119,7 @@ def sampled(count: int, *, broken: bool = False, **settings: Any) -> np.ndarray:
         if broken:
             choose = make_chooser(config, Sampler(config))
             drafter = Unnormalised(pair.draft_step(32), choose, pair.vocabulary)
-        run = speculate(pair, LETTERS, config, drafter=drafter)
+        run = Speculation(pair, LETTERS, config, drafter=drafter)
         while len(run.emitted) < DEPTH:
             next(run)
         cells[seed] = np.array(run.emitted[:DEPTH]) @ (49, 7, 1)

@@ -16,6 +16,7 @@ from specviz.engine import Pair, decode_plainly, speculate
 from specviz.engine.decoding.drafting import ModelDrafter
 from specviz.engine.decoding.proposal import Proposal
 from specviz.engine.decoding.sampling import Draws, Sampler, make_chooser
+from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.decoding.stopping import ConfidenceStopper, CostStopper, _Share, make_stopper
 from specviz.engine.decoding.timed_replay import TimedReplay
 from specviz.errors import ConfigError
@@ -229,7 +230,7 @@ def looped(until: str, *, dropping: float = 0.0, count: int = 2_000) -> tuple[np
             ignore_eos=True, record=False, seed=seed,
         )  # fmt: skip
         drafter = Dropping(tiny_pair(), settings, dropping) if dropping else None
-        run = speculate(tiny_pair(), SHORT, settings, drafter=drafter, costs=USUAL)
+        run = Speculation(tiny_pair(), SHORT, settings, drafter=drafter, costs=USUAL)
         while len(run.emitted) < DEPTH:
             drafted.add(next(run).num_drafted)
         texts[seed] = run.emitted[:DEPTH]

@@ -1,14 +1,16 @@
 """Record the shipped measurements of methods: ``python -m tests.measure.record_methods [PART …]``.
 
-Parts (drafts, blocks, stops) limit what is measured again. The embedded pair continues the same
-prompts with every method, alternating between methods, at temperature 1. Stores figures computed
-from these runs. Other load on the machine affects only the times.
+Parts (drafts, blocks, stops, tasks) limit what is measured again. The embedded pair continues the
+same prompts with every method, alternating between methods, at temperature 1; the chat model
+answers the prompts of ten tasks at temperatures 0 and 1. Stores figures computed from these runs.
+Other load on the machine affects only the times.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -17,16 +19,18 @@ from datetime import UTC, datetime
 from os import getloadavg
 
 from specviz import ASSETS
-from specviz.figures.method_checks import block_check, rejections_over_drafts
-from specviz.figures.recorded_methods import (
-    RecordedBlocks,
-    RecordedDrafts,
-    RecordedStops,
-    Recording,
+from specviz.figures.method_checks import (
+    BlockCheck,
+    DraftsPoint,
+    block_check,
+    rejections_over_drafts,
 )
-from specviz.figures.stopping_reach import reach_over_runs
+from specviz.figures.paired import Ratio, Spread
+from specviz.figures.recorded_methods import Recorded, Recording, TaskPoint
+from specviz.figures.stopping_reach import ReachOverRuns, reach_over_runs
 from specviz.measure.run_makers import InProcessMaker, RunOrder
-from specviz.record.pairs import PairSpec
+from specviz.player.payload import JsonObject
+from specviz.record.pairs import CHAT_PAIR, PairSpec
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
@@ -34,6 +38,7 @@ from specviz.record.trace import Trace
 FILE = ASSETS / "recorded_ways.json"
 BODY = "90M"
 OF_A_KIND = 2  # prompts per kind
+TEMPERATURES = (0.0, 1.0)  # at which tasks are compared
 BUSY = 1.5  # load average, including this process
 STOP_REPEATS = 4  # stopping changes where rounds begin, so more runs are needed
 _PAIR = PairSpec(name="tinystories", threads=1)
@@ -92,28 +97,73 @@ def recording(traces: Sequence[Trace]) -> Recording:
     )
 
 
-def record_drafts(maker: InProcessMaker) -> RecordedDrafts:
+def record_drafts(maker: InProcessMaker) -> Recorded[tuple[DraftsPoint, ...]]:
     traces = list(made(maker, replace(_PAIR, target_body=BODY), DRAFTS, timed=True))
-    return RecordedDrafts(found=rejections_over_drafts(traces), made=recording(traces))
+    return Recorded(found=rejections_over_drafts(traces), made=recording(traces))
 
 
-def record_blocks(maker: InProcessMaker) -> RecordedBlocks:
+def record_blocks(maker: InProcessMaker) -> Recorded[BlockCheck]:
     traces = list(made(maker, _PAIR, BLOCKS))
     found = block_check(
         [each for each in traces if each.config.rule == "block"],
         [each for each in traces if each.config.rule != "block"],
     )
-    return RecordedBlocks(found=found, made=recording(traces))
+    return Recorded(found=found, made=recording(traces))
 
 
-def record_stops(maker: InProcessMaker) -> RecordedStops:
+def record_stops(maker: InProcessMaker) -> Recorded[ReachOverRuns]:
     traces = list(made(maker, _PAIR, STOPS, repeats=STOP_REPEATS))
     found = reach_over_runs(traces)
     assert found is not None
-    return RecordedStops(found=found, made=recording(traces))
+    return Recorded(found=found, made=recording(traces))
 
 
-PARTS = {"drafts": record_drafts, "blocks": record_blocks, "stops": record_stops}
+def record_tasks(maker: InProcessMaker) -> Recorded[tuple[TaskPoint, ...]]:
+    """Record the chat model's acceptance by task; `make chat` installs the model."""
+    del maker
+    lanes = [f"--lane=temperature={each:g}" for each in TEMPERATURES]
+    command = ["compare", f"--pair={CHAT_PAIR}", *lanes, "--tasks", "--max-new-tokens=64"]
+    whole = [sys.executable, "-m", "specviz", *command, "--repeats=1", "--threads=1", "--json"]
+    return tasks_of(json.loads(subprocess.run(whole, check=True, stdout=subprocess.PIPE).stdout))
+
+
+def tasks_of(comparison: JsonObject) -> Recorded[tuple[TaskPoint, ...]]:
+    """Return the figures by task of a comparison of two temperatures."""
+    lanes = comparison["lanes"]
+    points = [
+        task_point("", lane, lane["intervals"]["alpha_observed"], lane["spreads"]["tau"])
+        for lane in lanes
+    ]
+    points += [
+        task_point(kind["kind"], lane, found["alpha_observed"], found["tau"])
+        for kind in comparison["kinds"]
+        for lane, found in zip(lanes, kind["lanes"], strict=True)
+    ]
+    settings, here = lanes[0]["settings"], lanes[0]["environment"]
+    made = Recording(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=f"{here['cpu']}, one thread, {here['dtype']}",
+        runs=f"{CHAT_PAIR}, prompt lookup, γ {settings['gamma']}, {len(comparison['prompts'])} "
+        f"prompts, at most {settings['max_new_tokens']} tokens",
+    )
+    return Recorded(found=tuple(points), made=made)
+
+
+def task_point(task: str, lane: JsonObject, acceptance: JsonObject, tau: JsonObject) -> TaskPoint:
+    return TaskPoint(
+        task=task,
+        temperature=lane["settings"]["temperature"],
+        acceptance=Ratio(**acceptance),
+        tau=Spread(**tau),
+    )
+
+
+PARTS = {
+    "drafts": record_drafts,
+    "blocks": record_blocks,
+    "stops": record_stops,
+    "tasks": record_tasks,
+}
 
 
 def main(parts: Sequence[str]) -> None:

@@ -11,7 +11,8 @@ from functools import cache
 import pytest
 from torch import Tensor
 
-from specviz.engine import load_pair, speculate
+from specviz.engine import load_pair
+from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.decoding.verify import Lossless, OverAccept, Rule
 from specviz.engine.model.pair import Pair
 from specviz.figures.theorem_checks import lazier, measured_bias, pareto, rejection_count
@@ -37,7 +38,7 @@ def written(
     """Return a run at temperature 1, with another prompt for each seed."""
     given = {"temperature": 1.0, "ignore_eos": True, "max_new_tokens": tokens, "seed": seed}
     config = RunConfig(**(given | settings))  # pyright: ignore[reportArgumentType]
-    run = speculate(the_pair(), read_presets()[seed].text, config, rule=broken)
+    run = Speculation(the_pair(), read_presets()[seed].text, config, rule=broken)
     return make_trace(list(run), config=config, prompt=run.prompt)
 
 

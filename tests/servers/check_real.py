@@ -232,7 +232,7 @@ def asked(
     info: ServerInfo, prompt: str, settings: ServerSettings, *, slow: bool = False, **more: Any
 ) -> ServerTrace:
     engine = engine_of(info)
-    request = engine.request(info, prompt, settings)
+    request = engine.adapter.request(info, prompt, settings)
     kind = SlowConnection if slow else Connection
     connection = kind(info.address, key=SERVER_KEY, limits=PATIENT)
     request = replace(request, body={**request.body, **more})

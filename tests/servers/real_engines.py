@@ -117,12 +117,12 @@ def write_pair(target: Path, draft: Path) -> None:
     sys.path.append(str(next((ENGINES / "llamacpp" / "lib").glob("python*")) / "site-packages"))
     from specviz.bench.gguf_model import write_model
     from specviz.engine.loading.loading import load_pair
-    from specviz.formats.gguf_writing import Words
     from specviz.record.pairs import PairSpec
+    from tests.formats.gguf_words import words_of
 
     pair = load_pair(PairSpec(threads=1, dtype="float32"))
     assert pair.draft is not None
-    words = Words.of(PAIR / "target" / "tokenizer.json")
+    words = words_of(PAIR / "target" / "tokenizer.json")
     write_model(pair.target, pair.vocabulary, target, words)
     write_model(pair.draft, pair.vocabulary, draft, words)
 

@@ -63,7 +63,7 @@ def record(engine: str, address: str) -> None:
 def _answer(
     path: Path, info: ServerInfo, prompt: str, settings: ServerSettings, **more: Any
 ) -> dict[str, Any]:
-    request = engine_of(info).request(info, prompt, settings)
+    request = engine_of(info).adapter.request(info, prompt, settings)
     body = {**request.body, **more}
     answer = httpx2.post(info.address + request.path, json=body, timeout=60, trust_env=False)
     answer.raise_for_status()

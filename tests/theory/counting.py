@@ -29,22 +29,6 @@ def worst_deviation(measured: Simulated, chains: Chains) -> float:
     return worst
 
 
-def token_counts(chains: Chains, gamma: int) -> tuple[float, float]:
-    """Return expected rejections and rounds of a text under token verification."""
-    state = np.zeros((gamma + 1, chains.size))
-    state[0] = chains.start
-    rejections = rounds = 0.0
-    for draft, target in zip(chains.draft_kernels, chains.target_kernels, strict=True):
-        rounds += float(state[0].sum())
-        following = np.zeros_like(state)
-        kept = np.minimum(draft, target)
-        following[1:] = state[:-1] @ kept
-        following[0] = state[:-1].sum(axis=0) @ (target - kept) + state[-1] @ target
-        rejections += float(state[:-1].sum(axis=0) @ (target - kept).sum(axis=1))
-        state = following
-    return rejections, rounds
-
-
 def block_rejections(chains: Chains, gamma: int) -> float:
     """Return expected rejections of a text under block verification, over every block.
 

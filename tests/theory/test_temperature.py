@@ -28,8 +28,7 @@ def test_overlap_may_fall_and_rise() -> None:
 
 
 def test_the_drafts_best_temperature_differs_from_the_targets() -> None:
-    among = [float(each) for each in np.linspace(0.1, 3, 291)]
-    best, value = best_draft_temperature(DRAFT_2, TARGET_2, 1.0, among)
+    best, value = best_draft_temperature(DRAFT_2, TARGET_2, 1.0)
     assert best == pytest.approx(0.44, abs=1e-9)
     assert value == pytest.approx(0.8403, abs=5e-5)
     assert value == overlap(DRAFT_2, TARGET_2, 1.0, best)

@@ -18,8 +18,11 @@ from specviz.record.trace import RunConfig, Trace
 from specviz.store import save_value
 from specviz.theory.claims import Claim, RunName, claims
 from specviz.ui.theory.claims.evidence import evidence_of, trend_sentence
+from specviz.ui.theory.claims.recorded_tasks import recorded_sentence, task_table
 from specviz.ui.theory.claims.runs import EPSILONS, plans, the_claim_runs
 from specviz.ui.theory.claims.theorems import dots_sentence, plane_of
+from specviz.ui.theory.kept_methods import recorded_methods
+from specviz.ui.widgets.plain_text import as_text
 from tests.traces import make_costs
 from tests.ui.paging import page_of, sound, until
 from tests.ui.theory_pages import LIMIT_MS, charts, median_ms, unexplained, words
@@ -210,6 +213,33 @@ def short_traces(pair: Pair, run: RunName, tokens: int = 24) -> list[Trace]:
         made.append(finish(lap))
         assert made[-1].rounds
     return made
+
+
+def test_recorded_runs_of_a_chat_model_test_the_claims_on_texts() -> None:
+    recorded = recorded_methods().tasks
+    assert len({each.task for each in recorded.found}) == 11  # ten, and all prompts together
+    assert {each.temperature for each in recorded.found} == {0, 1}
+    page = " ".join(each.value for each in claims_page().markdown)
+    runs: tuple[RunName, ...] = ("kinds", "temperature")
+    for run in runs:
+        sentence = recorded_sentence(run, recorded.found)
+        assert sentence is not None
+        assert "as claimed" in sentence
+        assert as_text(sentence) in page
+        table = task_table(run, recorded.found)
+        assert len(table.splitlines()) == 2 + 11
+        assert table in page
+    assert "SmolLM2-135M-Instruct" in page
+
+
+def test_overlapping_intervals_leave_a_claim_on_texts_undecided() -> None:
+    points = recorded_methods().tasks.found
+    wide = [
+        replace(each, acceptance=replace(each.acceptance, low=0.0, high=1.0)) for each in points
+    ]
+    for run in ("kinds", "temperature"):
+        assert "overlap" in (recorded_sentence(run, wide) or "")
+    assert recorded_sentence("speed", points) is None
 
 
 def test_trend_sentence_names_falls_and_rises() -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from specviz.comparison import KindLane, KindResult, Over, Ratio, interval_words
+from specviz.comparison import KindResult, Over, Ratio, interval_words
+from specviz.comparison.lane_results import lane_result
+from specviz.comparison.plan import Lane
+from specviz.record.pairs import PairSpec
+from specviz.record.run_config import RunConfig
 from specviz.ui.compare.results import kinds_with_intervals
 
 
@@ -14,11 +20,9 @@ def ratio(over: Over, *, count: int = 2) -> Ratio:
 
 
 def kind(name: str | None, found: Ratio) -> KindResult:
-    lane = KindLane(
-        label="γ 2", count=found.count, alpha=found, expected=found, tau=None,
-        speedup_ratio=found, tokens_per_second=None, over_first=None,
-    )  # fmt: skip
-    return KindResult(kind=name, num_prompts=1, lanes=(lane,))
+    empty = lane_result("γ 2", Lane(spec=PairSpec(), config=RunConfig()), [])
+    lane = replace(empty, speedup_ratio=found, expected=found)
+    return KindResult(kind=name, num_prompts=1, lanes=(lane,), over_first=(None,))
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,10 @@ _Ending: TypeAlias = Callable[[], list[CandidateRecord]]
 
 
 class Speculation(SpeculativeRun):
-    """A run driven step by step from the host; a ``PipelinedRun`` decodes on the device instead."""
+    """A run driven step by step from the host; a ``PipelinedRun`` decodes on the device instead.
+
+    ``drafter`` and ``rule`` replace those that the configuration names.
+    """
 
     def __init__(
         self,
@@ -306,29 +309,22 @@ class Speculation(SpeculativeRun):
 
 
 def speculate(
-    pair: Pair,
-    prompt: PromptLike,
-    config: RunConfig,
-    *,
-    drafter: Drafter | None = None,
-    rule: Rule | None = None,
-    costs: DraftingCosts | None = None,
+    pair: Pair, prompt: PromptLike, config: RunConfig, *, costs: DraftingCosts | None = None
 ) -> SpeculativeRun:
     """Return an iterator over the rounds of a speculative run.
 
     If ``pair.lanes`` does not support the configuration, the host drives the run step by step.
 
     Args:
-        drafter, rule: replace the drafter or rule that the configuration names.
         costs: step costs for ``draft_until=cost``.
     """
     lanes, notices = pair.lanes, ()
-    if lanes is not None and drafter is None and rule is None:
+    if lanes is not None:
         reason = lanes.unsupported_reason(config)
         if not reason:
             return PipelinedRun(pair, prompt, config, lanes)
         notices = (f"This run is driven step by step from the host: {reason}.",)
-    run = Speculation(pair, prompt, config, drafter=drafter, rule=rule, costs=costs)
+    run = Speculation(pair, prompt, config, costs=costs)
     run.notices = notices
     return run
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    PreTrainedConfig,
-    PreTrainedModel,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
 
 from specviz.engine.loading import hub
 from specviz.engine.loading.model_config import read_object
@@ -76,26 +71,12 @@ class FolderSource(Source):
             )
         return AutoTokenizer.from_pretrained(self.folder, **LOCAL)
 
-    def read_model(
-        self,
-        config: PreTrainedConfig,
-        dtype: torch.dtype,
-        report: Callable[[int, int], None],
-        *,
-        spread: bool,
-    ) -> tuple[PreTrainedModel, list[str]]:
-        del report  # transformers reports no progress
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            self.folder,
-            config=config,
-            dtype=dtype,
-            device_map="auto" if spread else None,
-            use_safetensors=True,
-            output_loading_info=True,
-            **LOCAL,
-        )
-        model, info = loaded
-        return model, sorted(info["missing_keys"])
+    def _loader(
+        self, config: PreTrainedConfig, dtype: torch.dtype, report: Callable[[int, int], None]
+    ) -> Callable[..., Any]:
+        del config, dtype, report  # transformers reports no progress
+        load = AutoModelForCausalLM.from_pretrained
+        return partial(load, self.folder, use_safetensors=True, **LOCAL)
 
     def _has_weights(self) -> bool:
         try:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, PreTrainedConfig
 
 from specviz.engine.loading.gguf_config import config_of
 from specviz.engine.loading.gguf_tokenizer import read_tokenizer
@@ -57,26 +58,12 @@ class GgufSource(Source):
     def read_tokenizer(self) -> Any:
         return read_tokenizer(self.headers[0])
 
-    def read_model(
-        self,
-        config: PreTrainedConfig,
-        dtype: torch.dtype,
-        report: Callable[[int, int], None],
-        *,
-        spread: bool,
-    ) -> tuple[PreTrainedModel, list[str]]:
+    def _loader(
+        self, config: PreTrainedConfig, dtype: torch.dtype, report: Callable[[int, int], None]
+    ) -> Callable[..., Any]:
         skeleton = skeleton_of(config)
         weights = read_weights(self.headers, skeleton, dtype, report)
-        loaded: Any = type(skeleton).from_pretrained(
-            None,
-            config=config,
-            state_dict=weights,
-            dtype=dtype,
-            device_map="auto" if spread else None,
-            output_loading_info=True,
-        )
-        model, info = loaded
-        return model, sorted(info["missing_keys"])
+        return partial(type(skeleton).from_pretrained, None, state_dict=weights)
 
     def notices(self, dtype: torch.dtype) -> tuple[str, ...]:
         packed = sum(each.file_bytes for each in self.headers)

@@ -52,7 +52,6 @@ class Source(ABC):
     @abstractmethod
     def read_tokenizer(self) -> Any: ...
 
-    @abstractmethod
     def read_model(
         self,
         config: PreTrainedConfig,
@@ -67,6 +66,21 @@ class Source(ABC):
             report: Called with the bytes read so far and the total, if the format allows it.
             spread: Place the layers on several devices.
         """
+        load = self._loader(config, dtype, report)
+        loaded: Any = load(
+            config=config,
+            dtype=dtype,
+            device_map="auto" if spread else None,
+            output_loading_info=True,
+        )
+        model, info = loaded
+        return model, sorted(info["missing_keys"])
+
+    @abstractmethod
+    def _loader(
+        self, config: PreTrainedConfig, dtype: torch.dtype, report: Callable[[int, int], None]
+    ) -> Callable[..., Any]:
+        """Return ``from_pretrained`` with the arguments that this format needs."""
 
     def notices(self, dtype: torch.dtype) -> tuple[str, ...]:
         """Return notices on what loading this format entails, such as dequantised weights."""

@@ -91,6 +91,13 @@ def speed_chart(label: str, tab: str = "Over γ", **settings: float) -> Chart:
     return Chart(page="speed", label=label, settings=(("speed_tab", tab), ("speed_v", 1), *chosen))
 
 
+def tokens_chart(alpha: float, gamma: int) -> Chart:
+    """Return a link to the tokens per round at which the verdict changes."""
+    return speed_chart(
+        "Tokens per round where the verdict changes", "Tokens a round", alpha=alpha, gamma=gamma
+    )
+
+
 def verdict_for(cases: Iterable[bool]) -> ClaimVerdict:
     """Return the verdict; ``cases`` holds, for each tested case, whether the claim is true."""
     seen = tuple(cases)
@@ -121,6 +128,18 @@ def rounded_down(value: float, places: int = 3) -> float:
 def rounded_up(value: float, places: int = 3) -> float:
     """Round up the smallest value at which a claim holds; it also holds at the result."""
     return math.ceil(value * 10**places - _ROUNDING) / 10**places
+
+
+def holds_up_to(difference: Callable[[float], float], low: float, high: float) -> float:
+    """Return the largest value at which a claim holds: the crossing, rounded down."""
+    return rounded_down(crossing(difference, low, high))
+
+
+def holds_from(
+    difference: Callable[[float], float], low: float, high: float, places: int = 3
+) -> float:
+    """Return the smallest value at which a claim holds: the crossing, rounded up."""
+    return rounded_up(crossing(difference, low, high), places)
 
 
 def first(holds: Callable[[int], bool], start: int, end: int) -> int:

@@ -6,10 +6,11 @@ from specviz.theory.claims.claim import (
     GUIDE,
     Claim,
     Figure,
-    crossing,
-    rounded_down,
+    holds_from,
+    holds_up_to,
     rounded_up,
     speed_chart,
+    tokens_chart,
     verdict_for,
 )
 from specviz.theory.estimates import alpha_from_drafted
@@ -23,7 +24,6 @@ from specviz.theory.speed import (
 )
 
 _COSTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)  # c of drafts from 1/100 to 1/3 of the target's size
-_ROUND = "Tokens a round"  # a tab of the Speed page
 _ALPHAS = (0.3, 0.6, 0.9)
 _GEMMA_TARGET, _GEMMA_DRAFT = 8.54, 2.51  # billions of parameters, the guide's own pair
 _GEMMA_GAMMA = 10  # num_assistant_tokens in the guide's listing
@@ -61,9 +61,7 @@ def _counted_acceptance() -> Claim:
             Figure(label="α", value=alpha, form=".4f"),
             Figure(label="τ from 0.6", value=expected_tokens(share, gamma), form=".3f"),
         ),
-        chart=speed_chart(
-            "Tokens per round where the verdict changes", _ROUND, alpha=share, gamma=1
-        ),
+        chart=tokens_chart(share, 1),
         run="estimates",
     )
 
@@ -71,7 +69,7 @@ def _counted_acceptance() -> Claim:
 def _bands() -> Claim:
     excellent = [best_gamma(0.7, c)[1] >= 2 for c in _COSTS]
     poor = [best_gamma(0.4, c)[1] < 1.5 for c in _COSTS]
-    flip_at = rounded_down(crossing(lambda c: best_gamma(0.7, c)[1] - 2, 0.001, 0.69))
+    flip_at = holds_up_to(lambda c: best_gamma(0.7, c)[1] - 2, 0.001, 0.69)
     low_cheap, high_expensive = best_gamma(0.4, 0.01)[1], best_gamma(0.7, 0.3)[1]
     return Claim(
         id="acceptance-bands",
@@ -98,8 +96,8 @@ def _bands() -> Claim:
 def _draft_lengths() -> Claim:
     high = [7 <= best_gamma(alpha, c)[0] <= 10 for alpha in (0.7, 0.8, 0.9) for c in _COSTS]
     low = [3 <= best_gamma(alpha, c)[0] <= 5 for alpha in (0.3, 0.4, 0.5) for c in _COSTS]
-    longest = rounded_up(crossing(lambda c: best_gamma(0.8, c)[0] - 10.5, 0.001, 0.5))
-    shortest = rounded_down(crossing(lambda c: best_gamma(0.8, c)[0] - 6.5, 0.001, 0.5))
+    longest = holds_from(lambda c: best_gamma(0.8, c)[0] - 10.5, 0.001, 0.5)
+    shortest = holds_up_to(lambda c: best_gamma(0.8, c)[0] - 6.5, 0.001, 0.5)
     low_best, high_best = best_gamma(0.5, 0.1)[0], best_gamma(0.9, 0.1)[0]
     return Claim(
         id="draft-lengths",
@@ -144,7 +142,7 @@ def _acceptance_length() -> Claim:
             Figure(label="emitted per round", value=emitted, form=".3f"),
             Figure(label="accepted per round", value=accepted, form=".3f"),
         ),
-        chart=speed_chart("Tokens per round", _ROUND, alpha=alpha, gamma=gamma),
+        chart=speed_chart("Tokens per round", "Tokens a round", alpha=alpha, gamma=gamma),
         run="estimates",
         latex=r"\tau = \frac{1-\alpha^{\gamma+1}}{1-\alpha}",
         symbols=(
@@ -156,7 +154,7 @@ def _acceptance_length() -> Claim:
 
 
 def _six_tokens() -> Claim:
-    half = rounded_up(crossing(lambda alpha: alpha**5 - 0.5, 0.0, 1.0))
+    half = holds_from(lambda alpha: alpha**5 - 0.5, 0.0, 1.0)
     return Claim(
         id="six-tokens",
         source=GUIDE,
@@ -173,9 +171,7 @@ def _six_tokens() -> Claim:
             Figure(label="mean at α 0.80", value=expected_tokens(0.8, 5)),
             Figure(label="half of rounds from α", value=half, form=".3f"),
         ),
-        chart=speed_chart(
-            "Tokens per round where the verdict changes", _ROUND, alpha=half, gamma=5
-        ),
+        chart=tokens_chart(half, 5),
         run="estimates",
     )
 
@@ -183,7 +179,7 @@ def _six_tokens() -> Claim:
 def _two_to_three_times() -> Claim:
     alpha, gamma = 0.6, 5
     costs = (0.0, *_COSTS)
-    flip_at = rounded_down(crossing(lambda c: speedup(alpha, gamma, c) - 2, 0.0, 1.0))
+    flip_at = holds_up_to(lambda c: speedup(alpha, gamma, c) - 2, 0.0, 1.0)
     twice = alpha_for_speedup(2.0, 0.1)
     return Claim(
         id="two-to-three-times",

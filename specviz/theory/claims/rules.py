@@ -18,7 +18,7 @@ from specviz.theory.claims.claim import (
     Figure,
     crossing,
     first,
-    speed_chart,
+    tokens_chart,
     verdict_for,
 )
 from specviz.theory.examples import REF5, SWAPPED
@@ -245,12 +245,7 @@ def _rejections_and_time() -> Claim:
             Figure(label="passes per token, γ 5", value=rounds, form=".3f"),
             Figure(label="within 5 % from γ", value=flip_at, form=".0f"),
         ),
-        chart=speed_chart(
-            "Tokens per round where the verdict changes",
-            "Tokens a round",
-            alpha=alpha,
-            gamma=flip_at,
-        ),
+        chart=tokens_chart(alpha, flip_at),
         run="rejections",
     )
 

@@ -11,8 +11,8 @@ from specviz.theory.claims.claim import (
     Claim,
     Figure,
     crossing,
-    rounded_down,
-    rounded_up,
+    holds_from,
+    holds_up_to,
     speed_chart,
     verdict_for,
 )
@@ -84,10 +84,7 @@ def _at(row: LeviathanRow, temperature: float) -> LeviathanRow:
 def _grounded_tasks() -> Claim:
     small = [row for row in LEVIATHAN if row.draft == "T5-small" and row.temperature == 0]
     translated, summarised = (row.measured for row in small)
-    model, lookup = (
-        {row.task: row.speedup for row in SPEC_BENCH if row.drafter == drafter}
-        for drafter in ("draft model", "prompt lookup")
-    )
+    model, lookup = SPEC_BENCH["draft model"], SPEC_BENCH["prompt lookup"]
     talk = model["conversation"]
     return Claim(
         id="grounded-tasks",
@@ -126,9 +123,7 @@ def _balance() -> Claim:
     speeds = {row.draft: speedup(row.alpha, row.gamma, row.c) for row in rows}
     best = max(rows, key=lambda row: speeds[row.draft])
     quickest, surest = min(rows, key=lambda row: row.c), max(rows, key=lambda row: row.alpha)
-    flip_at = rounded_down(
-        crossing(lambda c: best_gamma(surest.alpha, c)[1] - speeds[best.draft], 0.001, 0.5)
-    )
+    flip_at = holds_up_to(lambda c: best_gamma(surest.alpha, c)[1] - speeds[best.draft], 0.001, 0.5)
     return Claim(
         id="balance",
         source=OPTIMIZATION,
@@ -152,7 +147,7 @@ def _balance() -> Claim:
 def _small_n() -> Claim:
     slow = [best_gamma(alpha, c)[0] <= 10 for alpha in (0.3, 0.5, 0.7, 0.8) for c in (0.1, 0.3)]
     fast = best_gamma(0.95, 0.01)[0] > 10
-    flip_at = rounded_down(crossing(lambda c: best_gamma(0.9, c)[0] - 10.5, 0.001, 0.5))
+    flip_at = holds_up_to(lambda c: best_gamma(0.9, c)[0] - 10.5, 0.001, 0.5)
     hidden = max(generation_speed(0.3, n, 0.5, 1.0) for n in range(1, 11))
     return Claim(
         id="small-n",
@@ -181,8 +176,8 @@ def _one_probability() -> Claim:
     formula = expected_tokens(sticky.mean_alpha, gamma)
     exact = tokens_per_round(sticky, gamma)
     mixed = tokens_per_round(_sticky(0.0), gamma)
-    flip_at = rounded_up(
-        crossing(lambda each: tokens_per_round(_sticky(each), gamma) - 0.95 * formula, 0, 0.99), 2
+    flip_at = holds_from(
+        lambda each: tokens_per_round(_sticky(each), gamma) - 0.95 * formula, 0, 0.99, places=2
     )
     return Claim(
         id="one-probability",

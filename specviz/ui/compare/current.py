@@ -22,7 +22,9 @@ from specviz.record.numbers import time_text
 from specviz.ui.compare.expected_time import expected_time
 from specviz.ui.compare.settings import on_cluster
 from specviz.ui.session.background_jobs import (
-    JOB_LINK,
+    linked_job,
+    put_shown,
+    shown_job,
     start_comparison,
     stop,
     the_job_queue,
@@ -33,24 +35,21 @@ from specviz.ui.widgets.plain_text import as_text, show_error
 
 JobName = Literal["prompt", "suite"]
 NAMES: tuple[JobName, ...] = ("prompt", "suite")
-_SHOWN = "comparisons shown"  # session state: ids of jobs, by name
 _OWN = "comparisons started"  # session state: ids of jobs that this tab started
 _TICK = 0.25  # seconds
 
 
 def take_linked() -> JobName | None:
     """Show the comparison that the link names; return the name of the tab that displays it."""
-    job = the_job_queue().find(st.query_params.pop(JOB_LINK, None))
+    job = linked_job()
     if not isinstance(job, ComparisonJob):
         return None
-    st.session_state.setdefault(_SHOWN, {})[job.name] = job.id
+    put_shown(job)
     return next((name for name in NAMES if name == job.name), None)
 
 
-def shown_job(name: JobName) -> ComparisonJob | None:
-    queue = the_job_queue()
-    found = queue.find(st.session_state.get(_SHOWN, {}).get(name)) or queue.newest(name)
-    return found if isinstance(found, ComparisonJob) else None
+def shown_comparison(name: JobName) -> ComparisonJob | None:
+    return shown_job(name, ComparisonJob)
 
 
 def own_job_going() -> ComparisonJob | None:
@@ -64,13 +63,13 @@ def own_job_going() -> ComparisonJob | None:
 
 def start(name: JobName, plan: Plan, *, fresh: bool) -> None:
     job = start_comparison(name, plan, fresh=fresh, on_cluster=on_cluster())
-    st.session_state.setdefault(_SHOWN, {})[name] = job.id
+    put_shown(job)
     st.session_state.setdefault(_OWN, set()).add(job.id)
 
 
 def show_buttons(name: JobName, label: str, plan: Callable[[], Plan]) -> None:
     """Draw buttons to start, to stop, and to repeat a comparison that reused kept runs."""
-    own, job = own_job_going(), shown_job(name)
+    own, job = own_job_going(), shown_comparison(name)
     begin, again = f"compare_start_{name}", f"compare_again_{name}"
     with st.container(horizontal=True, vertical_alignment="center", key=f"compare_go_{name}"):
         if own is not None and own.name == name:
@@ -149,7 +148,7 @@ def follow(name: JobName, plan: Callable[[], Plan]) -> None:
 
     ``plan`` returns the plan of the current controls; results of another plan are marked.
     """
-    job = shown_job(name)
+    job = shown_comparison(name)
     if job is None:
         return
     if job.going:

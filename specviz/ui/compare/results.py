@@ -17,7 +17,6 @@ import streamlit as st
 
 from specviz.comparison import (
     Comparison,
-    KindLane,
     KindResult,
     LaneRun,
     Ratio,
@@ -27,6 +26,7 @@ from specviz.comparison import (
     interval_units,
 )
 from specviz.comparison.comparison_job import ComparisonJob
+from specviz.comparison.lane_results import LaneResult
 from specviz.comparison.table import BEST, has_one_target, legend, marked, rows_of, spread_text
 from specviz.figures.catalogue import CATALOGUE
 from specviz.player.racing import (
@@ -289,7 +289,7 @@ def _kinds_frame(found: Findings) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def _kind_text(lane: KindLane) -> str:
+def _kind_text(lane: LaneResult) -> str:
     speed, alpha = CATALOGUE["speedup_observed"], CATALOGUE["alpha_expected"]
     parts = [f"**{spread_text(speed, lane.speedup_ratio)}**"] if lane.speedup_ratio else []
     parts += [f"{alpha.label} {spread_text(alpha, lane.expected)}"] if lane.expected else []

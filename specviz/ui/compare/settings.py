@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -11,17 +12,9 @@ import streamlit as st
 from specviz.comparison.plan import Lane, Plan, check_compared
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.limits import COMPARED
-from specviz.record.prompts import (
-    CHAT_PROMPTS,
-    MAX_SUITE_BYTES,
-    PRESETS,
-    SHIPPED_SUITES,
-    SuiteItem,
-    kind_of,
-    read_suite,
-)
+from specviz.record.prompts import CHAT_PROMPTS, PRESETS, SHIPPED_SUITES, SuiteItem, kind_of
 from specviz.ui.widgets.cluster_box import choose_cluster
-from specviz.ui.widgets.prompt_boxes import PromptBoxes
+from specviz.ui.widgets.prompt_boxes import PromptBoxes, uploaded_items
 
 _LINKED = "query-params"
 _ON_CLUSTER = "compare_on_cluster"
@@ -120,7 +113,7 @@ def choose_suite() -> Suite:
             "Repeats of each", 1, _MOST_REPEATS, _REPEATS, key="compare_suite_repeats", width=150
         )
     try:
-        items = SHIPPED_SUITES.get(source or "", _uploaded)()
+        items = SHIPPED_SUITES.get(source or "", partial(uploaded_items, "compare_suite_file"))()
     except SpecvizError as error:
         return Suite(error=error)
     return Suite(items=items, repeats=int(repeats))
@@ -189,18 +182,3 @@ def plan_of(
 
 def one_item(shared: Shared) -> tuple[SuiteItem, ...]:
     return (SuiteItem(prompt=shared.prompt, kind=shared.kind),)
-
-
-def _uploaded() -> tuple[SuiteItem, ...]:
-    file = st.file_uploader(
-        "JSONL: one object per line with a prompt and, optionally, a kind",
-        type=["jsonl", "json", "txt"],
-        key="compare_suite_file", max_upload_size=max(1, MAX_SUITE_BYTES // 10**6),
-    )  # fmt: skip
-    if file is None:
-        return ()
-    try:
-        text = file.getvalue().decode("utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{file.name} is not UTF-8 text.", remedy="Save it as UTF-8.") from None
-    return read_suite(text, file.name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -34,7 +35,9 @@ _JOBS_OF = {
     "tune": ("tune", "tune-cells", "tune-race"),
 }
 JOB_LINK = "work"  # query parameter of a job's page: the job's id
+_SHOWN = "jobs shown"  # session state: ids of jobs, by name
 _TICK = 1.0  # seconds
+Kind = TypeVar("Kind", bound=Job)
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda queue: queue.close())
@@ -74,6 +77,23 @@ def _forget_if_over(job: Job) -> None:
     finished = job.state in {"done", "failed"} or job.was_stopped
     if isinstance(job, ComparisonJob) and finished:
         unfinished_plans.forget(job.plan)
+
+
+def linked_job() -> Job | None:
+    """Return the job that the link names, and remove it from the link."""
+    return the_job_queue().find(st.query_params.pop(JOB_LINK, None))
+
+
+def put_shown(job: Job) -> None:
+    """Make this tab show the job."""
+    st.session_state.setdefault(_SHOWN, {})[job.name] = job.id
+
+
+def shown_job(name: str, kind: type[Kind]) -> Kind | None:
+    """Return the job of this name that the tab shows, else the newest one on the server."""
+    queue = the_job_queue()
+    found = queue.find(st.session_state.get(_SHOWN, {}).get(name)) or queue.newest(name)
+    return found if isinstance(found, kind) else None
 
 
 def show_job_line() -> None:

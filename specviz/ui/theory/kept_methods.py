@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import streamlit as st
 
@@ -35,6 +35,14 @@ _FOUND = "method runs found"  # session state: findings by section key
 _MAX_LINKS = 12  # runs linked individually, per lane
 
 T = TypeVar("T")
+Found_co = TypeVar("Found_co", covariant=True)
+
+
+class ShippedFindings(Protocol[Found_co]):
+    @property
+    def found(self) -> Found_co: ...
+    @property
+    def made(self) -> Recording: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,26 +70,25 @@ def recorded_methods() -> RecordedMethods:
     return from_json((ASSETS / "recorded_ways.json").read_text("utf-8"), RecordedMethods)
 
 
-def recorded_runs(found: T, made: Recording) -> MethodRuns[T]:
-    about = f"Shipped with specviz, recorded on {made.created[:10]}: {made.runs}; {made.machine}."
-    return MethodRuns(found=found, about=about)
-
-
 def choose_methods(
     section: str,
     fits: Callable[[Sequence[RunConfig]], bool],
     find: Callable[[Sequence[Trace]], T | None],
-    recorded: MethodRuns[T],
+    shipped: ShippedFindings[T],
 ) -> MethodRuns[T]:
     """Draw a choice of kept comparisons, newest first; return the findings of the chosen one.
 
-    Returns ``recorded`` if no comparison fits, or if the runs yield no findings.
+    Returns the findings of recorded runs if no comparison fits, or if its runs yield no findings.
 
     Args:
         section: Prefix of the widget keys.
         fits: Whether the lanes of a comparison, given as settings, suit the section.
         find: Computes the findings from the runs, or None.
+        shipped: The findings of the recorded runs.
     """
+    made = shipped.made
+    about = f"Shipped with specviz, recorded on {made.created[:10]}: {made.runs}; {made.machine}."
+    recorded = MethodRuns(found=shipped.found, about=about)
     try:
         kept = _fitting(fits)
     except SpecvizError as error:

@@ -12,15 +12,7 @@ from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import first_method
 from specviz.record.limits import CONTROLS, MAX_TEXT_BUDGET, TEXT_BUDGET
 from specviz.record.pairs import PairSpec
-from specviz.record.prompts import (
-    CHAT_PROMPTS,
-    MAX_SUITE_BYTES,
-    PRESETS,
-    SHIPPED_SUITES,
-    SuiteItem,
-    kind_of,
-    read_suite,
-)
+from specviz.record.prompts import CHAT_PROMPTS, PRESETS, SHIPPED_SUITES, SuiteItem, kind_of
 from specviz.record.trace import RunConfig, StepCosts
 from specviz.tune.given_costs import given_costs
 from specviz.tune.question import (
@@ -36,7 +28,7 @@ from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import offered, size_title
 from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.plain_text import as_text
-from specviz.ui.widgets.prompt_boxes import PromptBoxes
+from specviz.ui.widgets.prompt_boxes import PromptBoxes, uploaded_items
 
 _LINKED, _CHAT = "query-params", "tune_chat"
 _PROMPT = PromptBoxes("tune_")
@@ -177,18 +169,8 @@ def _pasted() -> Texts:
 
 
 def _uploaded() -> Texts:
-    file = st.file_uploader(
-        "JSONL: one object per line with a prompt and, optionally, a kind",
-        type=["jsonl", "json", "txt"], key="tune_suite",
-        max_upload_size=max(1, MAX_SUITE_BYTES // 10**6),
-    )  # fmt: skip
-    if file is None:
-        return Texts()
     try:
-        return Texts(items=read_suite(file.getvalue().decode("utf-8"), file.name))
-    except UnicodeDecodeError:
-        problem = ConfigError(f"{file.name} is not UTF-8 text.", remedy="Save it as UTF-8.")
-        return Texts(error=problem)
+        return Texts(items=uploaded_items("tune_suite"))
     except SpecvizError as error:
         return Texts(error=error)
 

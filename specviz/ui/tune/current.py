@@ -21,17 +21,22 @@ from specviz.tune.confirming import CellsJob, RaceJob
 from specviz.tune.measuring import Choice
 from specviz.tune.question import Question
 from specviz.tune.tune_job import TuneJob
-from specviz.ui.session.background_jobs import JOB_LINK, run_maker, stop, the_job_queue
+from specviz.ui.session.background_jobs import (
+    linked_job,
+    put_shown,
+    run_maker,
+    shown_job,
+    stop,
+    the_job_queue,
+)
 from specviz.ui.session.cluster_jobs import ClusterTune
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.run_saving import the_library
 from specviz.ui.session.worker import this_tab
 from specviz.ui.widgets.plain_text import as_text, show_error
 
-_SHOWN = "tune work shown"
 _TICK = 0.25  # seconds
 Phase = Literal["", "working", "refining"]
-Kind = TypeVar("Kind", bound=Job)
 Measuring = TypeVar("Measuring", CellsJob, RaceJob)
 
 
@@ -54,26 +59,25 @@ def race(choices: Sequence[Choice], items: Sequence[SuiteItem]) -> None:
 
 def _start(job: Job) -> None:
     the_job_queue().start(job)
-    st.session_state.setdefault(_SHOWN, {})[job.name] = job.id
+    put_shown(job)
 
 
 def take_linked() -> None:
     """Show the job that the link names, and remove it from the link."""
-    job = the_job_queue().find(st.query_params.pop(JOB_LINK, None))
-    if job is not None:
-        st.session_state.setdefault(_SHOWN, {})[job.name] = job.id
+    if (job := linked_job()) is not None:
+        put_shown(job)
 
 
 def shown_question() -> TuneJob | None:
-    return shown("tune", TuneJob)
+    return shown_job("tune", TuneJob)
 
 
 def shown_cells(answer: Answer) -> CellsJob | None:
-    return _like(answer, shown("tune-cells", CellsJob))
+    return _like(answer, shown_job("tune-cells", CellsJob))
 
 
 def shown_race(answer: Answer) -> RaceJob | None:
-    return _like(answer, shown("tune-race", RaceJob))
+    return _like(answer, shown_job("tune-race", RaceJob))
 
 
 def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
@@ -81,12 +85,6 @@ def _like(answer: Answer, job: Measuring | None) -> Measuring | None:
     chat = answer.question.config.chat
     same = job is not None and all(each.config.chat == chat for each, _ in job.choices)
     return job if same else None
-
-
-def shown(name: str, kind: type[Kind]) -> Kind | None:
-    queue = the_job_queue()
-    found = queue.find(st.session_state.get(_SHOWN, {}).get(name)) or queue.newest(name)
-    return found if isinstance(found, kind) else None
 
 
 def follow(job: Job, draw: Callable[[], object] = lambda: None) -> None:

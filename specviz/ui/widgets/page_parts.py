@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from specviz.theory.papers import PAPER_LETTERS
 from specviz.ui.docs.chapters import chapter_link
@@ -38,6 +39,11 @@ def show_heading(title: str, lead: str) -> None:
     with st.container(key="title", gap=None):
         st.title(f"{title} :small[{chapter_link()}]", anchor=False)
         st.caption(with_cards(lead), unsafe_allow_html=True)
+
+
+def page_head() -> DeltaGenerator:
+    """Return the row at the top of a page: the heading, then buttons."""
+    return st.container(horizontal=True, vertical_alignment="center", key="head")
 
 
 def show_tabs(key: str, sections: Mapping[str, Callable[[], None]]) -> None:

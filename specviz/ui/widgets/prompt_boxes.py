@@ -12,7 +12,15 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from specviz.record.prompts import Preset, read_chat_prompts, read_presets
+from specviz.errors import ConfigError
+from specviz.record.prompts import (
+    MAX_SUITE_BYTES,
+    Preset,
+    SuiteItem,
+    read_chat_prompts,
+    read_presets,
+    read_suite,
+)
 
 _OWN = "custom prompt"
 
@@ -104,6 +112,25 @@ class PromptBoxes:
             return _OWN, prompt
         preset = st.query_params.get("preset", "")
         return (preset, texts[preset]) if preset in texts else next(iter(texts.items()))
+
+
+def uploaded_items(key: str) -> tuple[SuiteItem, ...]:
+    """Draw a file uploader, and return the prompts of the file; empty without a file.
+
+    Raises:
+        SpecvizError: The file is not a suite of prompts.
+    """
+    file = st.file_uploader(
+        "JSONL: one object per line with a prompt and, optionally, a kind",
+        type=["jsonl", "json", "txt"], key=key, max_upload_size=max(1, MAX_SUITE_BYTES // 10**6),
+    )  # fmt: skip
+    if file is None:
+        return ()
+    try:
+        text = file.getvalue().decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file.name} is not UTF-8 text.", remedy="Save it as UTF-8.") from None
+    return read_suite(text, file.name)
 
 
 def _link(preset: str) -> None:

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 
 from specviz.worker.child.interrupts import TaskInterrupts
-from specviz.worker.messages import CancelSignal, Event, Request, Signal, StopSignal
+from specviz.worker.messages import Event, Request, Signal, StopSignal
 
 
 class Inbox:
@@ -51,12 +51,13 @@ class Inbox:
             os._exit(0)
 
     def _sort(self, message: Request | Signal) -> None:
-        if isinstance(message, StopSignal):
-            self._stopped.add(message.request_id)
-        elif isinstance(message, CancelSignal):
-            self._cancelled.add(message.request_id)
-        else:
-            self._requests.put(message)
+        match message:
+            case Request():
+                self._requests.put(message)
+            case StopSignal():
+                self._stopped.add(message.request_id)
+            case _:
+                self._cancelled.add(message.request_id)
 
 
 class Outbox:

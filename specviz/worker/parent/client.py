@@ -26,16 +26,13 @@ from specviz.worker.messages import (
     EndCalibrationRequest,
     Event,
     Hello,
-    OutlookMade,
     PrepareRequest,
     Request,
     RequestEnded,
     RoomRequest,
-    RunRecord,
+    RunEvent,
     RunRequest,
-    RunRound,
-    RunStarted,
-    RunTimed,
+    Signal,
     StopSignal,
     StudyFound,
     StudyRequest,
@@ -237,7 +234,7 @@ class Worker:
                 self._signal(active.request)
         self._queue.update_places()
 
-    def _signal(self, message: Request | StopSignal | CancelSignal) -> None:
+    def _signal(self, message: Request | Signal) -> None:
         assert self._link is not None
         self._link.send(message)
 
@@ -303,8 +300,9 @@ class Worker:
             if link is not self._link:
                 return
             match event:
-                case RunStarted() | RunRound() | RunTimed() | RunRecord() | OutlookMade():
-                    self._on_run_event(event)
+                case RunEvent():
+                    if (run := self._runs.get(event.run_id)) is not None:
+                        run.take(event)
                 case StudyFound():
                     self._on_found(event)
                 case RequestEnded():
@@ -329,26 +327,6 @@ class Worker:
                 self._on_over(run)
             except Exception:
                 _log.exception("on_over failed for a run")
-
-    def _on_run_event(
-        self, event: RunStarted | RunRound | RunTimed | RunRecord | OutlookMade
-    ) -> None:
-        run = self._runs.get(event.run_id)
-        if run is None:
-            return
-        match event:
-            case OutlookMade():
-                run.outlook = event.outlook
-            case _ if run.finished:
-                pass
-            case RunStarted():
-                run.begin(event.record, event.outlook)
-            case RunRound():
-                run.add(event.entry)
-            case RunTimed():
-                run.take_timing(event)
-            case RunRecord():
-                run.conclude(event.record, event.memory_bytes)
 
     def _on_found(self, event: StudyFound) -> None:
         match self._queue.active:

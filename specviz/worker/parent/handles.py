@@ -19,13 +19,15 @@ from specviz.figures.throughput import Outlook
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairCheck, PairSpec
 from specviz.record.token_text import added_texts, emitted_tokens
-from specviz.record.trace import (
-    Prompt,
-    Round,
-    RunConfig,
-    Trace,
+from specviz.record.trace import Prompt, Round, RunConfig, Trace
+from specviz.worker.messages import (
+    OutlookMade,
+    RunEvent,
+    RunRecord,
+    RunRound,
+    RunStarted,
+    RunTimed,
 )
-from specviz.worker.messages import RunTimed
 
 T = TypeVar("T")
 RunState = Literal["loading", "queued", "running", "stopped", "done", "failed"]
@@ -114,6 +116,22 @@ class Run:
         self.place = place
         if self._state in ("queued", "loading"):
             self._state = "queued" if place else "loading"
+
+    def take(self, event: RunEvent) -> None:
+        """Add what the process reports of the run; only predictions may arrive after its end."""
+        match event:
+            case OutlookMade():
+                self.outlook = event.outlook
+            case _ if self.finished:
+                pass
+            case RunStarted():
+                self.begin(event.record, event.outlook)
+            case RunRound():
+                self.add(event.entry)
+            case RunTimed():
+                self.take_timing(event)
+            case RunRecord():
+                self.conclude(event.record, event.memory_bytes)
 
     def begin(self, record: Trace, outlook: Outlook | None) -> None:
         self._record = record

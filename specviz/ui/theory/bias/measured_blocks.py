@@ -12,12 +12,7 @@ from specviz.record.numbers import RATIO, TOKENS
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
 from specviz.ui.theory.bias.charts import accepted_means, rounds_by_both
-from specviz.ui.theory.kept_methods import (
-    choose_methods,
-    recorded_methods,
-    recorded_runs,
-    show_about,
-)
+from specviz.ui.theory.kept_methods import choose_methods, recorded_methods, show_about
 from specviz.ui.widgets.page_parts import PROBABILITIES, show_chart, show_formula
 
 _ROUNDING = 1e-9
@@ -31,8 +26,7 @@ _LANES = {
 
 def show_measured_blocks() -> None:
     st.subheader("On the real pair", anchor=False)
-    known = recorded_methods().blocks
-    runs = choose_methods(_SECTION, _judges_blocks, _check, recorded_runs(known.found, known.made))
+    runs = choose_methods(_SECTION, _judges_blocks, _check, recorded_methods().blocks)
     check = runs.found
     st.markdown(f"{_rounds_sentence(check)} {_means_sentence(check)}")
     left, right = st.columns(2, gap="medium")

@@ -11,7 +11,9 @@ from specviz.measure.background_job import RunsJob
 from specviz.theory.claims import Claim, ClaimVerdict, Figure, RunName, Source, claims
 from specviz.ui.session.background_jobs import stop
 from specviz.ui.theory.claims.evidence import Evidence
+from specviz.ui.theory.claims.recorded_tasks import recorded_sentence, task_table
 from specviz.ui.theory.claims.runs import ClaimRuns
+from specviz.ui.theory.kept_methods import recorded_methods
 from specviz.ui.widgets.page_parts import show_formula
 from specviz.ui.widgets.plain_text import as_text, show_error
 
@@ -93,6 +95,20 @@ def _show_card(claim: Claim, runs: ClaimRuns, start: Start) -> None:
                 show_button("Test it on the pair", claim.run, claim.id, runs, start)
         if claim.run is not None:
             show_state(claim.run, claim.id, runs)
+            _show_recorded(claim.run)
+
+
+def _show_recorded(run: RunName) -> None:
+    recorded = recorded_methods().tasks
+    if (sentence := recorded_sentence(run, recorded.found)) is None:
+        return
+    made = recorded.made
+    st.markdown(f":green-badge[recorded] :small[{as_text(made.runs)}]")
+    st.markdown(as_text(sentence))
+    with st.expander("Every task"):
+        st.markdown(task_table(run, recorded.found))
+        st.caption("α with its 95 % interval over the prompts; tokens per round with their range.")
+    st.caption(as_text(f"Recorded on {made.created[:10]}; {made.machine}."))
 
 
 def _show_figures(figures: Sequence[Figure]) -> None:

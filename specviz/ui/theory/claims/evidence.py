@@ -224,7 +224,7 @@ def _rejections_sentence(traces: Sequence[Trace]) -> str:
     lazier = theorem_checks.lazier(traces, _LAZY_SHARE)
     return (
         f"{check.observed:,} rejections at {check.num_tested:,} tested positions; theorem 1 "
-        f"expects {check.expected:,.1f} (z = {_signed(check.z)}: {_noise_text(check.z)}). The "
+        f"expects {check.expected:,.1f} ({_noise_text(check.z)}). The "
         f"expected number is also the lower bound of theorem 2. A rule that accepts with "
         f"{_LAZY_SHARE:g} times the allowed probability would reject {lazier.expected:,.1f}."
     )
@@ -234,8 +234,7 @@ def _drafts_sentence(traces: Sequence[Trace]) -> str:
     points = rejections_over_drafts(traces)
     text = "; ".join(
         f"M {each.num_drafts}: {100 * each.rejections_a_token:.1f} rejections per 100 tokens, "
-        f"{100 * each.expected_a_token:.1f} expected (z = {_signed(each.rejected.z)}: "
-        f"{_noise_text(each.rejected.z)})"
+        f"{100 * each.expected_a_token:.1f} expected ({_noise_text(each.rejected.z)})"
         for each in points
     )
     if not points:
@@ -253,7 +252,7 @@ def _blocks_sentence(traces: Sequence[Trace]) -> str:
     gain = f", so block verification accepts {times(ratio)} as many" if ratio else ""
     return (
         f"In {len(check.rounds):,} rounds, {check.accepted:,} candidates were accepted; "
-        f"{check.by_block:,.1f} were expected (z = {_signed(check.z)}: {_noise_text(check.z)}). "
+        f"{check.by_block:,.1f} were expected ({_noise_text(check.z)}). "
         f"With token-by-token verification, {check.by_token:,.1f} of the same candidates are "
         f"expected to be accepted{gain}."
     )
@@ -337,9 +336,11 @@ def _signed(z: float | None) -> str:
 
 
 def _noise_text(z: float | None) -> str:
+    """Return z, and whether it is sampling noise."""
     if z is None:
-        return "no randomness"
-    return "within sampling noise" if abs(z) < _FIRM else "more than sampling noise"
+        return "z = none: no randomness"
+    noise = "within sampling noise" if abs(z) < _FIRM else "more than sampling noise"
+    return f"z = {_signed(z)}: {noise}"
 
 
 def _alpha(traces: Sequence[Trace]) -> float:

@@ -37,13 +37,13 @@ class MeasuredAndExpected:
     half: float
 
 
-def running_means(curves: Sequence[MeanCurve], height: int = 340) -> go.Figure:
+def running_means(curves: Sequence[MeanCurve]) -> go.Figure:
     """Draw simulated means with 95 % bands over the number of texts, and exact means as dashes.
 
     A single curve uses the colours for simulated and exact values. With several curves, each has a
     colour, and the legend lists only the simulated means.
     """
-    made = figure(x_title="texts simulated", y_title="rejections per text", height=height)
+    made = figure(x_title="texts simulated", y_title="rejections per text")
     alone = len(curves) == 1
     for curve, own in zip(curves, cycle(SERIES), strict=False):
         colour = COLOURS.simulated if alone else own

@@ -20,12 +20,7 @@ from specviz.figures.symbols import names_in_formula
 from specviz.record.numbers import RATIO, TOKENS, times
 from specviz.record.run_config import RunConfig
 from specviz.record.trace import Trace
-from specviz.ui.theory.kept_methods import (
-    choose_methods,
-    recorded_methods,
-    recorded_runs,
-    show_about,
-)
+from specviz.ui.theory.kept_methods import choose_methods, recorded_methods, show_about
 from specviz.ui.theory.rejections.charts import MeasuredAndExpected, measured_and_expected
 from specviz.ui.widgets.page_parts import show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
@@ -37,10 +32,7 @@ _LANES = {f"M {number}": RunConfig(temperature=1.0, num_drafts=number) for numbe
 
 
 def show_measured_drafts() -> None:
-    known = recorded_methods().drafts
-    runs = choose_methods(
-        _SECTION, _has_several_counts, _points, recorded_runs(known.found, known.made)
-    )
+    runs = choose_methods(_SECTION, _has_several_counts, _points, recorded_methods().drafts)
     points = runs.found
     st.markdown(f"{_agreement_sentence(points)}  \n{speed_sentence(points)}")
     wide = joint_deviations(len(points), _LEVEL)

@@ -5,7 +5,7 @@ All curves are exact. Points are measured: in runs of this session, or by the au
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ import plotly.graph_objects as go
 from specviz.figures.catalogue import TIMES_THE_TARGET
 from specviz.figures.stopping_reach import ReachOverRuns
 from specviz.record.numbers import COST, PERCENT, PROBABILITY, RATIO, STEPS, TOKENS
-from specviz.theory.papers import SpecBenchRow
 from specviz.theory.speed import (
     best_gamma,
     best_gammas,
@@ -165,15 +164,13 @@ def expected_and_measured(points: Sequence[SpeedupPoint]) -> go.Figure:
     return made
 
 
-def reported_by_task(rows: Sequence[SpecBenchRow]) -> go.Figure:
-    """Draw reported speedups as bars, grouped by task and coloured by drafter."""
+def reported_by_task(speedups: Mapping[str, Mapping[str, float]]) -> go.Figure:
+    """Draw speedups, given by drafter and task, as bars grouped by task, coloured by drafter."""
     made = figure(x_title="task", y_title=TIMES_THE_TARGET, height=300)
-    drafters = list(dict.fromkeys(each.drafter for each in rows))
-    for drafter, colour in zip(drafters, SERIES, strict=False):
-        own = [each for each in rows if each.drafter == drafter]
+    for (drafter, by_task), colour in zip(speedups.items(), SERIES, strict=False):
         made.add_bar(
-            x=[each.task for each in own],
-            y=[each.speedup for each in own],
+            x=list(by_task),
+            y=list(by_task.values()),
             name=f"{drafter} (reported)",
             marker={"color": colour},
             hovertemplate=f"%{{x}}: {RATIO.hover()}<extra>{drafter}</extra>",

@@ -54,7 +54,7 @@ def chinchilla_points() -> list[SpeedupPoint]:
     """Return Chinchilla's points; the paper reports no alpha, so the speedup determines it."""
     return [
         SpeedupPoint(
-            label=row.label,
+            label=f"Chinchilla, {row.task}",
             alpha=alpha_for_speedup(row.speedup, _CHINCHILLA_C, gamma=CHINCHILLA_GAMMA) or 1.0,
             c=_CHINCHILLA_C,
             speedup=row.speedup,

@@ -14,12 +14,7 @@ from specviz.record.numbers import COST, PERCENT, STEPS, TOKENS
 from specviz.record.run_config import RunConfig
 from specviz.record.stopping import parse_stopping
 from specviz.record.trace import Trace
-from specviz.ui.theory.kept_methods import (
-    choose_methods,
-    recorded_methods,
-    recorded_runs,
-    show_about,
-)
+from specviz.ui.theory.kept_methods import choose_methods, recorded_methods, show_about
 from specviz.ui.theory.speed.charts import reach_over_drafted
 from specviz.ui.widgets.page_parts import show_chart, show_formula
 from specviz.ui.widgets.plain_text import as_text
@@ -34,9 +29,8 @@ _LANES = {
 
 
 def show_when_to_stop() -> None:
-    known = recorded_methods().stops
     runs = choose_methods(
-        _SECTION, _has_both_kinds, _compared_with_oracle, recorded_runs(known.found, known.made)
+        _SECTION, _has_both_kinds, _compared_with_oracle, recorded_methods().stops
     )
     found = runs.found
     st.markdown(f"{_count_sentence(found)} {_rules_sentence(found)}")

@@ -1,0 +1,76 @@
+"""What recorded runs of a chat model show about claims on tasks and on temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specviz.figures.recorded_methods import TaskPoint
+from specviz.record.numbers import PROBABILITY, TOKENS
+from specviz.theory.claims import RunName
+
+_GROUNDED = ("summarise", "translate")
+_FREE = "open chat"
+
+
+def recorded_sentence(run: RunName, points: Sequence[TaskPoint]) -> str | None:
+    """Return what the recorded runs show about a claim; None if they do not concern it."""
+    if run == "kinds":
+        return _tasks_sentence([each for each in points if each.task and not each.temperature])
+    if run == "temperature":
+        return _temperature_sentence([each for each in points if not each.task])
+    return None
+
+
+def _tasks_sentence(greedy: Sequence[TaskPoint]) -> str:
+    by_task = {each.task: each for each in greedy}
+    free = by_task[_FREE]
+    above = all(_is_above(by_task[task], free) for task in _GROUNDED)
+    accepted = ", ".join(f"{task} {_acceptance(by_task[task])}" for task in (*_GROUNDED, _FREE))
+    verdict = (
+        f"{_GROUNDED[0]} and {_GROUNDED[1]} are accepted more than {_FREE}, as claimed"
+        if above
+        else "the intervals overlap, so the claim is undecided here"
+    )
+    return (
+        f"α at temperature 0, with its 95 % interval over {free.acceptance.count} prompts: "
+        f"{accepted}; {verdict}."
+    )
+
+
+def task_table(run: RunName, points: Sequence[TaskPoint]) -> str:
+    """Return a Markdown table of every task: α and τ at temperature 0, or α at both."""
+    cold, hot = sorted({each.temperature for each in points})
+    by_task: dict[str, dict[float, TaskPoint]] = {}
+    for each in points:
+        by_task.setdefault(each.task or "all", {})[each.temperature] = each
+    if run == "kinds":
+        titles = (f"α at T {cold:g}", "tokens per round")
+        found = [(_acceptance(row[cold]), _tau(row[cold])) for row in by_task.values()]
+    else:
+        titles = (f"α at T {cold:g}", f"α at T {hot:g}")
+        found = [(_acceptance(row[cold]), _acceptance(row[hot])) for row in by_task.values()]
+    rows = [(task, *cells) for task, cells in zip(by_task, found, strict=True)]
+    lines = (("task", *titles), ("---",) * 3, *rows)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _tau(point: TaskPoint) -> str:
+    return TOKENS.spread(point.tau.median, point.tau.low, point.tau.high)
+
+
+def _temperature_sentence(points: Sequence[TaskPoint]) -> str:
+    cold, hot = sorted(points, key=lambda each: each.temperature)
+    falls = _is_above(cold, hot)
+    found = ", ".join(f"{_acceptance(each)} at T {each.temperature:g}" for each in (cold, hot))
+    verdict = "it falls, as claimed" if falls else "the intervals overlap"
+    return f"α over {cold.acceptance.count} prompts of ten tasks: {found}; {verdict}."
+
+
+def _acceptance(point: TaskPoint) -> str:
+    found = point.acceptance
+    return PROBABILITY.spread(found.value, found.low, found.high)
+
+
+def _is_above(one: TaskPoint, other: TaskPoint) -> bool:
+    low, high = one.acceptance.low, other.acceptance.high
+    return low is not None and high is not None and low > high
