@@ -62,14 +62,15 @@ def kept_values(kind: str, value_type: type[T]) -> dict[str, T]:
 
 
 def forget_values(kind: str) -> None:
-    """Delete all values of a kind.
+    """Delete all values of a kind; a change in progress is finished first, then deleted.
 
     Raises:
         StoreError: A file cannot be deleted.
     """
     try:
         for path in (data_folder() / kind).glob("*.json"):
-            path.unlink(missing_ok=True)
+            with FileLock(path.with_suffix(".lock")):
+                path.unlink(missing_ok=True)
     except (OSError, RuntimeError) as error:
         raise StoreError(
             f"The stored values cannot be deleted: {error}.", remedy="Check the data folder."

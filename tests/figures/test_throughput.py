@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from specviz.figures.throughput import GAMMAS, extrapolated_curves, predicted_curves
-from specviz.record.trace import StepCosts
 from specviz.theory.speed import expected_tokens
+from tests.traces import make_costs
 
 # A draft step of 1 ms, a target step of 10 ms, verification of n tokens 10 + n - 1 ms.
-COSTS = StepCosts(
-    contexts=(100,),
-    draft=((0.001,), (0.001,)),
-    target=tuple((0.010 + 0.001 * extra,) for extra in range(17)),
-    draft_next=(0.001,),
-)
+COSTS = replace(make_costs(), draft=((0.001,) * 3,) * 2, draft_next=(0.001,) * 3)
 
 
 def test_the_target_alone_gives_one_token_per_step() -> None:
@@ -45,6 +42,6 @@ def test_predicted_speedups_are_used_unchanged() -> None:
 
 
 def test_drafting_without_a_model_is_free() -> None:
-    costs = StepCosts(contexts=(100,), draft=(), target=COSTS.target)
+    costs = replace(COSTS, draft=(), draft_next=())
     curves = extrapolated_curves(costs, 100, 0.5)
     assert curves.forecast[1] == pytest.approx(1.75 / 0.012)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,8 +24,11 @@ from tests.theory.distributions import Distribution, pairs
 from tests.theory.kernels import ROUNDING, both, seeds, sizes, steady
 
 
-@given(pairs(2, 6))
-@settings(max_examples=60, deadline=None)
+def for_pairs(test: Callable[..., None]) -> Callable[..., None]:
+    return settings(max_examples=60, deadline=None)(given(pairs(2, 6))(test))
+
+
+@for_pairs
 def test_marginals_are_both_distributions(
     pair: tuple[Distribution, Distribution],
 ) -> None:
@@ -33,8 +38,7 @@ def test_marginals_are_both_distributions(
     assert joint.min() >= 0.0
 
 
-@given(pairs(2, 6))
-@settings(max_examples=60, deadline=None)
+@for_pairs
 def test_acceptance_lies_between_its_floor_and_the_overlap(
     pair: tuple[Distribution, Distribution],
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from specviz import store
 from specviz.record.trace import StepCosts
+from specviz.store.kept_values import forget_values
 from tests.traces import make_costs
 
 
@@ -133,6 +134,20 @@ def test_a_change_waits_for_the_change_before_it(home: Path) -> None:
     assert store.change_value("profile", "one", Profile, add_slowly)
     second.join()
     assert store.load_value("profile", "one", Profile) == Profile(rates=(1.0, 2.0))
+
+
+def test_a_change_in_progress_does_not_survive_forgetting(home: Path) -> None:
+    assert store.save_value("profile", "one", Profile(rates=(1.0,)))
+    forgetting = Thread(target=forget_values, args=("profile",))
+
+    def add_slowly(old: Profile | None) -> Profile:
+        forgetting.start()
+        forgetting.join(0.2)  # without the lock, the old rate is stored again afterwards
+        return _with(old, 2.0)
+
+    assert store.change_value("profile", "one", Profile, add_slowly)
+    forgetting.join()
+    assert store.load_value("profile", "one", Profile) is None
 
 
 def _with(old: Profile | None, number: float) -> Profile:
