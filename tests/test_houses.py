@@ -56,7 +56,9 @@ def test_the_ui_loads_no_models() -> None:
 
 
 def test_the_engine_loads_torch() -> None:
-    assert loaded_by("specviz.engine") >= {"torch", "transformers"}
+    loaded = loaded_by("specviz.engine")
+    assert "torch" in loaded
+    assert "transformers" not in loaded  # its modelling code takes seconds to import
 
 
 def test_kernels_compile_without_torch() -> None:

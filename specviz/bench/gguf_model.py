@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from specviz.formats.gguf_writing import Sizes, gguf_name, number_tokens, write_gguf
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from specviz.engine.model.plain_llama import Model
 
 _CUT = ("model.embed_tokens.weight", "lm_head.weight")  # cut to the rows that the engine uses
 _KINDS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
-def cannot_write(model: PreTrainedModel) -> str | None:
+def cannot_write(model: Model) -> str | None:
     """Return why a model cannot be written as GGUF, or None if it can."""
     config: Any = model.config
     if config.model_type != "llama":
@@ -28,7 +28,7 @@ def cannot_write(model: PreTrainedModel) -> str | None:
 
 
 def write_model(
-    model: PreTrainedModel,
+    model: Model,
     vocabulary: int,
     path: Path,
     add_tokens: Callable[[Any, int], None] = number_tokens,

@@ -57,12 +57,19 @@ def assisted(
 ) -> RivalRun:
     """Run transformers' ``generate(assistant_model=...)`` with these settings."""
     assert pair.draft is not None
-    with _assistant_settings(pair.draft, assistance):
-        extra: dict[str, Any] = {"assistant_model": pair.draft}
+    draft = _in_transformers(pair.draft)
+    with _assistant_settings(draft, assistance):
+        extra: dict[str, Any] = {"assistant_model": draft}
         if pair.shared is not None:
             own = pair.shared.draft.tokenizer
             extra |= {"tokenizer": pair.tokenizer, "assistant_tokenizer": own}
         return _timed(pair, prompt_ids, num_tokens, extra)
+
+
+def _in_transformers(model: Any) -> Any:
+    from specviz.engine.model.plain_llama import in_transformers
+
+    return in_transformers(model)
 
 
 def _timed(
@@ -70,7 +77,7 @@ def _timed(
 ) -> RivalRun:
     import torch
 
-    target: Any = pair.target
+    target: Any = _in_transformers(pair.target)
     ids = torch.tensor([list(prompt_ids)], device=pair.device)
     mask = torch.ones_like(ids)
     quiet = _quiet_library()
@@ -116,7 +123,7 @@ def _watched(pair: Pair) -> Iterator[_Passes]:
             wait_for(pair)
             passes.first_ended = time.perf_counter()
 
-    model: Any = pair.target
+    model: Any = _in_transformers(pair.target)
     hooks = (
         model.register_forward_pre_hook(begins, with_kwargs=True),
         model.register_forward_hook(ends),
@@ -131,7 +138,7 @@ def _watched(pair: Pair) -> Iterator[_Passes]:
 @contextmanager
 def _endless(pair: Pair) -> Iterator[None]:
     """Remove the EOS token from the models' settings, and restore it on exit."""
-    models = [model for model in (pair.target, pair.draft) if model is not None]
+    models = [_in_transformers(each) for each in (pair.target, pair.draft) if each is not None]
     kept = [model.generation_config.eos_token_id for model in models]
     for model in models:
         model.generation_config.eos_token_id = None

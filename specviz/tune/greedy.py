@@ -88,7 +88,9 @@ def plain_text(pair: Pair, context: Sequence[int], num_tokens: int) -> list[int]
     import torch
     from transformers import GenerationConfig
 
-    target: Any = pair.target
+    from specviz.engine.model.plain_llama import in_transformers
+
+    target: Any = in_transformers(pair.target)
     ids = torch.tensor([list(context)], device=pair.device)
     padding = list(range(pair.vocabulary, target.config.get_text_config().vocab_size))
     settings = GenerationConfig(pad_token_id=0, suppress_tokens=padding or None)

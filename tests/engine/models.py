@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers as hf
@@ -23,6 +23,10 @@ from specviz.engine.model.text import TokenTable, make_token_table
 from specviz.record.pairs import GRAPHED
 from specviz.record.trace import Environment, ModelInfo, PairInfo
 from specviz.training.tokenizer import train_tokenizer
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Model
+
 
 END = "<|endoftext|>"
 WINDOW = 8  # of the families with a sliding window: shorter than any prompt of the tests
@@ -202,8 +206,8 @@ def write_timing_pair(folder: Path, *, width: int = 192) -> Path:
 
 
 def pair_of(
-    target: PreTrainedModel,
-    draft: PreTrainedModel | None,
+    target: Model,
+    draft: Model | None,
     *,
     step: str = "library",
     eos_ids: tuple[int, ...] = (0,),

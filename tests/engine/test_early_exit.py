@@ -12,7 +12,8 @@ from transformers import PreTrainedModel
 from specviz.engine.model.growing import grow
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
-from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.library_step import LibraryStep
+from specviz.engine.model.steps import Step
 from specviz.errors import PairError
 from specviz.kernels.step import MOST_ROWS
 from specviz.record.bodies import Shape

@@ -8,7 +8,7 @@ import math
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -23,13 +23,18 @@ from specviz.engine.model import growing
 from specviz.engine.model.growing import body_info, grow, shape_of_model
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
-from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.library_step import LibraryStep
+from specviz.engine.model.steps import Step
 from specviz.errors import ConfigError, DeviceError, PairError
 from specviz.record.bodies import Shape, parameters_of, shape_of
 from specviz.record.pairs import PairSpec, Progress, pairs_folder
 from specviz.record.trace import RunConfig
 from tests.engine.asking import load, refusal
 from tests.engine.models import stir, tiny_model, write_pair
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Model
+
 
 IDS = torch.arange(3, 23)
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
@@ -46,7 +51,7 @@ def as_type(model: Any, dtype: torch.dtype) -> PreTrainedModel:
 
 
 @torch.inference_mode()
-def logits(model: PreTrainedModel, ids: torch.Tensor = IDS) -> torch.Tensor:
+def logits(model: Model, ids: torch.Tensor = IDS) -> torch.Tensor:
     return model(ids[None]).logits[0].float()
 
 

@@ -11,8 +11,9 @@ from transformers import PreTrainedModel
 from specviz.engine.model import compiled_step
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.library_step import LibraryStep
 from specviz.engine.model.step_capabilities import HiddenStates
-from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.steps import Step
 from specviz.kernels.step import MOST_ROWS
 from tests.engine.models import FAMILIES, WINDOW, stir, tiny_model
 

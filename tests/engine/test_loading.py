@@ -17,8 +17,8 @@ from specviz.engine.loading import hardware, sources
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.library_step import LibraryStep
 from specviz.engine.model.pair import Pair
-from specviz.engine.model.steps import LibraryStep
 from specviz.engine.model.wrapped_step import WrappedStep
 from specviz.errors import PairError
 from specviz.record.pairs import PairSpec, Progress

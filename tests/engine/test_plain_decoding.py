@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 
 from specviz.engine import Pair, decode_plainly
-from specviz.engine.model.steps import LibraryStep
+from specviz.engine.model.library_step import LibraryStep
 from specviz.record.trace import RunConfig
 from tests.engine.models import pair_of, tiny_model
 

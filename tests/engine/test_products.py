@@ -9,8 +9,8 @@ from torch import nn
 
 from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.model import products
+from specviz.engine.model.library_step import LibraryStep, LibraryWeights
 from specviz.engine.model.products import ProductLayer, with_products
-from specviz.engine.model.steps import LibraryStep, LibraryWeights
 from specviz.kernels.step import MOST_ROWS
 from tests.engine.models import FAMILIES, VOCABULARY, stir, tiny_model
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from specviz.engine.loading import hardware, sources
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.chat import encode_prompt
-from specviz.engine.model.steps import LibraryStep
+from specviz.engine.model.library_step import LibraryStep
 from specviz.errors import ConfigError, DeviceError, ModelFileError, PairError
 from specviz.record.pairs import PairSpec
 from tests.engine.asking import edit_json, load, refusal

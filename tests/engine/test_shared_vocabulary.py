@@ -23,8 +23,8 @@ from specviz.engine.decoding.scoring import score_text
 from specviz.engine.decoding.speculation import Speculation
 from specviz.engine.loading.compatibility import take_step_weights
 from specviz.engine.loading.shared_vocabulary import LEAST_SHARE, covered_share
+from specviz.engine.model.library_step import LibraryStep
 from specviz.engine.model.shared_tokens import SharedTokens, make_token_vocabulary, share_tokens
-from specviz.engine.model.steps import LibraryStep
 from specviz.engine.model.translated_step import TranslatedStep
 from specviz.errors import ConfigError, PairError
 from specviz.record.pairs import PairSpec, spec_of

@@ -11,9 +11,10 @@ import torch
 from specviz.engine import speculate
 from specviz.engine.loading import hardware, loading
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.library_step import LibraryStep, LibraryWeights
 from specviz.engine.model.static_step import STATIC_CAPABILITIES, StaticStep
 from specviz.engine.model.step_capabilities import HiddenStates, Missing, StepCapabilities
-from specviz.engine.model.steps import LibraryStep, LibraryWeights, Step, StepWeights
+from specviz.engine.model.steps import Step, StepWeights
 from specviz.engine.model.translated_step import TranslatedStep
 from specviz.errors import DeviceError, PairError
 from specviz.record.run_config import RunConfig
@@ -38,7 +39,8 @@ PARENTS = (-1, 0, 0, 2)
 def steps_of(kind: str) -> tuple[Step, Step]:
     """A step of this kind, and the library's for the same model."""
     if kind == "translated":
-        pair, model = tiny_pair(), tiny_pair().draft
+        pair = tiny_pair()
+        model: Any = pair.draft
         shared = pair.shared
         assert shared is not None
         assert model is not None
@@ -195,7 +197,7 @@ def test_spreading_a_model_over_devices_needs_accelerate(
     monkeypatch: pytest.MonkeyPatch, installed: bool
 ) -> None:
     monkeypatch.setattr(hardware, "free_memory", lambda _: 1000)
-    monkeypatch.setattr(loading, "is_accelerate_available", lambda: installed)
+    monkeypatch.setattr(loading, "find_spec", lambda _: installed or None)
     gpu = torch.device("cuda")
     assert not loading._must_spread("a model", 999, gpu, may_spread=True)
     with pytest.raises(DeviceError, match="does not fit in the memory"):

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine.model import steps as step_module
+from specviz.engine.model import library_step as step_module
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.library_step import LibraryStep
 from specviz.engine.model.step_capabilities import HiddenStates
-from specviz.engine.model.steps import LibraryStep, Step
+from specviz.engine.model.steps import Step
 from specviz.engine.model.trees import OpenNodes
 from specviz.errors import PairError
 from specviz.kernels.step import MOST_ROWS

@@ -13,6 +13,7 @@ OWN = {
     "specviz.ui.theory.claims.cards: each.source": "one of the three names in a Literal",
     "specviz.ui.theory.claims.cards: claim.latex": "a formula of the theory's code",
     "specviz.ui.theory.claims.cards: claim.symbols": "letters of that formula and their meanings",
+    "specviz.ui.theory.claims.cards: recorded.found": "names of shipped tasks, and numbers",
     "specviz.ui.compare.results: row.name": "the table's own rows",
     "specviz.comparison.table: row.texts": "numbers with their units",
     "specviz.ui.compare.results: row.target": "a number with its unit",

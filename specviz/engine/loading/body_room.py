@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specviz.engine.loading import hardware
-from specviz.engine.loading.opening import Side, no_progress, open_pair
+from specviz.engine.loading.opening import Side, no_progress, open_pair, quiet_for
 from specviz.engine.model.growing import shape_of_model, skeleton_of
-from specviz.engine.model.libraries import loading_errors, quiet_libraries
+from specviz.engine.model.libraries import loading_errors
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairSpec
@@ -22,7 +22,7 @@ def body_room(spec: PairSpec) -> BodyRoom:
     Raises:
         SpecvizError: the pair cannot be opened, as in ``check_pair``.
     """
-    with quiet_libraries():
+    with quiet_for(spec):
         opened = open_pair(replace(spec, target_body=NO_BODY, draft_body=NO_BODY), no_progress)
         target, *drafts = [_shape(side) for side in opened.sides]
     return BodyRoom(

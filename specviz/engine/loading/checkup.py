@@ -10,10 +10,17 @@ from collections.abc import Sequence
 
 from specviz.engine.decoding.endings import check_room
 from specviz.engine.loading import hardware, sources
-from specviz.engine.loading.opening import OpenPair, Side, no_progress, open_pair
+from specviz.engine.loading.opening import (
+    OpenPair,
+    Side,
+    needs_transformers,
+    no_progress,
+    open_pair,
+    quiet_for,
+)
 from specviz.engine.model.chat import Reader, prompt_ids
 from specviz.engine.model.fingerprint import weights_sha256
-from specviz.engine.model.libraries import loading_errors, quiet_libraries
+from specviz.engine.model.libraries import loading_errors
 from specviz.errors import PromptError
 from specviz.record.conversations import TypedPrompt
 from specviz.record.pairs import ModelCheck, PairCheck, PairSpec, Presence, ProgressCallback
@@ -38,7 +45,7 @@ def check_pair(
         SpecvizError: the pair cannot be loaded, or cannot continue a prompt.
     """
     on_progress = on_progress or no_progress
-    with quiet_libraries():
+    with quiet_for(spec):
         opened = open_pair(spec, on_progress)
         target, *drafts = [_check_model(side, on_progress) for side in opened.sides]
     _check_prompts(opened, prompts, chat)
@@ -56,8 +63,10 @@ def check_pair(
 
 def has_chat_template(spec: PairSpec) -> bool:
     """Return whether the target has a chat template; a Hub model's small files are downloaded."""
+    if not needs_transformers(spec):
+        return False
     chosen = sources.choose(spec)
-    with quiet_libraries():
+    with quiet_for(spec):
         source = sources.open_source(chosen.target, chosen.target_name, no_progress)
         with loading_errors(source.name, "tokenizer"):
             return bool(getattr(source.read_tokenizer(), "chat_template", None))

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
 
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.memory import is_out_of_memory
-from specviz.engine.model.products import ProductLayer, with_products
-from specviz.engine.model.steps import LibraryStep, LibraryWeights, Step, StepWeights
+from specviz.engine.model.plain_llama import PlainLlamaForCausalLM, in_transformers
+from specviz.engine.model.steps import Step, StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.errors import PairError
 from specviz.record.pairs import GRAPHED
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from specviz.engine.model.plain_llama import Config, Model
+
 
 _PROBE_TOKENS = 6
 _WALK_TOKENS = 12
@@ -114,14 +119,16 @@ def _other_end(target: ModelVocabulary, draft: ModelVocabulary) -> tuple[str, ..
     )
 
 
-def refuse_without_rollback(skeleton: PreTrainedModel, name: str) -> None:
+def refuse_without_rollback(skeleton: Model, name: str) -> None:
     """Raise PairError for families marked as stateful; ``check_rollback`` tests the others."""
     if skeleton._is_stateful:
         raise _cannot_roll_back(skeleton, name)
 
 
-def check_rollback(model: PreTrainedModel, name: str, vocabulary: int) -> None:
+def check_rollback(model: Model, name: str, vocabulary: int) -> None:
     """Raise PairError unless feeding 6 tokens, forgetting 3 and feeding 3 equals a fresh pass."""
+    if isinstance(model, PlainLlamaForCausalLM):
+        return  # it has no cache; the check of its lean step includes a rollback
     ids = probe_ids(model, vocabulary, _PROBE_TOKENS + 3)
     kept, others = ids[:3], ids[_PROBE_TOKENS:]
     try:
@@ -139,6 +146,8 @@ def check_rollback(model: PreTrainedModel, name: str, vocabulary: int) -> None:
 def _roll(
     model: PreTrainedModel, vocabulary: int, ids: torch.Tensor, others: torch.Tensor
 ) -> tuple[torch.Tensor, int]:
+    from specviz.engine.model.library_step import LibraryStep
+
     step = LibraryStep(model, vocabulary)
     step.feed(ids, 0)
     length = step.length
@@ -147,11 +156,11 @@ def _roll(
 
 
 @torch.inference_mode()
-def _fresh_logits(model: PreTrainedModel, ids: torch.Tensor, vocabulary: int) -> torch.Tensor:
+def _fresh_logits(model: Model, ids: torch.Tensor, vocabulary: int) -> torch.Tensor:
     return model(ids[None], use_cache=False).logits[0, :, :vocabulary].float()
 
 
-def _cannot_roll_back(model: PreTrainedModel, name: str) -> PairError:
+def _cannot_roll_back(model: Model, name: str) -> PairError:
     return PairError(
         f"{name}: {model.config.model_type} models cannot roll their cache back, which "
         "speculative decoding needs after each rejection.",
@@ -159,9 +168,7 @@ def _cannot_roll_back(model: PreTrainedModel, name: str) -> PairError:
     )
 
 
-def require_same_logits(
-    grown: PreTrainedModel, model: PreTrainedModel, name: str, vocabulary: int
-) -> None:
+def require_same_logits(grown: Model, model: Model, name: str, vocabulary: int) -> None:
     """Raise PairError unless an enlarged model gives the original model's logits."""
     ids = probe_ids(model, vocabulary, _PROBE_TOKENS)
     own, ours = (_fresh_logits(each, ids, vocabulary) for each in (model, grown))
@@ -173,14 +180,14 @@ def require_same_logits(
         )
 
 
-def require_numbers(model: PreTrainedModel, name: str) -> None:
+def require_numbers(model: Model, name: str) -> None:
     """Raise PairError if a weight is NaN, infinite, or overflows the dtype."""
     for weight, values in model.named_parameters():
         if not torch.isfinite(values.sum(dtype=torch.float32)):
             _refuse_weight(values, weight, model, name)
 
 
-def _refuse_weight(values: torch.Tensor, weight: str, model: PreTrainedModel, name: str) -> None:
+def _refuse_weight(values: torch.Tensor, weight: str, model: Model, name: str) -> None:
     if torch.isnan(values).any() or (torch.isinf(values).any() and _widest(model)):
         raise PairError(
             f"The weights of {name} are broken: {weight} contains NaN or infinite values.",
@@ -190,7 +197,7 @@ def _refuse_weight(values: torch.Tensor, weight: str, model: PreTrainedModel, na
         _refuse_overflow(model, name)
 
 
-def _require_finite(logits: torch.Tensor, model: PreTrainedModel, name: str) -> None:
+def _require_finite(logits: torch.Tensor, model: Model, name: str) -> None:
     if torch.isfinite(logits).all():
         return
     if not _widest(model):
@@ -201,7 +208,7 @@ def _require_finite(logits: torch.Tensor, model: PreTrainedModel, name: str) -> 
     )
 
 
-def _refuse_overflow(model: PreTrainedModel, name: str) -> NoReturn:
+def _refuse_overflow(model: Model, name: str) -> NoReturn:
     dtype = type_name(model.dtype)
     raise PairError(
         f"{name} computes values that are not finite in {dtype}.",
@@ -209,12 +216,12 @@ def _refuse_overflow(model: PreTrainedModel, name: str) -> NoReturn:
     )
 
 
-def _widest(model: PreTrainedModel) -> bool:
+def _widest(model: Model) -> bool:
     return model.dtype == torch.float32
 
 
 def take_step_weights(
-    models: dict[str, PreTrainedModel], vocabularies: Mapping[str, int], step: str
+    models: Mapping[str, Model], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     """Return the step weights of ``models``, all lean or all for the library, and notices."""
     lean, notices = _take_lean(models, vocabularies, step)
@@ -226,7 +233,7 @@ def take_step_weights(
 
 
 def _take_lean(
-    models: dict[str, PreTrainedModel], vocabularies: Mapping[str, int], step: str
+    models: Mapping[str, Model], vocabularies: Mapping[str, int], step: str
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if step == "library":
         return {}, ()
@@ -252,8 +259,12 @@ def _without_lean(
     return {}, (f"The library step is used: {reason}.",) if notify else ()
 
 
-def _library_weights(model: PreTrainedModel, vocabulary: int) -> LibraryWeights:
+def _library_weights(given: Model, vocabulary: int) -> StepWeights:
     """Return the model's weights, with faster matrix products if these give the same logits."""
+    from specviz.engine.model.library_step import LibraryStep, LibraryWeights
+    from specviz.engine.model.products import ProductLayer, with_products
+
+    model = in_transformers(given)
     twin = with_products(model)
     if not any(isinstance(module, ProductLayer) for module in twin.modules()):
         return LibraryWeights(model)
@@ -261,9 +272,9 @@ def _library_weights(model: PreTrainedModel, vocabulary: int) -> LibraryWeights:
     return LibraryWeights(twin if agrees else model)
 
 
-def _agrees(step: Step, model: PreTrainedModel, vocabulary: int) -> bool:
+def _agrees(step: Step, model: Model, vocabulary: int) -> bool:
     ids = probe_ids(model, vocabulary, _WALK_TOKENS)
-    library = _walk(LibraryStep(model, vocabulary), ids)
+    library = _reference(model, vocabulary, ids)
     try:
         ours = _walk(step, ids)
     except (RuntimeError, AttributeError, TypeError, ValueError) as error:
@@ -271,6 +282,17 @@ def _agrees(step: Step, model: PreTrainedModel, vocabulary: int) -> bool:
             raise
         return False
     return close_to(ours, library, model.dtype) and same_choice(ours, library, model.dtype)
+
+
+def _reference(model: Model, vocabulary: int, ids: torch.Tensor) -> torch.Tensor:
+    """Return the logits of ``_walk`` without the lean step."""
+    if isinstance(model, PlainLlamaForCausalLM):
+        text, other = ids[:10], torch.cat((ids[:8], ids[10:12]))
+        before, after = (_fresh_logits(model, each, vocabulary) for each in (text, other))
+        return torch.cat((before[4:10], after[8:10]))
+    from specviz.engine.model.library_step import LibraryStep
+
+    return _walk(LibraryStep(model, vocabulary), ids)
 
 
 def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
@@ -306,20 +328,20 @@ def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor
     return _TOLERANCES.get(dtype, _HALF_TOLERANCE) * spread
 
 
-def probe_ids(model: PreTrainedModel, vocabulary: int, count: int) -> torch.Tensor:
+def probe_ids(model: Model, vocabulary: int, count: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(vocabulary, (count,), generator=generator)
     return ids.to(input_device(model))
 
 
-def input_device(model: PreTrainedModel) -> torch.device:
+def input_device(model: Model) -> torch.device:
     """Return the device of input token ids; the model may be spread over several devices."""
     embedding: Any = model.get_input_embeddings()
     return embedding.weight.device
 
 
 def context_limits(
-    configs: dict[str, PreTrainedConfig],
+    configs: dict[str, Config],
 ) -> tuple[int | None, tuple[str, ...]]:
     """Return the shortest of the models' context limits, and a notice if these differ."""
     limits = {name: limit for name, own in configs.items() if (limit := _context(own))}
@@ -337,7 +359,7 @@ def context_limits(
 _CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 
 
-def _context(config: PreTrainedConfig) -> int | None:
+def _context(config: Config) -> int | None:
     text = config.get_text_config()
     values = (getattr(text, name, None) for name in _CONTEXT_NAMES)
     return next((int(value) for value in values if isinstance(value, int) and value > 0), None)

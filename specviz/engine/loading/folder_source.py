@@ -6,17 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig
 
 from specviz.engine.loading import hub
 from specviz.engine.loading.model_config import read_object
 from specviz.engine.loading.source import LOCAL, Source
 from specviz.errors import PairError
 from specviz.record.pairs import ProgressCallback
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Config
 
 _SINGLE = "model.safetensors"
 _SMALL_FILES = ("config.json", "tokenizer.json")
@@ -59,7 +61,9 @@ class FolderSource(Source):
     def identifying_files(self, weights: tuple[Path, ...]) -> tuple[Path, ...]:
         return (*weights, *(self.folder / name for name in (_SINGLE, _INDEX, *_SMALL_FILES)))
 
-    def read_config(self) -> PreTrainedConfig:
+    def read_config(self) -> Config:
+        from transformers import AutoConfig
+
         return AutoConfig.from_pretrained(self.folder, **LOCAL)
 
     def read_tokenizer(self) -> Any:
@@ -69,11 +73,15 @@ class FolderSource(Source):
                 f"{self.name} has no tokenizer files.",
                 remedy="Put its tokenizer.json and tokenizer_config.json beside the weights.",
             )
+        from transformers import AutoTokenizer
+
         return AutoTokenizer.from_pretrained(self.folder, **LOCAL)
 
     def _loader(
-        self, config: PreTrainedConfig, dtype: torch.dtype, report: Callable[[int, int], None]
+        self, config: Any, dtype: torch.dtype, report: Callable[[int, int], None]
     ) -> Callable[..., Any]:
+        from transformers import AutoModelForCausalLM
+
         del config, dtype, report  # transformers reports no progress
         load = AutoModelForCausalLM.from_pretrained
         return partial(load, self.folder, use_safetensors=True, **LOCAL)

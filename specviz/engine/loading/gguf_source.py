@@ -59,7 +59,7 @@ class GgufSource(Source):
         return read_tokenizer(self.headers[0])
 
     def _loader(
-        self, config: PreTrainedConfig, dtype: torch.dtype, report: Callable[[int, int], None]
+        self, config: Any, dtype: torch.dtype, report: Callable[[int, int], None]
     ) -> Callable[..., Any]:
         skeleton = skeleton_of(config)
         weights = read_weights(self.headers, skeleton, dtype, report)

@@ -7,12 +7,11 @@ logits (``compatibility.py``). Every user error raises a one-line ``SpecvizError
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import PreTrainedModel
-from transformers.utils.import_utils import is_accelerate_available
 
 from specviz.engine.graphed.playback import has_graphs
 from specviz.engine.graphed.trial import add_lanes
@@ -24,10 +23,11 @@ from specviz.engine.loading.opening import (
     Side,
     no_progress,
     open_pair,
+    quiet_for,
 )
 from specviz.engine.model.fingerprint import stamps_of, weights_sha256
 from specviz.engine.model.growing import body_info, grow
-from specviz.engine.model.libraries import loading_errors, out_of_memory, quiet_libraries
+from specviz.engine.model.libraries import loading_errors, out_of_memory
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import StepWeights
 from specviz.engine.model.tensors import type_name
@@ -37,6 +37,9 @@ from specviz.kernels.readiness import ready
 from specviz.record.numbers import COUNT, SIZE
 from specviz.record.pairs import GRAPHED, PairSpec, Progress, ProgressCallback, memory_margin
 from specviz.record.trace import ModelInfo, PairInfo
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Model
 
 
 def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pair:
@@ -49,7 +52,7 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
             during a download, and propagates.
     """
     on_progress = progress or no_progress
-    with quiet_libraries():
+    with quiet_for(spec):
         opened = open_pair(spec, on_progress)
         _require_room(opened)
         files = {side.role: side.source.fetch_weights(on_progress) for side in opened.sides}
@@ -97,15 +100,13 @@ def _require_room(opened: OpenPair) -> None:
             )
 
 
-def _load_models(
-    opened: OpenPair, asked: str, on_progress: ProgressCallback
-) -> dict[str, PreTrainedModel]:
+def _load_models(opened: OpenPair, asked: str, on_progress: ProgressCallback) -> dict[str, Model]:
     """Return the loaded models by role.
 
     The draft is loaded first. If the target does not fit into the memory that is left, its layers
     are spread over several devices.
     """
-    models: dict[str, PreTrainedModel] = {}
+    models: dict[str, Model] = {}
     for side in reversed(opened.sides):
         on_progress(_loading("loading", side))
         size = side.own_parameters * opened.dtype.itemsize
@@ -126,7 +127,7 @@ def _must_spread(name: str, size: int, device: torch.device, *, may_spread: bool
         return False
     if device.type != "cuda" or not may_spread:
         raise out_of_memory(name)
-    if not is_accelerate_available():
+    if find_spec("accelerate") is None:
         raise DeviceError(
             f"{name} does not fit on one GPU, and the package that spreads it over several devices "
             "is not installed.",
@@ -137,7 +138,7 @@ def _must_spread(name: str, size: int, device: torch.device, *, may_spread: bool
 
 def _load_model(
     side: Side, opened: OpenPair, on_progress: ProgressCallback, *, spread: bool
-) -> PreTrainedModel:
+) -> Model:
     """Load a model onto the device or, with ``spread``, onto several devices.
 
     Without ``spread``, transformers loads into CPU memory, since other devices need accelerate.
@@ -168,7 +169,7 @@ def _require_all_weights(name: str, missing: list[str]) -> None:
 
 
 def _check_models(
-    opened: OpenPair, models: dict[str, PreTrainedModel], on_progress: ProgressCallback
+    opened: OpenPair, models: dict[str, Model], on_progress: ProgressCallback
 ) -> None:
     for side in opened.sides:
         vocabulary = opened.vocabulary_of(side.role)
@@ -178,9 +179,7 @@ def _check_models(
             compatibility.check_rollback(models[side.role], side.source.name, vocabulary)
 
 
-def _enlarge(
-    side: Side, model: PreTrainedModel, vocabulary: int, on_progress: ProgressCallback
-) -> PreTrainedModel:
+def _enlarge(side: Side, model: Model, vocabulary: int, on_progress: ProgressCallback) -> Model:
     """Return the enlarged model after checking its logits; without a body, return ``model``."""
     body = side.body
     if body is None:
@@ -202,7 +201,7 @@ def _enlarge(
 
 
 def _step_weights(
-    opened: OpenPair, models: dict[str, PreTrainedModel], step: str, on_progress: ProgressCallback
+    opened: OpenPair, models: dict[str, Model], step: str, on_progress: ProgressCallback
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if opened.device.type == "cpu":
         text = "preparing compiled code; this takes seconds the first time on a machine"
@@ -229,7 +228,7 @@ def _add_lanes(pair: Pair, asked: str, on_progress: ProgressCallback) -> tuple[s
 
 def _assemble(
     opened: OpenPair,
-    models: dict[str, PreTrainedModel],
+    models: dict[str, Model],
     files: dict[str, tuple[Path, ...]],
     weights: dict[str, StepWeights],
 ) -> Pair:
@@ -263,7 +262,7 @@ def _assemble(
 
 
 def _model_info(
-    side: Side, model: PreTrainedModel, files: tuple[Path, ...], weights: StepWeights
+    side: Side, model: Model, files: tuple[Path, ...], weights: StepWeights
 ) -> ModelInfo:
     return ModelInfo(
         name=side.source.name,
@@ -275,7 +274,7 @@ def _model_info(
     )
 
 
-def _end_ids(target: PreTrainedModel, tokenizer: Any, vocabulary: int) -> frozenset[int]:
+def _end_ids(target: Model, tokenizer: Any, vocabulary: int) -> frozenset[int]:
     settings = target.generation_config
     named = settings.eos_token_id if settings is not None else None
     ids = {*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id}

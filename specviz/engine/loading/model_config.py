@@ -12,9 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
 from specviz.errors import PairError
 
 MAX_BYTES = 4 * 2**20
@@ -73,9 +70,12 @@ def _read(path: Path, name: str) -> dict[str, Any] | None:
 
 
 def _check_family(config: dict[str, Any], name: str) -> None:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
     family = config.get("model_type")
     if isinstance(family, str) and family in CONFIG_MAPPING_NAMES:
-        if family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and _is_causal(config, family):
+        if _is_causal(config, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(family)):
             return
         raise PairError(
             f"{name} is not a causal language model ({family}).",
@@ -92,19 +92,19 @@ def _check_family(config: dict[str, Any], name: str) -> None:
     )
 
 
-def _is_causal(config: dict[str, Any], family: str) -> bool:
+def _is_causal(config: dict[str, Any], causal: str | None) -> bool:
     """Return whether the model is causal.
 
     transformers lists some encoder families as causal, too; ``architectures`` distinguishes them.
     """
-    if config.get("is_encoder_decoder"):
+    if causal is None or config.get("is_encoder_decoder"):
         return False
     encoders = ("MaskedLM", "PreTraining", "Classification", "ConditionalGeneration")
     named = config.get("architectures")
     built = [str(entry) for entry in named] if isinstance(named, list) else []
     return (
         not built
-        or MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[family] in built
+        or causal in built
         or not any(word in entry for word in encoders for entry in built)
     )
 

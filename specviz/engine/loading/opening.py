@@ -7,11 +7,11 @@ first. Every user error raises a ``SpecvizError``.
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
 
 from specviz.engine.loading import compatibility, hardware, sources
 from specviz.engine.loading.compatibility import ModelVocabulary
@@ -19,11 +19,15 @@ from specviz.engine.loading.shared_vocabulary import share_vocabulary
 from specviz.engine.loading.source import Source
 from specviz.engine.loading.sources import Chosen
 from specviz.engine.model.growing import grown_skeleton, shape_of_model, skeleton_of
-from specviz.engine.model.libraries import loading_errors
+from specviz.engine.model.libraries import loading_errors, quiet_libraries
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.errors import PairError
 from specviz.record.bodies import NO_BODY, Shape, shape_of
-from specviz.record.pairs import PairSpec, Progress, ProgressCallback
+from specviz.record.pairs import CHAT_PAIR, PairSpec, Progress, ProgressCallback
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Config, Model
+
 
 DRAFT, TARGET = "draft", "target"
 
@@ -43,7 +47,7 @@ class Side:
 
     role: str
     source: Source
-    config: PreTrainedConfig
+    config: Config
     tokenizer: Any
     own_parameters: int
     body: Body | None
@@ -106,6 +110,17 @@ def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
     )
 
 
+def needs_transformers(spec: PairSpec) -> bool:
+    """Return whether the pair must be read by transformers, which takes seconds to import."""
+    lean = spec.step != "library" and not spec.shared_vocabulary
+    return not (lean and spec.embedded and spec.name != CHAT_PAIR)
+
+
+def quiet_for(spec: PairSpec) -> AbstractContextManager[None]:
+    """Silence the libraries that read the pair."""
+    return quiet_libraries() if needs_transformers(spec) else nullcontext()
+
+
 def _format_notices(sides: tuple[Side, ...], dtype: torch.dtype) -> tuple[str, ...]:
     return tuple(notice for side in sides for notice in side.source.notices(dtype))
 
@@ -124,8 +139,15 @@ def _open_sides(chosen: Chosen, spec: PairSpec, on_progress: ProgressCallback) -
             "--draft-body needs a draft model.",
             remedy="Remove --draft-body, or choose a draft.",
         )
+    is_plain = chosen.plain and not needs_transformers(spec)
     return tuple(
-        _open_side(role, sources.open_source(place, name, on_progress), body)
+        _open_side(
+            role,
+            sources.open_plain(place, name)
+            if is_plain
+            else sources.open_source(place, name, on_progress),
+            body,
+        )
         for role, place, name, body in places
     )
 
@@ -149,7 +171,7 @@ def _open_side(role: str, source: Source, body: str) -> Side:
     )
 
 
-def _body(skeleton: PreTrainedModel, name: str, body: str) -> Body:
+def _body(skeleton: Model, name: str, body: str) -> Body:
     own = shape_of_model(skeleton)
     if own is None:
         raise PairError(
@@ -161,7 +183,7 @@ def _body(skeleton: PreTrainedModel, name: str, body: str) -> Body:
         return Body(name=body, shape=shape, parameters=_count(grown_skeleton(skeleton, shape)))
 
 
-def _count(skeleton: PreTrainedModel) -> int:
+def _count(skeleton: Model) -> int:
     return sum(parameter.numel() for parameter in skeleton.parameters())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transformers import PreTrainedConfig
+from typing import TYPE_CHECKING
 
 from specviz.engine.loading.compatibility import (
     ModelVocabulary,
@@ -20,13 +20,17 @@ from specviz.errors import PairError
 from specviz.record.numbers import WHOLE_PERCENT
 from specviz.record.prompts import read_presets
 
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Config
+
+
 # The share of shared tokens in the target's text bounds α. Below this value, even a perfect draft
 # that costs nothing emits fewer than 1/(1 - 0.5) = 2 tokens per round at any γ.
 LEAST_SHARE = 0.5
 
 
 def share_vocabulary(
-    target: ModelVocabulary, draft: ModelVocabulary, draft_config: PreTrainedConfig
+    target: ModelVocabulary, draft: ModelVocabulary, draft_config: Config
 ) -> tuple[SharedTokens | None, tuple[str, ...]]:
     """Return the shared tokens and a notice, or None and no notice if the tokenizers are equal.
 

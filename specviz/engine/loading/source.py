@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
 
 from specviz.record.pairs import ProgressCallback
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Config, Model
+
 
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
@@ -47,19 +50,19 @@ class Source(ABC):
         """
 
     @abstractmethod
-    def read_config(self) -> PreTrainedConfig: ...
+    def read_config(self) -> Config: ...
 
     @abstractmethod
     def read_tokenizer(self) -> Any: ...
 
     def read_model(
         self,
-        config: PreTrainedConfig,
+        config: Any,
         dtype: torch.dtype,
         report: Callable[[int, int], None],
         *,
         spread: bool,
-    ) -> tuple[PreTrainedModel, list[str]]:
+    ) -> tuple[Model, list[str]]:
         """Read the weights; return the model and the names of missing weights.
 
         Args:
@@ -78,7 +81,7 @@ class Source(ABC):
 
     @abstractmethod
     def _loader(
-        self, config: PreTrainedConfig, dtype: torch.dtype, report: Callable[[int, int], None]
+        self, config: Any, dtype: torch.dtype, report: Callable[[int, int], None]
     ) -> Callable[..., Any]:
         """Return ``from_pretrained`` with the arguments that this format needs."""
 

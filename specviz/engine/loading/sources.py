@@ -14,8 +14,8 @@ from typing import NoReturn
 
 from specviz.engine.loading import hub
 from specviz.engine.loading.folder_source import FolderSource
-from specviz.engine.loading.gguf_source import open_gguf
-from specviz.engine.loading.model_config import read_config
+from specviz.engine.loading.model_config import read_config, read_object
+from specviz.engine.loading.plain_source import PlainSource
 from specviz.engine.loading.source import Source
 from specviz.errors import PairError
 from specviz.formats.ollama import PREFIX, find_ollama
@@ -38,6 +38,7 @@ class Chosen:
     draft: str | None
     target_name: str
     draft_name: str | None
+    plain: bool = False  # whether the models can be read without transformers
 
 
 def choose(spec: PairSpec) -> Chosen:
@@ -85,6 +86,7 @@ def _embedded(name: str) -> Chosen:
         draft=str(folder / name / "draft"),
         target_name=f"{name}/target",
         draft_name=f"{name}/draft",
+        plain=True,
     )
 
 
@@ -112,8 +114,16 @@ def _refuse_embedded(name: str, available: list[str]) -> NoReturn:
     )
 
 
+def open_plain(place: str, name: str) -> PlainSource:
+    """Open a model of an embedded pair."""
+    folder = Path(place)
+    return PlainSource(name=name, folder=folder, config=read_object(folder / "config.json"))
+
+
 def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
     """Find a model; raise PairError unless it is a causal language model."""
+    from specviz.engine.loading.gguf_source import open_gguf
+
     if place.startswith(PREFIX):
         return open_gguf(find_ollama(place), name)
     path = os.path.expanduser(place)  # unlike Path.expanduser, it never raises

@@ -13,14 +13,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from specviz.engine.model.lean_weights import is_supported
+from specviz.engine.model.plain_llama import PlainConfig, PlainLlamaForCausalLM
 from specviz.record.bodies import BodyInfo, ModelShape, Shape, heads_of
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Config, Model
+
 
 ProgressCallback = Callable[[int, int], None]  # bytes written, total bytes; an exception cancels
 
@@ -31,7 +35,7 @@ _HEAD_NORMS = ("q_norm.weight", "k_norm.weight")
 _TO_STREAM = ("embed_tokens", "o_proj", "down_proj")  # layers whose new weights are zero
 
 
-def shape_of_model(model: PreTrainedModel) -> ModelShape | None:
+def shape_of_model(model: Model) -> ModelShape | None:
     """Return the model's shape; None if it cannot be enlarged. It may be on the meta device."""
     if not is_supported(model):
         return None
@@ -50,14 +54,18 @@ def shape_of_model(model: PreTrainedModel) -> ModelShape | None:
     )
 
 
-def skeleton_of(config: PreTrainedConfig) -> PreTrainedModel:
+def skeleton_of(config: Config) -> Any:
     """Return the model on the meta device, which gives its parameter count without memory."""
+    own = copy.deepcopy(config)  # ``from_config`` modifies it
     with torch.device("meta"):
-        own = copy.deepcopy(config)  # ``from_config`` modifies it
+        if isinstance(own, PlainConfig):
+            return PlainLlamaForCausalLM(own)
+        from transformers import AutoModelForCausalLM
+
         return AutoModelForCausalLM.from_config(own, trust_remote_code=False)
 
 
-def grown_skeleton(model: PreTrainedModel, shape: Shape) -> PreTrainedModel:
+def grown_skeleton(model: Model, shape: Shape) -> Any:
     """Return the enlarged model on the meta device."""
     own = shape_of_model(model)
     assert own is not None, "the loader refuses a body for other models"
@@ -76,7 +84,7 @@ def grown_skeleton(model: PreTrainedModel, shape: Shape) -> PreTrainedModel:
 
 
 @torch.no_grad()
-def grow(model: PreTrainedModel, shape: Shape, on_progress: ProgressCallback) -> PreTrainedModel:
+def grow(model: Model, shape: Shape, on_progress: ProgressCallback) -> Any:
     """Return a model of that shape with the same logits; ``model`` is not changed."""
     grown: Any = grown_skeleton(model, shape)
     writer = _Writer(model, shape, on_progress, _num_bytes(grown, model.dtype))
@@ -91,7 +99,7 @@ def grow(model: PreTrainedModel, shape: Shape, on_progress: ProgressCallback) ->
     return grown.eval()
 
 
-def body_info(name: str, grown: PreTrainedModel, own_parameters: int) -> BodyInfo:
+def body_info(name: str, grown: Model, own_parameters: int) -> BodyInfo:
     shape = shape_of_model(grown)
     assert shape is not None, "only supported models are enlarged"
     embedding: Any = grown.get_input_embeddings()
@@ -109,7 +117,7 @@ class _Writer:
     """Allocates and fills the parameters of an enlarged model one by one."""
 
     def __init__(
-        self, model: PreTrainedModel, shape: Shape, on_progress: ProgressCallback, total: int
+        self, model: Model, shape: Shape, on_progress: ProgressCallback, total: int
     ) -> None:
         like, width = next(model.parameters()), model.config.hidden_size
         self._like = like
@@ -167,7 +175,7 @@ def _copy_settings(grown: Any, model: Any) -> None:
                 getattr(layer.self_attn, name).variance_epsilon = epsilon
 
 
-def _num_bytes(model: PreTrainedModel, dtype: torch.dtype) -> int:
+def _num_bytes(model: Model, dtype: torch.dtype) -> int:
     return sum(each.numel() for each in model.parameters()) * dtype.itemsize
 
 

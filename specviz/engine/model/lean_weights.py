@@ -7,12 +7,11 @@ into another. The model's own parameters become views into these, so no weight i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers import PreTrainedModel
 
 from specviz.engine.model.compiled_step import CompiledWeights
 from specviz.engine.model.exits import exits_of
@@ -20,6 +19,10 @@ from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.static_step import StaticStep
 from specviz.engine.model.step_capabilities import FINAL_ONLY, Missing, StepCapabilities
 from specviz.engine.model.steps import StepWeights
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Model
+
 
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
@@ -113,7 +116,7 @@ class LeanWeights(StepWeights):
         return replace(self, layers=self.layers[:layers], compiled=compiled)
 
     @staticmethod
-    def take(model: PreTrainedModel) -> LeanWeights | None:
+    def take(model: Model) -> LeanWeights | None:
         """Return the weights of a model; None if the lean step does not support the model."""
         if not is_supported(model):
             return None

@@ -11,7 +11,6 @@ from huggingface_hub.utils import (
     enable_progress_bars,
 )
 from huggingface_hub.utils import logging as hub_logging
-from transformers.utils import logging as hf_logging
 
 from specviz.engine.model.memory import is_out_of_memory
 from specviz.errors import DeviceError, PairError, SpecvizError
@@ -53,6 +52,8 @@ def _first_line(error: Exception) -> str:
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
     """Disable progress bars and warnings while loading; restore the user's settings afterwards."""
+    from transformers.utils import logging as hf_logging
+
     verbosity, hub_verbosity = hf_logging.get_verbosity(), hub_logging.get_verbosity()
     bars, hub_bars = hf_logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
     hf_logging.set_verbosity_error()

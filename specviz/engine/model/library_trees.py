@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 
 from specviz.engine.model.exits import exits_of
 from specviz.engine.model.step_capabilities import Missing, refuse, require
 from specviz.engine.model.trees import OpenNodes
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Model
+
 
 _TO_STREAM = ("o_proj.weight", "down_proj.weight")
 _FULL, _SLIDING = "full_attention", "sliding_attention"
@@ -31,7 +34,7 @@ _ONE_WINDOW = (
 )
 
 
-def tree_masks(model: PreTrainedModel, nodes: OpenNodes, count: int, length: int) -> Any:
+def tree_masks(model: Model, nodes: OpenNodes, count: int, length: int) -> Any:
     """Return the additive mask `[1, 1, count, length + nodes]` of the last ``count`` nodes.
 
     For a model with several kinds of layers, return a dictionary with one mask per kind.
@@ -48,7 +51,7 @@ def _additive(unseen: torch.Tensor, model: Any) -> torch.Tensor:
     return mask[None, None].to(model.get_input_embeddings().weight.device)
 
 
-def _windows(model: PreTrainedModel) -> dict[str, int | None]:
+def _windows(model: Model) -> dict[str, int | None]:
     """Return the sliding window of each kind of layer."""
     config: Any = model.config.get_text_config(decoder=True)
     window: int | None = getattr(config, "sliding_window", None)
@@ -62,7 +65,7 @@ def _windows(model: PreTrainedModel) -> dict[str, int | None]:
     return {kind: window if kind == _SLIDING else None for kind in dict.fromkeys(kinds)}
 
 
-def no_trees(model: PreTrainedModel) -> Missing:
+def no_trees(model: Model) -> Missing:
     return Missing(
         f"{model.config.model_type} models cannot draft trees: they do not support a mask that "
         "hides siblings from each other",
@@ -70,7 +73,7 @@ def no_trees(model: PreTrainedModel) -> Missing:
     )
 
 
-def first_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
+def first_layers(model: Model, layers: int) -> Any:
     """Return a model of the first ``layers`` layers that shares the tensors of ``model``."""
     shared: dict[int, Any] = {id(t): t for t in (*model.parameters(), *model.buffers())}
     twin = copy.deepcopy(model, shared)
@@ -79,7 +82,7 @@ def first_layers(model: PreTrainedModel, layers: int) -> PreTrainedModel:
     return twin
 
 
-def exits_of_model(model: PreTrainedModel) -> range | Missing:
+def exits_of_model(model: Model) -> range | Missing:
     found = _layers(model)
     if isinstance(found, Missing):
         return found
@@ -96,7 +99,7 @@ def _output_matrices(layer: nn.Module) -> Sequence[torch.Tensor]:
     return named or list(layer.parameters())
 
 
-def _layers(model: PreTrainedModel) -> tuple[str, nn.ModuleList] | Missing:
+def _layers(model: Model) -> tuple[str, nn.ModuleList] | Missing:
     count = model.config.get_text_config(decoder=True).num_hidden_layers
     for name, module in model.named_modules():
         if isinstance(module, nn.ModuleList) and len(module) == count:

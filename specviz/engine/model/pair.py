@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import PreTrainedModel
 
 from specviz.engine.model.fingerprint import Stamps, stamps_of
 from specviz.engine.model.read_text import ReadText
@@ -21,6 +20,7 @@ from specviz.record.trace import Environment, PairInfo
 
 if TYPE_CHECKING:
     from specviz.engine.decoding.device_lanes import DeviceLanes
+    from specviz.engine.model.plain_llama import Model
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -34,8 +34,8 @@ class Pair:
     """
 
     name: str
-    target: PreTrainedModel
-    draft: PreTrainedModel | None
+    target: Model
+    draft: Model | None
     tokenizer: Any  # a transformers tokenizer, fast or slow
     vocabulary: int
     token_table: TokenTable

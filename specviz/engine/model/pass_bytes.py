@@ -7,17 +7,20 @@ whole text is counted.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
-from transformers import DynamicCache, PreTrainedModel
 
 from specviz.engine.model.library_trees import first_layers
 from specviz.engine.model.pair import Pair
+from specviz.engine.model.plain_llama import PlainLlamaForCausalLM
 from specviz.record.drafters import chosen_drafter
 from specviz.record.run_config import RunConfig
 from specviz.record.step_costs import PassBytes
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Model
 
 
 def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
@@ -33,7 +36,7 @@ def draft_bytes(pair: Pair, config: RunConfig) -> PassBytes | None:
     return None
 
 
-def pass_bytes(model: PreTrainedModel) -> PassBytes | None:
+def pass_bytes(model: Model) -> PassBytes | None:
     """Return the bytes that a pass reads; None for mixtures of experts and quantised models."""
     packed = getattr(model, "quantization_method", None) is not None
     if packed or any("expert" in name for name, _ in model.named_parameters()):
@@ -42,7 +45,7 @@ def pass_bytes(model: PreTrainedModel) -> PassBytes | None:
     return PassBytes(weights=whole - _unread(model), cache=_cache_of_a_token(model))
 
 
-def _unread(model: PreTrainedModel) -> int:
+def _unread(model: Model) -> int:
     """Return the bytes that a pass of one token skips.
 
     A token needs one row of the embedding. A tied embedding is also the output matrix, which is
@@ -58,7 +61,13 @@ def _unread(model: PreTrainedModel) -> int:
 
 
 @torch.inference_mode()
-def _cache_of_a_token(model: PreTrainedModel) -> int:
+def _cache_of_a_token(model: Model) -> int:
+    if isinstance(model, PlainLlamaForCausalLM):
+        own = model.config
+        values = own.num_hidden_layers * own.num_key_value_heads * own.head_dim
+        return 2 * values * model.dtype.itemsize
+    from transformers import DynamicCache
+
     cache, embedding = DynamicCache(), cast("Any", model.get_input_embeddings())
     ids = torch.zeros(1, 1, dtype=torch.int64, device=embedding.weight.device)
     model(ids, past_key_values=cache, use_cache=True)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers import PreTrainedModel
 
 from specviz.engine.model.tensors import address, array, kernel_readable, like, type_name
 from specviz.kernels.product import multiply
 from specviz.kernels.readiness import ready
 from specviz.kernels.step import MOST_ROWS
 from specviz.kernels.threads import run_in_parallel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 _SHARED_FROM = 1 << 20  # weights; larger products use several threads
 

@@ -4,46 +4,24 @@ A step feeds tokens, caches their keys and values, and can forget the last token
 nodes of a tree after the text. These must be kept or dropped before other tokens are fed or
 forgotten.
 
-Implementations: *library* (here, any family, through transformers), *lean* (``lean.py``, in torch
-or compiled), *static* (``static_step.py``, for rounds on the device) and *translated*
-(``translated_step.py``). State stays on the device; only the translated step waits for it.
+Implementations: *library* (``library_step.py``, any family, through transformers), *lean*
+(``lean.py``, in torch or compiled), *static* (``static_step.py``, for rounds on the device) and
+*translated* (``translated_step.py``). State stays on the device; only the translated step waits for
+it.
 """
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
-from transformers import DynamicCache, PreTrainedModel
 
-from specviz.engine.model.exits import require_exit
-from specviz.engine.model.library_trees import exits_of_model, first_layers, no_trees, tree_masks
-from specviz.engine.model.memory import is_out_of_memory
-from specviz.engine.model.step_capabilities import (
-    FINAL_ONLY,
-    HiddenStates,
-    Missing,
-    Offered,
-    StepCapabilities,
-    refuse,
-    require,
-)
-from specviz.engine.model.trees import OpenNodes
+from specviz.engine.model.step_capabilities import HiddenStates, StepCapabilities, refuse
 
 if TYPE_CHECKING:
     from specviz.engine.model.static_step import StaticStep
-
-_SPREAD_OFF = {
-    torch.float32: 1e-3,
-    torch.float64: 1e-3,
-}  # largest error of a tree's logits, as a share of the logits' spread
-_HALF_OFF = 5e-2
-_takes_trees: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
 
 
 class Step(ABC):
@@ -166,188 +144,3 @@ class StepWeights(ABC):
         """
         del vocabulary, rows
         refuse(self.capabilities.device_rounds)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LibraryWeights(StepWeights):
-    """The weights of a model that runs through transformers."""
-
-    model: PreTrainedModel
-
-    kind = "library"
-
-    @property
-    def capabilities(self) -> StepCapabilities:
-        return _capabilities(self.model)
-
-    def step(self, vocabulary: int, capacity: int) -> LibraryStep:
-        del capacity
-        return LibraryStep(self.model, vocabulary)
-
-
-class LibraryStep(Step):
-    """A step for any transformers family whose cache can be rolled back.
-
-    A plain ``DynamicCache`` keeps every position and the mask applies sliding windows, so rollback
-    is exact for models with windows, too.
-    """
-
-    def __init__(self, model: PreTrainedModel, vocabulary: int) -> None:
-        self._model = model
-        self._vocabulary = vocabulary
-        self._cache = DynamicCache()
-        self._nodes = OpenNodes()
-        self._exits: list[tuple[LibraryStep, int]] = []  # exits and their numbers of layers
-        self._requested: HiddenStates | None = None
-        self._hidden: torch.Tensor | None = None
-
-    @property
-    def capabilities(self) -> StepCapabilities:
-        return _capabilities(self._model)
-
-    @property
-    def length(self) -> int:
-        return int(self._cache.get_seq_length()) - len(self._nodes)
-
-    @property
-    def device(self) -> torch.device:
-        embedding: Any = self._model.get_input_embeddings()
-        return embedding.weight.device
-
-    def request_hidden(self, states: HiddenStates) -> None:
-        assert states in FINAL_ONLY
-        self._requested = states
-
-    @property
-    def hidden(self) -> torch.Tensor | None:
-        return self._hidden
-
-    def copy_rows(self, other: Step, count: int) -> None:
-        assert self.length == 0
-        if not isinstance(other, LibraryStep) or other._model is not self._model:
-            return
-        layers: list[Any] = other._cache.layers
-        for number, layer in enumerate(layers):
-            rows = (each[:, :, :count].clone() for each in (layer.keys, layer.values))
-            self._cache.update(*rows, number)
-
-    @torch.inference_mode()
-    def feed(self, token_ids: torch.Tensor, num_logits: int) -> torch.Tensor:
-        assert not self._nodes
-        logits = self._run(token_ids, max(1, num_logits))
-        self._update_exits()
-        return logits
-
-    def forget(self, count: int) -> None:
-        assert not self._nodes
-        if count:
-            self._cache.crop(-count)
-        self._update_exits()
-
-    @torch.inference_mode()
-    def branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        require(_trees(self._model))
-        return self._branch(token_ids, parents)
-
-    @torch.inference_mode()
-    def _branch(self, token_ids: torch.Tensor, parents: Sequence[int]) -> torch.Tensor:
-        length, count = self.length, token_ids.shape[0]
-        self._nodes.add(parents)
-        depths = torch.tensor(self._nodes.depths(count), device=token_ids.device)
-        masks = tree_masks(self._model, self._nodes, count, length)
-        return self._run(
-            token_ids, count, attention_mask=masks, position_ids=(depths + length)[None]
-        )
-
-    @torch.inference_mode()
-    def keep(self, nodes: Sequence[int]) -> None:
-        begin, dropped = self.length, len(self._nodes) - len(nodes)
-        self._nodes.settle(nodes)
-        if list(nodes) != list(range(len(nodes))):
-            layers: list[Any] = self._cache.layers
-            for layer in layers:
-                _gather(layer.keys, begin, nodes)
-                _gather(layer.values, begin, nodes)
-        self.forget(dropped)
-
-    def early_exit(self, layers: int) -> LibraryStep:
-        require_exit(exits_of_model(self._model), layers)
-        step = LibraryStep(first_layers(self._model, layers), self._vocabulary)
-        step._share(self._cache, layers)
-        self._exits.append((step, layers))
-        return step
-
-    def _share(self, cache: DynamicCache, layers: int) -> None:
-        """Share the rows that a cache's first layers hold now, but not rows appended later."""
-        self._nodes.settle(())
-        self._cache.layers = [copy.copy(layer) for layer in cache.layers[:layers]]
-        self._update_exits()
-
-    def _update_exits(self) -> None:
-        for step, layers in self._exits:
-            step._share(self._cache, layers)
-
-    def _run(self, token_ids: torch.Tensor, count: int, **how: Any) -> torch.Tensor:
-        output = self._model(
-            token_ids[None],
-            past_key_values=self._cache,
-            use_cache=True,
-            output_hidden_states=self._requested is not None,
-            logits_to_keep=count,
-            **how,
-        )
-        if self._requested is HiddenStates.FINAL:
-            self._hidden = output.hidden_states[-1][0, -count:]
-        return output.logits[0, -count:, : self._vocabulary].float()
-
-
-def _gather(cache: torch.Tensor, begin: int, nodes: Sequence[int]) -> None:
-    """Move the rows of these nodes to the rows from ``begin`` on."""
-    rows = torch.tensor(nodes, device=cache.device) + begin
-    cache.narrow(-2, begin, len(nodes)).copy_(cache.index_select(-2, rows))
-
-
-def _capabilities(model: PreTrainedModel) -> StepCapabilities:
-    family = model.config.model_type
-    return StepCapabilities(
-        hidden_states=FINAL_ONLY,
-        trees=_trees(model),
-        exits=exits_of_model(model),
-        device_rounds=Missing(
-            f"static caches do not support {family} models here", "Use `--step library`."
-        ),
-    )
-
-
-def _trees(model: PreTrainedModel) -> Offered:
-    """Return True if trees work, else the reason why not.
-
-    Trees work if their nodes get the same logits as when each path is fed alone. Each model is
-    tested once.
-    """
-    if model not in _takes_trees:
-        _takes_trees[model] = _agrees_with_paths(model)
-    return True if _takes_trees[model] else no_trees(model)
-
-
-def _agrees_with_paths(model: PreTrainedModel) -> bool:
-    embedding: Any = model.get_input_embeddings()
-    vocabulary = len(embedding.weight)
-    tokens = torch.randint(vocabulary, (8,), generator=torch.Generator().manual_seed(0))
-    text, tokens = tokens.to(embedding.weight.device).split(4)
-    try:
-        step = LibraryStep(model, vocabulary)
-        step.feed(text, 0)
-        level = step._branch(tokens[:2], (-1, -1))
-        tree = torch.cat((level, step._branch(tokens[2:], (0, 1))))
-        step.keep(())
-        separate = torch.empty_like(tree)
-        for path in ([0, 2], [1, 3]):
-            separate[path] = step.feed(tokens[path], 2)
-            step.forget(2)
-    except Exception as error:  # unsupported families may raise anything
-        if is_out_of_memory(error):
-            raise
-        return False
-    spread = (separate - separate.mean(-1, keepdim=True)).abs().max()
-    return bool((tree - separate).abs().max() <= _SPREAD_OFF.get(model.dtype, _HALF_OFF) * spread)
