@@ -36,7 +36,7 @@ test check thorough: export PYTHONDONTWRITEBYTECODE :=
 # takes tests of the other. The linters run beside the first part.
 test: $(DEV_READY) $(TYPES_READY) browser
 	@failed=; export OMP_NUM_THREADS=1; \
-	report=$$(mktemp); $(MAKE) --no-print-directory lint > $$report 2>&1 & linters=$$!; \
+	report=$$(mktemp); $(MAKE_COMMAND) --no-print-directory lint > $$report 2>&1 & linters=$$!; \
 	$(BIN)/pytest -n 2 --dist worksteal -m "not thorough" --ignore=tests/browser \
 		|| failed="$$failed, tests without a browser"; \
 	wait $$linters || failed="$$failed, linters"; cat $$report; rm $$report; \

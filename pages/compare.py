@@ -86,8 +86,8 @@ def show_found(name: JobName) -> None:
     found = findings_of(name, job) if job is not None and not job.going else None
     if found is not None:
         show_results(found, name)
-    elif job is None and name == "prompt":
-        show_example()
+    elif job is None:
+        show_example(name)
 
 
 with single:

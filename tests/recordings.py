@@ -6,6 +6,7 @@ show its measurements.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from specviz.comparison.plan import Lane, parse_lane
 from specviz.comparison.recorded_comparison import comparison_to_record
 from specviz.measure.run_makers import InProcessMaker
 from specviz.record.pairs import PairSpec
-from specviz.record.prompts import SuiteItem, read_presets
+from specviz.record.prompts import Preset, SuiteItem, read_presets
 from specviz.record.run_config import RunConfig
 from specviz.store import Library
 from specviz.store.traces import save_trace
@@ -28,7 +29,7 @@ from specviz.tune.question import Question, enough_continuations
 from specviz.tune.recorded_answer import answer_to_record
 from specviz.tune.recorded_audits import AuditCourse, audits_to_record
 from specviz.tune.tune_job import TuneJob
-from specviz.ui.compare.example import RECORDED as RECORDED_COMPARISON
+from specviz.ui.compare.example import RECORDED as RECORDED_COMPARISONS
 from specviz.ui.lossless.sections import RECORDED as RECORDED_AUDITS
 from specviz.ui.servers.example import RECORDED as RECORDED_SERVER_ANSWER
 from tests.servers.real_engines import running
@@ -36,6 +37,7 @@ from tests.servers.real_engines import running
 ASSETS = Path(__file__).parents[1] / "assets"
 STORY = read_presets()[0]
 SIZE = "90M"  # of the simulated target
+_OF_A_KIND = 3  # prompts
 _EARLIER_RUNS = 3  # in other processes: their step costs explain the recorded run
 
 
@@ -76,9 +78,29 @@ def _record_comparison() -> None:
     """Record a small γ against a large one."""
     _specviz("compare", "--lane", "gamma=2", "--lane", "gamma=8", "--prompt", STORY.text,
              "--target-body", SIZE, "--max-new-tokens", "48", "--repeats", "6")  # fmt: skip
+    _keep_comparison(RECORDED_COMPARISONS["prompt"])
+
+
+def _record_kinds() -> None:
+    """Record the draft model against prompt lookup, on several kinds of text."""
+    kinds: dict[str, list[Preset]] = {}
+    for each in read_presets():
+        kinds.setdefault(each.kind, []).append(each)
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as suite:
+        for each in (each for found in kinds.values() for each in found[:_OF_A_KIND]):
+            suite.write(json.dumps({"prompt": each.text, "kind": each.kind}) + "\n")
+        suite.flush()
+        _specviz("compare", "--lane", "gamma=3", "--lane", "drafter=prompt-lookup", "--suite",
+                 suite.name, "--target-body", SIZE, "--max-new-tokens", "24",
+                 "--repeats", "1")  # fmt: skip
+    _keep_comparison(RECORDED_COMPARISONS["suite"])
+
+
+def _keep_comparison(path: Path) -> None:
+    """Write the newest comparison to a file."""
     library = Library()
     plan, runs = kept_comparison(library, library.comparisons()[0].key)
-    RECORDED_COMPARISON.write_bytes(comparison_to_record(plan, runs))
+    path.write_bytes(comparison_to_record(plan, runs))
 
 
 def _record_audits() -> None:
@@ -111,6 +133,7 @@ RECORDERS: dict[str, Callable[[], None]] = {
     "run": _record_run,
     "answer": _record_answer,
     "comparison": _record_comparison,
+    "kinds": _record_kinds,
     "audits": _record_audits,
     "server": _record_server_answer,
 }

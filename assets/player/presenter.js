@@ -34,10 +34,11 @@ function writeMark(mark, on) {
 
 const REPLACED_MS = 5000; // a page that replaces its player makes the next one at once
 
-/** Whether the page just presented: Streamlit may have replaced its player, and written an older address. */
+/** Whether this page presented until now: Streamlit may have replaced its player, and written an older address. */
 function continues() {
-  const since = performance.now() - (window.specvizPresentedUntil ?? -Infinity);
-  return document.documentElement.hasAttribute("data-presenting") || since < REPLACED_MS;
+  const last = window.specvizPresented;
+  if (!last || last.path !== window.location.pathname) return false;
+  return document.documentElement.hasAttribute("data-presenting") || performance.now() - last.at < REPLACED_MS;
 }
 
 export class Presenter {
@@ -60,13 +61,14 @@ export class Presenter {
   /** @param {RunStore|null} store */
   show(store) {
     this.store = store;
+    if (this.on) this.noteTime(true);
     this.dress();
   }
 
   /** @param {boolean} on */
   present(on) {
     this.asked = on && this.store !== null;
-    if (!this.asked) delete window.specvizPresentedUntil;
+    this.noteTime(this.asked);
     const { activeElement } = document; // outside the player, it would be hidden but still receive the keys
     if (this.on && activeElement instanceof HTMLElement && !this.root.contains(activeElement)) activeElement.blur();
     this.keepAddress();
@@ -76,6 +78,11 @@ export class Presenter {
 
   toggle() {
     this.present(!this.on);
+  }
+
+  /** Note for the next player until when this page presented. @param {boolean} on */
+  noteTime(on) {
+    window.specvizPresented = on ? { path: window.location.pathname, at: performance.now() } : undefined;
   }
 
   /** Write the mode to the address again: Streamlit may have written an older state to it. */
@@ -91,7 +98,7 @@ export class Presenter {
 
   close() {
     window.removeEventListener("hashchange", this.handleAddress);
-    if (this.on) window.specvizPresentedUntil = performance.now();
+    if (this.on && window.specvizPresented) window.specvizPresented.at = performance.now(); // unless the user left since
     this.show(null);
   }
 }

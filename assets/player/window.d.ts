@@ -9,7 +9,7 @@ declare global {
       /** Leave once the page is drawn; `goOn` first continues the run there. */
       leave: (goOn: (state: import("./player.js").StateOfRun | null) => void) => void;
     };
-    /** When a player in presenter mode closed, by `performance.now()`. */
-    specvizPresentedUntil?: number;
+    /** The page that presented last, and until when by `performance.now()`; undefined once left. */
+    specvizPresented?: { path: string; at: number };
   }
 }

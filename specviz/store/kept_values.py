@@ -62,13 +62,14 @@ def kept_values(kind: str, value_type: type[T]) -> dict[str, T]:
 
 
 def forget_values(kind: str) -> None:
-    """Delete all values of a kind; a change in progress is finished first, then deleted.
+    """Delete all values of a kind; a ``change_value`` in progress is finished first.
 
     Raises:
         StoreError: A file cannot be deleted.
     """
     try:
-        for path in (data_folder() / kind).glob("*.json"):
+        files = {path.with_suffix(".json") for path in (data_folder() / kind).glob("*.*")}
+        for path in files:
             with FileLock(path.with_suffix(".lock")):
                 path.unlink(missing_ok=True)
     except (OSError, RuntimeError) as error:

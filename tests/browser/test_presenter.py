@@ -57,9 +57,9 @@ VISIBLE = """(smallest) => {
 LINE = "parseFloat(getComputedStyle(document.querySelector('.words')).lineHeight)"
 
 
-# Removes the player with its element, and the mode from the address.
-REPLACE = """() => {
-  history.replaceState(null, "", "/");
+# Removes the player with its element, and writes an address without the mode.
+REPLACE = """(path) => {
+  history.replaceState(null, "", path);
   const stage = document.createElement("div");
   stage.id = "stage";
   document.querySelector("#stage").replaceWith(stage);
@@ -216,13 +216,18 @@ def test_it_continues_if_the_page_replaces_its_player(feed: Feed) -> None:
     page = feed(data)
     page.keyboard.press("p")
     assert_presented(page)
-    page.evaluate(REPLACE)
+    page.evaluate(REPLACE, "/")
     feed(data, page)
     assert_presented(page)
     assert "present=1" in page.url
     page.keyboard.press("Escape")
     assert page.locator(PRESENTED).count() == 0
-    page.evaluate(REPLACE)
+    page.evaluate(REPLACE, "/")
+    feed(data, page)
+    assert page.locator(PRESENTED).count() == 0
+    page.keyboard.press("p")
+    assert_presented(page)
+    page.evaluate(REPLACE, "/another")  # as Back does
     feed(data, page)
     assert page.locator(PRESENTED).count() == 0
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Server, wait_for_state
-from tests.browser.reading import STATUS, click_run, text_of
+from tests.browser.reading import EMITTED, STATUS, at_rest, click_run, text_of
 from tests.browser.test_live_run import first_token_seconds
 from tests.browser.time_bounds import Machine
 
@@ -126,8 +126,10 @@ def test_a_reload_restores_the_run_and_another_tab_does_not(
         arg=STATUS,
         timeout=90_000,
     )
+    at_rest(page)  # a button that is replaced during the click would ignore it
     click_run(page)
-    wait_for_lead(page, ", so far)")
+    wait_for_state(page, "running", "done")  # it may be timed before its first figures are drawn
+    page.wait_for_selector(EMITTED)
     text = text_of(page)
     address = page.url
     assert "tab=" in address

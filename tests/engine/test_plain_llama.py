@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from specviz.bench.gguf_model import cannot_write, write_model
+from specviz.bench.rivals import Assistance, assisted, generate
 from specviz.engine import Pair, body_room, check_pair, load_pair, speculate
-from specviz.engine.loading import compatibility
-from specviz.engine.model.pass_bytes import pass_bytes
+from specviz.engine.loading import compatibility, sources
+from specviz.engine.model.pass_bytes import draft_bytes, pass_bytes
 from specviz.engine.model.plain_llama import PlainLlamaForCausalLM, in_transformers
-from specviz.record.pairs import PairSpec
+from specviz.errors import PairError
+from specviz.record.pairs import PairSpec, pairs_folder
 from specviz.record.prompts import read_presets
 from specviz.record.trace import RunConfig
+from specviz.tune.greedy import plain_text
+from tests.engine.asking import edit_json
 
 LIBRARY = PairSpec(threads=1, step="library")
 HARD = (
@@ -91,9 +99,10 @@ def test_the_tokenizers_are_equal(plain: Pair, library: Pair) -> None:
 
 def test_checks_and_rooms_are_equal() -> None:
     plain = PairSpec(threads=1)
-    assert check_pair(plain) == check_pair(LIBRARY)
-    ours, theirs = body_room(plain), body_room(LIBRARY)
-    assert (ours.target, ours.draft) == (theirs.target, theirs.draft)
+    ours, theirs = (replace(check_pair(each), memory_free=None) for each in (plain, LIBRARY))
+    assert ours == theirs
+    room, other = body_room(plain), body_room(LIBRARY)
+    assert (room.target, room.draft) == (other.target, other.draft)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -121,22 +130,123 @@ def test_a_rollback_is_part_of_the_check(plain: Pair, monkeypatch: pytest.Monkey
     assert not compatibility._agrees(plain.target_step(14), plain.target, plain.vocabulary)
 
 
-def test_a_body_can_be_simulated() -> None:
+def test_a_body_can_be_simulated(plain: Pair) -> None:
     spec = PairSpec(threads=1, target_body="10M")
-    texts = [
-        [token for entry in speculate(load_pair(each), "Once upon a time", CONFIG)
-         for token in entry.emitted]
-        for each in (spec, PairSpec(threads=1, target_body="10M", step="library"))
-    ]  # fmt: skip
-    assert texts[0] == texts[1]
+    pair = load_pair(spec)
+    grown: Any = pair.target
+    with torch.inference_mode():
+        ours, small = grown(ids()).logits, plain.target(ids()).logits
+        converted = in_transformers(grown)(ids()).logits
+    assert torch.allclose(ours, small, atol=1e-4 * float(small.abs().max()))
+    assert torch.allclose(ours, converted, atol=1e-4 * float(small.abs().max()))
+    assert sum(each.numel() for each in grown.parameters()) == pair.info.target.parameters
+    library = load_pair(replace(spec, step="library"))
+    assert replace(library.info.target, step="lean") == pair.info.target
+    assert text_of(pair) == text_of(library)
+
+
+def text_of(pair: Pair, config: RunConfig | None = None) -> list[int]:
+    rounds = speculate(pair, "Once upon a time", config or CONFIG)
+    return [token for entry in rounds for token in entry.emitted]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"drafter": "early-exit:1"},
+        {"drafter": "prompt-lookup"},
+        {"branching": (2, 2)},
+        {"num_drafts": 2},
+    ],
+    ids=str,
+)
+def test_other_drafters_write_the_same_text(
+    plain: Pair, library: Pair, changes: dict[str, Any]
+) -> None:
+    config = replace(CONFIG, **changes)
+    assert draft_bytes(plain, config) == draft_bytes(library, config)
+    assert text_of(plain, config) == text_of(library, config)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        PairSpec(threads=1, dtype="float16"),
+        PairSpec(threads=1, draft_body="10M"),
+        PairSpec(threads=1, step="lean"),
+        PairSpec(threads=1, step="graphed"),
+    ],
+    ids=str,
+)
+def test_other_ways_to_load_it(spec: PairSpec) -> None:
+    pair = load_pair(spec)
+    assert isinstance(pair.target, PlainLlamaForCausalLM)
+    assert pair.info.target.step == ("graphed" if spec.step == "graphed" else "lean")
+    assert len(text_of(pair)) == CONFIG.max_new_tokens
+
+
+def test_transformers_generates_with_it(plain: Pair) -> None:
+    prompt = plain.tokenizer("Once upon a time")["input_ids"]
+    assert plain_text(plain, prompt, CONFIG.max_new_tokens) == text_of(plain)
+    assert list(generate(plain, prompt, CONFIG.max_new_tokens).token_ids) == text_of(plain)
+    assisting = assisted(plain, prompt, CONFIG.max_new_tokens, Assistance())
+    assert list(assisting.token_ids) == text_of(plain)
+
+
+def test_it_is_written_for_llamacpp(plain: Pair, library: Pair, tmp_path: Path) -> None:
+    for name, pair in (("plain", plain), ("library", library)):
+        assert cannot_write(pair.target) is None
+        write_model(pair.target, pair.vocabulary, tmp_path / name)
+    assert (tmp_path / "plain").read_bytes() == (tmp_path / "library").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("target/config.json", None, "config.json is missing"),
+        ("target/config.json", "{", "config.json of tinystories/target cannot be read"),
+        ("draft/tokenizer.json", None, "has no tokenizer files"),
+        ("draft/model.safetensors", None, "has no weights in safetensors files"),
+        ("target/model.safetensors", "short", "truncated or broken"),
+        ("draft", None, "does not exist"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, content: str | None, words: str
+) -> None:
+    shutil.copytree(pairs_folder() / "tinystories", tmp_path / "tinystories")
+    damaged = tmp_path / "tinystories" / name
+    shutil.rmtree(damaged) if damaged.is_dir() else damaged.unlink()
+    if content is not None:
+        damaged.write_text(content)
+    monkeypatch.setattr(sources, "pairs_folder", lambda: tmp_path)
+    with pytest.raises(PairError, match=words) as refused:
+        load_pair(PairSpec(threads=1))
+    assert str(tmp_path) not in str(refused.value)
+
+
+def test_a_model_with_extras_is_read_by_transformers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.copytree(pairs_folder() / "tinystories", tmp_path / "tinystories")
+    for role in ("target", "draft"):
+        edit_json(
+            tmp_path / "tinystories" / role / "config.json",
+            rope_parameters={"rope_theta": 10_000.0, "rope_type": "linear", "factor": 2.0},
+        )
+    monkeypatch.setattr(sources, "pairs_folder", lambda: tmp_path)
+    assert not isinstance(load_pair(PairSpec(threads=1)).target, PlainLlamaForCausalLM)
 
 
 CONFIG = RunConfig(temperature=0.0, max_new_tokens=32, ignore_eos=True)
 RUN = """
 import sys
 from specviz.engine import check_pair, load_pair, speculate
-from specviz.record.pairs import PairSpec
+from specviz.errors import PairError
+from specviz.record.pairs import PairSpec, pairs_folder
 from specviz.record.trace import RunConfig
+from specviz.tune.greedy import plain_text
+from tests.engine.asking import edit_json
 
 check_pair(PairSpec())
 pair = load_pair(PairSpec(threads=1, target_body="10M"))

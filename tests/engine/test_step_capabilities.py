@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers.utils import import_utils
 
 from specviz.engine import speculate
 from specviz.engine.loading import hardware, loading
@@ -197,7 +198,7 @@ def test_spreading_a_model_over_devices_needs_accelerate(
     monkeypatch: pytest.MonkeyPatch, installed: bool
 ) -> None:
     monkeypatch.setattr(hardware, "free_memory", lambda _: 1000)
-    monkeypatch.setattr(loading, "find_spec", lambda _: installed or None)
+    monkeypatch.setattr(import_utils, "is_accelerate_available", lambda: installed)
     gpu = torch.device("cuda")
     assert not loading._must_spread("a model", 999, gpu, may_spread=True)
     with pytest.raises(DeviceError, match="does not fit in the memory"):

@@ -35,6 +35,13 @@ def test_opens_with_gamma_2_and_8_and_starts_no_run() -> None:
     assert len(sent(app)["race"]["lanes"]) == 2  # the race of the recorded comparison
 
 
+def test_by_kind_opens_with_a_recorded_comparison() -> None:
+    app = compare_page(compare_tab="By kind")
+    assert "15 prompts of 5 kinds" in words(app)
+    assert "By kind of text" in words(app)
+    assert the_job_queue().jobs == ()
+
+
 def test_link_sets_lanes_and_shared_settings() -> None:
     texts = ["gamma=3,temperature=0.3,name=cool", "drafter=prompt-lookup", "gamma=4,top_k=40"]
     app = compare_page(*texts, compare_length="32", compare_repeats="2")

@@ -8,7 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import count
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -46,6 +48,32 @@ def test_poke_from_another_thread_interrupts(interrupts: TaskInterrupts) -> None
     with pytest.raises(Interrupted), interrupts.until(wanted.is_set):
         work(5.0)
     assert 0.04 < time.monotonic() - began < 4.0
+    thread.join()
+
+
+def test_an_import_in_progress_is_finished_first(
+    interrupts: TaskInterrupts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(0.3)\nDONE = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    wanted = threading.Event()
+
+    def later() -> None:
+        time.sleep(0.1)
+        wanted.set()
+        interrupts.poke()
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    imported: list[Any] = []
+
+    def import_and_work() -> None:
+        imported.append(import_module("slow_to_import"))
+        work(5.0)
+
+    with pytest.raises(Interrupted), interrupts.until(wanted.is_set):
+        import_and_work()
+    assert imported[0].DONE
     thread.join()
 
 

@@ -3,7 +3,7 @@
 The class is constructed with the pair, the settings and the cache capacity, and has the methods of
 ``drafting.Drafter``. Its ``wants_hidden`` may be True for ``HiddenStates.FINAL``. Importing a class
 runs the code of its module, so the name must come from the command line or from a file that the
-user wrote.
+user wrote. ``in_transformers(pair.target)`` gives a model with the methods of transformers.
 """
 
 from __future__ import annotations

@@ -128,7 +128,10 @@ def refuse_without_rollback(skeleton: Model, name: str) -> None:
 def check_rollback(model: Model, name: str, vocabulary: int) -> None:
     """Raise PairError unless feeding 6 tokens, forgetting 3 and feeding 3 equals a fresh pass."""
     if isinstance(model, PlainLlamaForCausalLM):
-        return  # it has no cache; the check of its lean step includes a rollback
+        # It has no cache; the check of its lean step includes a rollback.
+        logits = _fresh_logits(model, probe_ids(model, vocabulary, _PROBE_TOKENS), vocabulary)
+        _require_finite(logits, model, name)
+        return
     ids = probe_ids(model, vocabulary, _PROBE_TOKENS + 3)
     kept, others = ids[:3], ids[_PROBE_TOKENS:]
     try:

@@ -7,7 +7,6 @@ logits (``compatibility.py``). Every user error raises a one-line ``SpecvizError
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +109,7 @@ def _load_models(opened: OpenPair, asked: str, on_progress: ProgressCallback) ->
     for side in reversed(opened.sides):
         on_progress(_loading("loading", side))
         size = side.own_parameters * opened.dtype.itemsize
-        may_spread = side.role == TARGET and asked in ("auto", "cuda")
+        may_spread = side.source.can_spread and side.role == TARGET and asked in ("auto", "cuda")
         spread = _must_spread(side.source.name, size, opened.device, may_spread=may_spread)
         models[side.role] = _load_model(side, opened, on_progress, spread=spread)
     return models
@@ -127,7 +126,9 @@ def _must_spread(name: str, size: int, device: torch.device, *, may_spread: bool
         return False
     if device.type != "cuda" or not may_spread:
         raise out_of_memory(name)
-    if find_spec("accelerate") is None:
+    from transformers.utils.import_utils import is_accelerate_available
+
+    if not is_accelerate_available():
         raise DeviceError(
             f"{name} does not fit on one GPU, and the package that spreads it over several devices "
             "is not installed.",

@@ -23,15 +23,22 @@ _MOST = (
 )
 
 
-def read_config(folder: Path, name: str) -> dict[str, Any]:
-    """Return the model's configuration after all checks that need no code of its family."""
+def read_config(folder: Path, name: str, *, plain: bool = False) -> dict[str, Any]:
+    """Return the model's configuration after all checks that need no code of its family.
+
+    Args:
+        plain: Whether the family is known to be supported without transformers.
+    """
     config = _read(folder / _CONFIG, name)
     if config is None:
         raise PairError(
             f"{name} contains no model: config.json is missing.",
             remedy="Give a folder or a Hub id of a transformers model.",
         )
-    check_config(config, name)
+    if plain:
+        _check_sizes(config, name)
+    else:
+        check_config(config, name)
     for file, settings in ((_CONFIG, config), (_GENERATION, _read(folder / _GENERATION, name))):
         _check_ends(settings or {}, file, name)
     return config

@@ -23,7 +23,7 @@ from specviz.engine.model.libraries import loading_errors, quiet_libraries
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.errors import PairError
 from specviz.record.bodies import NO_BODY, Shape, shape_of
-from specviz.record.pairs import CHAT_PAIR, PairSpec, Progress, ProgressCallback
+from specviz.record.pairs import PairSpec, Progress, ProgressCallback
 
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Config, Model
@@ -113,7 +113,7 @@ def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
 def needs_transformers(spec: PairSpec) -> bool:
     """Return whether the pair must be read by transformers, which takes seconds to import."""
     lean = spec.step != "library" and not spec.shared_vocabulary
-    return not (lean and spec.embedded and spec.name != CHAT_PAIR)
+    return not (lean and sources.choose(spec).plain)
 
 
 def quiet_for(spec: PairSpec) -> AbstractContextManager[None]:
@@ -139,7 +139,7 @@ def _open_sides(chosen: Chosen, spec: PairSpec, on_progress: ProgressCallback) -
             "--draft-body needs a draft model.",
             remedy="Remove --draft-body, or choose a draft.",
         )
-    is_plain = chosen.plain and not needs_transformers(spec)
+    is_plain = not needs_transformers(spec)
     return tuple(
         _open_side(
             role,

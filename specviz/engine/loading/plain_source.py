@@ -6,19 +6,31 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from specviz.engine.loading.folder_source import FolderSource
+from specviz.engine.loading.model_config import read_object
 from specviz.engine.model.plain_llama import PlainConfig, PlainLlamaForCausalLM, read_weights
+
+_TOKENIZER_CONFIG = "tokenizer_config.json"
+_SUPPORTED: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "rope_parameters": {"rope_theta": 10_000.0, "rope_type": "default"},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainSource(FolderSource):
     """A Llama model in a folder with a single weights file and a tokenizer.json."""
+
+    can_spread: ClassVar[bool] = False
 
     def read_config(self) -> PlainConfig:
         return PlainConfig(**self.config)
@@ -34,12 +46,22 @@ class PlainSource(FolderSource):
         *,
         spread: bool,
     ) -> tuple[PlainLlamaForCausalLM, list[str]]:
-        del report, spread  # it is small
+        del report, spread
         with torch.device("meta"):
             model = PlainLlamaForCausalLM(config)
         (file,) = self.weight_files()
         weights = {name: each.to(dtype) for name, each in load_file(file).items()}
         return model, read_weights(model, weights)
+
+
+def is_plain(folder: Path) -> bool:
+    """Return whether a folder has all that ``PlainSource`` reads, and a model without extras."""
+    try:
+        config, _ = (read_object(folder / name) for name in ("config.json", _TOKENIZER_CONFIG))
+    except ValueError:
+        return False
+    files = all((folder / name).is_file() for name in ("model.safetensors", "tokenizer.json"))
+    return files and {name: config.get(name) for name in _SUPPORTED} == _SUPPORTED
 
 
 class PlainTokenizer:
@@ -49,7 +71,7 @@ class PlainTokenizer:
     bos_token_id = None
 
     def __init__(self, folder: Path) -> None:
-        settings = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
+        settings = json.loads((folder / _TOKENIZER_CONFIG).read_text("utf-8"))
         self.backend_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.model_max_length: int = settings["model_max_length"]
         self.eos_token: str = settings["eos_token"]
@@ -61,9 +83,6 @@ class PlainTokenizer:
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         return self.backend_tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
-
-    def decode(self, ids: list[int]) -> str:
-        return self.backend_tokenizer.decode(ids, skip_special_tokens=False)
 
     def convert_ids_to_tokens(self, ids: int | Iterable[int]) -> Any:
         if isinstance(ids, int):

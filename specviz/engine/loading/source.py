@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -22,6 +22,8 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source(ABC):
     """A model with its configuration; its weights may still have to be downloaded."""
+
+    can_spread: ClassVar[bool] = True  # whether layers can be placed on several devices
 
     name: str  # as the user wrote it
     config: dict[str, Any]

@@ -14,8 +14,8 @@ from typing import NoReturn
 
 from specviz.engine.loading import hub
 from specviz.engine.loading.folder_source import FolderSource
-from specviz.engine.loading.model_config import read_config, read_object
-from specviz.engine.loading.plain_source import PlainSource
+from specviz.engine.loading.model_config import read_config
+from specviz.engine.loading.plain_source import PlainSource, is_plain
 from specviz.engine.loading.source import Source
 from specviz.errors import PairError
 from specviz.formats.ollama import PREFIX, find_ollama
@@ -86,7 +86,7 @@ def _embedded(name: str) -> Chosen:
         draft=str(folder / name / "draft"),
         target_name=f"{name}/target",
         draft_name=f"{name}/draft",
-        plain=True,
+        plain=all(is_plain(folder / name / side) for side in ("target", "draft")),
     )
 
 
@@ -115,9 +115,9 @@ def _refuse_embedded(name: str, available: list[str]) -> NoReturn:
 
 
 def open_plain(place: str, name: str) -> PlainSource:
-    """Open a model of an embedded pair."""
+    """Open a model for which ``is_plain`` is true."""
     folder = Path(place)
-    return PlainSource(name=name, folder=folder, config=read_object(folder / "config.json"))
+    return PlainSource(name=name, folder=folder, config=read_config(folder, name, plain=True))
 
 
 def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:

@@ -30,13 +30,14 @@ class Pair:
     ``vocabulary`` is the number of ids: both models' logits are cut to it, and larger ids are
     padding. If the vocabularies differ, the ids are the target's, and ``shared`` maps them to the
     draft's. ``draft`` is None for drafters without a model. ``max_context`` is the shorter of the
-    two models' contexts, or the target's if the vocabularies differ.
+    two models' contexts, or the target's if the vocabularies differ. The embedded pair's models are
+    plain; ``in_transformers`` converts them.
     """
 
     name: str
     target: Model
     draft: Model | None
-    tokenizer: Any  # a transformers tokenizer, fast or slow
+    tokenizer: Any  # of transformers, or a ``PlainTokenizer``
     vocabulary: int
     token_table: TokenTable
     eos_ids: frozenset[int]

@@ -64,7 +64,7 @@ def _unread(model: Model) -> int:
 def _cache_of_a_token(model: Model) -> int:
     if isinstance(model, PlainLlamaForCausalLM):
         own = model.config
-        values = own.num_hidden_layers * own.num_key_value_heads * own.head_dim
+        values = len(model.model.layers) * own.num_key_value_heads * own.head_dim
         return 2 * values * model.dtype.itemsize
     from transformers import DynamicCache
 

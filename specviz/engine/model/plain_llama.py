@@ -8,7 +8,7 @@ step is compared with at load. The embedded pairs are read into it.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import torch
@@ -107,10 +107,10 @@ class _FeedForward(nn.Module):
 class _Layer(nn.Module):
     def __init__(self, config: Any) -> None:
         super().__init__()
-        self.input_layernorm = _Norm(config.hidden_size, config.rms_norm_eps)
         self.self_attn = _Attention(config)
-        self.post_attention_layernorm = _Norm(config.hidden_size, config.rms_norm_eps)
         self.mlp = _FeedForward(config)
+        self.input_layernorm = _Norm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = _Norm(config.hidden_size, config.rms_norm_eps)
 
     def forward(self, x: torch.Tensor, rotary: _Rotary) -> torch.Tensor:
         x = x + self.self_attn(self.input_layernorm(x), rotary)
@@ -150,8 +150,9 @@ class PlainLlamaForCausalLM(nn.Module):
         if self.config.tie_word_embeddings:
             self.lm_head.weight = self.model.embed_tokens.weight
 
-    def forward(self, ids: torch.Tensor, **_: Any) -> SimpleNamespace:
-        """Return the logits `[texts, tokens, vocabulary]`."""
+    def forward(self, ids: torch.Tensor, *, use_cache: Literal[False] = False) -> SimpleNamespace:
+        """Return the logits `[texts, tokens, vocabulary]`; there is no cache."""
+        del use_cache
         return SimpleNamespace(logits=self.lm_head(self.model(ids)))
 
     @property
@@ -175,7 +176,7 @@ def read_weights(model: PlainLlamaForCausalLM, weights: dict[str, torch.Tensor])
 
 
 def in_transformers(model: Model) -> PreTrainedModel:
-    """Return the model as one of transformers, with the same tensors."""
+    """Return the model as one of transformers, with the same tensors, for its other methods."""
     if not isinstance(model, PlainLlamaForCausalLM):
         return model
     if model not in _converted:

@@ -80,9 +80,13 @@ _EDGES = {_Until.__enter__.__code__, _Until.__exit__.__code__}
 
 
 def _is_at_edge(frame: FrameType | None) -> bool:
-    """Return whether the entry or the exit of a block is being executed."""
+    """Return whether a block's entry or exit, or an import, is being executed.
+
+    A library whose import was interrupted would stay half imported.
+    """
     while frame is not None:
-        if frame.f_code in _EDGES:
+        code = frame.f_code
+        if code in _EDGES or code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
     return False

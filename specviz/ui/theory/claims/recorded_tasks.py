@@ -24,13 +24,13 @@ def recorded_sentence(run: RunName, points: Sequence[TaskPoint]) -> str | None:
 def _tasks_sentence(greedy: Sequence[TaskPoint]) -> str:
     by_task = {each.task: each for each in greedy}
     free = by_task[_FREE]
-    above = all(_is_above(by_task[task], free) for task in _GROUNDED)
     accepted = ", ".join(f"{task} {_acceptance(by_task[task])}" for task in (*_GROUNDED, _FREE))
-    verdict = (
-        f"{_GROUNDED[0]} and {_GROUNDED[1]} are accepted more than {_FREE}, as claimed"
-        if above
-        else "the intervals overlap, so the claim is undecided here"
-    )
+    if all(_is_above(by_task[task], free) for task in _GROUNDED):
+        verdict = f"{_GROUNDED[0]} and {_GROUNDED[1]} are accepted more than {_FREE}, as claimed"
+    elif any(_is_above(free, by_task[task]) for task in _GROUNDED):
+        verdict = f"{_FREE} is accepted more, contrary to the claim"
+    else:
+        verdict = "the intervals overlap, so the claim is undecided here"
     return (
         f"α at temperature 0, with its 95 % interval over {free.acceptance.count} prompts: "
         f"{accepted}; {verdict}."
@@ -60,10 +60,12 @@ def _tau(point: TaskPoint) -> str:
 
 def _temperature_sentence(points: Sequence[TaskPoint]) -> str:
     cold, hot = sorted(points, key=lambda each: each.temperature)
-    falls = _is_above(cold, hot)
     found = ", ".join(f"{_acceptance(each)} at T {each.temperature:g}" for each in (cold, hot))
-    verdict = "it falls, as claimed" if falls else "the intervals overlap"
-    return f"α over {cold.acceptance.count} prompts of ten tasks: {found}; {verdict}."
+    if _is_above(cold, hot):
+        verdict = "it falls, as claimed"
+    else:
+        verdict = "it rises" if _is_above(hot, cold) else "the intervals overlap"
+    return f"α over {cold.acceptance.count} prompts: {found}; {verdict}."
 
 
 def _acceptance(point: TaskPoint) -> str:
