@@ -36,7 +36,7 @@ const CARDS = {
   test: () => [titled("Each token is tested, from left to right.", "A token that the target likes at least as much as the draft did stays. For the others chance decides: a token half as likely under the target stays half of the time.")],
   bonus: ({ rounds }) => [titled("All were accepted, so one more is free.", "The same pass gives the target’s own next token, the bonus token: ", quotedToken(rounds[0].extra?.text ?? ""))],
   safe: ({ rounds }) => [
-    titled("Nothing is lost.", "The draft offers some tokens too often: these are sometimes rejected. It offers others too rarely: the token that replaces a rejected one, the recovered token, is drawn from just those. So every text is as likely as if the target had written it alone."),
+    titled("The result is not distorted.", "The draft offers some tokens too often: these are sometimes rejected. It offers others too rarely: the token that replaces a rejected one, the recovered token, is drawn from just those. So every text is as likely as if the target had written it alone."),
     ...(rounds[0].extra?.kind === "bonus" ? [] : [make("p", "", {}, ["If all tokens of a round stay, the pass gives one more: the bonus token."])]),
   ],
   drag: (_, data) => [
@@ -81,7 +81,7 @@ export function questionWords(candidate) {
   const [draft, target] = [likelihood(candidate.draft), likelihood(candidate.target)];
   return [
     make("p", "", {}, [
-      make("b", "", {}, ["Accept or reject "]),
+      make("b", "", {}, ["Guess: accept or reject "]),
       quotedToken(candidate.text),
       make("b", "", {}, ["?"]),
       ` The draft gave it ${draft}, the target only ${target}, so its acceptance probability is ${shown}. A number between 0 and 1 is drawn: below ${shown}, the token stays.`,

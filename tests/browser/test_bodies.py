@@ -122,6 +122,6 @@ def test_a_fast_machine_gets_a_larger_default(
     server = serve(APP, SPECVIZ_FIRST_BODY="auto", SPECVIZ_MACHINE="fast")
     page = open_page(server.url)
     body_is(page, "cost of 122 M")
-    page.get_by_role("button", name="Keep it off").click()  # before the body is ready
+    page.get_by_role("button", name="Use the real size").click()  # before the body is ready
     until_pending(page, pending=False)
     body_is(page, "off")

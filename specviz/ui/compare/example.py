@@ -26,7 +26,8 @@ def show_example(name: JobName) -> None:
         show_example_caption("Compare", prompt_sentence(items[0].prompt))
     else:
         kinds = len({each.kind for each in items})
-        show_example_caption("Compare by kind", f"There are {len(items)} prompts of {kinds} kinds.")
+        about = f"A draft model against prompt lookup, on {len(items)} prompts of {kinds} kinds."
+        show_example_caption("Compare by kind", about)
     show_results(found, f"recorded_{name}")
 
 

@@ -123,7 +123,7 @@ def _show_sliders(
         st.session_state[_OFFERED] = offer.target_body
         _show_slider(TARGET_BODY, _OFFERED, offer.target_body, room.target, room)
         st.caption(offer_words(loading=loading))
-        _show_off_button("Keep it off", worker, spec)
+        _show_off_button("Use the real size", worker, spec)
     draft = spec.draft_body
     if spec.has_draft:
         draft = _show_slider(DRAFT_BODY, body_box(DRAFT_BODY), draft, room.draft, room)

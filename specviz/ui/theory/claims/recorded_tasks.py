@@ -26,14 +26,15 @@ def _tasks_sentence(greedy: Sequence[TaskPoint]) -> str:
     free = by_task[_FREE]
     accepted = ", ".join(f"{task} {_acceptance(by_task[task])}" for task in (*_GROUNDED, _FREE))
     if all(_is_above(by_task[task], free) for task in _GROUNDED):
-        verdict = f"{_GROUNDED[0]} and {_GROUNDED[1]} are accepted more than {_FREE}, as claimed"
+        verdict = f"{_GROUNDED[0]} and {_GROUNDED[1]} are accepted more than {_FREE}"
     elif any(_is_above(free, by_task[task]) for task in _GROUNDED):
-        verdict = f"{_FREE} is accepted more, contrary to the claim"
+        verdict = f"{_FREE} is accepted more"
     else:
-        verdict = "the intervals overlap, so the claim is undecided here"
+        verdict = "the intervals overlap"
     return (
         f"α at temperature 0, with its 95 % interval over {free.acceptance.count} prompts: "
-        f"{accepted}; {verdict}."
+        f"{accepted}; {verdict}. The claim is about speed, which was not compared here; the tokens "
+        "per round are in the table."
     )
 
 
