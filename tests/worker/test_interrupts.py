@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import signal
 import sys
 import threading
@@ -75,6 +76,33 @@ def test_an_import_in_progress_is_finished_first(
         import_and_work()
     assert imported[0].DONE
     thread.join()
+
+
+def test_a_log_record_in_progress_is_finished_first(interrupts: TaskInterrupts) -> None:
+    """An interrupted handler would keep its lock, and the next record would wait for ever."""
+    wanted, written = threading.Event(), list[str]()
+
+    class Slow(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            wanted.set()
+            interrupts.poke()
+            work(0.05)
+            written.append(record.getMessage())
+
+    logger = logging.getLogger("specviz.test_interrupts")
+    logger.addHandler(handler := Slow())
+
+    def log_and_work() -> None:
+        logger.error("whole")
+        work(5.0)
+
+    with pytest.raises(Interrupted), interrupts.until(wanted.is_set):
+        log_and_work()
+    logger.removeHandler(handler)
+    assert written == ["whole"]
+    assert handler.lock is not None
+    assert handler.lock.acquire(timeout=1.0)
+    handler.lock.release()
 
 
 def test_poke_outside_until_does_nothing(interrupts: TaskInterrupts) -> None:

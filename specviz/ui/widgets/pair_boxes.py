@@ -44,7 +44,11 @@ _EMBEDDED, _MACHINE, _HUB, _LOCAL = _SOURCES = (
     "Local",
 )  # also values in the link
 _FIRST = os.environ.get("SPECVIZ_FIRST_MODEL", DEFAULT_PAIR)  # `make chat` sets the chat model
-_EMBEDDED_MODELS = (CHAT_PAIR, DEFAULT_PAIR) if _FIRST == CHAT_PAIR else (DEFAULT_PAIR, CHAT_PAIR)
+_CAPTIONS = {
+    DEFAULT_PAIR: "Target and draft, trained on short stories",
+    CHAT_PAIR: "Chat model without a draft",
+}
+_EMBEDDED_MODELS = tuple(sorted(_CAPTIONS, key=lambda name: name != _FIRST))  # the first is chosen
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 PAIR_BOXES = (  # in the link, besides the bodies
@@ -159,7 +163,7 @@ def _choose_embedded() -> None:
         return
     st.radio(
         "Embedded models", _EMBEDDED_MODELS, key=_box("embedded"), bind=_LINKED,
-        captions=("Target and draft, trained on short stories", "Chat model without a draft"),
+        captions=[_CAPTIONS[each] for each in _EMBEDDED_MODELS],
         label_visibility="collapsed", on_change=clear_bodies,
     )  # fmt: skip
 

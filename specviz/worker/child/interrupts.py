@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _thread
 import gc
+import logging
 import signal
 from collections.abc import Callable
 from threading import Timer
@@ -76,17 +77,19 @@ class _Until:
             gc.enable()  # a timed block may have left garbage collection off
 
 
+_WHOLE = ("<frozen importlib", logging.__file__)
 _EDGES = {_Until.__enter__.__code__, _Until.__exit__.__code__}
 
 
 def _is_at_edge(frame: FrameType | None) -> bool:
-    """Return whether a block's entry or exit, or an import, is being executed.
+    """Return whether a block's entry or exit, an import, or a log record is being executed.
 
-    A library whose import was interrupted would stay half imported.
+    A library whose import was interrupted would stay half imported, and an interrupted log record
+    would keep the lock of all loggers.
     """
     while frame is not None:
         code = frame.f_code
-        if code in _EDGES or code.co_filename.startswith("<frozen importlib"):
+        if code in _EDGES or code.co_filename.startswith(_WHOLE):
             return True
         frame = frame.f_back
     return False
