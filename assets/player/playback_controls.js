@@ -3,6 +3,7 @@
 import { make, makeButton, setTextOrHide } from "./elements.js";
 import { makeKeys } from "./keyboard.js";
 import { makeLinkBox } from "./link_box.js";
+import { numberOf } from "./round_shape.js";
 
 /** @import { Store } from "./base_store.js" */
 /** @import { Presenter } from "./presenter.js" */
@@ -138,9 +139,11 @@ export class PlaybackControls {
 
   placeWords() {
     const { recording, cursor, time } = this.store;
-    const total = recording.rounds.length;
+    const { rounds } = recording;
     const unit = this.store.data.run?.engine?.unit ?? "round";
-    const where = total ? `${unit} ${recording.place(cursor).round + 1} of ${total}` : "no rounds yet";
+    /** @param {number} index */
+    const number = (index) => numberOf(rounds[index], index);
+    const where = rounds.length ? `${unit} ${number(recording.place(cursor).round)} of ${number(rounds.length - 1)}` : "no rounds yet";
     return time ? `${time} · ${where}` : where;
   }
 

@@ -6,7 +6,7 @@ import { makeAlternatives } from "./alternatives.js";
 import { CardPlace } from "./card_place.js";
 import { make } from "./elements.js";
 import { describeAnswer, placeInAnswer } from "./engine_words.js";
-import { placeInRound, shapeOf } from "./round_shape.js";
+import { numberOf, placeInRound, shapeOf } from "./round_shape.js";
 import { makeRejectionFinder, nextSpot, shownSpot, subjectAt } from "./verdict_subject.js";
 import { makeRace } from "./verdict_race.js";
 import { describeFork, DESCRIPTIONS } from "./verdict_words.js";
@@ -123,5 +123,5 @@ function placeWords(subject) {
   const place = candidate ? placeInRound(round, spot.place) : "the extra token";
   const ends = round.cut === "length" || round.cut === "context";
   const short = ends && !shapeOf(round).branched && count < (run.gamma ?? 0) ? `; only ${count} drafted: the text reaches its length limit` : "";
-  return `round ${spot.round + 1}, ${place}${short}`;
+  return `round ${numberOf(round, spot.round)}, ${place}${short}`;
 }

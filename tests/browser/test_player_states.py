@@ -232,6 +232,24 @@ def test_the_chosen_pace_is_kept_for_the_next_run(feed: Feed) -> None:
     assert page.input_value(SEEK) == page.get_attribute(SEEK, "max")
 
 
+def test_rounds_of_a_conversation_have_one_number_everywhere(feed: Feed) -> None:
+    data = data_of(recorded())
+    for index, item in enumerate(data["rounds"]["items"]):
+        item["number"] = index + 18
+    page = feed(data)
+    page.evaluate("document.querySelector('[data-testid=seek]').focus()")
+    page.keyboard.press("End")
+    next_frame(page)
+    last = 17 + len(data["rounds"]["items"])
+    assert page.inner_text(".where") == f"round {last} of {last}"
+    assert page.locator(f"{ROUND} .number").last.inner_text() == str(last)
+    chip = page.locator('.rounds .chip[data-state="rejected"]').last
+    number = chip.locator("xpath=ancestor::*[@data-index]").locator(".number").inner_text()
+    chip.click()
+    next_frame(page)
+    assert f"round {number}, " in page.inner_text('[data-testid="verdict-card"] h3')
+
+
 def test_a_slow_run_is_followed_live(feed: Feed) -> None:
     data = making(data_of(recorded()))
     for item in data["rounds"]["items"]:
