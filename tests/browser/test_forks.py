@@ -155,6 +155,7 @@ def test_a_fork_is_a_run_like_any_other(
     moment = page.evaluate(MOMENT)
     with page.expect_download() as waiting:
         page.click(".link-replay")
+    replay = waiting.value.path().read_text(encoding="utf-8")  # before the page does anything else
     fresh = open_page(link)
     wait_for_state(fresh, "done")
     fresh.wait_for_selector(f"{CARD}.vd-beside")
@@ -171,7 +172,7 @@ def test_a_fork_is_a_run_like_any_other(
     fresh.keyboard.press("p")
     fresh.wait_for_selector(FORK)
     fresh.wait_for_function("mark => document.querySelectorAll(mark).length === 2", arg=PARTING)
-    file = open_file(waiting.value.path().read_text(encoding="utf-8"))
+    file = open_file(replay)
     next_frame(file)
     file.wait_for_function("mark => document.querySelectorAll(mark).length === 2", arg=PARTING)
     assert file.evaluate(MOMENT) == moment
