@@ -64,7 +64,7 @@ def check_pair(
 def has_chat_template(spec: PairSpec) -> bool:
     """Return whether the target has a chat template; a Hub model's small files are downloaded."""
     if not needs_transformers(spec):
-        return False
+        return False  # a plain tokenizer has none
     chosen = sources.choose(spec)
     with quiet_for(spec):
         source = sources.open_source(chosen.target, chosen.target_name, no_progress)

@@ -1,7 +1,7 @@
 """Check whether two models can work together and with which step implementation.
 
 Tokenizers are compared token by token. Probes check that each model rolls its cache back exactly
-and that the lean step gives the library's logits.
+and that the lean step gives the logits of the model's own forward pass.
 """
 
 from __future__ import annotations

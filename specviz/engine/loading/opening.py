@@ -112,8 +112,7 @@ def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
 
 def needs_transformers(spec: PairSpec) -> bool:
     """Return whether the pair must be read by transformers, which takes seconds to import."""
-    lean = spec.step != "library" and not spec.shared_vocabulary
-    return not (lean and sources.choose(spec).plain)
+    return not sources.choose(spec).plain
 
 
 def quiet_for(spec: PairSpec) -> AbstractContextManager[None]:
@@ -139,12 +138,11 @@ def _open_sides(chosen: Chosen, spec: PairSpec, on_progress: ProgressCallback) -
             "--draft-body needs a draft model.",
             remedy="Remove --draft-body, or choose a draft.",
         )
-    is_plain = not needs_transformers(spec)
     return tuple(
         _open_side(
             role,
             sources.open_plain(place, name)
-            if is_plain
+            if chosen.plain
             else sources.open_source(place, name, on_progress),
             body,
         )

@@ -38,20 +38,20 @@ class PlainSource(FolderSource):
     def read_tokenizer(self) -> PlainTokenizer:
         return PlainTokenizer(self.folder)
 
-    def read_model(
-        self,
-        config: Any,
-        dtype: torch.dtype,
-        report: Callable[[int, int], None],
-        *,
-        spread: bool,
-    ) -> tuple[PlainLlamaForCausalLM, list[str]]:
-        del report, spread
+    def _loader(
+        self, config: Any, dtype: torch.dtype, report: Callable[[int, int], None]
+    ) -> Callable[..., Any]:
+        del report
+        return lambda **_: self._load(config, dtype)
+
+    def _load(
+        self, config: PlainConfig, dtype: torch.dtype
+    ) -> tuple[PlainLlamaForCausalLM, dict[str, list[str]]]:
         with torch.device("meta"):
             model = PlainLlamaForCausalLM(config)
         (file,) = self.weight_files()
         weights = {name: each.to(dtype) for name, each in load_file(file).items()}
-        return model, read_weights(model, weights)
+        return model, {"missing_keys": read_weights(model, weights)}
 
 
 def is_plain(folder: Path) -> bool:

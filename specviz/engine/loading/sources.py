@@ -8,7 +8,7 @@ safetensors and GGUF files are read, and a model's own code is never run.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -38,7 +38,7 @@ class Chosen:
     draft: str | None
     target_name: str
     draft_name: str | None
-    plain: bool = False  # whether the models can be read without transformers
+    plain: bool = False  # whether the models are read without transformers
 
 
 def choose(spec: PairSpec) -> Chosen:
@@ -52,7 +52,9 @@ def choose(spec: PairSpec) -> Chosen:
     if target is None:
         if draft is not None:
             raise PairError("A draft is given without a target.", remedy="Also give a target.")
-        return _embedded(spec.name or DEFAULT_PAIR)
+        chosen = _embedded(spec.name or DEFAULT_PAIR)
+        lean = spec.step != "library" and not spec.shared_vocabulary
+        return replace(chosen, plain=chosen.plain and lean)
     if spec.name is not None:
         raise PairError(
             f"Both the pair {spec.name!r} and the target {target!r} are given.",

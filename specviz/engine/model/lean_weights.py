@@ -1,4 +1,4 @@
-"""The weights of a lean step, taken from a loaded transformers model.
+"""The weights of a lean step, taken from a loaded model.
 
 Llama, Mistral, Qwen2 and Qwen3 are supported. q, k and v are joined into one matrix, gate and up
 into another. The model's own parameters become views into these, so no weight is stored twice.
