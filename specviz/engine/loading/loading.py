@@ -1,7 +1,8 @@
 """Load a pair: open it, download and read its weights, enlarge its models and check them.
 
 Probes check that each model rolls its cache back and that the lean step gives the logits of the
-model's own forward pass (``compatibility.py``). Every user error raises a one-line ``SpecvizError``.
+model's own forward pass (``compatibility.py``). Every user error raises a one-line
+``SpecvizError``.
 """
 
 from __future__ import annotations
