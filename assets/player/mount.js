@@ -16,12 +16,22 @@ import { IN_QUERY } from "./presenter.js";
 /** @type {WeakMap<HTMLElement, Player>} */
 const players = new WeakMap();
 
-/** @param {HTMLElement} parent @param {Mark} mark @returns {Player} */
-function playerOf(parent, mark) {
-  const known = players.get(parent);
-  if (known) return known;
-  const player = new Player(parent, mark);
+const REPLACED_MS = 5000; // a page that replaces its player makes the next one at once
+
+/** The player of this page that a new one replaces: Streamlit sometimes draws the whole page again. */
+function replacedPlayer() {
+  const last = window.specvizLastPlayer;
+  if (!last || last.path !== window.location.pathname) return null;
+  return performance.now() - (last.closed ?? Infinity) < REPLACED_MS ? last.player : null;
+}
+
+/** @param {HTMLElement} parent @param {Mark} mark @returns {Player} a new one, if the element has none */
+function makePlayer(parent, mark) {
+  const replaced = replacedPlayer();
+  const player = new Player(parent, mark, replaced?.presenter.asked);
   players.set(parent, player);
+  if (replaced) player.continues = replaced.stateOfRun();
+  window.specvizLastPlayer = { player, path: window.location.pathname, closed: null };
   return player;
 }
 
@@ -32,7 +42,7 @@ function playerOf(parent, mark) {
  * @returns {() => void} the cleanup
  */
 export function mountPlayer({ data, parentElement, setStateValue }, mark = IN_QUERY) {
-  const player = playerOf(parentElement, mark);
+  const player = players.get(parentElement) ?? makePlayer(parentElement, mark);
   const generation = ++player.generation;
   player.send = player.missing.send = setStateValue;
   player.chooseTheme();
@@ -45,6 +55,7 @@ export function mountPlayer({ data, parentElement, setStateValue }, mark = IN_QU
       if (player.generation !== generation || parentElement.isConnected) return;
       players.delete(parentElement);
       player.close();
+      if (window.specvizLastPlayer?.player === player) window.specvizLastPlayer.closed = performance.now();
     });
   };
 }

@@ -20,27 +20,32 @@ import { themeFor } from "./theme.js";
 /** @import { Spot } from "./round_events.js" */
 /** @import { Views } from "./player_views.js" */
 
-/** @typedef {{run: string, cursor: number, playing: boolean, speed: string, selected: Spot|null,
- *   beside: Pane|null}} StateOfRun */
+/** @typedef {{run: string, cursor: number, playing: boolean, live: boolean, speed: string,
+ *   selected: Spot|null, beside: Pane|null, tourCard: number|null}} StateOfRun */
 
 const ASKS_FOR_A_RUN = ".st-key-run button, .st-key-time_again button";
 const RECORDED = "recorded"; // the run that comes with the program
 const LONGEST_HOLD = 3000; // milliseconds
 
 export class Player {
-  /** @param {HTMLElement} parent @param {Mark} mark where the address stores presenter mode */
-  constructor(parent, mark) {
+  /**
+   * @param {HTMLElement} parent @param {Mark} mark where the address stores presenter mode
+   * @param {boolean} presents whether it opens in presenter mode in any case
+   */
+  constructor(parent, mark, presents = false) {
     this.parent = parent;
     this.generation = 0;
     /** @type {PlayerViews|null} */
     this.current = null;
     this.missing = new MissingRounds();
     this.opened = ""; // the moment that was opened last
+    /** The state of the replaced player, until this one shows the same run. @type {StateOfRun|null} */
+    this.continues = null;
     /** @type {((name: string, value: unknown) => void)|null} */
     this.send = null;
     this.page = make("div", "page");
     this.element = make("div", "sv", { "data-theme": "light" }, [this.page]);
-    this.presenter = new Presenter(this.element, mark);
+    this.presenter = new Presenter(this.element, mark, presents);
     parent.append(this.element);
     this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
     this.handleMotion = () => {
@@ -75,6 +80,8 @@ export class Player {
     else this.showRecording(store, recording, run.state);
     this.openMoment(store, data);
     this.missing.expect(recording, rounds.total);
+    this.goOn(this.continues);
+    if (store.recording.rounds.length) this.continues = null;
   }
 
   /**
@@ -166,8 +173,8 @@ export class Player {
   stateOfRun() {
     const store = this.current?.store;
     if (!(store instanceof RunStore)) return null;
-    const { recording, cursor, playing, speed, selected, beside } = store;
-    return { run: recording.id, cursor, playing, speed, selected, beside };
+    const { recording, cursor, playing, live, speed, selected, beside, tourCard } = store;
+    return { run: recording.id, cursor, playing, live, speed, selected, beside, tourCard };
   }
 
   /** Continue where another player was, if it had the same run. @param {StateOfRun|null} state */
@@ -176,9 +183,11 @@ export class Player {
     if (!state || !(store instanceof RunStore) || store.recording.id !== state.run) return;
     store.seek(state.cursor);
     store.setSpeed(state.speed);
+    store.tourCard = state.tourCard;
     if (state.selected && state.beside) store.open(state.selected, state.beside);
     else store.select(state.selected);
-    if (state.playing && !store.over) store.play();
+    if (state.live) store.follow();
+    else if (state.playing && !store.over) store.play();
   }
 
   chooseTheme() {

@@ -32,21 +32,16 @@ function writeMark(mark, on) {
   window.history.replaceState(window.history.state, "", pathname + changed.search + changed.hash);
 }
 
-const REPLACED_MS = 5000; // a page that replaces its player makes the next one at once
-
-/** Whether this page presented until now: Streamlit may have replaced its player, and written an older address. */
-function continues() {
-  const last = window.specvizPresented;
-  if (!last || last.path !== window.location.pathname) return false;
-  return document.documentElement.hasAttribute("data-presenting") || performance.now() - last.at < REPLACED_MS;
-}
-
 export class Presenter {
-  /** @param {HTMLElement} root of the player @param {Mark} mark where the address stores the mode */
-  constructor(root, mark) {
+  /**
+   * @param {HTMLElement} root of the player @param {Mark} mark where the address stores the mode
+   * @param {boolean} continues whether the player replaces one that is presented: Streamlit may have
+   *   written an older address
+   */
+  constructor(root, mark, continues) {
     this.root = root;
     this.mark = mark;
-    this.asked = isMarked(mark) || continues();
+    this.asked = isMarked(mark) || continues;
     /** The presented run; races cannot be presented. @type {RunStore|null} */
     this.store = null;
     this.handleAddress = () => this.present(isMarked(this.mark));
@@ -61,14 +56,12 @@ export class Presenter {
   /** @param {RunStore|null} store */
   show(store) {
     this.store = store;
-    if (this.on) this.noteTime(true);
     this.dress();
   }
 
   /** @param {boolean} on */
   present(on) {
     this.asked = on && this.store !== null;
-    this.noteTime(this.asked);
     const { activeElement } = document; // outside the player, it would be hidden but still receive the keys
     if (this.on && activeElement instanceof HTMLElement && !this.root.contains(activeElement)) activeElement.blur();
     this.keepAddress();
@@ -78,11 +71,6 @@ export class Presenter {
 
   toggle() {
     this.present(!this.on);
-  }
-
-  /** Note for the next player until when this page presented. @param {boolean} on */
-  noteTime(on) {
-    window.specvizPresented = on ? { path: window.location.pathname, at: performance.now() } : undefined;
   }
 
   /** Write the mode to the address again: Streamlit may have written an older state to it. */
@@ -98,7 +86,6 @@ export class Presenter {
 
   close() {
     window.removeEventListener("hashchange", this.handleAddress);
-    if (this.on && window.specvizPresented) window.specvizPresented.at = performance.now(); // unless the user left since
     this.show(null);
   }
 }

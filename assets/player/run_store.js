@@ -34,6 +34,8 @@ export class RunStore extends BaseStore {
     this.trailing = false;
     /** Whether the store has yet to check if the rounds arrive slowly enough to be read. */
     this.unsure = false;
+    /** The tour's card, or their number once it is over. @type {number|null} */
+    this.tourCard = null;
     /** The first round of a fork to show, until it has arrived. */
     this.opens = 0;
   }

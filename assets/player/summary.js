@@ -96,16 +96,18 @@ function makeStatus() {
   };
 }
 
-/** The verdict in a few words, with its interval. */
+/** The verdict in a few words, with its interval and the simulated sizes. */
 function makeHeadline() {
   const words = make("b");
   const span = make("span", "sum-span");
+  const sizes = make("span", "sum-span sum-sizes", { "data-testid": "sizes" });
   return {
-    element: make("p", "sum-headline", { "data-testid": "headline" }, [words, " ", span]),
+    element: make("p", "sum-headline", { "data-testid": "headline" }, [words, " ", span, " ", sizes]),
     /** @param {Summary} summary */
     update(summary) {
       setText(words, visibleText(summary.headline));
       setText(span, summary.span);
+      setTextOrHide(sizes, summary.sizes);
     },
   };
 }

@@ -15,6 +15,8 @@ import { againWords, answerWords, questionWords, wordsOfCard } from "./tour_word
 
 const TOUR_KEPT = "specviz.tour";
 const SLOW = "0.25";
+const WIDTH = 620; // pixels
+const LEAST_WIDTH = 480; // pixels: in a narrower pane of the rounds, the tour also covers some of the text
 const NARROW = 700; // pixels: below it the panes are one below the other
 
 /** @param {TourWish|undefined} wish @returns {boolean} */
@@ -119,13 +121,22 @@ class Tour {
     this.recording = recording;
     this.spot = firstRejection(recording);
     this.cards = cardsFor(recording, this.spot);
+    if (store.tourCard !== null) return this.resume(store.tourCard);
     store.seek(0);
     this.enter(0, false);
   }
 
+  /** Show the card that the replaced player showed, and play it again. @param {number} index */
+  resume(index) {
+    const card = this.cards[index];
+    if (!card) return this.end(); // it was over
+    if (this.store.cursor > card.to) this.store.seek(card.to);
+    this.enter(index, false);
+  }
+
   /** Show a card, and play the events that it explains. @param {number} index @param {boolean} byUser */
   enter(index, byUser) {
-    this.at = index;
+    this.at = this.store.tourCard = index;
     const { name, to } = this.card;
     this.playTo(to, name === "ask" ? "1" : SLOW);
     if (name === "drag") this.store.open(/** @type {Spot} */ (this.spot), "rounds");
@@ -198,6 +209,7 @@ class Tour {
 
   end() {
     this.state = "over";
+    this.store.tourCard = this.cards.length;
     this.element.hidden = true;
     if (!this.store.until) this.store.halt = null;
     if (this.store.speed === SLOW || this.store.speed === "0.5") this.store.setSpeed("1");
@@ -212,7 +224,7 @@ class Tour {
   }
 
   nextButton() {
-    return makeButton("yes", this.at + 1 === this.cards.length ? "Done" : "Next", () => this.next());
+    return makeButton("yes", this.at + 1 === this.cards.length ? "Play on" : "Next", () => this.next());
   }
 
   /** @param {string} name @param {(Node|string)[]} words @param {Node[]} choices */
@@ -250,6 +262,8 @@ class Tour {
     const [row, controls] = [stage?.querySelector('.round[data-now="true"]'), stage?.querySelector(".controls")];
     if (!stage || !row || !controls) return;
     const [frame, place] = [stage.getBoundingClientRect(), row.getBoundingClientRect()];
+    const pane = row.closest(".rounds")?.getBoundingClientRect();
+    element.style.width = pane && pane.width > LEAST_WIDTH ? `${Math.min(WIDTH, pane.width - 24)}px` : "";
     const below = place.bottom + 10 - frame.top;
     const above = place.top - 10 - element.offsetHeight - frame.top;
     const fits = below + element.offsetHeight < controls.getBoundingClientRect().top - frame.top;

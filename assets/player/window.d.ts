@@ -9,7 +9,7 @@ declare global {
       /** Leave once the page is drawn; `goOn` first continues the run there. */
       leave: (goOn: (state: import("./player.js").StateOfRun | null) => void) => void;
     };
-    /** The page that presented last, and until when by `performance.now()`; undefined once left. */
-    specvizPresented?: { path: string; at: number };
+    /** The newest player, the page that has it, and when by `performance.now()` it was closed. */
+    specvizLastPlayer?: { player: import("./player.js").Player; path: string; closed: number | null };
   }
 }

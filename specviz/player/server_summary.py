@@ -30,6 +30,7 @@ def server_summary(
     return {
         "headline": lead,
         "span": _span(trace),
+        "sizes": "",
         "round_cost": None,
         "sentence": more,
         "because": "" if growing else _because(trace, figures),

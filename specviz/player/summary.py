@@ -21,7 +21,7 @@ from specviz.figures.speedup_words import (
     why_sentence,
 )
 from specviz.player.round_values import JsonObject
-from specviz.record.numbers import RATIO, STEPS, TOKENS, UNKNOWN
+from specviz.record.numbers import COUNT, RATIO, STEPS, TOKENS, UNKNOWN
 from specviz.record.trace import Trace
 
 HEADLINES = ("alpha_observed", "tau", "speedup_observed", "tokens_per_second")
@@ -75,6 +75,7 @@ def summary(
     return {
         "headline": lead,
         "span": span,
+        "sizes": "" if sentence else _sizes(trace, own_speedup),
         "round_cost": _cost_bars(round_cost or round_cost_of(metrics)),
         "sentence": more,
         "because": because,
@@ -108,7 +109,7 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
     phases = {each: getattr(cost, each) for each in ("drafting", "verification", "other")}
     total = STEPS.bare(sum(float(STEPS.bare(each)) for each in phases.values()))
     starts = {
-        "measured": "A round takes",
+        "measured": "Measured in this run: a round takes",
         "step costs": "By the step costs, a round takes",
         "predicted": f"Predicted for γ {cost.gamma}{cost.size and f', {cost.size}'}: a round takes",
     }
@@ -121,6 +122,20 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
         "predicted": cost.source == "predicted",
         "caption": f"{starts[cost.source]} {words}",
     }
+
+
+def _sizes(trace: Trace, own: SpeedupWithoutBody | None) -> str:
+    """Return which sizes the headline is for, and the speedup of the pair itself if known."""
+    if not trace.pair.has_bodies:
+        return ""
+    bodies = trace.pair.bodies.items()
+    sizes = " and ".join(f"{COUNT.shown(body.parameters)} {role}" for role, body in bodies)
+    simulated = f"simulated {sizes}"
+    return simulated if own is None else f"{simulated}; {_own_size(own)}"
+
+
+def _own_size(own: SpeedupWithoutBody) -> str:
+    return f"own size {shown_speedup(own.value, own.low, own.high)}"
 
 
 def _bodies(
@@ -198,9 +213,9 @@ def _speedup_note(
     if ends is not None and is_too_wide(*ends):
         notes = [_unreported_note(so_far=so_far)]
     if own is not None:
-        notes.append(f"own size {shown_speedup(own.value, own.low, own.high)}")
-    known = {"forecast": m.speedup_forecast, "ideal (v = 1)": m.speedup_ideal}
-    notes += [f"{name} {RATIO.shown(v)}" for name, v in known.items() if v is not None]
+        notes.append(_own_size(own))
+    if m.speedup_forecast is not None:
+        notes.append(f"forecast {RATIO.shown(m.speedup_forecast)}")
     return " · ".join(notes)
 
 

@@ -22,11 +22,11 @@ def advice(answer: Answer) -> str:
     if answer.best is None:
         return _nothing_yet(answer)
     candidate, cell = answer.best
-    parts = [
-        _verdict(answer, candidate, cell),
-        _width(answer, cell),
-        _gains(candidate, cell.temperature),
-    ]
+    if is_too_wide(cell.low, cell.high) and cell.basis != "at least":
+        parts = [_uncertain(answer, candidate, cell), _width(answer, cell)]
+    else:
+        gains = _gains(candidate, cell.temperature)
+        parts = [_verdict(answer, candidate, cell), _width(answer, cell), gains]
     return " ".join(part for part in parts if part)
 
 
@@ -40,6 +40,11 @@ def _width(answer: Answer, cell: Cell) -> str:
         more = "a longer text"
     elif answer.question.grows:
         more = "more time for continuations"
+    elif answer.temperature == 0 and len(answer.question.items) == 1:
+        return (
+            "At temperature 0 a prompt gives one text, which causes most of this width: more "
+            "prompts would make it narrower."
+        )
     else:
         more = "more prompts or longer texts"
     return f"The texts cause most of this width: {more} would make it narrower."
@@ -136,11 +141,10 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
             f"{alone}."
         )
     if is_open(low, high):
-        if is_too_wide(low, high):
-            open_words, given = UNCERTAIN, "are the fastest so far"
-        else:
-            open_words, given = "too close to call", f"give {span} times {alone}"
-        return f"Whether speculation pays {at} is {open_words}: the best settings, {what}, {given}."
+        return (
+            f"Whether speculation pays {at} is too close to call: the best settings, {what}, give "
+            f"{span} times {alone}."
+        )
     if low <= 1:
         return (
             f"Speculation makes no difference {at}: the best settings, {what}, give {span} times "
@@ -150,6 +154,18 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
     if answer.question.text is not None:
         return f"Expected with {what}: {fast}"
     return f"Use {what}: {fast}"
+
+
+def _uncertain(answer: Answer, candidate: Candidate, cell: Cell) -> str:
+    """Return the verdict on an interval that is too wide to show its ends."""
+    assert cell.low is not None
+    assert cell.high is not None
+    best = f"the best settings so far are {_setting(answer, candidate, cell)}"
+    at = f"at temperature {cell.temperature:g}"
+    if cell.low <= 1 <= cell.high:
+        return f"Whether speculation pays {at} is {UNCERTAIN}: {best}."
+    pays = "pays" if cell.low > 1 else "does not pay"
+    return f"Speculation {pays} {at}, but the factor is {UNCERTAIN}: {best}."
 
 
 def _at_least(bound: str, what: str, at: str, *, low: float) -> str:

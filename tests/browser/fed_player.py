@@ -26,6 +26,16 @@ MOUNT = """(data) => {
   window.unmountPlayer = mountPlayer({data, parentElement, setStateValue: () => {}});
 }"""
 
+# Removes the player with its element, and writes an address.
+REMOVE = """(path) => {
+  history.replaceState(null, "", path);
+  const stage = document.createElement("div");
+  stage.id = "stage";
+  document.querySelector("#stage").replaceWith(stage);
+  window.unmountPlayer();
+  return new Promise((done) => setTimeout(done, 20)); // it closes a little later
+}"""
+
 Feed = Callable[..., Any]
 
 
@@ -52,6 +62,11 @@ def feed(browser: Any) -> Iterator[Feed]:
     yield show
     for context in contexts:
         context.close()
+
+
+def remove_player(page: Any, path: str = "/") -> None:
+    """Remove the player, as Streamlit does when it draws the whole page again."""
+    page.evaluate(REMOVE, path)
 
 
 def data_of(trace: Trace, state: str = "done", **others: Any) -> JsonObject:

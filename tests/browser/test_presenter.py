@@ -10,7 +10,7 @@ import pytest
 
 from specviz.player.replay import comparison_replay_html, replay_html
 from tests.browser.conftest import Demo, Server, wait_for_pair, wait_for_state
-from tests.browser.fed_player import Feed, data_of, feed
+from tests.browser.fed_player import Feed, data_of, feed, remove_player
 from tests.browser.long_runs import recorded
 from tests.browser.reading import END, ROUND, next_frame, seek
 from tests.browser.replay_files import Opener, opener
@@ -56,16 +56,6 @@ VISIBLE = """(smallest) => {
 
 LINE = "parseFloat(getComputedStyle(document.querySelector('.words')).lineHeight)"
 
-
-# Removes the player with its element, and writes an address without the mode.
-REPLACE = """(path) => {
-  history.replaceState(null, "", path);
-  const stage = document.createElement("div");
-  stage.id = "stage";
-  document.querySelector("#stage").replaceWith(stage);
-  window.unmountPlayer();
-  return new Promise((done) => setTimeout(done, 20)); // it closes a little later
-}"""
 
 # Whether parts are inside the window, and the page is not wider than it.
 INSIDE = """(parts) => document.documentElement.scrollWidth <= innerWidth && parts.every((part) => {
@@ -216,18 +206,18 @@ def test_it_continues_if_the_page_replaces_its_player(feed: Feed) -> None:
     page = feed(data)
     page.keyboard.press("p")
     assert_presented(page)
-    page.evaluate(REPLACE, "/")
+    remove_player(page)
     feed(data, page)
     assert_presented(page)
     assert "present=1" in page.url
     page.keyboard.press("Escape")
     assert page.locator(PRESENTED).count() == 0
-    page.evaluate(REPLACE, "/")
+    remove_player(page)
     feed(data, page)
     assert page.locator(PRESENTED).count() == 0
     page.keyboard.press("p")
     assert_presented(page)
-    page.evaluate(REPLACE, "/another")  # as Back does
+    remove_player(page, "/another")  # as Back does
     feed(data, page)
     assert page.locator(PRESENTED).count() == 0
 

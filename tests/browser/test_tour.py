@@ -9,9 +9,12 @@ import pytest
 
 from specviz.record.trace import RunConfig, Trace
 from tests.browser.conftest import Demo, Server, wait_for_pair, wait_for_state
-from tests.browser.reading import ROUND, TOUR, click_run, next_frame, tour_to_question
+from tests.browser.fed_player import Feed, data_of, feed, remove_player
+from tests.browser.reading import ROUND, TOUR, click_run, next_frame, seek, tour_to_question
 from tests.browser.verdict_cards import chip
 from tests.traces import make_trace
+
+__all__ = ["feed"]  # a fixture
 
 PLAY = '[data-testid="play"]'
 SEEK = '[data-testid="seek"]'
@@ -101,6 +104,25 @@ def test_the_tour_replies_to_the_guess(
     page.wait_for_selector(REJECTED)
 
 
+def test_the_tour_continues_if_the_page_replaces_its_player(feed: Feed) -> None:
+    data = data_of(question_first(), "recorded", tour="ask")
+    page = feed(data)
+    shown_card(page, "draft")
+    next_card(page, "check")
+    remove_player(page)
+    feed(data, page)
+    shown_card(page, "check")
+    next_card(page, "test")
+    page.click(f"{TOUR} .skip")
+    page.evaluate("localStorage.clear()")
+    seek(page, 7)
+    remove_player(page)
+    feed(data, page)
+    assert page.input_value(SEEK) == "7"
+    assert page.inner_text(PLAY) == "Play"
+    assert not page.is_visible(TOUR)
+
+
 @pytest.mark.parametrize("forks", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_it_ends_with_a_draw_to_drag(
     demo: Demo, open_page: Callable[..., Any], *, forks: bool
@@ -121,7 +143,7 @@ def test_it_ends_with_a_draw_to_drag(
     page.focus(f"{CARD} [role=slider]")
     page.keyboard.press("Home")
     next_frame(page)
-    assert page.is_visible(f"{TOUR} >> text=Done")
+    assert page.is_visible(f"{TOUR} >> text=Play on")
     assert page.is_visible('[data-testid="fork-here"]') == forks
     assert page.is_visible('[data-testid="no-fork"]') != forks
     page.click(f"{TOUR} .yes")

@@ -17,7 +17,7 @@ from specviz.player.summary import summary
 from specviz.record.trace import Trace
 from specviz.theory.speed import break_even_alpha
 from tests.changed_metrics import with_costs, with_tau, with_timing
-from tests.traces import full_trace, make_trace
+from tests.traces import BODY, full_trace, make_trace, with_bodies
 
 HEADLINES = ["alpha-observed", "tau", "speedup-observed", "tokens-per-second"]
 
@@ -227,6 +227,18 @@ def test_the_speedup_without_a_body_has_an_interval() -> None:
 
     assert "own size 1.38× (1.30–1.45)" in note(SpeedupWithoutBody(value=1.38, low=1.3, high=1.45))
     assert "own size 0.90–1.90×" in note(SpeedupWithoutBody(value=1.38, low=0.9, high=1.9))
+
+
+def test_the_headline_names_the_simulated_sizes_and_the_speedup_without_them() -> None:
+    trace = full_trace()
+    own = SpeedupWithoutBody(value=1.38, low=1.3, high=1.45)
+    assert summary(trace, metrics(trace))["sizes"] == ""
+    simulated = with_bodies(trace, target=BODY)
+    figures = metrics(simulated)
+    assert summary(simulated, figures)["sizes"] == "simulated 88 M target"
+    found = summary(simulated, figures, own_speedup=own)["sizes"]
+    assert found == "simulated 88 M target; own size 1.38× (1.30–1.45)"
+    assert summary(simulated, figures, sentence="12 tokens.")["sizes"] == ""
 
 
 def test_gives_no_reason_without_step_costs() -> None:

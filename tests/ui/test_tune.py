@@ -177,6 +177,9 @@ def test_a_target_alone_drafts_by_prompt_lookup(
     app = tune_page(tune_ways="num_drafts=2")
     assert "tune_lookup" not in [each.key for each in app.toggle]
     assert "2 is left out" in app.warning[0].value
+    offered = app.multiselect(key="tune_ways").options
+    assert "drafter=suffix" in offered
+    assert "num_drafts=4" not in offered
     assert [each.config.drafter for each in asked(app).lanes] == ["prompt-lookup"]
 
 

@@ -27,6 +27,8 @@ from specviz.tune.question import (
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.widgets.body_boxes import offered, size_title
 from specviz.ui.widgets.cluster_box import choose_cluster
+from specviz.ui.widgets.method_boxes import early_exits
+from specviz.ui.widgets.pair_panel import num_layers
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes, uploaded_items
 
@@ -36,9 +38,8 @@ _ONE, _FILE, _PASTED = "One prompt", "A file of mine", "Pasted text"
 SOURCES = (_ONE, PRESETS, CHAT_PROMPTS, _FILE, _PASTED)
 _LOOKUP = "drafter=prompt-lookup"
 _METHODS = (
-    "drafter=suffix", "drafter=early-exit:1", "rule=block", "rule=coupled", "rule=match",
-    "num_drafts=2", "num_drafts=4", "branching=2x2x1", "draft_until=confidence:0.4",
-    "draft_until=cost",
+    "rule=block", "rule=coupled", "rule=match", "num_drafts=2", "num_drafts=4",
+    "branching=2x2x1", "draft_until=confidence:0.4", "draft_until=cost",
 )  # fmt: skip
 _TEMPERATURES = tuple(tenths / 10 for tenths in range(21))
 _LENGTH, _SEED = CONTROLS["max_new_tokens"], CONTROLS["seed"]
@@ -209,25 +210,32 @@ def _choose_methods(
     Args:
         copies: Whether drafters that copy from the text are allowed.
     """
+    first = Lane(spec=spec, config=RunConfig(drafter=first_method(has_draft=spec.has_draft).name))
+    drafters = [f"drafter={each}" for each in ("suffix", *early_exits(num_layers(spec)))]
+    fitting = [each for each in (*drafters, *_METHODS) if _refusal_of(each, first) is None]
     typed = st.multiselect(
-        "Other methods", _METHODS, key="tune_ways", bind=_LINKED, accept_new_options=True,
+        "Other methods", fitting, key="tune_ways", bind=_LINKED, accept_new_options=True,
         max_selections=MAX_CANDIDATES,
         help="Every method is a candidate on the same texts. You can type other methods as on the "
         "command line: `num_drafts=8`, `branching=3x2x1`, `draft_until=confidence:0.3`, "
         "`drafter=early-exit:4`, or several settings joined with commas.",
     )  # fmt: skip
     found, refused = list[str](), list[tuple[str, str]]()
-    first = RunConfig(drafter=first_method(has_draft=spec.has_draft).name)
     for text in dict.fromkeys(typed):
-        try:
-            config = parse_lane(text, Lane(spec=spec, config=first)).config
-            check_candidate(config, first)
-        except SpecvizError as error:
-            refused.append((text[:60], str(error)))
-            continue
-        if copies or config.draft_method.has_steps:
+        if (why := _refusal_of(text, first)) is not None:
+            refused.append((text[:60], why))
+        elif copies or parse_lane(text, first).config.draft_method.has_steps:
             found.append(text)
     return tuple(found), tuple(refused)
+
+
+def _refusal_of(text: str, first: Lane) -> str | None:
+    """Return why a method cannot be a candidate beside the first lane; None if it can."""
+    try:
+        check_candidate(parse_lane(text, first).config, first.config)
+    except SpecvizError as error:
+        return str(error)
+    return None
 
 
 def _choose_costs() -> StepCosts | None:

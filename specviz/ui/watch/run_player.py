@@ -130,7 +130,9 @@ def _status_of_run(run: Run, state: RunState, shown: ShownRun, history: History)
         label=f"{_state_word(run, state)} · {what}",
         detail=run.error.culprit if run.error else _detail(run, state, history),
         remedy=run.error.remedy if run.error else "",
-        sentence=_run_sentence(shown.trace, run, state) if is_shown else _meanwhile(shown, over),
+        sentence=_run_sentence(shown.trace, run, state)
+        if is_shown
+        else _meanwhile(shown, run, over),
         decoded=over or run.decoded,
         waiting=not is_shown and not over,
         forkable=is_shown and can_be_forked(shown, run),
@@ -152,8 +154,10 @@ def _state_word(run: Run, state: RunState) -> str:
     return "decoded" if state == "running" and run.decoded else _STATE_WORDS[state]
 
 
-def _meanwhile(shown: ShownRun, over: bool) -> str:
+def _meanwhile(shown: ShownRun, run: Run, over: bool) -> str:
     """Return a sentence that names the run shown while the newest run has no round."""
+    if run.config.forks and not over:
+        return "The fork begins. It first repeats the rounds before the change."
     substitute = "the recorded run" if shown.id == RECORDED else "the previous run"
     if not over:
         return f"Until this run starts, the player shows {substitute}."
