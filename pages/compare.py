@@ -98,7 +98,7 @@ with single:
 
 with kinds:
     st.caption("Acceptance depends on the text, so test a draft on texts like yours.")
-    suite = choose_suite()
+    suite = choose_suite(chat=chat)
     if suite.error is not None:
         show_error(suite.error)
     many_prompts = partial(plan_of, lanes, suite.items, shared, suite.repeats)

@@ -100,6 +100,7 @@ def chat_suite() -> tuple[SuiteItem, ...]:
     return _suite_of(read_chat_prompts())
 
 
+NO_KIND = "no kind"  # of a prompt whose file names none
 PRESETS, CHAT_PROMPTS = "The presets", "Chat prompts by task"
 SHIPPED_SUITES = {PRESETS: preset_suite, CHAT_PROMPTS: chat_suite}
 

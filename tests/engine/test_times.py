@@ -25,9 +25,9 @@ from tests.engine.playing import PROMPT, config, llama_pair, play
 SLOW = 0.02  # seconds, far more than anything else a tiny pair does
 
 
-def slowed(work: Callable[..., Any]) -> Callable[..., Any]:
+def slowed(work: Callable[..., Any], seconds: float = SLOW) -> Callable[..., Any]:
     def slow(*given: Any, **named: Any) -> Any:
-        time.sleep(SLOW)
+        time.sleep(seconds)
         return work(*given, **named)
 
     return slow
@@ -51,14 +51,14 @@ def test_a_draw_counts_in_rounds_as_in_plain_steps(monkeypatch: pytest.MonkeyPat
 
 def test_step_costs_include_draws_as_a_round_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once per draft phase, so that c and v account for the time of a round."""
-    monkeypatch.setattr(LocalStepTimer, "_draws", slowed(LocalStepTimer._draws))
+    monkeypatch.setattr(LocalStepTimer, "_draws", slowed(LocalStepTimer._draws, 3 * SLOW))
     for module in (costs, cost_columns):
         monkeypatch.setattr(module, "MAX_TOKENS", 4)
     table = measure_step_costs(llama_pair("lean"), config(), contexts=(8,), repeats=4)
     assert table is not None
-    half = SLOW / 2  # costs are in units of neighbouring plain steps, which vary
-    assert all(row[0] >= half for row in table.draft)
-    assert max(table.draft_next[0], *(row[0] for row in table.target)) < half
+    # Costs are in units of neighbouring plain steps, which can be much slower on a busy machine.
+    without_draws = max(table.draft_next[0], *(row[0] for row in table.target))
+    assert all(row[0] > 3 * without_draws for row in table.draft)
 
 
 def test_plain_steps_are_counted_after_a_cache_warm_up(

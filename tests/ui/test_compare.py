@@ -10,16 +10,18 @@ from streamlit.testing.v1 import AppTest
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Lane, Plan, SuiteItem, parse_lane
 from specviz.record.pairs import PairSpec
-from specviz.record.prompts import SHIPPED_SUITES
+from specviz.record.prompts import CHAT_PROMPTS, SHIPPED_SUITES
 from specviz.record.trace import RunConfig
 from specviz.ui.compare import expected_time
 from specviz.ui.compare.lanes import Cards, lane_text
+from specviz.ui.compare.settings import Shared, plan_of
 from specviz.ui.session.background_jobs import the_job_queue
 from tests.tune.fakes import FakeMaker
 from tests.ui.compare_page import compare_page, lanes_of, linked, unescaped
 from tests.ui.paging import sent, sound
 from tests.ui.theory_pages import LIMIT_MS, median_ms, words
 
+CHAT_KINDS = sorted({str(each.kind) for each in SHIPPED_SUITES[CHAT_PROMPTS]()})
 DEFAULT = Lane(spec=PairSpec(), config=RunConfig())
 
 
@@ -208,6 +210,35 @@ def test_plans_the_chat_prompts_by_task() -> None:
     sound(app.segmented_control(key="compare_suite_source").set_value("Chat prompts by task").run())
     count = len(SHIPPED_SUITES["Chat prompts by task"]())
     assert f"2 lanes × {count} prompts × 5 repeats" in words(app)
+    kinds = app.pills(key=f"compare_suite_kinds {CHAT_KINDS}")
+    assert sorted(kinds.value or []) == CHAT_KINDS
+    sound(kinds.set_value(["list", "rewrite"]).run())
+    assert "2 lanes × 12 prompts × 5 repeats" in words(app)
+
+
+def test_a_plan_with_some_kinds_of_a_suite_chooses_them_again() -> None:
+    shared = Shared(prompt="", kind=None, seed=0, length=64, repeats=1, ignore_eos=False)
+    lanes = [Lane(spec=PairSpec(), config=RunConfig(gamma=each)) for each in (2, 4)]
+    items = tuple(
+        each for each in SHIPPED_SUITES[CHAT_PROMPTS]() if each.kind in {"list", "rewrite"}
+    )
+    plan = plan_of(lanes, items, shared, 2)
+
+    def choose() -> None:
+        import streamlit as st
+
+        from specviz.ui.compare.settings import choose_suite, take_settings
+
+        if "taken" not in st.session_state:
+            st.session_state["taken"] = True
+            take_settings(st.session_state["plan"])
+        st.session_state["suite"] = choose_suite(chat=False)
+
+    app = AppTest.from_function(choose)
+    app.session_state["plan"] = plan
+    sound(app.run())
+    assert app.session_state["suite"].items == items
+    assert app.session_state["suite"].repeats == 2
 
 
 def test_plans_an_uploaded_suite() -> None:

@@ -40,6 +40,7 @@ from specviz.ui.widgets.method_boxes import METHOD_SETTINGS, MethodBoxes, method
 from specviz.ui.widgets.pair_boxes import BODY_BOXES, DRAFT_BODY, TARGET_BODY
 from specviz.ui.widgets.pair_panel import num_layers
 from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.run_controls import watched_temperature
 
 LANES_HANDOVER = "compare_lanes"  # session state: lanes that another page hands over, as text
 DOTS = (":blue[●]", ":orange[◆]", ":violet[■]", ":green[▲]")  # the symbols of the charts
@@ -110,10 +111,11 @@ class Cards:
         self.cards.append(Card(number=self._count, lane=replace(lane, config=config)))
 
     def add_spare(self, spec: PairSpec) -> None:
-        """Add a default lane that differs from the present lanes."""
+        """Add a lane at Watch's temperature that differs from the present lanes."""
         present = {(each.spec, each.config) for each in self.lanes}
         spare = _FIRST if len(self.cards) < MIN_LANES else _NEXT_LANES
-        lanes = [Lane(spec=spec, config=config) for config in spare]
+        at = watched_temperature()
+        lanes = [Lane(spec=spec, config=replace(config, temperature=at)) for config in spare]
         new = (each for each in lanes if (each.spec, each.config) not in present)
         self.add(next(new, lanes[0]))
 

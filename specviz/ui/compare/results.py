@@ -37,6 +37,7 @@ from specviz.player.racing import (
 )
 from specviz.player.replay import comparison_html
 from specviz.record.numbers import UNKNOWN
+from specviz.record.prompts import NO_KIND
 from specviz.ui.compare.charts import (
     KindReadings,
     LaneRuns,
@@ -53,7 +54,6 @@ from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.player import show_player
 from specviz.ui.widgets.symbols import show_symbols
 
-NO_KIND = "no kind"
 _KEY = "compare findings"
 
 

@@ -12,8 +12,16 @@ import streamlit as st
 from specviz.comparison.plan import Lane, Plan, check_compared
 from specviz.errors import ConfigError, SpecvizError
 from specviz.record.limits import COMPARED
-from specviz.record.prompts import CHAT_PROMPTS, PRESETS, SHIPPED_SUITES, SuiteItem, kind_of
+from specviz.record.prompts import (
+    CHAT_PROMPTS,
+    NO_KIND,
+    PRESETS,
+    SHIPPED_SUITES,
+    SuiteItem,
+    kind_of,
+)
 from specviz.ui.widgets.cluster_box import choose_cluster
+from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes, uploaded_items
 
 _LINKED = "query-params"
@@ -22,6 +30,7 @@ _CHAT = "compare_chat"
 _PROMPT = PromptBoxes("compare_")
 _LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
 _REPEATS, _MOST_REPEATS = 5, 20
+_SUITE = "compare_suite_source"
 _FILE = "A file of mine"
 _SOURCES = (PRESETS, CHAT_PROMPTS, _FILE)
 
@@ -100,14 +109,17 @@ def on_cluster() -> bool:
     return bool(st.session_state.get(_ON_CLUSTER))
 
 
-def choose_suite() -> Suite:
+def choose_suite(*, chat: bool) -> Suite:
     """Draw the controls, and return shipped prompts or those of a file.
 
     An error in the file is returned as ``error``, not raised.
+
+    Args:
+        chat: Whether the lanes use a chat template; then chat prompts are the default.
     """
     with st.container(horizontal=True, vertical_alignment="bottom"):
         source = st.segmented_control(
-            "Prompts", _SOURCES, default=_SOURCES[0], key="compare_suite_source"
+            "Prompts", _SOURCES, default=CHAT_PROMPTS if chat else PRESETS, key=_SUITE
         )
         repeats = st.number_input(
             "Repeats of each", 1, _MOST_REPEATS, _REPEATS, key="compare_suite_repeats", width=150
@@ -116,7 +128,28 @@ def choose_suite() -> Suite:
         items = SHIPPED_SUITES.get(source or "", partial(uploaded_items, "compare_suite_file"))()
     except SpecvizError as error:
         return Suite(error=error)
-    return Suite(items=items, repeats=int(repeats))
+    return Suite(items=_of_chosen_kinds(items), repeats=int(repeats))
+
+
+def _of_chosen_kinds(items: Sequence[SuiteItem]) -> tuple[SuiteItem, ...]:
+    """Draw a choice of kinds if there are several; return the prompts of the chosen kinds."""
+    kinds = _kinds(items)
+    if len(kinds) < 2:
+        return tuple(items)
+    # The key has the kinds, so that another suite starts with all of its kinds.
+    chosen = st.pills(
+        "Kinds", kinds, selection_mode="multi", default=kinds, key=_kinds_key(kinds),
+        format_func=as_text,
+    )  # fmt: skip
+    return tuple(each for each in items if (each.kind or NO_KIND) in chosen)
+
+
+def _kinds(items: Sequence[SuiteItem]) -> list[str]:
+    return list(dict.fromkeys(each.kind or NO_KIND for each in items))
+
+
+def _kinds_key(kinds: Sequence[str]) -> str:
+    return f"compare_suite_kinds {sorted(kinds)}"
 
 
 def take_settings(plan: Plan) -> None:
@@ -130,13 +163,19 @@ def take_settings(plan: Plan) -> None:
         _PROMPT.put(plan.items[0].prompt)
         state["compare_repeats"] = repeats
     else:
-        state["compare_suite_source"] = _source_of(plan)
+        state[_SUITE] = source = _source_of(plan)
+        if source in SHIPPED_SUITES:
+            state[_kinds_key(_kinds(SHIPPED_SUITES[source]()))] = _kinds(plan.items)
         state["compare_suite_repeats"] = repeats
 
 
 def _source_of(plan: Plan) -> str:
-    """Return the source of the plan's prompts: a shipped suite, else a file."""
-    return next((name for name, made in SHIPPED_SUITES.items() if made() == plan.items), _FILE)
+    """Return the source of the plan's prompts: a shipped suite, whole or in part, else a file."""
+    for name, made in SHIPPED_SUITES.items():
+        kinds = _kinds(plan.items)
+        if tuple(each for each in made() if each.kind in kinds) == plan.items:
+            return name
+    return _FILE
 
 
 def unsupported_by_controls(plan: Plan) -> tuple[str, ...]:

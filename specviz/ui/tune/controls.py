@@ -31,6 +31,7 @@ from specviz.ui.widgets.method_boxes import early_exits
 from specviz.ui.widgets.pair_panel import num_layers
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes, uploaded_items
+from specviz.ui.widgets.run_controls import watched_temperature
 
 _LINKED, _CHAT = "query-params", "tune_chat"
 _PROMPT = PromptBoxes("tune_")
@@ -105,7 +106,7 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
     """Draw the controls and read them; ``spec`` is the pair that the page shows."""
     texts = _choose_texts(chat=has_chat and bool(st.session_state.get(_CHAT, True)))
     temperature = st.slider(
-        "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05,
+        "Temperature", *CONTROLS["temperature"].ends, watched_temperature(), 0.05,
         key="tune_temperature", bind=_LINKED,
         help="The advice and the ranking apply to this temperature. The map also shows others.",
     )  # fmt: skip

@@ -9,6 +9,7 @@ import streamlit as st
 
 from specviz.figures.token_kinds import by_token_kind
 from specviz.record.numbers import PROBABILITY
+from specviz.record.prompts import NO_KIND
 from specviz.record.scores import ScoredText
 from specviz.record.token_text import added_texts
 from specviz.tune.advice import FOREIGN_TEXT_NOTE
@@ -72,7 +73,7 @@ def _show_kinds_of_prompt(texts: Sequence[ScoredText]) -> None:
     by_kind: dict[str, list[float]] = {}
     for each in texts:
         if each.scores is not None:
-            by_kind.setdefault(each.prompt.kind or "no kind", []).extend(each.scores.odds)
+            by_kind.setdefault(each.prompt.kind or NO_KIND, []).extend(each.scores.odds)
     if len(by_kind) < 2:
         return
     rows = {

@@ -221,7 +221,18 @@ def _detail(run: Run, state: RunState, history: History) -> str:
         return "next in the queue" if run.place <= 1 else f"number {run.place} in the queue"
     if run.detail and (run.decoded or not run.rounds):
         return run.detail
-    return EARLY_RUN if session_first_body().was_early(run) else ""
+    if session_first_body().was_early(run):
+        return EARLY_RUN
+    return _cut_words(run.trace) if state == "done" and run.trace is not None else ""
+
+
+def _cut_words(trace: Trace) -> str:
+    """Return where a chat answer was cut off; empty if the model ended it."""
+    if not trace.config.chat or trace.finish not in {"length", "context"}:
+        return ""
+    if trace.finish == "context":
+        return "the answer is cut off: the model's context is full"
+    return f"the answer is cut off at {len(trace.token_ids)} tokens: Length, under More settings"
 
 
 def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:

@@ -30,7 +30,8 @@ class PromptBoxes:
     """The prompt controls; ``prefix`` separates the keys of two pages.
 
     Linked controls start with the link's values, and put a chosen preset into the link. A custom
-    prompt is never added to the link automatically: the user decides whether to share it.
+    prompt is never added to the link automatically: the user decides whether to share it. Other
+    controls start with the prompt of Watch.
     """
 
     prefix: str = ""
@@ -83,7 +84,7 @@ class PromptBoxes:
     def settle(self) -> str:
         """Set and return the prompt before its controls are drawn.
 
-        It is the page's previous prompt, else the link's prompt, else the first preset.
+        It is the page's previous prompt, else that of the link or of Watch, else the first preset.
         """
         state = st.session_state
         if self._preset not in state or self._prompt not in state:
@@ -106,6 +107,9 @@ class PromptBoxes:
     def _first(self) -> tuple[str, str]:
         texts = _preset_texts()
         if not self.linked:
+            state, watch = st.session_state, PromptBoxes()
+            if watch._preset in state and state.get(watch._prompt):
+                return state[watch._preset], state[watch._prompt]
             return next(iter(texts.items()))
         prompt = st.query_params.get("prompt")
         if prompt is not None:

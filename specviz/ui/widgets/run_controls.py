@@ -31,6 +31,7 @@ _DROPPED = "dropped from the link"
 _DRAFTER, _DRAFTER_ALONE = "drafter", "drafter_alone"
 _WITH_DRAFT = [each.name for each in DRAFT_METHODS.values() if each.needs_draft]
 FORKS = "forks"  # query parameter
+_TEMPERATURE_KEY, _TEMPERATURE = "temperature", 0.7
 _PROMPT = PromptBoxes(linked=True)
 
 
@@ -79,7 +80,8 @@ def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choice
         on_change=_ask_restart,
     )  # fmt: skip
     temperature = st.slider(
-        "Temperature", *CONTROLS["temperature"].ends, 0.7, 0.05, key="temperature", **_LINKED,
+        "Temperature", *CONTROLS["temperature"].ends, _TEMPERATURE, 0.05, key=_TEMPERATURE_KEY,
+        **_LINKED,
         on_change=_ask_restart,
         help="0 is greedy: both models always choose their most likely token.",
     )  # fmt: skip
@@ -101,6 +103,11 @@ def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choice
         clear_restart()
     wants_chat = st.query_params.get("chat") != "false" and bool(st.session_state.get("chat", True))
     return Choices(prompt=prompt, config=config, detects_chat=wants_chat and not has_chat)
+
+
+def watched_temperature() -> float:
+    """Return the temperature chosen on Watch, with which the other pages start."""
+    return round(st.session_state.get(_TEMPERATURE_KEY, _TEMPERATURE), 2)
 
 
 def _key_alone(name: str) -> str:

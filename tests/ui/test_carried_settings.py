@@ -1,0 +1,21 @@
+"""The prompt and the temperature of Watch are the first ones of Tune and Compare."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ui.paging import opened, sound
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+
+def test_other_pages_start_with_the_prompt_and_the_temperature_of_watch() -> None:
+    app = opened(live="false")
+    sound(app.text_area(key="prompt").set_value("A dog ran.").run())
+    sound(app.slider(key="temperature").set_value(0.2).run())
+    sound(app.switch_page("pages/tune.py").run())
+    assert app.text_area(key="tune_prompt").value == "A dog ran."
+    assert app.slider(key="tune_temperature").value == 0.2
+    sound(app.switch_page("pages/compare.py").run())
+    assert app.text_area(key="compare_prompt").value == "A dog ran."
+    assert [app.slider(key=f"compare_{n}_temperature").value for n in (1, 2)] == [0.2, 0.2]
