@@ -19,7 +19,7 @@ export class AgreementChart {
     this.ends = this.frame.layer("ch-agree-ends");
     this.dots = this.frame.layer("ch-agree-dots");
     this.names = this.frame.layer("ch-labels");
-    setText(this.frame.empty, "shown once the speedup is measured and step costs are known");
+    setText(this.frame.empty, "needs a measured speedup, and a forecast or step costs from an earlier run of this pair");
     this.x = linearScale(0, 1, 0, 1);
   }
 

@@ -18,10 +18,12 @@ import { themeFor } from "./theme.js";
 /** @import { Race } from "./race.js" */
 /** @import { Recording } from "./recording.js" */
 /** @import { Spot } from "./round_events.js" */
+/** @import { Wish } from "./stops.js" */
 /** @import { Views } from "./player_views.js" */
 
 /** @typedef {{run: string, cursor: number, playing: boolean, live: boolean, speed: string,
- *   selected: Spot|null, beside: Pane|null, tourCard: number|null}} StateOfRun */
+ *   selected: Spot|null, beside: Pane|null, resumes: {playing: boolean, live: boolean},
+ *   whatIf: number|null, until: Wish|null, tourCard: number|null}} StateOfRun */
 
 const ASKS_FOR_A_RUN = ".st-key-run button, .st-key-time_again button";
 const RECORDED = "recorded"; // the run that comes with the program
@@ -173,8 +175,8 @@ export class Player {
   stateOfRun() {
     const store = this.current?.store;
     if (!(store instanceof RunStore)) return null;
-    const { recording, cursor, playing, live, speed, selected, beside, tourCard } = store;
-    return { run: recording.id, cursor, playing, live, speed, selected, beside, tourCard };
+    const { recording, cursor, playing, live, speed, selected, beside, resumes, whatIf, until, tourCard } = store;
+    return { run: recording.id, cursor, playing, live, speed, selected, beside, resumes, whatIf, until, tourCard };
   }
 
   /** Continue where another player was, if it had the same run. @param {StateOfRun|null} state */
@@ -186,8 +188,11 @@ export class Player {
     store.tourCard = state.tourCard;
     if (state.selected && state.beside) store.open(state.selected, state.beside);
     else store.select(state.selected);
-    if (state.live) store.follow();
-    else if (state.playing && !store.over) store.play();
+    store.resumes = state.resumes;
+    store.suppose(state.whatIf);
+    if (state.until) store.playUntil(state.until);
+    else if (state.live) store.follow();
+    else if (state.playing && !(store.over && store.whole)) store.play();
   }
 
   chooseTheme() {

@@ -129,7 +129,10 @@ class Tour {
   /** Show the card that the replaced player showed, and play it again. @param {number} index */
   resume(index) {
     const card = this.cards[index];
-    if (!card) return this.end(); // it was over
+    if (!card) {
+      this.state = "over";
+      return;
+    }
     if (this.store.cursor > card.to) this.store.seek(card.to);
     this.enter(index, false);
   }
@@ -236,7 +239,10 @@ class Tour {
     this.words.replaceChildren(...words);
     this.choices.replaceChildren(...choices, where, ...(this.at + 1 < this.cards.length ? [skip] : []));
     this.element.dataset.card = this.card.name;
-    if (this.card.name === "drag") this.element.dataset.side = "foot";
+    if (this.card.name === "drag") {
+      this.element.dataset.side = "foot";
+      this.element.style.width = "";
+    }
     this.element.hidden = false;
     this.store.changed(); // the verdict card is below a tour of another height
   }
@@ -268,6 +274,7 @@ class Tour {
     const above = place.top - 10 - element.offsetHeight - frame.top;
     const fits = below + element.offsetHeight < controls.getBoundingClientRect().top - frame.top;
     element.dataset.side = frame.width > NARROW && (fits || above > 8) ? (fits ? "below" : "above") : "docked";
+    if (element.dataset.side === "docked") element.style.width = "";
     element.style.top = `${fits ? below : above}px`;
     this.placeSideways(frame, place, chipToPointAt(row).getBoundingClientRect());
   }

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from specviz.cli.terminal_text import Painter, paragraph, table
 from specviz.comparison.lane_results import median_of
 from specviz.comparison.table import cost_warnings, spread_text
-from specviz.comparison.words import made_on
+from specviz.comparison.words import interval_units, made_on
 from specviz.figures.catalogue import CATALOGUE
 from specviz.record.numbers import UNKNOWN
+from specviz.record.prompts import NO_KIND
 
 if TYPE_CHECKING:
     from specviz.comparison import Comparison, KindResult, Ratio, Spread, TargetResult
@@ -91,13 +92,13 @@ def _kind(painter: Painter, result: KindResult) -> str:
         ]
         for lane, over_first in zip(result.lanes, result.over_first, strict=True)
     ]
-    return table(painter, [[result.kind or "no kind", *heads], *columns])
+    return table(painter, [[result.kind or NO_KIND, *heads], *columns])
 
 
 def _basis_text(comparison: Comparison) -> str:
     plan = comparison.plan
-    over = {found.over for found in comparison.ratios.values()}
-    units = f"; 95 % intervals over {' and '.join(sorted(over))} (Student's t)" if over else ""
+    over = interval_units(comparison.ratios.values())
+    units = f"; 95 % intervals over {' and '.join(over)} (Student's t)" if over else ""
     prompts = f"{len(plan.items)} prompt{'s' * (len(plan.items) != 1)}"
     repeats = f"{plan.repeats} repeat{'s' * (plan.repeats != 1)}"
     where = made_on(comparison)

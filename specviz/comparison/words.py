@@ -58,7 +58,10 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def settings_of(plan: Plan) -> str:
-    """Return the shared settings in one line: prompt, temperature, seeds, length and so on."""
+    """Return the shared settings in one line: prompt, temperature, seeds, length and so on.
+
+    Seeds are left out at temperature 0, where they have no effect.
+    """
     parts = (
         _prompts(plan), _chat(plan), _temperature(plan), _seeds(plan), length_text(plan),
         _repeats(plan),
@@ -71,19 +74,23 @@ def interval_words(ratios: Iterable[Ratio | None]) -> str:
     match interval_units(ratios):
         case ["prompts"]:
             return "with its 95 % interval over prompts"
-        case ["seeds"]:
-            return "with its 95 % interval over seeds"
+        case ["repeats"]:
+            return "with its 95 % interval over repeats"
         case ["timing"]:
             return "with the 95 % interval of its timing"
         case []:
             return "without an interval, because there are too few runs"
         case _:
-            return "with its 95 % interval over prompts, or over seeds for a lane with one prompt"
+            return "with its 95 % interval over prompts, or over repeats for a lane with one prompt"
 
 
 def interval_units(ratios: Iterable[Ratio | None]) -> list[str]:
-    """Return what the intervals cover: prompts, seeds or timing; empty without intervals."""
-    return sorted({each.over for each in ratios if each is not None and each.low is not None})
+    """Return what the intervals cover: prompts, repeats or timing; empty without intervals.
+
+    Repeats have different seeds, which make no difference at temperature 0.
+    """
+    over = {each.over for each in ratios if each is not None and each.low is not None}
+    return sorted("repeats" if each == "seeds" else each for each in over)
 
 
 def _prompts(plan: Plan) -> str:
@@ -101,6 +108,8 @@ def _temperature(plan: Plan) -> str:
 
 
 def _seeds(plan: Plan) -> str:
+    if all(lane.config.temperature == 0 for lane in plan.lanes):
+        return ""
     first = plan.lanes[0].config.seed
     return f"seed {first}" if plan.repeats == 1 else f"seeds {first}–{first + plan.repeats - 1}"
 

@@ -158,6 +158,14 @@ class Progress:
     total_bytes: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPart:
+    """A part of loading a pair, with its duration."""
+
+    text: str
+    seconds: float
+
+
 ProgressCallback = Callable[[Progress], None]  # may raise to stop the work
 
 

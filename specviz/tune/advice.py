@@ -134,7 +134,8 @@ def _verdict(answer: Answer, candidate: Candidate, cell: Cell) -> str:
         where = f"in {counted(cell.num_runs, 'short run')} {where}"
     alone = f"the speed of the target alone {where}"
     if cell.basis == "at least":
-        return _at_least(f"{span} times {alone}", what, at, low=low)
+        bound = RATIO.bare(low) if is_too_wide(low, high) else span
+        return _at_least(f"{bound} times {alone}", what, at, low=low)
     if high < 1:
         return (
             f"Do not speculate {at}: even the best settings, {what}, give only {span} times "

@@ -137,7 +137,7 @@ class Answer:
         """Return the candidates with a speedup at the question's temperature, fastest first."""
         found = [(each, each.surface.best_at(self.temperature)) for each in self.candidates]
         known = [(each, cell) for each, cell in found if cell is not None]
-        return tuple(sorted(known, key=lambda row: row[1].rank, reverse=True))
+        return tuple(sorted(known, key=lambda row: -(row[1].speedup or 0.0)))
 
     @property
     def best(self) -> tuple[Candidate, Cell] | None:

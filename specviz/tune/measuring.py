@@ -22,7 +22,7 @@ Choice = tuple[Candidate, Cell]
 class MeasuredCell:
     """A cell's speedup, as expected before the runs and as measured.
 
-    The interval covers prompts, or seeds of a single prompt.
+    The interval covers prompts, or repeats of a single prompt.
     """
 
     label: str

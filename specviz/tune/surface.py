@@ -22,7 +22,6 @@ from specviz.figures.expectation import (
     rounds_of_copies,
 )
 from specviz.figures.paired import ratio_of
-from specviz.figures.speedup_words import is_too_wide
 from specviz.figures.step_times import covers_gamma, step_times
 from specviz.record.scores import ScoredText
 from specviz.record.trace import StepCosts
@@ -59,12 +58,6 @@ class Cell:
     num_runs: int = 0
     from_texts: float | None = None  # share of the squared width that the texts cause
 
-    @property
-    def rank(self) -> tuple[bool, float]:
-        """A larger rank is better; a speedup that is too uncertain to show is below all others."""
-        known = self.speedup is not None and not is_too_wide(self.low, self.high)
-        return known, self.speedup or 0.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surface:
@@ -92,7 +85,7 @@ class Surface:
 
 def _best(cells: Sequence[Cell]) -> Cell | None:
     known = [each for each in cells if each.speedup is not None]
-    return max(known, key=lambda each: each.rank, default=None)
+    return max(known, key=lambda each: each.speedup or 0.0, default=None)
 
 
 def odds_of(text: ScoredText) -> Sequence[float]:

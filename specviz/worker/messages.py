@@ -15,7 +15,7 @@ from specviz.figures.throughput import Outlook
 from specviz.measure.run_makers import Study
 from specviz.record.body_costs import BodyRoom
 from specviz.record.conversations import TypedPrompt
-from specviz.record.pairs import PairCheck, PairSpec, Progress
+from specviz.record.pairs import LoadPart, PairCheck, PairSpec, Progress
 from specviz.record.trace import Baseline, Finish, Round, RunConfig, Trace
 
 # Requests
@@ -122,8 +122,11 @@ class PairLoading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairReady:
+    """``parts``: the activities of loading, with their durations; empty if it was loaded before."""
+
     spec: PairSpec
     has_chat: bool
+    parts: tuple[LoadPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from tests.browser.fed_player import (
     feed,
     in_state,
     making,
+    remove_player,
     words,
 )
 from tests.browser.long_runs import recorded
@@ -174,6 +175,20 @@ def test_while_decoding_each_round_is_painted_once(feed: Feed) -> None:
     assert 2 <= len(places) <= rounds + 2
     feed(in_state(whole, "done", growing=False), page)
     assert len(page.evaluate(PLACES)) > 2 * len(places)  # now token by token
+
+
+def test_a_replaced_player_goes_on_with_a_run_that_it_had_caught_up_with(feed: Feed) -> None:
+    whole = data_of(recorded())
+    first = {**whole["rounds"], "items": whole["rounds"]["items"][:2], "total": 2}
+    begun = {**making(whole), "rounds": first}
+    page = feed(begun)
+    page.wait_for_function(f"(({{value, max}}) => value === max)(document.querySelector('{SEEK}'))")
+    at = int(page.input_value(SEEK))
+    remove_player(page)
+    feed(begun, page)
+    assert int(page.input_value(SEEK)) == at
+    feed(making(whole), page)
+    page.wait_for_function(f"Number(document.querySelector('{SEEK}').value) > {at}")
 
 
 def test_pausing_and_stepping_behind_the_decoder(feed: Feed) -> None:

@@ -127,7 +127,7 @@ def test_a_comparison_has_its_settings_and_legend() -> None:
     facts = data_in(comparison_html(compare(plan, runs), runs))["about"]["facts"]
     assert facts[0] == "“Once upon a <b>time” · T 0.7 · seeds 0–1 · at most 128 tokens · 2 repeats"
     assert facts[1].startswith("4 runs: one prompt, 2 repeats")
-    assert "mean with its 95 % interval over seeds" in facts[2]
+    assert "mean with its 95 % interval over repeats" in facts[2]
     assert "★ marks the best value if its range overlaps no other" in facts[2]
 
 

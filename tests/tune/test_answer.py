@@ -27,7 +27,7 @@ from specviz.tune.measuring import MeasuredCell
 from specviz.tune.methods import ShortRun
 from specviz.tune.question import Question
 from specviz.tune.recorded_answer import answer_from_record, answer_to_record
-from specviz.tune.surface import Cell, Surface
+from specviz.tune.surface import Cell
 from specviz.tune.to_json import answer_to_json, scored_to_json
 from tests.tune.fakes import best_of, candidate_of
 from tests.tune.scored import copied_text, costs, scores_of, text_of
@@ -212,13 +212,6 @@ def test_an_interval_that_is_too_wide_gives_no_numbers(
     assert text.startswith(expected)
     assert "9.00" not in text
     assert "would change" not in text
-
-
-def test_a_speedup_that_is_too_uncertain_ranks_below_the_others() -> None:
-    cell = Cell(gamma=3, temperature=0.7, tau=2.0, speedup=1.2, low=1.1, high=1.3, num_texts=4)
-    noisy = replace(cell, gamma=8, speedup=3.0, low=0.9, high=10.0)
-    assert Surface(cells=(cell, noisy)).best == cell
-    assert Surface(cells=(noisy, replace(cell, speedup=None))).best == noisy
 
 
 def test_names_a_drafter_without_a_model_and_reports_no_gains() -> None:

@@ -16,6 +16,7 @@ def test_other_pages_start_with_the_prompt_and_the_temperature_of_watch() -> Non
     sound(app.switch_page("pages/tune.py").run())
     assert app.text_area(key="tune_prompt").value == "A dog ran."
     assert app.slider(key="tune_temperature").value == 0.2
+    assert app.query_params["tune_temperature"] in ("0.2", ["0.2"])
     sound(app.switch_page("pages/compare.py").run())
     assert app.text_area(key="compare_prompt").value == "A dog ran."
     assert [app.slider(key=f"compare_{n}_temperature").value for n in (1, 2)] == [0.2, 0.2]

@@ -28,12 +28,12 @@ def kind(name: str | None, found: Ratio) -> KindResult:
 @pytest.mark.parametrize(
     ("ratios", "words"),
     [
-        ([ratio("seeds"), None], "with its 95 % interval over seeds"),
+        ([ratio("seeds"), None], "with its 95 % interval over repeats"),
         ([ratio("prompts"), ratio("seeds", count=1)], "with its 95 % interval over prompts"),
         ([ratio("seeds", count=1)], "without an interval, because there are too few runs"),
         (
             [ratio("prompts"), ratio("seeds")],
-            "with its 95 % interval over prompts, or over seeds for a lane with one prompt",
+            "with its 95 % interval over prompts, or over repeats for a lane with one prompt",
         ),
     ],
 )
@@ -45,9 +45,9 @@ def test_kinds_with_different_interval_units_are_named() -> None:
     story, poem = kind("story", ratio("prompts")), kind("poem", ratio("seeds"))
     alone = kind(None, ratio("seeds", count=1))
     assert kinds_with_intervals([story]) == "95 % intervals over prompts."
-    assert kinds_with_intervals([poem, poem]) == "95 % intervals over seeds."
+    assert kinds_with_intervals([poem, poem]) == "95 % intervals over repeats."
     assert kinds_with_intervals([alone]) == "No intervals, with one run."
     assert kinds_with_intervals([story, poem, alone]) == (
-        "95 % intervals over prompts for story; 95 % intervals over seeds for poem; "
+        "95 % intervals over prompts for story; 95 % intervals over repeats for poem; "
         "no intervals, with one run for no kind."
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from specviz.record.pairs import PairSpec
-from specviz.ui.widgets.pair_panel import size_words
+from specviz.record.pairs import LoadPart, PairSpec
+from specviz.ui.widgets.pair_panel import parts_text, size_words, total_text
 from tests.engine.models import write_pair
 from tests.engine.two_vocabularies import two_models
 from tests.ui.paging import opened, sent, sound, until, until_over, until_state
@@ -51,10 +51,20 @@ def test_device_and_number_type_are_chosen_with_the_pair(tmp_path: Path) -> None
     assert (asked.device, asked.dtype, asked.target) == ("cpu", "bfloat16", str(tmp_path))
 
 
+def test_the_parts_of_loading_are_listed_with_their_times() -> None:
+    times = {"importing the engine": 1.26, "checking *x*": 0.01, "reading *x*": 0.5}
+    parts = [LoadPart(text=text, seconds=seconds) for text, seconds in times.items()]
+    assert total_text(parts) == " (in 1.8 s)"
+    assert total_text([LoadPart(text="downloading", seconds=612.0)]) == " (in 10 min)"
+    assert parts_text(parts) == "1.3 s: importing the engine\n\n0.5 s: reading \\*x\\*"
+    assert (total_text(()), parts_text(())) == ("", None)
+
+
 def test_a_link_opens_no_folder(tmp_path: Path) -> None:
     target, draft = own_pair(tmp_path)
     app = with_folders(target, draft)
     until(app, lambda: "embedded pair is loaded" in words(app))
+    assert "is loaded (in " in words(app)
     assert "pair asked for" not in app.session_state
     assert sent(app)["run"]["detail"] == "press Load this pair and run"
     sound(app.slider(key="gamma").set_value(2).run())  # a setting loads nothing either

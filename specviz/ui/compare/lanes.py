@@ -111,10 +111,13 @@ class Cards:
         self.cards.append(Card(number=self._count, lane=replace(lane, config=config)))
 
     def add_spare(self, spec: PairSpec) -> None:
-        """Add a lane at Watch's temperature that differs from the present lanes."""
+        """Add a lane that differs from the present ones, at the temperature of the last one.
+
+        The first lane has the temperature of Watch.
+        """
         present = {(each.spec, each.config) for each in self.lanes}
         spare = _FIRST if len(self.cards) < MIN_LANES else _NEXT_LANES
-        at = watched_temperature()
+        at = self.lanes[-1].config.temperature if self.cards else watched_temperature()
         lanes = [Lane(spec=spec, config=replace(config, temperature=at)) for config in spare]
         new = (each for each in lanes if (each.spec, each.config) not in present)
         self.add(next(new, lanes[0]))

@@ -31,6 +31,7 @@ _PROMPT = PromptBoxes("compare_")
 _LENGTH, _SEED = COMPARED["max_new_tokens"], COMPARED["seed"]
 _REPEATS, _MOST_REPEATS = 5, 20
 _SUITE = "compare_suite_source"
+_SUITE_CHAT = "compare suite chat"  # whether the lanes used a chat template
 _FILE = "A file of mine"
 _SOURCES = (PRESETS, CHAT_PROMPTS, _FILE)
 
@@ -117,10 +118,12 @@ def choose_suite(*, chat: bool) -> Suite:
     Args:
         chat: Whether the lanes use a chat template; then chat prompts are the default.
     """
+    first, other = (CHAT_PROMPTS, PRESETS) if chat else (PRESETS, CHAT_PROMPTS)
+    if st.session_state.get(_SUITE) == other and st.session_state.get(_SUITE_CHAT) != chat:
+        st.session_state[_SUITE] = first
+    st.session_state[_SUITE_CHAT] = chat
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        source = st.segmented_control(
-            "Prompts", _SOURCES, default=CHAT_PROMPTS if chat else PRESETS, key=_SUITE
-        )
+        source = st.segmented_control("Prompts", _SOURCES, default=first, key=_SUITE)
         repeats = st.number_input(
             "Repeats of each", 1, _MOST_REPEATS, _REPEATS, key="compare_suite_repeats", width=150
         )
@@ -163,7 +166,8 @@ def take_settings(plan: Plan) -> None:
         _PROMPT.put(plan.items[0].prompt)
         state["compare_repeats"] = repeats
     else:
-        state[_SUITE] = source = _source_of(plan)
+        state[_SUITE], state[_SUITE_CHAT] = _source_of(plan), config.chat
+        source = state[_SUITE]
         if source in SHIPPED_SUITES:
             state[_kinds_key(_kinds(SHIPPED_SUITES[source]()))] = _kinds(plan.items)
         state["compare_suite_repeats"] = repeats
@@ -201,7 +205,9 @@ def plan_of(
         SpecvizError: There are no prompts, one is empty, or the lanes cannot be compared.
     """
     if not items:
-        raise ConfigError("There are no prompts.", remedy="Choose a file or the presets.")
+        raise ConfigError(
+            "There are no prompts.", remedy="Choose a file or shipped prompts, and a kind."
+        )
     if not all(item.prompt.strip() for item in items):
         which = "The prompt" if len(items) == 1 else "A prompt"
         raise ConfigError(f"{which} is empty.", remedy="Write a few words or choose a preset.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import ConfigError, SpecvizError
@@ -42,6 +44,7 @@ _METHODS = (
     "rule=block", "rule=coupled", "rule=match", "num_drafts=2", "num_drafts=4",
     "branching=2x2x1", "draft_until=confidence:0.4", "draft_until=cost",
 )  # fmt: skip
+_TEMPERATURE_KEY, _TEMPERATURE = "tune_temperature", 0.7
 _TEMPERATURES = tuple(tenths / 10 for tenths in range(21))
 _LENGTH, _SEED = CONTROLS["max_new_tokens"], CONTROLS["seed"]
 
@@ -105,9 +108,10 @@ class TuneSettings:
 def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
     """Draw the controls and read them; ``spec`` is the pair that the page shows."""
     texts = _choose_texts(chat=has_chat and bool(st.session_state.get(_CHAT, True)))
+    _start_at_watched_temperature()
     temperature = st.slider(
-        "Temperature", *CONTROLS["temperature"].ends, watched_temperature(), 0.05,
-        key="tune_temperature", bind=_LINKED,
+        "Temperature", *CONTROLS["temperature"].ends, _TEMPERATURE, 0.05,
+        key=_TEMPERATURE_KEY, bind=_LINKED,
         help="The advice and the ranking apply to this temperature. The map also shows others.",
     )  # fmt: skip
     with st.expander("Other drafts and methods", key="tune_drafts"):
@@ -141,6 +145,17 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
         methods=methods, refused=refused, given=given, on_cluster=on_cluster,
         text_budget=text_budget, temperatures=tuple(temperatures),
     )  # fmt: skip
+
+
+def _start_at_watched_temperature() -> None:
+    """Give the slider the temperature of Watch when the page is opened without one in its link."""
+    watched = watched_temperature()
+    known = _TEMPERATURE_KEY in st.session_state or _TEMPERATURE_KEY in st.query_params
+    if known or watched == _TEMPERATURE:
+        return
+    st.session_state[_TEMPERATURE_KEY] = watched
+    with contextlib.suppress(StreamlitAPIException):  # the slider was drawn before
+        st.query_params[_TEMPERATURE_KEY] = f"{watched:g}"
 
 
 def _choose_texts(*, chat: bool) -> Texts:

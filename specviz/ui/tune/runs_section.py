@@ -164,8 +164,8 @@ def show_ledger() -> None:
     ]  # fmt: skip
     if not points:
         st.info(
-            "No kept run has both an expected and an observed speedup yet. Every new timed run "
-            "stores both."
+            "No kept run has both an expected and an observed speedup yet. A timed run stores "
+            "both if its candidates form one chain from a draft, and the step costs are known."
         )
         return
     st.markdown(

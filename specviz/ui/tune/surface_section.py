@@ -221,7 +221,7 @@ def measured_table(cells: Sequence[MeasuredCell]) -> None:
     st.table(frame, border="horizontal", hide_index=True)
     st.caption(
         ":green-badge[measured] The measured runs had these settings and the same prompts. The "
-        "interval covers the variation of prompts, or of seeds if there is one prompt. The "
+        "interval covers the variation of prompts, or of repeats of a single prompt. The "
         "expected values were computed before the runs."
     )
 

@@ -14,9 +14,10 @@ from specviz.record.token_text import emitted_tokens
 from specviz.record.trace import Trace
 from specviz.ui.session.history import History
 from specviz.ui.session.presses import press
+from specviz.ui.widgets.prompt_boxes import EARLIER
 from specviz.ui.widgets.run_controls import Choices, put_prompt
 
-_BEFORE, _SYSTEM, _NEXT = "messages before", "system", "next_message"
+_SYSTEM, _NEXT = "system", "next_message"
 _EARLY = "message before its answer"
 
 
@@ -62,7 +63,7 @@ def _continue(history: History) -> None:
     answer = Message(role="assistant", content=_answer(trace), rounds=len(trace.rounds))
     last = Message(role="user", content=trace.prompt.text)
     earlier = (each for each in trace.prompt.before if each.role != "system")
-    st.session_state[_BEFORE] = (*earlier, last, answer)
+    st.session_state[EARLIER] = (*earlier, last, answer)
     put_prompt(text)
     press("run")
 
@@ -77,7 +78,7 @@ def _answer(trace: Trace) -> str:
 
 
 def _before() -> tuple[Message, ...]:
-    return st.session_state.get(_BEFORE, ())
+    return st.session_state.get(EARLIER, ())
 
 
 def _before_of_preset(text: str) -> tuple[Message, ...]:
@@ -86,4 +87,4 @@ def _before_of_preset(text: str) -> tuple[Message, ...]:
 
 
 def _leave() -> None:
-    st.session_state.pop(_BEFORE, None)
+    st.session_state.pop(EARLIER, None)

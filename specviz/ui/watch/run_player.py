@@ -156,7 +156,7 @@ def _state_word(run: Run, state: RunState) -> str:
 
 def _meanwhile(shown: ShownRun, run: Run, over: bool) -> str:
     """Return a sentence that names the run shown while the newest run has no round."""
-    if run.config.forks and not over:
+    if run.config.forks and run.state == "running":
         return "The fork begins. It first repeats the rounds before the change."
     substitute = "the recorded run" if shown.id == RECORDED else "the previous run"
     if not over:
@@ -232,7 +232,7 @@ def _cut_words(trace: Trace) -> str:
         return ""
     if trace.finish == "context":
         return "the answer is cut off: the model's context is full"
-    return f"the answer is cut off at {len(trace.token_ids)} tokens: Length, under More settings"
+    return f"the answer is cut off at {len(trace.token_ids)} tokens, the length under More settings"
 
 
 def _run_sentence(trace: Trace, run: Run, state: RunState) -> str | None:

@@ -6,12 +6,14 @@ models that are shown.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from specviz.errors import ConfigError
 from specviz.figures.body_words import spec_words
-from specviz.record.numbers import SIZE, times
-from specviz.record.pairs import CHAT_PAIR, PairCheck, PairSpec
+from specviz.record.numbers import SIZE, time_text, times
+from specviz.record.pairs import CHAT_PAIR, LoadPart, PairCheck, PairSpec
 from specviz.ui.session.body_rooms import known_room
 from specviz.ui.session.machine_models import found_model
 from specviz.ui.session.model_places import refusal_of, require_open
@@ -31,6 +33,7 @@ _READY = "pair that was ready"
 _CHECK = "pair check"
 _CHATS = "pairs with chat"
 _TICK = 0.5  # seconds
+_SHORTEST_PART = 0.05  # seconds: shorter parts of loading are not listed
 
 
 def active_spec(status: PairStatus) -> PairSpec:
@@ -213,7 +216,8 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
     elif status.state == "ready":
         memory = "" if status.memory_bytes is None else f" · {SIZE.shown(status.memory_bytes)}"
         name = spec_words(status.spec) if status.spec else "the pair"
-        st.caption(f"{as_text(name)} is loaded{memory}")
+        took = total_text(status.parts)
+        st.caption(f"{as_text(name)} is loaded{took}{memory}", help=parts_text(status.parts))
         with st.container(horizontal=True):
             st.button("Unload", key="unload_pair", type="tertiary", on_click=worker.unload)
             st.button(
@@ -224,6 +228,18 @@ def _show_rest(worker: Worker, status: PairStatus) -> None:
             )  # fmt: skip
     else:
         st.caption("No pair is loaded.")
+
+
+def total_text(parts: Sequence[LoadPart]) -> str:
+    total = sum(each.seconds for each in parts)
+    return f" (in {f'{total:.1f} s' if total < 10 else time_text(total)})" if parts else ""
+
+
+def parts_text(parts: Sequence[LoadPart]) -> str | None:
+    """Return the parts of loading that took a measurable time, one per line, for a tooltip."""
+    slow = [each for each in parts if each.seconds >= _SHORTEST_PART]
+    lines = [f"{each.seconds:.1f} s: {as_text(each.text)}" for each in slow]
+    return "\n\n".join(lines) or None
 
 
 def _is_ours(spec: PairSpec | None) -> bool:

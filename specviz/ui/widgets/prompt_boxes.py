@@ -23,6 +23,7 @@ from specviz.record.prompts import (
 )
 
 _OWN = "custom prompt"
+EARLIER = "messages before"  # session state: the earlier messages of the conversation on Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class PromptBoxes:
 
     Linked controls start with the link's values, and put a chosen preset into the link. A custom
     prompt is never added to the link automatically: the user decides whether to share it. Other
-    controls start with the prompt of Watch.
+    controls start with the prompt of Watch, unless it belongs to a conversation.
     """
 
     prefix: str = ""
@@ -108,7 +109,7 @@ class PromptBoxes:
         texts = _preset_texts()
         if not self.linked:
             state, watch = st.session_state, PromptBoxes()
-            if watch._preset in state and state.get(watch._prompt):
+            if state.get(watch._prompt) and watch._preset in state and not state.get(EARLIER):
                 return state[watch._preset], state[watch._prompt]
             return next(iter(texts.items()))
         prompt = st.query_params.get("prompt")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from specviz.measure.load_timer import LoadTimer
 from specviz.measure.loaded_pairs import LoadedPairs
 from specviz.record.pairs import PairSpec, Progress
 from specviz.worker.child.inbox import Inbox
@@ -35,15 +36,19 @@ class WorkerPairs:
         Raises:
             Interrupted: The loading was cancelled.
         """
+        timer = LoadTimer(lambda progress: self._on_progress(progress, request_id))
         if self._pairs.get(spec) is None:
             self._reported = None
             self._send(PairLoading(spec=spec))
-            self._on_progress(
-                Progress(activity="loading", text=f"loading {spec.label}"), request_id
-            )
-        pair = self._pairs.load(spec, lambda progress: self._on_progress(progress, request_id))
+            opening = Progress(activity="loading", text=f"loading {spec.label}")
+            self._on_progress(opening, request_id)
+            timer.begin("importing the engine")
+            import specviz.engine  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+            timer(opening)
+        pair = self._pairs.load(spec, timer)
         if self._reported != spec:
-            self._send(_ready(spec, pair))
+            self._send(PairReady(spec=spec, has_chat=has_chat(pair), parts=timer.parts()))
             self._send(Doing(progress=None))
             self._reported = spec
         return pair
@@ -64,10 +69,6 @@ class WorkerPairs:
         if self._inbox.cancelled(request_id):
             raise Interrupted
         self._send(Doing(progress=progress))
-
-
-def _ready(spec: PairSpec, pair: Pair) -> PairReady:
-    return PairReady(spec=spec, has_chat=has_chat(pair))
 
 
 def has_chat(pair: Pair) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from specviz.errors import SpecvizError
-from specviz.record.pairs import PairSpec, Progress
+from specviz.record.pairs import LoadPart, PairSpec, Progress
 from specviz.worker.messages import (
     Calibrating,
     Doing,
@@ -26,7 +26,7 @@ class PairStatus:
 
     ``preparing`` is set while a pair is being loaded or unloaded, or soon will be. ``progress``
     is the current activity, in any state. ``calibrating`` is set while step costs are measured
-    again at a user's request.
+    again at a user's request. ``parts`` are the activities of the last loading, with durations.
     """
 
     state: PairState = "none"
@@ -36,6 +36,7 @@ class PairStatus:
     error: SpecvizError | None = None
     memory_bytes: int | None = None
     has_chat: bool = False
+    parts: tuple[LoadPart, ...] = ()
     calibrating: bool = False
 
     def after(self, event: PairEvent) -> PairStatus:
@@ -43,7 +44,9 @@ class PairStatus:
             case PairLoading():
                 return self._with_pair(state="loading", spec=event.spec)
             case PairReady():
-                return self._with_pair(state="ready", spec=event.spec, has_chat=event.has_chat)
+                return self._with_pair(
+                    state="ready", spec=event.spec, has_chat=event.has_chat, parts=event.parts
+                )
             case PairGone():
                 return self._with_pair()
             case Doing():

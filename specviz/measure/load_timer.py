@@ -1,0 +1,34 @@
+"""How long each part of loading a pair takes, from its progress reports."""
+
+from __future__ import annotations
+
+import time
+
+from specviz.record.pairs import LoadPart, Progress, ProgressCallback
+
+
+class LoadTimer:
+    """A progress callback that also measures the time that each activity takes."""
+
+    def __init__(self, on_progress: ProgressCallback) -> None:
+        self._on_progress = on_progress
+        self._starts: list[tuple[str, float]] = []  # of each activity
+
+    def __call__(self, progress: Progress) -> None:
+        is_download = progress.activity == "downloading"  # its text changes with its progress
+        self.begin(progress.activity if is_download else progress.text)
+        self._on_progress(progress)
+
+    def begin(self, activity: str) -> None:
+        if not self._starts or self._starts[-1][0] != activity:
+            self._starts.append((activity, time.perf_counter()))
+
+    def parts(self) -> tuple[LoadPart, ...]:
+        """Return the activities so far with their total times; the last one ends now."""
+        if not self._starts:
+            return ()
+        ends = [*(start for _, start in self._starts[1:]), time.perf_counter()]
+        totals = dict.fromkeys((text for text, _ in self._starts), 0.0)
+        for (text, start), end in zip(self._starts, ends, strict=True):
+            totals[text] += end - start
+        return tuple(LoadPart(text=text, seconds=each) for text, each in totals.items())
