@@ -22,6 +22,7 @@ from specviz.figures.speedup_words import is_wide, verdict_words
 from specviz.record.numbers import PERCENT, RATIO, times
 
 _UNTIMED = "Only acceptance is compared, because several runs were made at once."
+_FACTOR = 1.4  # smaller differences are given in percent
 LaneRatios = Mapping[tuple[int, int], Ratio]
 
 
@@ -166,13 +167,13 @@ def _rest(results: Sequence[LaneResult], ranking: tuple[int, ...]) -> str:
 
 
 def _by(lead: Ratio) -> str:
-    """Return the difference as text; only the range if the interval is wide."""
+    """Return the difference as a percentage or a factor; only the range if its interval is wide."""
     assert lead.low is not None
     assert lead.high is not None
     if is_wide(lead.low, lead.high):
         range_ = f"{RATIO.bare(lead.low)} to {RATIO.bare(lead.high)}"
         return f"by a factor of {range_} ({_over(lead)})"
-    if lead.value >= 2:
+    if lead.value >= _FACTOR:
         range_ = RATIO.span(lead.low, lead.high)
         return f"by a factor of {RATIO.bare(lead.value)} ({range_}, {_over(lead)})"
     range_ = PERCENT.between(lead.low - 1, lead.high - 1)
@@ -182,7 +183,7 @@ def _by(lead: Ratio) -> str:
 def _over(found: Ratio) -> str:
     if found.over == "timing":
         return f"one text each, {found.count} timed slice{'s' * (found.count != 1)}"
-    return f"over {found.count} {found.over}"
+    return f"over {found.count} {found.units}"
 
 
 def _against_target(results: Sequence[LaneResult]) -> list[str]:

@@ -85,12 +85,8 @@ def interval_words(ratios: Iterable[Ratio | None]) -> str:
 
 
 def interval_units(ratios: Iterable[Ratio | None]) -> list[str]:
-    """Return what the intervals cover: prompts, repeats or timing; empty without intervals.
-
-    Repeats have different seeds, which make no difference at temperature 0.
-    """
-    over = {each.over for each in ratios if each is not None and each.low is not None}
-    return sorted("repeats" if each == "seeds" else each for each in over)
+    """Return what the intervals cover: prompts, repeats or timing; empty without intervals."""
+    return sorted({each.units for each in ratios if each is not None and each.low is not None})
 
 
 def _prompts(plan: Plan) -> str:

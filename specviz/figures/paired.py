@@ -53,6 +53,11 @@ class Ratio:
     count: int
 
     @property
+    def units(self) -> str:
+        """What the interval covers, in words: repeats differ in their seeds only above T 0."""
+        return "repeats" if self.over == "seeds" else self.over
+
+    @property
     def differs(self) -> bool:
         """Return whether the interval of a ratio excludes 1."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high

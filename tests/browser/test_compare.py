@@ -55,7 +55,7 @@ def test_from_click_to_verdict(
     verdict = come_to_verdict(page)
     assert "γ 2" in verdict
     assert "γ 8" in verdict
-    assert "over 2 seeds" in verdict
+    assert "over 2 repeats" in verdict
     assert "4 runs: one prompt, 2 repeats, at most 24 tokens each" in verdict
     page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for()
     page.wait_for_selector('[data-testid="stTable"]')
@@ -128,7 +128,7 @@ def test_prompt_lookup_as_a_lane_on_a_narrow_page(
     page = open_page(url, width=420, height=860, scheme="dark")
     verdict = come_to_verdict(page)
     assert "prompt lookup" in verdict
-    assert "over 2 seeds" in verdict
+    assert "over 2 repeats" in verdict
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     lanes, link = (page.locator(f".st-key-compare_{each}") for each in ("lanes", "to_lanes"))
     assert page.locator(VERDICT).bounding_box()["y"] < lanes.bounding_box()["y"]

@@ -63,11 +63,12 @@ def test_every_figure_has_its_median_and_spread() -> None:
 def test_the_faster_lane_is_named_with_its_interval() -> None:
     verdict = compared(0.03, 0.02).verdict
     assert (verdict.winner, verdict.ranking, verdict.same_question) == (1, (1, 0), True)
-    assert verdict.text.startswith("γ 3 is faster by 50.0 % (")
-    assert "over 3 seeds" in verdict.text
+    assert verdict.text.startswith("γ 3 is faster by a factor of 1.50 (")
+    assert "over 3 repeats" in verdict.text
+    assert compared(0.024, 0.02).verdict.text.startswith("γ 3 is faster by 20.0 % (")
     assert verdict.ratios[1, 0].value == pytest.approx(1.5)
     sentence = (
-        "γ 2: slower than the target alone: 0.67 times its speed (0.65 to 0.68, over 3 seeds)."
+        "γ 2: slower than the target alone: 0.67 times its speed (0.65 to 0.68, over 3 repeats)."
     )
     assert sentence in verdict.text
 
@@ -75,12 +76,12 @@ def test_the_faster_lane_is_named_with_its_interval() -> None:
 def test_equal_lanes_show_no_difference() -> None:
     verdict = compared(0.02, 0.02).verdict
     assert verdict.winner is None
-    assert verdict.text.startswith("γ 2: as fast as γ 3 (0.96 to 1.04 times, over 3 seeds).")
+    assert verdict.text.startswith("γ 2: as fast as γ 3 (0.96 to 1.04 times, over 3 repeats).")
     assert "γ 3: as fast as the target alone (" in verdict.text
     assert "would narrow the interval" not in verdict.text
     few = compared(0.02, 0.02, repeats=2).verdict
     assert ". More repeats would narrow the interval. " in few.text
-    assert "over 2 seeds" in few.text
+    assert "over 2 repeats" in few.text
 
 
 def test_one_repeat_has_the_interval_of_its_timing() -> None:
@@ -135,7 +136,7 @@ def test_one_pair_of_runs_with_the_same_seed_gives_no_verdict() -> None:
 def test_the_best_of_three_lanes_is_compared_with_the_second() -> None:
     verdict = compared(0.03, 0.02, 0.04).verdict
     assert (verdict.winner, verdict.ranking) == (1, (1, 0, 2))
-    assert verdict.text.startswith("γ 3 is fastest, ahead of γ 2 by 50.0 % (")
+    assert verdict.text.startswith("γ 3 is fastest, ahead of γ 2 by a factor of 1.50 (")
     assert "In order of mean rate: γ 3, γ 2, γ 4." in verdict.text
     assert len(verdict.ratios) == 6
 
