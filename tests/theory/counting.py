@@ -29,11 +29,12 @@ def worst_deviation(measured: Simulated, chains: Chains) -> float:
     return worst
 
 
-def block_rejections(chains: Chains, gamma: int) -> float:
+def block_rejections(chains: Chains) -> float:
     """Return expected rejections of a text under block verification, over every block.
 
-    Of the texts whose block begins with some candidates, the share p_i accepts them all
-    (Sun et al. 2024); the share that does not accept the next one too ends there.
+    A block has as many candidates as the text has tokens left. Of the texts whose block begins with
+    some candidates, the share p_i accepts them all (Sun et al. 2024); the share that does not
+    accept the next one too ends there.
     """
 
     def kernels_at(step: int, before: int) -> tuple[np.ndarray, np.ndarray]:
@@ -41,23 +42,21 @@ def block_rejections(chains: Chains, gamma: int) -> float:
 
     @cache
     def from_here(step: int, before: int) -> float:
-        remaining = min(gamma, chains.horizon - step)
-        return 0.0 if remaining == 0 else inside(step, remaining, 1.0, 1.0, before)
+        return inside(step, 1.0, 1.0, before)
 
     def after(step: int, probs: np.ndarray) -> float:
         return sum(float(probs[y]) * from_here(step + 1, y) for y in range(chains.size))
 
-    def inside(step: int, remaining: int, chance: float, weight: float, before: int) -> float:
-        if remaining == 0:
-            over = step == chains.horizon
-            return 0.0 if over else chance * weight * after(step, kernels_at(step, before)[1])
+    def inside(step: int, chance: float, weight: float, before: int) -> float:
+        if step == chains.horizon:
+            return 0.0
         draft, target = kernels_at(step, before)
         weights = np.minimum(1.0, weight * target / draft)
         ends = chance * (weight - float(draft @ weights))
         left = np.maximum(weight * target - draft, 0.0)
         value = ends * (1.0 + after(step, left / left.sum())) if ends > 1e-14 else 0.0
         return value + sum(
-            inside(step + 1, remaining - 1, chance * float(draft[y]), float(weights[y]), y)
+            inside(step + 1, chance * float(draft[y]), float(weights[y]), y)
             for y in range(chains.size)
         )
 

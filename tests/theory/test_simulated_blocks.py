@@ -46,7 +46,7 @@ def test_detects_a_forgotten_weight() -> None:
 
 def test_rejections_match_the_exact_count() -> None:
     found = BlockSimulator(STICKY).run(TEXTS, rng(6))
-    assert deviation(found.rejections, block_rejections(STICKY, STICKY.horizon)) < 4
+    assert deviation(found.rejections, block_rejections(STICKY)) < 4
 
 
 def test_goes_below_the_bound_of_class_f() -> None:
@@ -54,7 +54,7 @@ def test_goes_below_the_bound_of_class_f() -> None:
     found = BlockSimulator(SWAPPED_12).run(TEXTS, rng())
     assert lower_bound(SWAPPED_12) == pytest.approx(4)
     assert found.rejections.interval[1] < 2.5
-    assert deviation(found.rejections, block_rejections(SWAPPED_12, 12)) < 4
+    assert deviation(found.rejections, block_rejections(SWAPPED_12)) < 4
     assert worst_deviation(found, SWAPPED_12) < 4.5
 
 
