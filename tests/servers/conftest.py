@@ -13,10 +13,10 @@ from tests.servers.hostile_engines import KEY
 
 @pytest.fixture
 def bounded() -> Iterator[None]:
-    """Fail a test that takes 8 seconds."""
+    """Fail a test that takes 20 seconds; an endless answer takes minutes."""
     began = time.monotonic()
     yield
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 20
 
 
 @pytest.fixture

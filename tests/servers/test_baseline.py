@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -42,13 +43,17 @@ def asker(address: str) -> Callable[[], Answer]:
 
 def test_order_is_a_b_b_a_after_one_warm_up_of_each() -> None:
     order = list[str]()
-    slow, fast = paced(order, "alone", 0.02), paced(order, "speculative", 0.005)
+    slow, fast = paced(order, "alone", 0.04), paced(order, "speculative", 0.005)
+    began = time.monotonic()
     with served(slow) as alone, served(fast) as speculative:
         blocks = list(blocks_against(asker(speculative.address), asker(alone.address), blocks=2))
+    took = time.monotonic() - began
     block = ["alone", "speculative", "speculative", "alone"]
     assert order == ["alone", "speculative", *block, *block]
     assert all(each.tokens == 8 for found in blocks for each in (*found.alone, *found.speculative))
-    assert blocks[0].alone[0].seconds == pytest.approx(0.16, rel=0.5)
+    seconds = [each.seconds for found in blocks for each in found.alone]
+    assert max(seconds) > 0.28  # eight pauses, which a busy machine makes longer
+    assert sum(seconds) < took
     found = speedup_of(blocks)
     assert found is not None
     assert found.value > 1.5

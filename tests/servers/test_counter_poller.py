@@ -82,7 +82,7 @@ def test_failure_keeps_earlier_readings(hasty: None) -> None:
 
 def test_ends_without_looks() -> None:
     engine = Engine(counted(0, 1))
-    poller, _ = looked(engine, 1, unseen=0.1)
+    poller, _ = looked(engine, 1, unseen=0.5)
     polling = poller._thread
     assert polling is not None
     polling.join(10)

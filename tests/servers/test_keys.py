@@ -75,12 +75,12 @@ def test_finds_an_escaped_key_across_chunks(spelling: str, size: int) -> None:
 
 
 def test_searches_the_key_in_linear_time() -> None:
-    remover, began = KeyRemover(KEY), time.monotonic()
+    remover, began = KeyRemover(KEY), time.thread_time()
     for text in ("\\" * 10**6, "s" * 10**6, "%25" * 10**5, f"{KEY} " * 10**4):
         remover.from_text(text)
     rounds = [ServerRound(index=0, texts=(KEY * 100,), num_tokens=1, at=0.0)] * 1000
     assert all(each.texts == ("[key]" * 100,) for each in remover.from_rounds(rounds, over=True))
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 @pytest.mark.parametrize("spelled", [r"ab\/cd\"efgh", "%61b%2fcd%22efgh", 'AB/CD"EFGH'])

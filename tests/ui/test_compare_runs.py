@@ -88,7 +88,7 @@ def test_compares_then_reuses_kept_runs_then_compares_by_kind(prepared: None) ->
 
 @pytest.mark.usefixtures("prepared")
 def test_continues_after_leaving_the_page_and_is_visible_in_every_tab() -> None:
-    app = started("gamma=3", "gamma=7", compare_length="24", compare_repeats="2")
+    app = started("gamma=3", "gamma=7", compare_length="64", compare_repeats="6")
     work: Any = the_job_queue().newest("prompt")
     left = sound(app.switch_page("pages/runs.py").run())
     assert any("γ 3 against γ 7" in each.value for each in left.caption)

@@ -60,7 +60,8 @@ def test_an_import_in_progress_is_finished_first(
     wanted = threading.Event()
 
     def later() -> None:
-        time.sleep(0.1)
+        while "slow_to_import" not in sys.modules:  # until the import is in progress
+            time.sleep(0.001)
         wanted.set()
         interrupts.poke()
 

@@ -94,7 +94,7 @@ def test_prepares_a_pair_only_when_no_run_waits(
 
 def test_cancels_a_loading(new_worker: Worker, spec: PairSpec) -> None:
     run = new_worker.submit("a", spec, PROMPT, SHORT)
-    wait_until(lambda: run.detail == "loading tinystories")
+    wait_until(lambda: run.detail)
     assert (run.state, new_worker.status().state) == ("loading", "loading")
     new_worker.cancel_loading()
     assert run.state == "stopped"
@@ -103,7 +103,7 @@ def test_cancels_a_loading(new_worker: Worker, spec: PairSpec) -> None:
     new_worker.prepare(spec)
     wait_until(lambda: new_worker.status().progress)
     run = new_worker.submit("a", spec, PROMPT, SHORT)
-    assert run.detail == "loading tinystories"  # shown from the beginning
+    assert run.detail.startswith("loading ")  # shown from the beginning
     assert finish(run).state == "done"
 
 

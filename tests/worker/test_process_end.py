@@ -95,8 +95,8 @@ def test_device_fault_ends_the_process(
     monkeypatch.setattr(sys, "executable", str(program))
     run = new_worker.submit("a", spec, "A fault", SHORT)
     waiting = new_worker.submit("b", spec, PROMPT, replace(SHORT, max_new_tokens=8), baseline=False)
-    wait_until(lambda: len(run.rounds) == 3)
-    pid = new_worker.pid
+    wait_until(lambda: new_worker.pid is not None)
+    pid = new_worker.pid  # before the fault
     finish(run)
     assert (run.state, len(run.rounds)) == ("failed", 3)
     assert run.error is not None

@@ -22,6 +22,7 @@ from specviz.record.prompts import SuiteItem
 from specviz.record.trace import RunConfig
 from specviz.tune.question import Question
 from specviz.tune.tune_job import TuneJob
+from specviz.worker.messages import StudyFound
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import StudyHandle
 from specviz.worker.parent.worker_maker import WorkerMaker
@@ -81,11 +82,19 @@ def test_studies_and_runs_wait_for_each_other(worker: Worker, spec: PairSpec) ->
     assert finish(after).state == "done"
 
 
-def test_studies_run_one_after_the_other(worker: Worker, spec: PairSpec) -> None:
+def test_studies_run_one_after_the_other(
+    worker: Worker, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived, take = list[str](), Worker._on_found
+
+    def note_and_take(self: Worker, event: StudyFound) -> None:
+        arrived.append(event.request_id)
+        take(self, event)
+
+    monkeypatch.setattr(Worker, "_on_found", note_and_take)
     first, second = (worker.study(spec, Counting(count=5, seconds=0.02)) for _ in range(2))
-    assert numbers(first) == [0, 1, 2, 3, 4]
-    assert not second.done
-    assert numbers(second) == [0, 1, 2, 3, 4]
+    assert numbers(first) == numbers(second) == [0, 1, 2, 3, 4]
+    assert arrived == [first.id] * 5 + [second.id] * 5
 
 
 def test_stop_interrupts_a_study_and_the_worker_continues(worker: Worker, spec: PairSpec) -> None:
