@@ -283,7 +283,8 @@ export interface Summary {
   headline: string;
   /** The interval of the headline's speedup, or that there is none; empty if it is in the headline. */
   span: string;
-  sizes: string; // the simulated sizes, and the speedup at the pair's own size
+  /** The simulated sizes, and the speedup at the pair's own size if known; empty without bodies. */
+  sizes: string;
   /** The bar picture; null while neither the speedup nor the step costs are known. */
   round_cost: RoundCost | null;
   /** The verdict as a sentence; empty while there is none. */

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.comparison.comparison_job import ComparisonJob
 from specviz.comparison.plan import Lane, Plan, SuiteItem, parse_lane
 from specviz.record.pairs import PairSpec
-from specviz.record.prompts import CHAT_PROMPTS, SHIPPED_SUITES
+from specviz.record.prompts import CHAT_PROMPTS, PRESETS, SHIPPED_SUITES
 from specviz.record.trace import RunConfig
 from specviz.ui.compare import expected_time
 from specviz.ui.compare.lanes import Cards, lane_text
@@ -239,6 +239,22 @@ def test_a_plan_with_some_kinds_of_a_suite_chooses_them_again() -> None:
     sound(app.run())
     assert app.session_state["suite"].items == items
     assert app.session_state["suite"].repeats == 2
+
+
+def test_the_first_suite_follows_the_chat_template_until_a_suite_is_chosen() -> None:
+    def choose() -> None:
+        import streamlit as st
+
+        from specviz.ui.compare.settings import choose_suite
+
+        choose_suite(chat=st.session_state["chat"])
+
+    app = AppTest.from_function(choose)
+    for chat, source in ((False, PRESETS), (True, CHAT_PROMPTS), (False, PRESETS)):
+        app.session_state["chat"] = chat
+        assert sound(app.run()).segmented_control(key="compare_suite_source").value == source
+    sound(app.segmented_control(key="compare_suite_source").set_value(CHAT_PROMPTS).run())
+    assert sound(app.run()).segmented_control(key="compare_suite_source").value == CHAT_PROMPTS
 
 
 def test_plans_an_uploaded_suite() -> None:

@@ -166,8 +166,8 @@ def take_settings(plan: Plan) -> None:
         _PROMPT.put(plan.items[0].prompt)
         state["compare_repeats"] = repeats
     else:
-        state[_SUITE], state[_SUITE_CHAT] = _source_of(plan), config.chat
-        source = state[_SUITE]
+        source = _source_of(plan)
+        state[_SUITE], state[_SUITE_CHAT] = source, config.chat
         if source in SHIPPED_SUITES:
             state[_kinds_key(_kinds(SHIPPED_SUITES[source]()))] = _kinds(plan.items)
         state["compare_suite_repeats"] = repeats
