@@ -5,6 +5,9 @@ from functools import partial
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.figures.symbols import SYMBOLS
+from specviz.record.drafters import DRAFTERS_AS_LIST, methods_for
+from specviz.record.trace import RunConfig
 from specviz.ui.lossless.current import audits_of, is_auditing, start_audit
 from specviz.ui.lossless.sections import show_audits, show_test, show_zoo
 from specviz.ui.session.presses import press_button, take_press
@@ -13,8 +16,9 @@ from specviz.ui.shell import require_shell
 from specviz.ui.tune.current import take_linked
 from specviz.ui.widgets.body_boxes import show_body_boxes
 from specviz.ui.widgets.page_parts import page_head, show_heading, slider, whole_slider
-from specviz.ui.widgets.pair_panel import pair_of_page, show_pair_panel
+from specviz.ui.widgets.pair_panel import has_chat, pair_of_page, show_pair_panel
 from specviz.ui.widgets.plain_text import show_error
+from specviz.ui.widgets.run_controls import choose_chat_template
 
 require_shell()
 
@@ -26,22 +30,31 @@ with page_head():
     show_heading(
         "Losslessness audit",
         "Speculative decoding must emit tokens with exactly the target's distribution. This page "
-        "tests that on the loaded pair, token by token.",
+        "tests that on the loaded models, token by token.",
     )
     press_button("Audit", key="audit_start", type="primary")
 with st.sidebar:
     temperature = slider("Temperature", 0.0, 2.0, 1.0, key="audit_temperature", step=0.05)
-    gamma = whole_slider("Candidates per round, γ", 1, 16, 5, key="audit_gamma")
+    gamma = whole_slider(
+        "Candidates per round, γ", 1, 16, 5, key="audit_gamma", hint=SYMBOLS["gamma"].sentence
+    )
+    drafters = methods_for(has_draft=spec.has_draft)
+    drafter = st.selectbox(
+        "Drafter", drafters, key=f"audit_drafter{'' if spec.has_draft else '_alone'}",
+        bind="query-params", help=DRAFTERS_AS_LIST,
+    )  # fmt: skip
     runs = whole_slider(
         "Short runs", 50, 5000, 300, key="audit_runs",
         hint="More runs find smaller deviations. You can stop the audit at any time.",
     )  # fmt: skip
+    chat = has_chat(status, spec) and choose_chat_template("audit_chat")
     show_body_boxes(worker, status)
     with st.expander("The pair", key="audit_pair_panel"):
         show_pair_panel(worker, status)
 
 
-start = partial(start_audit, spec, temperature=temperature, gamma=gamma, runs=runs)
+config = RunConfig(temperature=round(temperature, 2), gamma=gamma, drafter=drafter, chat=chat)
+start = partial(start_audit, spec, config, runs=runs)
 if take_press("audit_start"):
     try:
         start(broken=None)
@@ -51,4 +64,4 @@ if take_press("audit_start"):
 audits = audits_of(spec)
 show_audits(audits)
 show_test()
-show_zoo(audits, start, busy=is_auditing())
+show_zoo(audits, start, busy=is_auditing(), drafted=config.draft_method.needs_draft)

@@ -4,7 +4,7 @@
 
 import { legendEntry, make, makeButton, makeSvg } from "../player/elements.js";
 import { mount } from "../player/mounting.js";
-import { chipText, visibleText } from "../player/token_text.js";
+import { labelText, spokenText, visibleText } from "../player/token_text.js";
 
 const SEND_EVERY = 250; // milliseconds between two values sent during a drag
 const HEIGHT = 220; // of the plot, in pixels
@@ -104,7 +104,7 @@ class Bars {
     this.shapes = this.labels.map((label, at) => ({ draft: this.bar("draft", label, at), target: this.bar("target", label, at) }));
     const groups = this.shapes.flatMap((pair) => [pair.draft.group, pair.target.group]);
     this.plot.append(this.grid, ...groups);
-    this.names.replaceChildren(...this.labels.map((label) => make("span", "", { title: visibleText(label) }, [chipText(label)])));
+    this.names.replaceChildren(...this.labels.map((label) => make("span", "", { title: visibleText(label) }, [labelText(label)])));
     this.names.style.gridTemplateColumns = `repeat(${this.labels.length}, minmax(0, 1fr))`;
   }
 
@@ -116,7 +116,7 @@ class Bars {
     const value = makeSvg("text", { class: "value", "text-anchor": "middle" });
     const handle = makeSvg("rect", {
       class: `handle ${model}`, rx: 3, tabindex: 0, role: "slider", "data-testid": `${model}-${at}`,
-      "aria-label": `${model} probability of ${visibleText(label)}`, "aria-orientation": "vertical", "aria-valuemin": 0, "aria-valuemax": 1,
+      "aria-label": `${model} probability of ${spokenText(label)}`, "aria-orientation": "vertical", "aria-valuemin": 0, "aria-valuemax": 1,
     });
     const grab = makeSvg("rect", { class: "grab" });
     const group = makeSvg("g", { class: "bar" }, [ground, shared, extra, value, handle, grab]);

@@ -3,7 +3,7 @@
 
 import { legendEntry, make, makeSvg } from "../player/elements.js";
 import { redrawnFrom } from "../player/redrawn.js";
-import { chipText } from "../player/token_text.js";
+import { labelText } from "../player/token_text.js";
 
 /** @typedef {{text: string, state: string}} Token */
 /** A part of a bar. @typedef {{kind: string, size: number}} Part */
@@ -53,7 +53,7 @@ function squares(tokens) {
 }
 
 /** @param {Token} token */
-const chip = ({ text, state }) => make("span", "chip", { "data-state": state }, [chipText(text)]);
+const chip = ({ text, state }) => make("span", "chip", { "data-state": state }, [labelText(text)]);
 
 /** @param {Row} row @param {number} scale */
 function rowOf(row, scale) {

@@ -3,7 +3,7 @@
 
 import { make } from "../player/elements.js";
 import { redrawnFrom } from "../player/redrawn.js";
-import { visibleText } from "../player/token_text.js";
+import { labelText, visibleText } from "../player/token_text.js";
 
 /**
  * The data from Python. ``odds`` of a token is null if not known; ``ends`` maps the index of each
@@ -35,7 +35,7 @@ function drawn(data) {
     const token = make("span", `token ${shade(data.odds[place])}${end ? ` end ${end}` : ""}`, {
       title: `${words(data.odds[place])}${end ? `, ${end}: a round ended here` : ""}`,
     });
-    token.textContent = visibleText(text);
+    token.textContent = labelText(text, visibleText);
     return token;
   });
   const body = make("p", "words", { "aria-label": data.label }, [prompt, ...tokens]);

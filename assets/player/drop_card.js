@@ -3,6 +3,15 @@
 
 import { make } from "./elements.js";
 
+/** @type {WeakMap<Element, DropCard>} */
+const cards = new WeakMap();
+
+/** The open card in an element, if any. @param {Element} root */
+export function openCardIn(root) {
+  const element = root.querySelector("details.drop[open]");
+  return element ? cards.get(element) : undefined;
+}
+
 export class DropCard {
   /** @param {string} name @param {HTMLElement} opener a summary @param {HTMLElement} card */
   constructor(name, opener, card) {
@@ -11,6 +20,7 @@ export class DropCard {
     this.element = make("details", `drop ${name}`, {}, [opener, card]);
     this.element.addEventListener("toggle", () => this.place());
     card.classList.add("drop-card");
+    cards.set(this.element, this);
     /** @param {PointerEvent} press */
     this.handlePress = ({ target }) => {
       if (!(target instanceof Node) || !this.element.contains(target)) this.element.open = false;

@@ -1,6 +1,6 @@
 // The player's keyboard shortcuts, and the list that explains them.
 
-import { DropCard } from "./drop_card.js";
+import { DropCard, openCardIn } from "./drop_card.js";
 import { make } from "./elements.js";
 import { STOPS } from "./stops.js";
 
@@ -67,11 +67,12 @@ function keysOfRun({ link }, { until, presenter }) {
 }
 
 /**
- * What Esc closes: an opened menu, then presenter mode, then the verdict card beside a token.
- * @param {PlaybackControls} controls @returns {(() => void)|null} null if nothing is open
+ * What Esc closes: an opened card or menu, then presenter mode, then the verdict card beside a token.
+ * @param {HTMLElement} root @param {PlaybackControls} controls
+ * @returns {(() => void)|null} null if nothing is open
  */
-function escape({ store, tools, link, keys }) {
-  const open = [link.drop, keys].find((drop) => drop.isOpen);
+function escape(root, { store, tools }) {
+  const open = openCardIn(root);
   if (open) return () => open.shut();
   if (tools?.until.isOpen) return () => tools.until.shut();
   if (tools?.presenter.on) return () => tools.presenter.toggle();
@@ -86,7 +87,7 @@ export function listenToKeys(root, controls) {
   const keys = keymap(controls);
   /** @param {KeyboardEvent} event */
   const listen = (event) => {
-    const act = event.key === "Escape" ? escape(controls) : keys[nameOf(event)];
+    const act = event.key === "Escape" ? escape(root, controls) : keys[nameOf(event)];
     if (!act || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (!belongsToPlayer(root, event)) return;
     event.preventDefault();

@@ -2,6 +2,7 @@
 // of a round, and the reasons behind "Why?". Below the race it draws the figures.
 
 import { recall, remember } from "./browser_memory.js";
+import { DropCard } from "./drop_card.js";
 import { make, setText, setTextOrHide } from "./elements.js";
 import { makeHelp } from "./help_tip.js";
 import { visibleText } from "./token_text.js";
@@ -11,7 +12,6 @@ import { makeCostBars } from "./cost_bars.js";
 /** @import { Figure, Run, Summary } from "./payload.d.ts" */
 
 const MEASURE_KEY = "specviz.measure";
-const WHY_KEY = "specviz.why";
 
 /** @param {Store} store */
 export function makeSummary(store) {
@@ -40,7 +40,7 @@ export function makeSummary(store) {
       }
       drawn = { run, summary };
     },
-    close() {},
+    close: why.close,
   };
 }
 
@@ -48,7 +48,9 @@ export function makeSummary(store) {
 export function makeFigures(store) {
   const figures = makeCards("sum-figures");
   const finer = makeCards("sum-finer");
-  const measure = makeDetails("sum-measure", "More figures", finer.element, MEASURE_KEY);
+  const measure = make("details", "sum-measure", {}, [make("summary", "", {}, ["More figures"]), finer.element]);
+  measure.open = recall(MEASURE_KEY) === "open";
+  measure.addEventListener("toggle", () => remember(MEASURE_KEY, measure.open ? "open" : "shut"));
   /** @type {Summary|undefined} */
   let drawn;
   return {
@@ -112,16 +114,21 @@ function makeHeadline() {
   };
 }
 
-/** The verdict as a sentence, the reason, the meaning of simulated sizes, and a warning. */
+/**
+ * A card over the player with the verdict as a sentence, the reason, the meaning of simulated sizes,
+ * and a warning.
+ */
 function makeWhy() {
   const sentence = make("p", "sum-sentence");
   const because = make("p", "sum-because");
   const bodies = make("p", "sum-bodies");
   const lamp = make("p", "sum-lamp");
   const texts = make("div", "sum-reasons", {}, [sentence, because, bodies, lamp]);
-  const element = makeDetails("sum-why", "Why?", texts, WHY_KEY);
+  const card = new DropCard("sum-why", make("summary", "", {}, ["Why?"]), texts);
+  const { element } = card;
   return {
     element,
+    close: () => card.close(),
     /** @param {Summary} summary */
     update(summary) {
       setTextOrHide(sentence, summary.sentence);
@@ -132,17 +139,6 @@ function makeWhy() {
       element.hidden = ![sentence, because, bodies, lamp].some((each) => !each.hidden);
     },
   };
-}
-
-/**
- * Details that are open or closed as the user left them.
- * @param {string} name @param {string} label @param {HTMLElement} content @param {string} key
- */
-function makeDetails(name, label, content, key) {
-  const details = make("details", name, {}, [make("summary", "", {}, [label]), content]);
-  details.open = recall(key) === "open";
-  details.addEventListener("toggle", () => remember(key, details.open ? "open" : "shut"));
-  return details;
 }
 
 /** A row of figures; its cards are reused while the same figures are shown. @param {string} name */

@@ -35,6 +35,12 @@ export function chipText(text) {
   return visibleText(text).replace(/ /g, "·").replace(/\n/g, "⏎") || "∅";
 }
 
+/** A token as a label: named if it is special. @param {string} text @param {(text: string) => string} [shown] how others are shown */
+export function labelText(text, shown = chipText) {
+  const name = SPECIAL.get(text);
+  return name === undefined ? shown(text) : `⟨${name}⟩`;
+}
+
 /** A token in a label that is read aloud. @param {string} text */
 export function spokenText(text) {
   return SPECIAL.get(text) ?? visibleText(text);

@@ -33,10 +33,10 @@ const CARDS = {
       ...measuredCheck(summary?.round_cost),
     ];
   },
-  test: () => [titled("Each token is tested, from left to right.", "A token that the target likes at least as much as the draft did stays. For the others chance decides: a token half as likely under the target stays half of the time.")],
+  test: () => [titled("Each token is tested, from left to right.", "A token that the target likes at least as much as the draft did stays. For the others chance decides: a token that the target finds half as likely as the draft did stays with probability 0.5.")],
   bonus: ({ rounds }) => [titled("All were accepted, so one more is free.", "The same pass gives the target’s own next token, the bonus token: ", quotedToken(rounds[0].extra?.text ?? ""))],
   safe: ({ rounds }) => [
-    titled("The result is not distorted.", "The draft offers some tokens too often: these are sometimes rejected. It offers others too rarely: the token that replaces a rejected one, the recovered token, is drawn from just those. So every text is as likely as if the target had written it alone."),
+    titled("The result is not distorted.", "The draft offers some tokens too often; these are sometimes rejected. It offers others too rarely; one of those, the recovered token, replaces a rejected token. So every text is as likely as if the target had written it alone."),
     ...(rounds[0].extra?.kind === "bonus" ? [] : [make("p", "", {}, ["If all tokens of a round stay, the pass gives one more: the bonus token."])]),
   ],
   drag: (_, data) => [
@@ -53,7 +53,7 @@ export function wordsOfCard(name, recording, data) {
 function measuredCheck(cost) {
   if (!cost || cost.predicted) return [];
   const steps = `a check takes ${cost.verification.toFixed(2)} single steps (“verify” above)`;
-  const words = cost.verification > 1 ? `More tokens (green) take time, too: here ${steps}.` : `Here, ${steps}.`;
+  const words = cost.verification > 1 ? `Computing for more tokens (green) also takes time: here ${steps}.` : `Here, ${steps}.`;
   return [make("p", "", {}, [words])];
 }
 

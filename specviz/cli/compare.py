@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from specviz.cli.chat_default import uses_chat
 from specviz.cli.compare_table import render_comparison
 from specviz.cli.makers import maker_for
 from specviz.cli.option_values import (
@@ -26,7 +28,6 @@ from specviz.cli.option_values import (
     items_from,
     named_lane,
     spec_from,
-    with_chat,
 )
 from specviz.cli.output_files import check_output, save_text
 from specviz.cli.progress_lines import say
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 REGRESSION = 1
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
+_CHAT = re.compile(r"(^|,)\s*chat\s*=")  # in a lane
 _SAVE_REMEDY = "Choose another folder; the runs are in the run library."
 
 
@@ -100,13 +102,24 @@ def plan_from(options: argparse.Namespace) -> Plan:
     """
     check_pair(options, needs_draft=False)
     check_budget(options)
-    default = Lane(spec=spec_from(options), config=with_chat(config_from(options), options))
-    lanes = tuple(_without_unused_texts(named_lane(text, default)) for text in options.lane or ())
+    texts = options.lane or ()
+    default = Lane(spec=spec_from(options), config=config_from(options))
+    lanes = [_without_unused_texts(named_lane(text, default)) for text in texts]
+    if options.chat is None and not any(map(_CHAT.search, texts)):
+        lanes = _with_chat_if_all_have_it(lanes)
     check_texts(options, [each.config for each in lanes])
     check_compared(lanes)
     return Plan(
-        lanes=lanes, items=_items(options), repeats=options.repeats, baseline=options.baseline
+        lanes=tuple(lanes),
+        items=_items(options),
+        repeats=options.repeats,
+        baseline=options.baseline,
     )
+
+
+def _with_chat_if_all_have_it(lanes: Sequence[Lane]) -> list[Lane]:
+    chat = all(uses_chat(None, spec) for spec in {each.spec for each in lanes})
+    return [replace(each, config=replace(each.config, chat=chat)) for each in lanes]
 
 
 def _without_unused_texts(lane: Lane) -> Lane:

@@ -74,18 +74,20 @@ def _models(painter: Painter, found: Found) -> Iterator[str]:
         yield "No models found. Add a folder with --models DIR."
         return
     rows = [_row(each) for each in found.models]
-    heads = ("name", "size", "weights", "file", "context", "", "from")
+    heads = ("name", "family", "size", "weights", "file", "context", "tokens", "", "from")
     yield table(painter, list(zip(heads, *rows, strict=True)), indent="")
     yield ""
-    yield "Give a name as --target or --draft. `models --for NAME` lists the drafts that fit."
+    yield "Give a name as --target or --draft; without one, the embedded pair runs."
+    yield "`models --for NAME` lists the drafts that fit; --json also has tokenizer fingerprints."
 
 
 def _row(model: LocalModel) -> tuple[str, ...]:
     facts = model.facts
     marks = [word for word, holds in (("chat", facts.chat), (facts.head, facts.head)) if holds]
     return (
-        model.short, COUNT.shown(facts.parameters), facts.quantization,
-        SIZE.shown(facts.file_bytes), f"{facts.context:,}" if facts.context else "?",
+        model.short, facts.family, COUNT.shown(facts.parameters),
+        f"{facts.format} {facts.quantization}", SIZE.shown(facts.file_bytes),
+        *(f"{each:,}" if each else "?" for each in (facts.context, facts.vocabulary)),
         ", ".join(marks), model.origin,
     )  # fmt: skip
 
@@ -95,7 +97,7 @@ def _drafts(painter: Painter, target: LocalModel, fits: Sequence[Fit]) -> Iterat
     if not fits:
         yield "No smaller model here has the target's tokenizer. Use --drafter prompt-lookup."
         return
-    heads = ("name", "size", "target is", "tokens", "measured α", "memory")
+    heads = ("name", "size", "target", "tokens", "measured α", "memory")
     rows = [_fit_row(each) for each in fits]
     yield table(painter, list(zip(heads, *rows, strict=True)), indent="")
 

@@ -93,12 +93,17 @@ def spec_words(spec: PairSpec) -> str:
     return ", ".join([spec.title, *sharing, *titles])
 
 
-def expected_words(body: str, cost: BodyCost, room: BodyRoom) -> str:
-    """Return sentences on a body: size, expected step time, and memory if it does not fit."""
+def step_words(body: str, cost: BodyCost, room: BodyRoom, measured: float | None = None) -> str:
+    """Return sentences on a body: size, step time, and memory if it does not fit.
+
+    Args:
+        measured: Seconds of a step in a run with this body.
+    """
     named = NAMED_BODIES.get(body)
     text = f"About as costly as {named.like}: " if named else ""
     text += f"{COUNT.shown(cost.parameters)} parameters, {SIZE.shown(cost.step_bytes)} read per "
-    text += f"step, {_duration(cost.step_seconds)} expected."
+    seconds, how = (cost.step_seconds, "expected") if measured is None else (measured, "measured")
+    text += f"step, {_duration(seconds)} {how}."
     if cost.fits(room) is False:
         text += f" It does not fit: {_memory_words(cost, room)}."
     return text

@@ -238,7 +238,8 @@ def why_sentence(metrics: Metrics) -> str:
     if known is not None and known.of_this_run:
         return (
             f"In this run, {costs}; a round gives {TOKENS.bare(tau)} tokens, which makes "
-            f"{times(predicted)}. These costs are fitted to this run: later runs test them."
+            f"{times(predicted)}. These costs come from this run itself, so only a later run can "
+            "test them."
         )
     sentence = (
         f"By the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, which predicts "

@@ -22,6 +22,7 @@ _VERSIONS = (2, 3)
 _MAX_KEYS, _MAX_TENSORS, _MAX_DIMENSIONS = 1 << 16, 1 << 17, 4
 _MAX_HEADER = 1 << 29  # bytes
 _MAX_NAME, _SHORT_ARRAY = 1 << 12, 1 << 12  # bytes of a name; elements of an array read at once
+_MAX_TEXTS = 1 << 21  # in all arrays; large vocabularies have 2**18 tokens and twice the merges
 _ALIGNMENT, _ALIGNMENT_KEY = 32, "general.alignment"
 _STRING, _ARRAY = 8, 9
 _NUMBERS: dict[int, str] = dict(
@@ -162,8 +163,11 @@ def _read(path: Path, file: BinaryIO) -> GgufHeader:
     body = cursor.at
     try:
         values, places = cursor.read_body(keys, tensors, jump=True)
-    except ModelFileError:  # a token in the vocabulary looked like a metadata key
-        cursor.at = body
+    except ModelFileError:
+        if not cursor.jumped:
+            raise
+        # A token in the vocabulary looked like a metadata key.
+        cursor.at, cursor.texts = body, 0
         values, places = cursor.read_body(keys, tensors, jump=False)
     return GgufHeader(path=path, values=values, tensors=places, file_bytes=cursor.size)
 
@@ -179,6 +183,8 @@ class _Cursor:
         self.size = file.seek(0, 2)
         self.buffer, self.offset = b"", 0  # part of the file, and its offset
         self.at = 0
+        self.texts = 0  # in the arrays so far
+        self.jumped = False  # whether the end of an array was guessed
 
     def _damaged(self, what: str) -> ModelFileError:
         return ModelFileError(f"{self.name} is damaged: {what}.", remedy=_COPY_AGAIN)
@@ -210,31 +216,36 @@ class _Cursor:
         return struct.unpack(f"<{form}", self.take(struct.calcsize(form)))[0]
 
     def string(self, most: int = 1 << 26) -> str:
+        return self._text(most).decode("utf-8", "replace")
+
+    def _text(self, most: int = 1 << 26) -> bytes:
         length = self.integer("Q")
         if length > self.size - self.at:
             raise self._damaged(f"it claims a text of {length:,} bytes")
         if length > most:
             raise self._damaged("a name in its header is too long")
-        return self.take(length).decode("utf-8", "replace")
+        return self.take(length)
 
     def strings(self, count: int) -> list[str]:
-        """Return the next ``count`` strings, read in blocks for speed."""
-        found: list[str] = []
-        length_of, block = struct.Struct("<Q").unpack_from, 1 << 20
-        while len(found) < count:
+        return [each.decode("utf-8", "replace") for each in self._texts(count)]
+
+    def _texts(self, count: int) -> Iterator[bytes]:
+        """Yield the next ``count`` texts, read in blocks for speed."""
+        length_of, block, left = struct.Struct("<Q").unpack_from, 1 << 20, count
+        while left:
             window = min(self.size - self.at, block)
             content, at = self.take(window), 0
             self.at -= window
-            while len(found) < count and at + 8 <= window:
+            while left and at + 8 <= window:
                 end = at + 8 + length_of(content, at)[0]
                 if end > window:
                     break
-                found.append(content[at + 8 : end].decode("utf-8", "replace"))
-                at = end
+                yield content[at + 8 : end]
+                at, left = end, left - 1
             self.at += at
-            if at == 0:  # a string longer than a block, or a damaged one
-                found.append(self.string())
-        return found
+            if at == 0:  # a text longer than a block, or a damaged one
+                yield self._text()
+                left -= 1
 
     def numbers(self, kind: int, count: int) -> list[int] | list[float] | list[bool]:
         form = _NUMBERS[kind]
@@ -275,6 +286,9 @@ class _Cursor:
         if kind != _STRING and kind not in _NUMBERS:
             raise self._damaged(f"it has an array of the type {kind}")
         self.require_count(count, least, _MAX_HEADER, "elements of an array")
+        if kind == _STRING:
+            self.texts += count
+            self.require_count(self.texts, 0, _MAX_TEXTS, "texts in arrays")
         start = self.at
         if kind == _STRING and count <= _SHORT_ARRAY:
             return [self.string() for _ in range(count)]
@@ -283,7 +297,8 @@ class _Cursor:
         if kind != _STRING:
             self.at += count * least
         elif not (jump and self._jump_to_next_key(count)):
-            self._skip_strings(count)
+            for _ in self._texts(count):
+                pass
         return LongArray(kind=kind, count=count, start=start)
 
     def _jump_to_next_key(self, count: int) -> bool:
@@ -296,14 +311,8 @@ class _Cursor:
         if found < 1:
             return False
         self.at = start + found - 1
+        self.jumped = True
         return True
-
-    def _skip_strings(self, count: int) -> None:
-        for _ in range(count):
-            length = self.integer("Q")
-            if length > self.size - self.at:
-                raise self._damaged(f"it claims a text of {length:,} bytes")
-            self.at += length
 
     def _tensor(self) -> tuple[str, tuple[int, ...], int, int]:
         name, dimensions = self.string(_MAX_NAME), self.integer("I")

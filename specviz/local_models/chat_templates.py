@@ -14,11 +14,20 @@ from specviz.record.pairs import PairSpec
 
 
 def target_has_chat(spec: PairSpec) -> bool | None:
-    """Return whether the target has a chat template; None if the target is not on this machine.
+    """Return whether the target has a chat template; None if the target is not on this machine."""
+    place = os.path.expanduser(spec.target_place)
+    known = place_has_chat(place)
+    if known is not None:
+        return known
+    found = find_models().named(place)
+    return found.facts.chat if found is not None else None
+
+
+def place_has_chat(place: str) -> bool | None:
+    """Return whether a model folder, GGUF file or Ollama model has a chat template, else None.
 
     If a file cannot be read, return False; loading the model reports the error.
     """
-    place = os.path.expanduser(spec.target_place)
     try:
         if place.startswith(PREFIX):
             return _gguf_has_chat(find_ollama(place))
@@ -28,8 +37,7 @@ def target_has_chat(spec: PairSpec) -> bool | None:
             return has_chat_template(Path(place))
     except ModelFileError:
         return False
-    found = find_models().named(place)
-    return found.facts.chat if found is not None else None
+    return None
 
 
 def _gguf_has_chat(path: Path) -> bool:

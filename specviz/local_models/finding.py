@@ -11,16 +11,17 @@ from pathlib import Path
 from specviz.errors import ConfigError
 from specviz.local_models.headers import Headers
 from specviz.local_models.local_model import LocalModel, ModelFacts, Skipped
-from specviz.local_models.origins import Origin, known_origins
+from specviz.local_models.origins import OURS, Origin, known_origins
 from specviz.local_models.searching import Candidate, search
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._:+-]+")
 _GGUF_WORDS = re.compile(r"[-_.]gguf$")
+_QUANTIZATION = re.compile(r"[-_.](i?q\d\w*|b?f16|f32|mxfp4)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The models, sorted by name, and what looked like a model but cannot be used."""
+    """The models by name, ours first, and what looked like a model but cannot be used."""
 
     models: tuple[LocalModel, ...]
     skipped: tuple[Skipped, ...]
@@ -62,7 +63,8 @@ def find_models(folders: Sequence[Path] = (), headers: Headers | None = None) ->
             elif real not in models:
                 models[real] = _model(each, kept.facts, kept.weights, kept.tokenizer)
     headers.save()
-    named = _with_short_names(sorted(models.values(), key=lambda each: each.name.lower()))
+    ordered = sorted(models.values(), key=lambda each: (each.origin != OURS, each.name.lower()))
+    named = _with_short_names(ordered)
     return Found(models=tuple(named), skipped=tuple(skipped))
 
 
@@ -93,7 +95,7 @@ def _with_short_names(models: Sequence[LocalModel]) -> list[LocalModel]:
     return named
 
 
-_LEVELS = ("file", "quantization", "format", "publisher", "origin")
+_LEVELS = ("model", "file", "quantization", "format", "publisher", "origin")
 
 
 def _short_names(model: LocalModel) -> list[str]:
@@ -104,7 +106,14 @@ def _short_names(model: LocalModel) -> list[str]:
     with_format = f"{with_kind}.{model.facts.format.lower()}"
     publisher = _as_name(model.name.rpartition("/")[0])
     full = f"{publisher}/{with_format}" if publisher else with_format
-    return [last, with_kind, with_format, full, f"{_as_name(model.origin)}/{full}"]
+    return [
+        _QUANTIZATION.sub("", last),
+        last,
+        with_kind,
+        with_format,
+        full,
+        f"{_as_name(model.origin)}/{full}",
+    ]
 
 
 def _as_name(text: str) -> str:

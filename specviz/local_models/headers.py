@@ -62,14 +62,18 @@ class Headers:
         self._changed = False
 
     def facts(self, path: Path) -> KeptFacts:
-        """Return the facts about a GGUF file or a model folder."""
+        """Return the facts about a GGUF file or a model folder.
+
+        A refused model is read again every time: what it lacks may be another file.
+        """
         known = self._kept.facts.get(str(path))
-        if known is not None and known.stamps == _stamps(known.stamps):
+        if known is not None and known.facts and known.stamps == _stamps(known.stamps):
             return known
         found = _facts_of_gguf(path) if path.suffix.lower() == ".gguf" or path.is_file() else None
         found = found or _facts_of_folder(path)
-        self._kept.facts[str(path)] = found
-        self._changed = True
+        if found.facts is not None:
+            self._kept.facts[str(path)] = found
+            self._changed = True
         return found
 
     def known_fingerprint(self, tokenizer: Path) -> str | None:

@@ -19,6 +19,7 @@ from typing import Literal
 from specviz.formats.ollama import ollama_folders
 from specviz.record.pairs import chat_file
 
+OURS = "specviz"
 Layout = Literal["hub", "ollama", "files"]
 
 
@@ -44,7 +45,7 @@ def known_origins() -> tuple[Origin, ...]:
         ("llama.cpp", "files", Path(env.get("LLAMA_CACHE") or cache / "llama.cpp")),
     ]
     if (chat := chat_file()) is not None:
-        places.insert(0, ("specviz", "files", chat.parent))
+        places.insert(0, (OURS, "files", chat.parent))
     return tuple(
         Origin(name=name, folder=folder, layout=layout)
         for name, layout, folder in places

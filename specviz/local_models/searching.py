@@ -6,6 +6,7 @@ entries. It reports the folders that it cannot open, and opens no model file.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -69,24 +70,24 @@ class _Walk:
             with os.scandir(folder) as listed:
                 entries = sorted(listed, key=lambda each: each.name)
         except OSError as error:
-            self._skip(folder.name, error.strerror or "cannot be opened")
+            self.skip(folder.name, error.strerror or "cannot be opened")
             return None
         self._entries += len(entries)
         if self._entries > _MOST_ENTRIES:
-            self._skip(folder.name, f"more than {_MOST_ENTRIES:,} files; the rest is not searched")
+            self.skip(folder.name, f"more than {_MOST_ENTRIES:,} files; the rest is not searched")
         return entries
 
     def _gguf(self, folder: Path, name: str, names: set[str]) -> Iterator[Candidate]:
         part = PART.fullmatch(name)
         if part is not None and int(part[2]) != 1:
             if f"{part[1]}-00001-of-{part[3]}.gguf" not in names:
-                self._skip(name, "the first part of this split file is missing")
+                self.skip(name, "the first part of this split file is missing")
             return
         title = part[1] if part else name[: -len(".gguf")]
         path = folder / name
         yield Candidate(name=title, place=str(path), origin=self.origin.name, path=path)
 
-    def _skip(self, name: str, reason: str) -> None:
+    def skip(self, name: str, reason: str) -> None:
         self.skipped.append(Skipped(name=name, origin=self.origin.name, reason=reason))
 
 
@@ -114,9 +115,11 @@ def _hub_models(walk: _Walk) -> Iterator[Candidate]:
     for folder in sorted(walk.origin.folder.glob("models--*")):
         name = folder.name.removeprefix("models--").replace("--", "/")
         snapshot = _snapshot(folder)
-        if snapshot is None:
-            continue  # an unfinished download
-        for each in walk.models(snapshot):
+        found = list(walk.models(snapshot)) if snapshot is not None else []
+        if snapshot is None or not found:
+            walk.skip(name, "no weights: the download is unfinished, or was for a tokenizer only")
+            continue
+        for each in found:
             if each.path == snapshot:
                 yield Candidate(name=name, place=name, origin=each.origin, path=snapshot)
             else:
@@ -125,13 +128,15 @@ def _hub_models(walk: _Walk) -> Iterator[Candidate]:
 
 
 def _snapshot(folder: Path) -> Path | None:
-    try:
-        commit = (folder / "refs" / "main").read_text(encoding="ascii").strip()[:64]
-        named = [folder / "snapshots" / commit] if commit else []
-        others = sorted((folder / "snapshots").glob("*"), key=lambda each: each.stat().st_mtime)
-    except (OSError, ValueError):
-        return None
-    return next((each for each in (*named, *reversed(others)) if each.is_dir()), None)
+    """Return the newest snapshot, or the one of ``main`` if it is known."""
+    snapshots, main = folder / "snapshots", folder / "refs" / "main"
+    with contextlib.suppress(OSError, ValueError):
+        commit = main.read_text(encoding="ascii").strip()[:64]
+        if commit and (snapshots / commit).is_dir():
+            return snapshots / commit
+    with contextlib.suppress(OSError):
+        return max(snapshots.iterdir(), key=lambda each: each.stat().st_mtime, default=None)
+    return None
 
 
 def _ollama_models(walk: _Walk) -> Iterator[Candidate]:
@@ -140,6 +145,6 @@ def _ollama_models(walk: _Walk) -> Iterator[Candidate]:
         try:
             path = model_file(folder, manifest)
         except ModelFileError as error:
-            walk.skipped.append(Skipped(name=name, origin=origin, reason=error.culprit))
+            walk.skip(name, error.culprit)
             continue
         yield Candidate(name=name, place=f"{PREFIX}{name}", origin=origin, path=path)

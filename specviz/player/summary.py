@@ -31,6 +31,7 @@ FINER = (
     "speedup_end_to_end", "speedup_limit", "break_even_alpha", "break_even_rate", "c", "v",
     "baseline_tokens_per_second", "ttft_ms", "wasted_share",
 )  # fmt: skip
+_PHASES = {"drafting": "draft", "verification": "verify", "other": "other"}  # of a round
 OF_ALPHA = (  # left out if candidates have no individual verdicts
     "alpha_observed", "alpha_expected", "alpha_interval_coins", "alpha_interval_prompt",
     "speedup_ideal", "speedup_forecast", "break_even_alpha",
@@ -106,21 +107,23 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
     """Return the bar picture, with its caption."""
     if cost is None:
         return None
-    phases = {each: getattr(cost, each) for each in ("drafting", "verification", "other")}
-    total = STEPS.bare(sum(float(STEPS.bare(each)) for each in phases.values()))
+    phases = {each: getattr(cost, each) for each in _PHASES}
+    shown = {word: STEPS.bare(phases[each]) for each, word in _PHASES.items()}
+    parts = " + ".join(f"{word} {steps}" for word, steps in shown.items() if float(steps))
+    total = STEPS.bare(sum(map(float, shown.values())))
     starts = {
-        "measured": "Measured in this run: a round takes",
-        "step costs": "By the step costs, a round takes",
-        "predicted": f"Predicted for γ {cost.gamma}{cost.size and f', {cost.size}'}: a round takes",
+        "measured": "Measured in this run",
+        "step costs": "By the step costs",
+        "predicted": f"Predicted for γ {cost.gamma}{cost.size and f', {cost.size}'}",
     }
-    words = f"{total} target steps and gives {TOKENS.bare(cost.tokens)} tokens: "
+    words = f"{parts} = {total} target steps, which give {TOKENS.bare(cost.tokens)} tokens: "
     words += f"{RATIO.shown(cost.tokens / cost.cost)}."
     return phases | {
         "gamma": cost.gamma,
         "size": cost.size,
         "tokens": cost.tokens,
         "predicted": cost.source == "predicted",
-        "caption": f"{starts[cost.source]} {words}",
+        "caption": f"{starts[cost.source]}: {words}",
     }
 
 

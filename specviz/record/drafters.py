@@ -80,7 +80,9 @@ _OWN_METHOD = DraftMethod(
     own=True,
 )
 DRAFT_METHODS: dict[str, DraftMethod] = {method.name: method for method in _METHODS}
-DRAFTERS_IN_WORDS = "; or ".join(method.does for method in (*_METHODS, _OWN_METHOD))
+_DOES = [method.does for method in (*_METHODS, _OWN_METHOD)]
+DRAFTERS_IN_WORDS = "; or ".join(_DOES)
+DRAFTERS_AS_LIST = "\n".join(["How candidates are drafted:", "", *(f"- {each}" for each in _DOES)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,31 @@ from specviz.record.trace import Candidate, Extra, Round
 
 # Index of the round and of the candidate in it; the extra token follows the last candidate.
 TokenIndex = tuple[int, int]
+# As in assets/player/token_text.js.
+SPECIAL_TOKENS = {
+    "<|endoftext|>": "end of text",
+    "<|end_of_text|>": "end of text",
+    "</s>": "end of text",
+    "<eos>": "end of text",
+    "<|im_end|>": "end of turn",
+    "<|eot_id|>": "end of turn",
+    "<end_of_turn>": "end of turn",
+    "<|begin_of_text|>": "start of text",
+    "<s>": "start of text",
+    "<bos>": "start of text",
+    "<|im_start|>": "start of turn",
+    "<start_of_turn>": "start of turn",
+    "<pad>": "padding",
+    "<unk>": "unknown token",
+}
 _NO_CHARACTER = "\ufffd"
 _STRAY = re.compile("[\udc80-\udcff]+")
+
+
+def token_label(text: str) -> str:
+    """Return a token as a chip shows it: named if it is special, with visible blanks and breaks."""
+    name = SPECIAL_TOKENS.get(text)
+    return f"⟨{name}⟩" if name else text.replace(" ", "·").replace("\n", "⏎")
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:

@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -95,8 +96,15 @@ def browser(chromium: str) -> Iterator[Any]:
         options = ["--disable-gpu", "--in-process-gpu", "--disable-background-networking"]
         options += ["--no-sandbox"] if os.geteuid() == 0 else []
         launched = playwright.chromium.launch(executable_path=chromium, args=options)
+        launched.new_context = partial(_new_context, launched.new_context)
         yield launched
         launched.close()
+
+
+def _new_context(new_context: Callable[..., Any], **options: Any) -> Any:
+    context = new_context(**options)
+    context.set_default_timeout(_ANSWER_MS)
+    return context
 
 
 @pytest.fixture(scope="session")
@@ -176,7 +184,7 @@ def demo(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def contexts(browser: Any) -> Contexts:
-    return Contexts(browser, _ANSWER_MS)
+    return Contexts(browser)
 
 
 @pytest.fixture

@@ -23,9 +23,8 @@ class _Kind(NamedTuple):
 class Contexts:
     """The contexts of a browser. A page of one has no other page's storage."""
 
-    def __init__(self, browser: Any, timeout_ms: int) -> None:
+    def __init__(self, browser: Any) -> None:
         self._browser = browser
-        self._timeout_ms = timeout_ms
         self._idle: dict[_Kind, list[Any]] = {}
         self._kinds: dict[Any, _Kind] = {}
         self._origins: dict[Any, set[str]] = {}  # those that a context's pages made requests to
@@ -70,7 +69,6 @@ class Contexts:
 
     def _new(self, kind: _Kind) -> Any:
         context = self._browser.new_context()
-        context.set_default_timeout(self._timeout_ms)
         if not kind.tour:
             context.add_init_script("try { localStorage.setItem('specviz.tour', 'done') } catch {}")
         if kind.pace:

@@ -37,16 +37,31 @@ def test_the_race_is_in_view_without_scrolling(
     assert "same distribution" in page.inner_text(HEADLINE)
 
 
-@pytest.mark.parametrize("width", [1440, pytest.param(420, marks=pytest.mark.thorough)])
-def test_the_player_stays_in_place_during_a_run(
-    server: Server, open_page: Callable[..., Any], width: int
+@pytest.mark.parametrize(
+    ("width", "body"),
+    [
+        (1440, "none"),
+        (1024, "10M"),
+        pytest.param(420, "none", marks=pytest.mark.thorough),
+        pytest.param(420, "10M", marks=pytest.mark.thorough),
+    ],
+)
+def test_the_player_stays_in_place_during_a_run_and_below_its_reasons(
+    server: Server, open_page: Callable[..., Any], width: int, body: str
 ) -> None:
-    page = open_page(f"{server.url}/?target_body=none&length=64", width=width, height=900)
+    from playwright.sync_api import expect
+
+    page = open_page(f"{server.url}/?target_body={body}&length=64", width=width, height=900)
     wait_for_pair(page)
     page.evaluate(PLACES)
     above = " | ".join(page.inner_text('[data-testid="stMain"]').split("\n"))[:240]
     click_run(page)
     wait_for_state(page, "done")
+    reasons = page.locator("#root .sum-reasons")
+    page.click("#root .sum-why summary")
+    expect(reasons).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(reasons).to_be_hidden()
     page.wait_for_timeout(500)
     places = page.evaluate("window.places")
     assert len(places) == 1, f"{places}, while the page showed {above}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -92,24 +93,28 @@ def test_a_second_tab_waits_and_closing_the_first_frees_the_device(
     first, second = open_page(f"{server.url}/{LONG}"), open_page(f"{server.url}/?length=32")
     wait_for_pair(first)
     wait_for_pair(second)
-    queue_second_run(first, second)
-    assert "next in the queue" in second.locator(STATUS).inner_text()
-    first.click(".st-key-stop button")
+    with second_in_queue(server, first, second):
+        assert "next in the queue" in second.locator(STATUS).inner_text()
+        first.click(".st-key-stop button")
     wait_for_state(first, "stopped")
     wait_for_state(second, "done", seconds=60)
 
-    queue_second_run(first, second)
-    first.close()
+    with second_in_queue(server, first, second):
+        first.close()
     # A closed tab's runs are stopped after ten seconds.
     wait_for_state(second, "running", "done", seconds=30)
     wait_for_state(second, "done", seconds=60)
 
 
-def queue_second_run(first: Any, second: Any) -> None:
+@contextmanager
+def second_in_queue(server: Server, first: Any, second: Any) -> Iterator[None]:
+    """Run in both tabs, and suspend the worker while the second run waits for the first."""
     click_run(first)
     wait_for_state(first, "running")
-    click_run(second)
-    wait_for_state(second, "queued")
+    with server.paused_workers():
+        click_run(second)
+        wait_for_state(second, "queued")
+        yield
 
 
 def test_stop_keeps_the_rounds(server: Server, open_page: Callable[..., Any]) -> None:
@@ -117,7 +122,8 @@ def test_stop_keeps_the_rounds(server: Server, open_page: Callable[..., Any]) ->
     wait_for_pair(page)
     click_run(page)
     page.wait_for_selector('.sum-headline:has-text("so far")')
-    page.click(".st-key-stop button")
+    with server.paused_workers():  # so that the run does not end before the click
+        page.click(".st-key-stop button")
     wait_for_state(page, "stopped")
     trace = trace_from_json(download_trace(page))
     assert trace.finish == "stopped"

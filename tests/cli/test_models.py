@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from specviz.cli import main
+from specviz.cli.compare import plan_from
+from specviz.cli.options import build_parser
+from specviz.comparison.plan import Plan
 from tests.local_models.conftest import home, pair
 
 __all__ = ["home", "pair"]  # fixtures of this module
@@ -25,9 +28,9 @@ def test_lists_models_and_on_request_what_was_skipped(
 ) -> None:
     found = record([], capsys)
     names = {each["name"]: each for each in found["models"]}
-    assert {"big", "small", "tiny-f32", "story:1m", "split"} <= set(names)
-    assert names["tiny-f32"]["from"] == "LM Studio"
-    assert names["tiny-f32"]["chat"]
+    assert {"big", "small", "tiny", "story:1m", "split"} <= set(names)
+    assert names["tiny"]["from"] == "LM Studio"
+    assert names["tiny"]["chat"]
     assert found["skipped"]
     assert main(["models"]) == 0
     shown = capsys.readouterr().out
@@ -40,8 +43,9 @@ def test_lists_models_and_on_request_what_was_skipped(
 def test_lists_the_drafts_of_a_target(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = record(["--for", "big"], capsys)
     assert found["target"] == "big"
+    assert record(["--for", "Tiny-F32"], capsys)["target"] == "tiny"  # the name of its file
     by_name = {each["name"]: each["tokenizer"] for each in found["models"]}
-    assert by_name["big"] == by_name["small"] != by_name["tiny-f32"]
+    assert by_name["big"] == by_name["small"] != by_name["tiny"]
     assert main(["models", "--for", "nothing"]) == 2
     assert "no model 'nothing'" in capsys.readouterr().err
 
@@ -53,6 +57,22 @@ def test_a_folder_is_added_once_and_forgotten(
     assert added["folders"] == [str(pair)]
     assert "draft" in [each["name"] for each in record([], capsys)["models"]]
     assert record(["--forget", str(pair)], capsys)["folders"] == []
+
+
+def test_lanes_and_further_drafts_are_named_and_use_the_chat_template(
+    home: Path,
+) -> None:
+    def plan(*arguments: str) -> Plan:
+        return plan_from(build_parser().parse_args(["compare", "--prompt", "x", *arguments]))
+
+    lanes = ["--lane=target=big,drafter=prompt-lookup", "--lane=target=big,draft=small"]
+    named = plan(*lanes)
+    assert [each.spec.target for each in named.lanes] == ["maker/big"] * 2
+    assert named.lanes[1].spec.draft == "maker/small"
+    assert all(each.config.chat for each in named.lanes)
+    assert not any(each.config.chat for each in plan("--no-chat", *lanes).lanes)
+    mixed = plan(lanes[0], "--lane=drafter=suffix")  # the embedded pair has no template
+    assert not any(each.config.chat for each in mixed.lanes)
 
 
 def test_runs_a_model_by_name_with_prompt_lookup_and_its_template(

@@ -16,6 +16,7 @@ from transformers import LlamaConfig
 from specviz.bench.gguf_model import sizes_of
 from specviz.engine import speculate
 from specviz.engine.loading.gguf_config import config_of
+from specviz.engine.loading.gguf_weights import read_tensor
 from specviz.engine.loading.loading import load_pair
 from specviz.engine.model.chat import encode_prompt
 from specviz.engine.model.pair import Pair
@@ -34,6 +35,7 @@ from tests.engine.models import (
     tiny_model,
     write_model,
 )
+from tests.formats.ggml_blocks import DECODERS
 from tests.formats.gguf_words import words_of
 from tests.formats.hostile_gguf import HOSTILE, UNUSABLE
 from tests.formats.tiny_gguf import tiny_gguf
@@ -102,6 +104,28 @@ def test_quantised_weights_are_those_that_were_written(tmp_path: Path, kind: str
     np.testing.assert_array_equal(read, expected)
     assert re.search(r"dequantised: .* reads \d+\.\d+ times as much", " ".join(pair.notices))
     assert kind in " ".join(pair.notices)
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_blocks_are_decoded_as_ggml_defines_them(tmp_path: Path, kind: str) -> None:
+    number = gguf.GGMLQuantizationType[kind]
+    _, size = gguf.GGML_QUANT_SIZES[number]
+    chance, (scales, decode) = np.random.default_rng(0), DECODERS[kind]
+    blocks = chance.integers(0, 256, (24, size), np.uint8)
+    for place in scales:
+        some = chance.uniform(-0.1, 0.1, (24, 1)).astype(np.float16)
+        blocks[:, place : place + 2] = some.view(np.uint8)
+    writer = gguf.GGUFWriter(tmp_path / "blocks.gguf", "llama")
+    writer.add_tensor("x", blocks.reshape(8, -1), raw_dtype=number)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    header = read_header(tmp_path / "blocks.gguf")
+    read = read_tensor(header, header.tensors[0])
+    expected = np.array([decode(each.tobytes()) for each in blocks])
+    assert header.tensors[0].kind == kind
+    np.testing.assert_allclose(read.ravel(), expected.ravel(), rtol=1e-5, atol=1e-6)
 
 
 def test_llama_3_positions_follow_from_their_factors(tmp_path: Path) -> None:

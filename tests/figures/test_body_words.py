@@ -11,11 +11,11 @@ from specviz.figures.body_words import (
     WEAK_BASELINE,
     SpeedupWithoutBody,
     body_sentences,
-    expected_words,
     is_weak_baseline,
     not_offered_words,
     shown_bodies_title,
     spec_words,
+    step_words,
 )
 from specviz.figures.catalogue import CATALOGUE
 from specviz.figures.metrics import Metrics, metrics
@@ -110,10 +110,11 @@ def cost(gigabytes: float, seconds: float) -> BodyCost:
     return BodyCost(parameters=size // 4, memory_bytes=size, step_bytes=size, step_seconds=seconds)
 
 
-def test_the_cost_of_a_body_is_marked_as_expected() -> None:
-    small = expected_words("90M", cost(0.352, 0.021), ROOM)
+def test_the_cost_of_a_body_is_marked_as_expected_or_measured() -> None:
+    small = step_words("90M", cost(0.352, 0.021), ROOM)
     assert small == "88 M parameters, 352 MB read per step, 21.0 ms expected."
-    large = expected_words("llama-3.2-1b", cost(4, 1.25), ROOM)
+    assert step_words("90M", cost(0.352, 0.021), ROOM, 0.025).endswith(" 25.0 ms measured.")
+    large = step_words("llama-3.2-1b", cost(4, 1.25), ROOM)
     assert large.startswith("About as costly as Llama-3.2-1B: 1.0 B parameters, 4 GB read per ")
     assert large.endswith("does not fit: needs 6.27 GB to run, 2 GB is free.")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import time
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from specviz.errors import ModelFileError
 from specviz.formats.gguf_header import LongArray, read_header
 from specviz.formats.gguf_parts import read_parts
 from specviz.formats.gguf_support import refusal_of
-from tests.formats.hostile_gguf import HOSTILE, UNUSABLE
+from tests.formats.hostile_gguf import HEAD, HOSTILE, UNUSABLE, key
 from tests.formats.tiny_gguf import tiny_gguf
 
 SECONDS = 2.0
@@ -54,6 +56,22 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, name: str) -> Non
     assert time.perf_counter() - began < SECONDS
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("count", "message"), [(2**21, "0 dimensions"), (2**21 + 1, "2,097,153 texts")]
+)
+def test_a_large_file_that_claims_many_texts_is_refused_quickly(
+    tmp_path: Path, count: int, message: str
+) -> None:
+    texts = key(b"tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, count))
+    path = tmp_path / "large.gguf"
+    path.write_bytes(HEAD + struct.pack("<QQ", 1, 1) + texts)
+    os.truncate(path, 1 << 32)  # a sparse file
+    began = time.process_time()
+    with pytest.raises(ModelFileError, match=message):
+        read_header(path)
+    assert time.process_time() - began < 2 * SECONDS
 
 
 @pytest.mark.parametrize("percent", range(1, 100, 7))

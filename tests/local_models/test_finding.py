@@ -144,6 +144,23 @@ def test_five_hundred_headers_are_read_quickly_and_then_kept(home: Path) -> None
     assert kept < took < 2 * SCAN_SECONDS
 
 
+def test_a_refused_model_is_found_once_it_is_complete(home: Path) -> None:
+    folder, hub = home / "parts", home / ".cache" / "huggingface" / "hub"
+    folder.mkdir()
+    tiny_gguf(folder / "Late-00001-of-00002.gguf", tokens=50, parts=2)
+    snapshot = hub / "models--maker--late" / "snapshots" / ("3" * 40)
+    snapshot.mkdir(parents=True)
+    before = find_models([folder])
+    reasons = {each.name: each.reason for each in before.skipped}
+    assert "missing" in reasons["Late"]
+    assert "unfinished" in reasons["maker/late"]
+    tiny_gguf(folder / "Late-00002-of-00002.gguf", tokens=50, parts=2)
+    for each in (hub / "models--maker--small" / "snapshots" / ("2" * 40)).iterdir():
+        (snapshot / each.name).write_bytes(each.read_bytes())
+    after = find_models([folder])
+    assert {"Late", "maker/late"} <= {each.name for each in after.models}
+
+
 def test_a_changed_file_is_read_again(home: Path) -> None:
     folder = home / "changing"
     folder.mkdir()

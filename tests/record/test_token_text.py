@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.record.token_text import added_texts, alone
+from specviz import ASSETS
+from specviz.record.token_text import SPECIAL_TOKENS, added_texts, alone, token_label
 
 
 def split_tokens(texts: list[bytes]) -> tuple[list[str], dict[str, str]]:
@@ -55,6 +57,14 @@ def test_a_single_token_shows_its_bytes(piece: bytes, shown: str) -> None:
     [text], pieces = split_tokens([piece])
     assert alone(0, text, pieces) == shown
     assert alone(1, "\ufffd", pieces) == "\ufffd"
+
+
+def test_special_tokens_have_the_names_of_the_player() -> None:
+    source = (ASSETS / "player" / "token_text.js").read_text(encoding="utf-8")
+    named = dict(re.findall(r'\["(<.*?>)", "(.*?)"\]', source))
+    assert {text.replace("\\/", "/"): name for text, name in named.items()} == SPECIAL_TOKENS
+    assert token_label("<|endoftext|>") == "⟨end of text⟩"
+    assert token_label(" a\n") == "·a⏎"
 
 
 BROKEN = "\ufffd"

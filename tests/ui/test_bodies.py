@@ -17,6 +17,7 @@ from specviz.figures.body_words import EARLY_RUN, RUN_WITHOUT_BODY_HINT, body_se
 from specviz.figures.metrics import metrics
 from specviz.record.bodies import NO_BODY
 from specviz.record.body_costs import BodyRoom
+from specviz.record.numbers import MILLISECONDS
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.ui.watch.first_body import FIRST_BODY
@@ -136,6 +137,8 @@ def test_a_run_shows_its_body_and_the_speedup_without_it(
     sentences = body_sentences(run.trace, figures, own)
     assert shown["summary"]["bodies"] == " ".join(sentences)
     assert own.low is not None
+    assert figures.steps.target is not None
+    assert f"{MILLISECONDS.shown(1000 * figures.steps.target)} measured." in words(app)
     card = next(each for each in shown["summary"]["figures"] if each["id"] == "speedup-observed")
     assert "own size " in card["note"]
     assert "target simulates the cost of an 11 M model" in shown["run"]["label"]

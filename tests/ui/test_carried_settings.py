@@ -1,4 +1,4 @@
-"""The prompt and the temperature of Watch are the first ones of Tune and Compare."""
+"""The prompt, the temperature and the chat setting of Watch are the first ones of other pages."""
 
 from __future__ import annotations
 
@@ -20,3 +20,16 @@ def test_other_pages_start_with_the_prompt_and_the_temperature_of_watch() -> Non
     sound(app.switch_page("pages/compare.py").run())
     assert app.text_area(key="compare_prompt").value == "A dog ran."
     assert [app.slider(key=f"compare_{n}_temperature").value for n in (1, 2)] == [0.2, 0.2]
+
+
+def test_other_pages_start_without_the_chat_template_if_watch_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("specviz.ui.widgets.pair_panel.has_chat", lambda *_: True)
+    app = opened(live="false")
+    app.session_state["chat"] = False
+    for page in ("tune", "compare", "lossless"):
+        sound(app.switch_page(f"pages/{page}.py").run())
+        key = "audit_chat" if page == "lossless" else f"{page}_chat"
+        assert app.toggle(key=key).value is False
+        assert app.query_params[key] in ("false", ["false"])

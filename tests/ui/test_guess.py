@@ -60,15 +60,15 @@ def test_a_confident_wrong_guess_costs_points(guess: float, least: float, most: 
     assert least <= Question(entry, 0).score(guess) <= most
 
 
-def test_a_streak_ends_with_a_wrong_guess() -> None:
+def test_a_streak_ends_with_a_guess_far_from_the_probability_whatever_the_outcome() -> None:
     game = Game(1, None)
     questions = [
         each for each in questions_of(real(temperature=1.0).trace) if each.place is not None
     ]
     for question in questions[:3]:
-        game.answer(question, 0.95 if question.outcome else 0.05)
+        game.answer(question, min(max(question.truth, 0.05), 0.95))
     assert (game.streak, game.top_streak, game.answered) == (3, 3, 3)
-    game.answer(questions[3], 0.05 if questions[3].outcome else 0.95)
+    game.answer(questions[3], 0.05 if questions[3].truth > 0.5 else 0.95)
     assert (game.streak, game.top_streak) == (0, 3)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from specviz import ASSETS
+from specviz.figures.step_times import StepTimes
 from specviz.ui.learn import checks
 from specviz.ui.learn.challenges import CHALLENGES
 from specviz.ui.learn.checks import Attempt, CheckResult, text_of
@@ -144,6 +145,8 @@ def test_costs() -> None:
     assert failure("steps/costs", run, answer=0.0) == "faster"
     assert failure("steps/costs", run, answer=1.0) == "slower"
     assert failure("steps/costs", answer=0.5) == "none"
+    untimed = replace(run, growing=True, figures=replace(run.figures, steps=StepTimes()))
+    assert failure("steps/costs", untimed, answer=0.5) == "measuring"
     tries = [result_of("steps/costs", run, answer=c / 1000).done for c in range(1000)]
     assert 0 < sum(tries) < 50
 

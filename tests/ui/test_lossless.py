@@ -86,6 +86,18 @@ def test_controls_set_the_audit(use: Callable[..., AuditingMaker]) -> None:
     assert (audit.runs, audit.broken) == (70, None)
 
 
+def test_a_target_alone_is_audited_with_its_template_and_without_bugs(
+    use: Callable[..., AuditingMaker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.ui.widgets.pair_panel.has_chat", lambda *_: True)
+    maker = use(LAST)
+    app = page_of("lossless", pair="Local", target_folder="one")
+    audited(app)
+    (audit,) = maker.audits
+    assert (audit.config.drafter, audit.config.chat) == ("prompt-lookup", True)
+    assert all(each.disabled for each in app.button if str(each.key).startswith("break_"))
+
+
 def test_shows_an_audit_without_an_alarm(use: Callable[..., AuditingMaker]) -> None:
     use(REPORT, LAST)
     app = page_of("lossless")

@@ -42,9 +42,7 @@ def prompt_ids(reader: Reader, prompt: PromptLike, chat: bool) -> list[int]:
     if chat:
         prompt = _in_template(reader, prompt)
     elif not isinstance(prompt, str):
-        raise PromptError(
-            "A conversation needs the target's chat template.", remedy="Turn the chat template on."
-        )
+        raise _no_conversation(reader)
     with loading_errors(reader.target_name, "tokenizer"):
         ids = list(reader.tokenizer(prompt, add_special_tokens=not chat)["input_ids"])
     return _checked_ids(reader, ids)
@@ -64,6 +62,17 @@ def _in_template(reader: Reader, prompt: TypedPrompt) -> str:
         )
     asked = Conversation(before=(), text=prompt) if isinstance(prompt, str) else prompt
     return render_chat(reader.tokenizer, reader.target_name, asked.messages)
+
+
+def _no_conversation(reader: Reader) -> PromptError:
+    if getattr(reader.tokenizer, "chat_template", None):
+        return PromptError(
+            "A conversation needs the target's chat template.", remedy="Turn the chat template on."
+        )
+    return PromptError(
+        f"The prompt is a conversation, and {reader.target_name} has no chat template.",
+        remedy="Choose other prompts, or an instruct model as the target.",
+    )
 
 
 def _checked_ids(reader: Reader, ids: Sequence[int]) -> list[int]:

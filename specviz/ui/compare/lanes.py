@@ -26,6 +26,7 @@ from specviz.comparison.plan import (
 )
 from specviz.errors import SpecvizError
 from specviz.figures.body_words import spec_words
+from specviz.figures.symbols import SYMBOLS
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
 from specviz.record.drafters import methods_for
@@ -256,10 +257,11 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     card.open()
     config, first = card.lane.config, card.first.config
     low, high = COMPARED["gamma"].whole_ends
+    drafter = st.container()  # filled once the pair is known
     changed: dict[str, Any] = {
         "gamma": st.slider(
             "Candidates per round, γ", low, max(high, first.gamma), first.gamma,
-            key=card.key("gamma"), disabled=busy,
+            key=card.key("gamma"), disabled=busy, help=SYMBOLS["gamma"].sentence,
         ),
         "temperature": _rounded(st.slider(
             "Temperature", *COMPARED["temperature"].ends, first.temperature, 0.05,
@@ -268,7 +270,7 @@ def _choose_lane(card: Card, spec: PairSpec, busy: bool) -> Lane:
     }  # fmt: skip
     with st.popover("Pair and more", width="stretch", key=f"compare_more_{card.number}"):
         chosen = _choose_pair(card, spec, busy)
-        sampling, method = _choose_more(card, chosen, busy)
+        sampling, method = _choose_more(card, chosen, drafter, busy)
         name = st.text_input(
             "Name", card.first.name, MAX_NAME, key=card.key("name"), disabled=busy,
             placeholder="optional",
@@ -322,8 +324,14 @@ def _choose_body(
     )  # fmt: skip
 
 
-def _choose_more(card: Card, spec: PairSpec, busy: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Draw the controls of the sampling settings and of the method, and return their values."""
+def _choose_more(
+    card: Card, spec: PairSpec, drafter: DeltaGenerator, busy: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Draw the controls of the sampling settings and of the method, and return their values.
+
+    Args:
+        drafter: The container of the drafter's control, which depends on the pair.
+    """
     config = card.first.config
     top_k = st.number_input(
         "Top-k (0 is off)", *COMPARED["top_k"].whole_ends, config.top_k, key=card.key("top_k"),
@@ -340,7 +348,7 @@ def _choose_more(card: Card, spec: PairSpec, busy: bool) -> tuple[dict[str, Any]
         drafters=drafters, ends=COMPARED, options={"disabled": busy}, key=card.key, first=first,
         layers=num_layers(spec),
     )  # fmt: skip
-    return {"top_k": int(top_k), "top_p": _rounded(top_p)}, boxes.choose()
+    return {"top_k": int(top_k), "top_p": _rounded(top_p)}, boxes.choose(drafter=drafter)
 
 
 def _rounded(value: float) -> float:

@@ -158,7 +158,7 @@ def _show_race(found: Findings, name: str) -> int | None:
     st.markdown("#### Race")
     st.caption(
         "Each lane shows one run, whose rate is nearest to the lane's median on this prompt. Its "
-        "interval covers the timing of that run alone; the verdict above covers all runs. All "
+        "interval is for the timing of that run; the verdict above is for all runs. All "
         "lanes replay on one clock at their measured times."
     )
     item = found.raced[0]
@@ -186,7 +186,7 @@ def _show_table(found: Findings, name: str) -> None:
         for row in rows_of(comparison)
     }
     st.markdown("#### Figures")
-    show_symbols("alpha", "tau", "c", "v")
+    show_symbols("alpha", "gamma", "tau", "c", "v")
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=[*labels, "target alone"])
     if not has_one_target(comparison):
         frame = frame[labels]

@@ -23,6 +23,7 @@ from specviz.record.prompts import (
 from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes, uploaded_items
+from specviz.ui.widgets.run_controls import choose_chat_template, watched_chat
 
 _LINKED = "query-params"
 _ON_CLUSTER = "compare_on_cluster"
@@ -64,7 +65,7 @@ def choose_shared(*, has_chat: bool) -> Shared:
     Args:
         has_chat: Whether the target of the page's pair has a chat template.
     """
-    prompt = _PROMPT.choose(chat=has_chat and bool(st.session_state.get(_CHAT, True)))
+    prompt = _PROMPT.choose(chat=has_chat and bool(st.session_state.get(_CHAT, watched_chat())))
     length = st.slider(
         "Length, tokens", *_LENGTH.whole_ends, 64, 8, key="compare_length",
         bind=_LINKED,
@@ -97,10 +98,9 @@ def choose_chat(targets: Sequence[bool]) -> bool:
         targets: Whether the target has a template, for every lane.
     """
     if all(targets):
-        return st.toggle(
-            "Chat template", True, key=_CHAT, bind=_LINKED,
-            help="Puts each lane's prompts into the chat template of its target.",
-        )  # fmt: skip
+        return choose_chat_template(
+            _CHAT, "Puts each lane's prompts into the chat template of its target."
+        )
     if any(targets):
         st.caption("Not every lane's target has a chat template, so no lane uses one.")
     return False

@@ -12,6 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from specviz.record.token_text import token_label
 from specviz.record.trace import Insight, Trace
 from specviz.ui.learn.checks import text_of
 from specviz.ui.widgets.chart_style import COLOURS, figure
@@ -113,7 +114,7 @@ def _position(entry: int, guess: int, insight: Insight) -> Position:
 
 def chart(tokens: DrawnTokens) -> go.Figure:
     words = text_of("page")
-    names = [text.replace("<", "‹").replace(" ", "·") for text in tokens.texts]
+    names = [token_label(text).replace("<", "‹") for text in tokens.texts]
     drawn = figure(x_title="", y_title=words["share"], height=260)
     shares = np.vstack((tokens.probs[1], tokens.counts / max(1, tokens.draws)))
     colours = (COLOURS.exact, COLOURS.accepted, COLOURS.rejected)

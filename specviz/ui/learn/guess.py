@@ -19,7 +19,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.record.pairs import PairSpec
-from specviz.record.token_text import emitted_tokens
+from specviz.record.token_text import SPECIAL_TOKENS, emitted_tokens, token_label
 from specviz.record.trace import Round, RunConfig, Trace
 from specviz.ui.learn.checks import text_of
 from specviz.ui.session.redraw import redraw_while_busy
@@ -33,6 +33,7 @@ _LEVELS = {0.05: "surely_not", 0.25: "rather_not", 0.5: "even", 0.75: "rather", 
 _COUNTS = tuple(range(_CONFIG.gamma + 1))
 _COLOURS = {"accepted": "green", "rejected": "orange"}
 _SIGNS = {"accepted": "✓ ", "rejected": "✗ "}
+_GOOD = 75  # least score of a guess that continues a streak
 _SEEN = 24  # tokens of the text shown before a round
 
 
@@ -61,9 +62,6 @@ class Question:
         if self.place is not None:
             return 100.0 * (1.0 - _divergence(self.truth, guess))
         return 100.0 * (1.0 - ((guess - self.truth) / (len(self.entry.candidates) / 2)) ** 2)
-
-    def is_right(self, guess: float) -> bool:
-        return round(guess) == self.outcome if self.place is None else (guess > 0.5) == self.outcome
 
 
 def _divergence(truth: float, guess: float) -> float:
@@ -94,9 +92,9 @@ class Game:
         self.feedback = ""
 
     def answer(self, question: Question, guess: float) -> None:
-        gained, right = question.score(guess), question.is_right(guess)
+        gained = question.score(guess)
         self.answered, self.score = self.answered + 1, self.score + gained
-        self.streak = self.streak + 1 if right else 0
+        self.streak = self.streak + 1 if gained >= _GOOD else 0
         self.top_streak = max(self.top_streak, self.streak)
         which = "outcome_count" if question.place is None else f"outcome_{question.outcome}"
         draw = question.entry.candidates[question.place or 0].uniform
@@ -114,7 +112,7 @@ def _chips(question: Question, *, judged: bool) -> str:
         colour, sign = "blue" if place == question.place else "gray", ""
         if judged:
             colour, sign = _COLOURS.get(each.verdict, "gray"), _SIGNS.get(each.verdict, "")
-        chips.append(f":{colour}-background[{sign}{as_text(_marked(each.text))}]")
+        chips.append(f":{colour}-background[{sign}{as_text(token_label(each.text))}]")
     return " ".join(chips)
 
 
@@ -131,7 +129,7 @@ def questions_of(trace: Trace) -> Iterator[Question]:
 
 
 def show_guess() -> int:
-    """Draw the game and return the longest streak of right guesses."""
+    """Draw the game and return the longest streak of good guesses."""
     table, words = st.container(), text_of("page")
     with st.container(key="guess_seed_box", width=220):
         label, hint = words["seed"], words["seed_hint"]
@@ -177,7 +175,8 @@ def _show_round(game: Game, question: Question, trace: Trace, count: int) -> Non
     words, entry = text_of("page"), question.entry
     st.caption(words["round_of_game"].format(round=f"{game.place + 1:d}", count=count))
     own = [token.text for _, token in emitted_tokens(trace.rounds)]
-    before = "".join([*trace.prompt.token_texts, *own][: entry.context_length][-_SEEN:])
+    seen = [*trace.prompt.token_texts, *own][: entry.context_length][-_SEEN:]
+    before = "".join(token_label(each) if each in SPECIAL_TOKENS else each for each in seen)
     st.markdown(f"…{as_text(before)} {_chips(question, judged=bool(game.feedback))}")
     if game.feedback:
         st.markdown(game.feedback)
@@ -194,7 +193,7 @@ def _ask(game: Game, question: Question) -> None:
             guess = st.radio(words["how_many"], counts, horizontal=True, index=None)
         else:
             candidate = candidates[question.place]
-            label = words["will_accept"].format(token=as_text(_marked(candidate.text)),
+            label = words["will_accept"].format(token=as_text(token_label(candidate.text)),
                                            draft=f"{100 * candidate.draft_prob:.0f}")  # fmt: skip
             guess = st.radio(label, _LEVELS, format_func=lambda each: words[_LEVELS[each]],
                              horizontal=True, index=None)  # fmt: skip
@@ -204,8 +203,3 @@ def _ask(game: Game, question: Question) -> None:
         st.rerun()
     if pressed:
         st.info(words["choose"])
-
-
-def _marked(text: str) -> str:
-    """Return a token's text with visible spaces and line breaks."""
-    return text.replace(" ", "·").replace("\n", "⏎")

@@ -12,6 +12,7 @@ import numpy as np
 import streamlit as st
 
 from specviz.record.numbers import PERCENT
+from specviz.record.token_text import token_label
 from specviz.ui.learn.checks import text_of
 from specviz.ui.learn.drawn_tokens import (
     MOST_DRAWS,
@@ -73,7 +74,7 @@ def _sentences(
     one, other = draft[position.guess], target[position.guess]
     accepted = float(np.minimum(draft, target).sum())
     numbers = {
-        "token": f"**{as_text(position.texts[position.guess].replace(' ', '·'))}**",
+        "token": f"**{as_text(token_label(position.texts[position.guess]))}**",
         "draft": PERCENT.shown(one), "target": PERCENT.shown(other),
         "odds": f"{min(1.0, other / one if one else 1.0):.2f}",
         "accepted": PERCENT.shown(accepted), "rejected": PERCENT.shown(1.0 - accepted),

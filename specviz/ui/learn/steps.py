@@ -135,6 +135,8 @@ def costs_of(attempt: Attempt) -> tuple[float, int, float] | None:
 
 def _costs(attempt: Attempt) -> CheckResult:
     found = costs_of(attempt)
+    if found is None and any(run.growing for run in attempt.runs):
+        return no("measuring")
     if found is None or attempt.answer is None:
         return no("none")
     gained = speedup(*found[:2], attempt.answer, found[2])

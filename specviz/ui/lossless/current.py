@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig
 from specviz.tune.audit import Audit
@@ -11,10 +9,7 @@ from specviz.tune.audit_job import AUDIT, AuditJob
 from specviz.ui.session.background_jobs import run_maker, the_job_queue
 
 
-def start_audit(
-    spec: PairSpec, *, temperature: float, gamma: int, runs: int, broken: str | None
-) -> None:
-    config = replace(RunConfig(), temperature=round(temperature, 2), gamma=gamma)
+def start_audit(spec: PairSpec, config: RunConfig, *, runs: int, broken: str | None) -> None:
     audit = Audit(config=config, runs=runs, broken=broken)
     the_job_queue().start(AuditJob(audit, spec, run_maker()))
 

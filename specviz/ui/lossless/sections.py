@@ -114,8 +114,7 @@ def show_evidence(courses: Sequence[AuditCourse], *, key: str) -> None:
         show_chart(
             evidence_chart(found, LEVEL),
             "Evidence that the output does not follow the target's distribution. If the output is "
-            f"correct, at most {LEVEL:.0%} of all audits ever cross the line, for any number of "
-            "runs.",
+            f"correct, at most {LEVEL:.0%} of audits cross the line, however many runs they make.",
             "measured", key=key, alt="Evidence over the number of short runs",
         )  # fmt: skip
 
@@ -123,11 +122,12 @@ def show_evidence(courses: Sequence[AuditCourse], *, key: str) -> None:
 def show_test() -> None:
     with st.expander("The test", key="audit_test"):
         show_formula(
-            r"E_n = \prod_{t \le n} \bigl(1 + \lambda_t\,(1[x_t \in A_t] - q_t(A_t))\bigr), \qquad "
-            r"p = \min(1,\ 1 / \max_n E_n)",
+            r"E_n = \prod_{t \le n} \bigl(1 + \lambda_t\,(1[x_t \in A_t] - "
+            r"\text{target}_t(A_t))\bigr), \qquad "
+            r"\text{p-value} = \min(1,\ 1 / \max_n E_n)",
             {
                 "x_t": "an emitted token",
-                "q_t": "the target's distribution at x_t, from a separate pass",
+                r"\text{target}_t": "the target's distribution at x_t, from a separate pass",
                 "A_t": "a set of tokens, fixed before x_t is seen",
                 r"\lambda_t": "the stake, also fixed before x_t is seen",
             },
@@ -140,19 +140,26 @@ def show_test() -> None:
         )
 
 
-def show_zoo(audits: Sequence[AuditJob], start: Callable[..., None], *, busy: bool) -> None:
-    """Show a card per bug: what it does, what it costs and why, and whether an audit found it."""
+def show_zoo(
+    audits: Sequence[AuditJob], start: Callable[..., None], *, busy: bool, drafted: bool
+) -> None:
+    """Show a card per bug: what it does, what it costs and why, and whether an audit found it.
+
+    Args:
+        drafted: Whether a draft model drafts; the bugs are in its rounds.
+    """
     st.markdown("#### The bug zoo")
     st.caption(
         "A check that cannot fail proves nothing. Inject a bug into the decoding loop to see "
         "what it costs: the correct distribution, speed or both."
+        + ("" if drafted else " The bugs need a draft model as the drafter.")
     )
     last = _last_of_each(audits)
     columns = st.columns(2, gap="medium")
     for index, bug in enumerate(BREAKS.values()):
         card = columns[index % 2].container(border=True, key=f"bug_{bug.name}", gap="small")
         with card:
-            _show_bug(bug, start, busy=busy)
+            _show_bug(bug, start, disabled=busy or not drafted)
             if (job := last.get(bug.name)) is not None:
                 _show_audit_of(bug, job, audits)
 
@@ -173,7 +180,7 @@ def _show_audit_of(bug: Break, job: AuditJob, audits: Sequence[AuditJob]) -> Non
         draw()
 
 
-def _show_bug(bug: Break, start: Callable[..., None], *, busy: bool) -> None:
+def _show_bug(bug: Break, start: Callable[..., None], *, disabled: bool) -> None:
     colour = "red" if bug.biased else "orange"
     st.markdown(f"**{as_text(bug.name)}** :{colour}-badge[costs {as_text(bug.costs)}]")
     st.markdown(as_text(bug.does))
@@ -185,7 +192,7 @@ def _show_bug(bug: Break, start: Callable[..., None], *, busy: bool) -> None:
     st.button(
         "Inject it",
         key=f"break_{bug.name}",
-        disabled=busy,
+        disabled=disabled,
         on_click=start,
         kwargs={"broken": bug.name},
     )

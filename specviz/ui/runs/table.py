@@ -13,6 +13,7 @@ import streamlit as st
 from specviz.figures.body_words import WITHOUT_BODY, shown_bodies_title
 from specviz.figures.catalogue import CATALOGUE, titled
 from specviz.figures.speedup_words import shown_speedup
+from specviz.figures.symbols import SYMBOLS
 from specviz.record.numbers import UNKNOWN
 from specviz.record.pairs import pair_title
 from specviz.store import Facets, Query, RunRow, RunSummary, SortKey
@@ -43,6 +44,10 @@ _SORTS: dict[str, tuple[SortKey, bool]] = {
     "Pair": ("pair", False),
     "Kind": ("kind", False),
 }
+_SORT_HELP = "; ".join(
+    f"{each.sign} is the {each.name}"
+    for each in map(SYMBOLS.__getitem__, ("alpha", "tau", "gamma"))
+)
 _FILTERS = {
     "pairs": "Pair",
     "kinds": "Kind of prompt",
@@ -51,7 +56,7 @@ _FILTERS = {
     "drafters": "Drafter",
     "bodies": "Simulated size",
     "finishes": "Finish reason",
-    "gammas": "γ",
+    "gammas": "Candidates per round, γ",
     "temperatures": "Temperature",
     "engines": "Engine",
 }
@@ -66,8 +71,9 @@ def ask(facets: Facets) -> Query:
             placeholder="name, prompt, text, tag or note",
         )  # fmt: skip
         order = st.selectbox(
-            "Order", list(_SORTS), key="runs_order", bind="query-params", width=190
-        )
+            "Order", list(_SORTS), key="runs_order", bind="query-params", width=190,
+            help=f"{_SORT_HELP}.",
+        )  # fmt: skip
         with st.popover("Filter", key="runs_filter"):
             st.caption("Filters that would not separate the runs are hidden.")
             filters = _filters(facets)

@@ -27,7 +27,7 @@ _KEPT = 12
 _OUTLOOK_SECONDS = 20.0
 _FIRST_ROUND_SECONDS = 0.35  # seconds to wait for the first round, if the pair is loaded
 _UNDISTURBED = 0.3  # seconds in which a short run may finish before the page is drawn
-_KEY = "history"
+HISTORY = "history"  # session state
 _LINK = "tab link"
 
 
@@ -196,17 +196,17 @@ class History:
 
 def session_history() -> History:
     """Return the history of this tab, restored after a reload. Call it before ``this_tab``."""
-    if _KEY not in st.session_state:
+    if HISTORY not in st.session_state:
         wanted = st.query_params.get(TAB_LINK)
         found = the_tabs().take(wanted) if wanted else None
-        st.session_state[_KEY] = History()
+        st.session_state[HISTORY] = History()
         if found is not None and isinstance(found[1], History):
             resume_tab(found[0])
-            st.session_state[_KEY] = found[1]
+            st.session_state[HISTORY] = found[1]
             found[1].sent_rounds = SentRounds()  # the reloaded page has no rounds yet
             found[1].answers.sent_rounds = SentRounds()
             st.session_state[_LINK] = wanted
-    return st.session_state[_KEY]
+    return st.session_state[HISTORY]
 
 
 def remember_tab(history: History) -> None:

@@ -6,6 +6,7 @@ list, and again on request. A dashboard that others can reach never searches.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock, Thread
@@ -13,6 +14,7 @@ from threading import Lock, Thread
 import psutil
 import streamlit as st
 
+from specviz.errors import ConfigError
 from specviz.local_models.added_folders import added_folders
 from specviz.local_models.finding import Found, find_models
 from specviz.local_models.fitting import Fit, compare_tokenizers, drafts_for
@@ -75,9 +77,11 @@ class MachineModels:
         """Return the model with this place, if it was found."""
         return next((each for each in self.found.models if each.place == place), None)
 
-    def named(self, short: str) -> LocalModel | None:
-        """Return the model with this short name, if it was found."""
-        return next((each for each in self.found.models if each.short == short), None)
+    def named(self, name: str) -> LocalModel | None:
+        """Return the model with this short name or name, if it was found and is the only one."""
+        with contextlib.suppress(ConfigError):
+            return self.found.named(name)
+        return None
 
     def drafts_for(self, target: LocalModel, dtype: str) -> tuple[Fit, ...]:
         """Return the drafts for a target, best first, ranked by what is known so far."""
@@ -122,6 +126,12 @@ def lists_models() -> bool:
 def found_model(place: str | None) -> LocalModel | None:
     """Return the model with this place if an earlier search found it. Start no search."""
     return the_machine_models().at(place) if lists_models() else None
+
+
+def found_place(name: str) -> str:
+    """Return the place of the model with this name if an earlier search found it, else the name."""
+    model = the_machine_models().named(name) if lists_models() else None
+    return name if model is None else model.place
 
 
 @st.cache_resource(show_spinner=False, ttl=_ALPHAS_SECONDS)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, replace
 
 import streamlit as st
-from streamlit.errors import StreamlitAPIException
 
 from specviz.comparison.plan import Lane, parse_lane
 from specviz.errors import ConfigError, SpecvizError
@@ -27,13 +25,19 @@ from specviz.tune.question import (
     with_draft,
 )
 from specviz.ui.session.body_rooms import known_room
+from specviz.ui.session.machine_models import found_place
 from specviz.ui.widgets.body_boxes import offered, size_title
 from specviz.ui.widgets.cluster_box import choose_cluster
 from specviz.ui.widgets.method_boxes import early_exits
 from specviz.ui.widgets.pair_panel import num_layers
 from specviz.ui.widgets.plain_text import as_text
 from specviz.ui.widgets.prompt_boxes import PromptBoxes, uploaded_items
-from specviz.ui.widgets.run_controls import watched_temperature
+from specviz.ui.widgets.run_controls import (
+    choose_chat_template,
+    start_like_watch,
+    watched_chat,
+    watched_temperature,
+)
 
 _LINKED, _CHAT = "query-params", "tune_chat"
 _PROMPT = PromptBoxes("tune_")
@@ -97,7 +101,7 @@ class TuneSettings:
     def _lanes(self, spec: PairSpec) -> tuple[Lane, ...]:
         first = Lane(spec=spec, config=self.config)
         others = [
-            replace(first, spec=with_draft(spec, draft, spec.target_place))
+            replace(first, spec=with_draft(spec, found_place(draft), spec.target_place))
             for draft in self.further
         ]
         others += [replace(first, spec=replace(spec, draft_body=each)) for each in self.bodies]
@@ -107,8 +111,8 @@ class TuneSettings:
 
 def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
     """Draw the controls and read them; ``spec`` is the pair that the page shows."""
-    texts = _choose_texts(chat=has_chat and bool(st.session_state.get(_CHAT, True)))
-    _start_at_watched_temperature()
+    texts = _choose_texts(chat=has_chat and bool(st.session_state.get(_CHAT, watched_chat())))
+    start_like_watch(_TEMPERATURE_KEY, watched_temperature(), _TEMPERATURE)
     temperature = st.slider(
         "Temperature", *CONTROLS["temperature"].ends, _TEMPERATURE, 0.05,
         key=_TEMPERATURE_KEY, bind=_LINKED,
@@ -145,17 +149,6 @@ def choose_settings(spec: PairSpec, *, has_chat: bool) -> TuneSettings:
         methods=methods, refused=refused, given=given, on_cluster=on_cluster,
         text_budget=text_budget, temperatures=tuple(temperatures),
     )  # fmt: skip
-
-
-def _start_at_watched_temperature() -> None:
-    """Give the slider the temperature of Watch when the page is opened without one in its link."""
-    watched = watched_temperature()
-    known = _TEMPERATURE_KEY in st.session_state or _TEMPERATURE_KEY in st.query_params
-    if known or watched == _TEMPERATURE:
-        return
-    st.session_state[_TEMPERATURE_KEY] = watched
-    with contextlib.suppress(StreamlitAPIException):  # the slider was drawn before
-        st.query_params[_TEMPERATURE_KEY] = f"{watched:g}"
 
 
 def _choose_texts(*, chat: bool) -> Texts:
@@ -279,7 +272,8 @@ def _choose_drafts(*, has_draft: bool) -> tuple[bool, tuple[str, ...]]:
     )  # fmt: skip
     typed = st.text_area(
         "Further drafts for this target, one per line", key="tune_further", height=90,
-        help="Hub ids or folders. The drafts are loaded when you press the button.",
+        help="Names of models on this machine, Hub ids or folders. The drafts are loaded when you "
+        "press the button.",
     )  # fmt: skip
     named = tuple(dict.fromkeys(line.strip() for line in typed.splitlines() if line.strip()))
     return lookup, named[: MAX_CANDIDATES - 5]
@@ -299,7 +293,7 @@ def _choose_config(config: RunConfig, *, has_chat: bool) -> RunConfig:
         "Continue after the end of the text", key="tune_ignore_eos", bind=_LINKED,
         help="The target ignores the end-of-text token, so that all texts have the same length.",
     )  # fmt: skip
-    chat = has_chat and st.toggle("Chat template", True, key=_CHAT, bind=_LINKED)
+    chat = has_chat and choose_chat_template(_CHAT)
     return replace(
         config, max_new_tokens=length, top_k=int(top_k), top_p=round(top_p, 2), seed=int(seed),
         ignore_eos=ignore_eos, chat=chat,

@@ -45,8 +45,8 @@ def show_text(answer: Answer) -> None:
     pieces = added_texts(text.token_ids, text.token_texts, text.pieces)
     show_odds_text(text.prompt.text, pieces, scores.odds, key="tune_odds_text")
     st.caption(
-        ":blue-badge[exact] Colours show the acceptance probability of each token, min(1, draft / "
-        "target): the probability that this token of the text comes from an accepted candidate."
+        ":blue-badge[exact] Colours show the probability that a token of this text comes from an "
+        "accepted candidate: min(1, draft / target)."
         + ("" if text.own else f" {FOREIGN_TEXT_NOTE}")
     )
     show_chart(

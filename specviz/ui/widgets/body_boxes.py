@@ -1,6 +1,6 @@
 """Two sliders that choose the bodies (simulated sizes) of the shown pair's models.
 
-Below each slider is the expected cost of a step with the chosen body.
+Below each slider is the cost of a step with the chosen body: measured in a run, else expected.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import streamlit as st
 from specviz.errors import ConfigError
 from specviz.figures.body_words import (
     body_title,
-    expected_words,
     not_offered_words,
     offer_words,
+    step_words,
 )
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyCost, BodyRoom, body_choices, body_cost
 from specviz.record.pairs import PairSpec
 from specviz.ui.session.body_rooms import body_room, forget_room, found_room
+from specviz.ui.session.measured_steps import measured_steps
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.widgets.pair_boxes import (
     DRAFT_BODY,
@@ -147,11 +148,10 @@ def _show_slider(role: str, key: str, chosen: str, shape: ModelShape | None, roo
         format_func=lambda each: size_title(each, shape, room), help=_help(bodies, shape, room),
     )  # fmt: skip
     cost = _cost(body, shape, room)
-    text = (
-        "The model is already larger than this."
-        if cost is None
-        else expected_words(body, cost, room)
-    )
+    text = "The model is already larger than this."
+    if cost is not None:
+        measured = measured_steps(room).get((role.removesuffix("_body"), body))
+        text = step_words(body, cost, room, measured)
     show = st.warning if cost is None or not _fits(cost, room) else st.caption
     show(as_text(text))
     return body

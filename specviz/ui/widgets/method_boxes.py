@@ -6,13 +6,15 @@ Watch has one set of controls, whose values are in the link. Compare has one set
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from specviz.errors import ConfigError
-from specviz.record.drafters import DRAFTERS_IN_WORDS
+from specviz.record.drafters import DRAFTERS_AS_LIST
 from specviz.record.limits import Range
 from specviz.record.rules import RULES, RULES_IN_WORDS
 from specviz.record.run_config import RunConfig, refuse_own_drafter
@@ -50,16 +52,21 @@ class MethodBoxes:
     first: Mapping[str, Any] = field(default_factory=dict[str, Any])
     layers: int | None = None
 
-    def choose(self) -> dict[str, Any]:
-        """Draw the controls, and return their values by the field names of ``RunConfig``."""
-        drafter = self._typed(
-            "Drafter", "drafter", [*self.drafters, *early_exits(self.layers)],
-            f"How candidates are drafted: {DRAFTERS_IN_WORDS}.",
-        )  # fmt: skip
+    def choose(self, *, drafter: DeltaGenerator | None = None) -> dict[str, Any]:
+        """Draw the controls, and return their values by the field names of ``RunConfig``.
+
+        Args:
+            drafter: The container of the drafter's control; by default it is among the others.
+        """
+        with drafter or nullcontext():
+            drafted_by = self._typed(
+                "Drafter", "drafter", [*self.drafters, *early_exits(self.layers)],
+                DRAFTERS_AS_LIST,
+            )  # fmt: skip
         until = self._typed(
             "Drafting ends", "draft_until", _UNTIL, f"When drafting ends: {STOPPINGS_IN_WORDS}."
         )
-        return {"drafter": drafter, "draft_until": until, **self._shape(), **self._rule()}
+        return {"drafter": drafted_by, "draft_until": until, **self._shape(), **self._rule()}
 
     def _typed(self, label: str, name: str, offered: Sequence[str], hint: str) -> str:
         first = self.first.get(name, offered[0])

@@ -6,12 +6,14 @@ models that are shown.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import streamlit as st
 
 from specviz.errors import ConfigError
 from specviz.figures.body_words import spec_words
+from specviz.local_models.chat_templates import place_has_chat
 from specviz.record.numbers import SIZE, time_text, times
 from specviz.record.pairs import CHAT_PAIR, LoadPart, PairCheck, PairSpec
 from specviz.ui.session.body_rooms import known_room
@@ -58,16 +60,20 @@ def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     """Return whether the target has a chat template.
 
-    This is known for the chat model and the models found on this machine. For other models it is
-    False until they have been loaded once.
+    This is known for the models on this machine. For a model on the Hub it is False until it has
+    been loaded once.
     """
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
     if status.spec == spec and status.state == "ready":
         known[spec] = status.has_chat
     if spec in known:
         return known[spec]
-    model = found_model(spec.target)
-    return spec.name == CHAT_PAIR or (model is not None and model.facts.chat)
+    model, found = found_model(spec.target), None
+    if model is not None:
+        found = model.facts.chat
+    elif spec.target is not None and refusal_of(spec) is None:
+        found = place_has_chat(os.path.expanduser(spec.target))
+    return spec.name == CHAT_PAIR if found is None else known.setdefault(spec, found)
 
 
 def num_layers(spec: PairSpec) -> int | None:

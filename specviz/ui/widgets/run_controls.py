@@ -6,12 +6,15 @@ user has switched that off.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import Any
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from specviz.errors import ConfigError, SpecvizError
+from specviz.figures.symbols import SYMBOLS
 from specviz.player.payload import RunChoice
 from specviz.record.drafters import DRAFT_METHODS, methods_for
 from specviz.record.forks import forks_text, parse_forks
@@ -32,6 +35,7 @@ _DRAFTER, _DRAFTER_ALONE = "drafter", "drafter_alone"
 _WITH_DRAFT = [each.name for each in DRAFT_METHODS.values() if each.needs_draft]
 FORKS = "forks"  # query parameter
 _TEMPERATURE_KEY, _TEMPERATURE = "temperature", 0.7
+_CHAT = "chat"
 _PROMPT = PromptBoxes(linked=True)
 
 
@@ -72,12 +76,10 @@ def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choice
     """
     if not has_draft:
         _take_linked_drafter()
-    prompt = _PROMPT.choose(
-        _ask_restart, chat=has_chat and bool(st.session_state.get("chat", True))
-    )
+    prompt = _PROMPT.choose(_ask_restart, chat=has_chat and watched_chat())
     gamma = st.slider(
         "Candidates per round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", **_LINKED,
-        on_change=_ask_restart,
+        on_change=_ask_restart, help=SYMBOLS["gamma"].sentence,
     )  # fmt: skip
     temperature = st.slider(
         "Temperature", *CONTROLS["temperature"].ends, _TEMPERATURE, 0.05, key=_TEMPERATURE_KEY,
@@ -101,13 +103,35 @@ def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choice
     config = _forked(config)
     if not st.session_state["live"]:
         clear_restart()
-    wants_chat = st.query_params.get("chat") != "false" and bool(st.session_state.get("chat", True))
+    wants_chat = st.query_params.get(_CHAT) != "false" and watched_chat()
     return Choices(prompt=prompt, config=config, detects_chat=wants_chat and not has_chat)
 
 
 def watched_temperature() -> float:
     """Return the temperature chosen on Watch, with which the other pages start."""
     return round(st.session_state.get(_TEMPERATURE_KEY, _TEMPERATURE), 2)
+
+
+def watched_chat() -> bool:
+    """Return whether Watch uses a chat template where there is one; other pages start with it."""
+    return bool(st.session_state.get(_CHAT, True))
+
+
+def choose_chat_template(key: str, hint: str | None = None) -> bool:
+    """Draw another page's chat template setting, which starts like that of Watch."""
+    start_like_watch(key, watched_chat(), True)
+    return st.toggle("Chat template", True, key=key, bind="query-params", help=hint)
+
+
+def start_like_watch(key: str, watched: object, default: object) -> None:
+    """Give a linked control Watch's value if its page is opened without a value in the link."""
+    if key in st.session_state or key in st.query_params or watched == default:
+        return
+    st.session_state[key] = watched
+    with contextlib.suppress(StreamlitAPIException):  # the control was drawn before
+        st.query_params[key] = (
+            f"{watched:g}" if isinstance(watched, float) else str(watched).lower()
+        )
 
 
 def _key_alone(name: str) -> str:
@@ -196,7 +220,7 @@ def _more_settings(*, has_chat: bool) -> dict[str, Any]:
     }  # fmt: skip
     if has_chat:
         settings["chat"] = st.toggle(
-            "Chat template", True, key="chat", **_LINKED, on_change=_ask_restart,
+            "Chat template", True, key=_CHAT, **_LINKED, on_change=_ask_restart,
             help="Puts the prompt into the target's chat template.",
         )  # fmt: skip
     return settings

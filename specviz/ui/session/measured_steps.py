@@ -1,0 +1,36 @@
+"""The step times of the tab's runs, by the size of the model."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz.record.bodies import NO_BODY, ModelShape, parameters_of
+from specviz.record.body_costs import BodyRoom
+from specviz.record.trace import ModelInfo
+from specviz.ui.session.history import HISTORY, History
+
+
+def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
+    """Return the seconds of a step by role and body, from the newest run with this body.
+
+    Only runs of the models in ``room`` count.
+    """
+    history: History | None = st.session_state.get(HISTORY)
+    found: dict[tuple[str, str], float] = {}
+    for run in history.shown_runs() if history is not None else ():
+        models = (("target", run.trace.pair.target), ("draft", run.trace.pair.draft))
+        for role, info in models:
+            seconds = getattr(run.figures.steps, role)
+            if info is not None and seconds and is_of(info, getattr(room, role)):
+                found[role, body_of(info)] = seconds
+    return found
+
+
+def is_of(info: ModelInfo, shape: ModelShape | None) -> bool:
+    """Return whether a run's model, without its body, has this shape."""
+    own = info.body.own_parameters if info.body else info.parameters
+    return shape is not None and parameters_of(shape.shape, shape) == own
+
+
+def body_of(info: ModelInfo) -> str:
+    return info.body.name if info.body else NO_BODY
