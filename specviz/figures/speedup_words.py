@@ -221,6 +221,9 @@ def why_sentence(metrics: Metrics) -> str:
     gamma, c, v, tau = metrics.gamma, metrics.c, metrics.v, metrics.tau
     if gamma is None or c is None or v is None or tau is None:
         return ""
+    known = metrics.trace.step_costs
+    if known is not None and known.of_this_run:
+        return "The step costs come from this run itself, so only a later run can test them."
     if gamma * c == 0:
         costs = f"drafting is free and verification takes {STEPS.bare(v)} target steps"
     else:
@@ -234,13 +237,6 @@ def why_sentence(metrics: Metrics) -> str:
         costs += f", the rest of a round {STEPS.bare(parts[2])}"
     shown = [float(STEPS.bare(each)) for each in parts]  # the rounded numbers that a reader sees
     predicted = float(TOKENS.bare(tau)) / sum(shown)
-    known = metrics.trace.step_costs
-    if known is not None and known.of_this_run:
-        return (
-            f"In this run, {costs}; a round gives {TOKENS.bare(tau)} tokens, which makes "
-            f"{times(predicted)}. These costs come from this run itself, so only a later run can "
-            "test them."
-        )
     sentence = (
         f"By the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, which predicts "
         f"{times(predicted)}."

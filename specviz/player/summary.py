@@ -112,11 +112,11 @@ def _cost_bars(cost: RoundCost | None) -> JsonObject | None:
     parts = " + ".join(f"{word} {steps}" for word, steps in shown.items() if float(steps))
     total = STEPS.bare(sum(map(float, shown.values())))
     starts = {
-        "measured": "Measured in this run",
+        "measured": "Measured",
         "step costs": "By the step costs",
         "predicted": f"Predicted for γ {cost.gamma}{cost.size and f', {cost.size}'}",
     }
-    words = f"{parts} = {total} target steps, which give {TOKENS.bare(cost.tokens)} tokens: "
+    words = f"{parts} = {total} target steps for {TOKENS.bare(cost.tokens)} tokens: "
     words += f"{RATIO.shown(cost.tokens / cost.cost)}."
     return phases | {
         "gamma": cost.gamma,
