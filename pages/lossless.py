@@ -6,7 +6,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.figures.symbols import SYMBOLS
-from specviz.record.drafters import DRAFTERS_AS_LIST, methods_for
+from specviz.record.drafters import drafters_list, methods_for
 from specviz.record.trace import RunConfig
 from specviz.ui.lossless.current import audits_of, is_auditing, start_audit
 from specviz.ui.lossless.sections import show_audits, show_test, show_zoo
@@ -41,7 +41,7 @@ with st.sidebar:
     drafters = methods_for(has_draft=spec.has_draft)
     drafter = st.selectbox(
         "Drafter", drafters, key=f"audit_drafter{'' if spec.has_draft else '_alone'}",
-        bind="query-params", help=DRAFTERS_AS_LIST,
+        bind="query-params", help=drafters_list(drafters),
     )  # fmt: skip
     runs = whole_slider(
         "Short runs", 50, 5000, 300, key="audit_runs",
@@ -61,7 +61,7 @@ if take_press("audit_start"):
     except SpecvizError as problem:
         show_error(problem)
 
-audits = audits_of(spec)
+audits = audits_of(spec, config)
 show_audits(audits)
 show_test()
 show_zoo(audits, start, busy=is_auditing(), drafted=config.draft_method.needs_draft)

@@ -36,9 +36,9 @@ export function makeKeys(ofRun) {
 
 /**
  * What the keys do. Streamlit uses R, C and Esc itself.
- * @param {PlaybackControls} controls @returns {Record<string, () => void>}
+ * @param {HTMLElement} root @param {PlaybackControls} controls @returns {Record<string, () => void>}
  */
-function keymap(controls) {
+function keymap(root, controls) {
   const { store } = controls;
   return {
     " ": () => controls.toggle(),
@@ -53,15 +53,15 @@ function keymap(controls) {
     ",": () => controls.shiftSpeed(-1),
     ".": () => controls.shiftSpeed(1),
     "?": () => controls.keys.element.toggleAttribute("open"),
-    ...(controls.tools ? keysOfRun(controls, controls.tools) : {}),
+    ...(controls.tools ? keysOfRun(root, controls.tools) : {}),
   };
 }
 
-/** @param {PlaybackControls} controls @param {RunTools} tools @returns {Record<string, () => void>} */
-function keysOfRun({ link }, { until, presenter }) {
+/** @param {HTMLElement} root @param {RunTools} tools @returns {Record<string, () => void>} */
+function keysOfRun(root, { until, presenter }) {
   const stops = STOP_KEYS.map((stop) => [stop.key, () => until.start(stop)]);
   return { ...Object.fromEntries(stops), p: () => {
-    link.drop.shut();
+    openCardIn(root)?.shut();
     presenter.toggle();
   } };
 }
@@ -84,7 +84,7 @@ function escape(root, { store, tools }) {
  * @param {HTMLElement} root @param {PlaybackControls} controls @returns {() => void} stops listening
  */
 export function listenToKeys(root, controls) {
-  const keys = keymap(controls);
+  const keys = keymap(root, controls);
   /** @param {KeyboardEvent} event */
   const listen = (event) => {
     const act = event.key === "Escape" ? escape(root, controls) : keys[nameOf(event)];

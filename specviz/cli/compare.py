@@ -105,8 +105,8 @@ def plan_from(options: argparse.Namespace) -> Plan:
     texts = options.lane or ()
     default = Lane(spec=spec_from(options), config=config_from(options))
     lanes = [_without_unused_texts(named_lane(text, default)) for text in texts]
-    if options.chat is None and not any(map(_CHAT.search, texts)):
-        lanes = _with_chat_if_all_have_it(lanes)
+    if options.chat is None:
+        lanes = _with_one_chat(lanes, [bool(_CHAT.search(each)) for each in texts])
     check_texts(options, [each.config for each in lanes])
     check_compared(lanes)
     return Plan(
@@ -117,9 +117,17 @@ def plan_from(options: argparse.Namespace) -> Plan:
     )
 
 
-def _with_chat_if_all_have_it(lanes: Sequence[Lane]) -> list[Lane]:
-    chat = all(uses_chat(None, spec) for spec in {each.spec for each in lanes})
-    return [replace(each, config=replace(each.config, chat=chat)) for each in lanes]
+def _with_one_chat(lanes: Sequence[Lane], named: Sequence[bool]) -> list[Lane]:
+    """Return the lanes with the chat setting that one of them names, or by default.
+
+    By default the chat template is used if all targets have one.
+    """
+    found = [each.config.chat for each, is_named in zip(lanes, named, strict=True) if is_named]
+    chat = found[0] if found else all(uses_chat(None, spec) for spec in {e.spec for e in lanes})
+    return [
+        each if is_named else replace(each, config=replace(each.config, chat=chat))
+        for each, is_named in zip(lanes, named, strict=True)
+    ]
 
 
 def _without_unused_texts(lane: Lane) -> Lane:

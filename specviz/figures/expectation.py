@@ -119,9 +119,14 @@ def rounds_of_copies(found: CopiedRounds, *, length: int, num_prompt: int) -> Ex
 
 
 def expected_speedup(trace: Trace) -> float | None:
-    """Return the expected speedup along a run's text; None if it cannot be computed."""
+    """Return the expected speedup along a run's text; None if it cannot be computed.
+
+    None also for costs that come from the run itself, which the run cannot test.
+    """
     costs, gamma = trace.step_costs, trace.config.gamma
-    if not trace.odds or costs is None or not covers_rounds(costs, trace.config):
+    if costs is None or costs.of_this_run:
+        return None
+    if not trace.odds or not covers_rounds(costs, trace.config):
         return None
     if not costs.draft or not covers_gamma(costs, gamma):
         return None

@@ -107,8 +107,8 @@ def _forecast_interval(made: Forecast) -> list[str]:
         return []
     if is_too_wide(made.low, made.high):
         return [UNCERTAIN]
-    share = PERCENT.shown(made.from_text)
-    return [f"{RATIO.span(made.low, made.high)} ({share} of the width from the text)"]
+    parts = f"{PERCENT.shown(made.from_text)} of the variance from the text, the rest from costs"
+    return [f"{RATIO.span(made.low, made.high)} ({parts} and timing)"]
 
 
 def lossy_odds(m: Metrics) -> str:

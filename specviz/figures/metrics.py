@@ -17,7 +17,7 @@ from specviz.figures.acceptance import expected_alpha, tested_in
 from specviz.figures.arithmetic import known_ratio, known_sum, log_interval, milliseconds
 from specviz.figures.intervals import Interval, Intervals, coins_interval, prompt_interval
 from specviz.figures.roofline import Roofline, roofline
-from specviz.figures.step_times import StepTimes, shape_times, step_times
+from specviz.figures.step_times import StepTimes, shape_times, step_times, varied_step_times
 from specviz.figures.timing import Timing, timing_of
 from specviz.record.trace import Round, Trace
 from specviz.theory.speed import break_even_alpha, speedup
@@ -280,11 +280,12 @@ def _step_times(trace: Trace, whole: Sequence[Round]) -> StepTimes:
         return StepTimes(target=costs.target_step(context))
     if not config.is_chain:
         return shape_times(costs, context, config.shape)
-    drafted = math.floor(_total(whole, "num_drafted") / len(whole) + 0.5)
-    gamma = config.depth if config.fixed_length else drafted
-    drafts = config.draft_method.has_steps and gamma > 0
+    drafts = config.draft_method.has_steps
     fed_two = sum(entry.draft_catch_up == 2 for entry in whole) / len(whole) if costs.runs else 0.0
-    return step_times(costs, context, gamma, drafts=drafts, fed_two=fed_two)
+    if config.fixed_length:
+        return step_times(costs, context, config.depth, drafts=drafts, fed_two=fed_two)
+    counts = [entry.num_drafted for entry in whole]
+    return varied_step_times(costs, context, counts, drafts=drafts, fed_two=fed_two)
 
 
 def _mean_context(whole: Sequence[Round]) -> float:

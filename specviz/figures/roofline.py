@@ -63,7 +63,7 @@ class Roofline:
     draft: Pass | None  # the mean step of a draft phase
     verification: Pass | None  # of the run's rounds
     gamma: int | None  # of the draft phase and the verification
-    free: FreeGamma | None  # None with only plain steps, and if the intervals leave it open
+    free: FreeGamma | None  # None with only plain steps, and if its interval is too wide
     interpolated: tuple[int, ...]  # numbers of tokens whose pass was not timed
 
     @property
@@ -134,7 +134,7 @@ def _errors(costs: StepCosts) -> tuple[float | None, ...]:
 
 
 def _free(ratios: tuple[tuple[float, float | None], ...]) -> FreeGamma | None:
-    """Return the free γ; None if the intervals allow every γ from 0 to the last."""
+    """Return the free γ; None if its interval covers more than half of the table."""
 
     def free_up_to(sign: int) -> int:
         free = (v * math.exp(sign * (error or 0.0)) <= FREE for v, error in ratios)
@@ -142,6 +142,6 @@ def _free(ratios: tuple[tuple[float, float | None], ...]) -> FreeGamma | None:
 
     has_errors, last = all(error is not None for _, error in ratios), len(ratios)
     low, high = (free_up_to(sign) if has_errors else None for sign in (1, -1))
-    if (low, high) == (0, last):
+    if low is not None and high is not None and high - low > last / 2:
         return None
     return FreeGamma(gamma=free_up_to(0), low=low, high=high, last=last)

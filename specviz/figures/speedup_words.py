@@ -237,10 +237,11 @@ def why_sentence(metrics: Metrics) -> str:
         costs += f", the rest of a round {STEPS.bare(parts[2])}"
     shown = [float(STEPS.bare(each)) for each in parts]  # the rounded numbers that a reader sees
     predicted = float(TOKENS.bare(tau)) / sum(shown)
-    sentence = (
-        f"By the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, which predicts "
-        f"{times(predicted)}."
-    )
+    low, high = metrics.accounted_interval or (None, None)
+    made = "" if is_too_wide(low, high) else (
+        f", which predicts {reported_speedup(predicted, low, high)}"
+    )  # fmt: skip
+    sentence = f"By the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens{made}."
     return " ".join([sentence, *_caveat(metrics, predicted)])
 
 
@@ -260,18 +261,21 @@ def _imprecision(metrics: Metrics) -> str:
     if costs is not None and costs.noisy:
         reasons.append("the machine was busy when they were measured")
     if costs is not None and costs.samples is not None:
-        reasons.append("measuring them ran out of time")
+        reasons.append("they come from few samples")
     if not reasons and (found := metrics.accounted_interval) is not None and is_wide(*found):
         reasons.append(f"their errors allow {RATIO.bare(found[0])} to {times(found[1])}")
     return " and ".join(reasons)
 
 
 def _difference(metrics: Metrics, predicted: float) -> str:
-    """Return how the observed interval differs from the predicted speedup; empty if it does not."""
+    """Return how the observed and the predicted interval differ; empty if they overlap."""
     low, high = metrics.speedup_low, metrics.speedup_high
-    if low is None or high is None or is_too_wide(low, high) or low <= predicted <= high:
+    if low is None or high is None or is_too_wide(low, high):
         return ""
-    side = "higher" if predicted < low else "lower"
+    least, most = metrics.accounted_interval or (predicted, predicted)
+    if low <= most and least <= high:
+        return ""
+    side = "higher" if most < low else "lower"
     return f"The measured speedup is {side}, {RATIO.bare(low)} to {times(high)}"
 
 

@@ -24,7 +24,7 @@ def _shortage(costs: StepCosts) -> list[str]:
     sentences: list[str] = []
     if costs.sparse:
         few = "a single first step" if not costs.samples else counted(costs.samples, "sample")
-        sentences.append(f"Measuring step costs ran out of time: some costs come from {few}.")
+        sentences.append(f"Some step costs come from {few} only.")
     if costs.interpolated and costs.table:
         numbers = ", ".join(map(str, costs.interpolated))
         sentences.append(f"Verifying {numbers} tokens was not timed but interpolated.")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from specviz.figures.arithmetic import known_ratio
 from specviz.record.run_config import RunConfig
@@ -95,6 +97,28 @@ def step_times(
         target_error=_target_error(costs, 1),
         verification_error=_target_error(costs, gamma + 1),
     )
+
+
+def varied_step_times(
+    costs: StepCosts, context: float, counts: Sequence[int], *, drafts: bool, fed_two: float = 0.0
+) -> StepTimes:
+    """Return the step times of the mean of rounds with these numbers of candidates.
+
+    Costs are not linear in the number of candidates, so they are averaged over the rounds. Gamma
+    is the rounded mean number.
+    """
+    gamma = math.floor(fmean(counts) + 0.5)
+    made = step_times(costs, context, gamma, drafts=drafts and gamma > 0, fed_two=fed_two)
+    if made.verification is None or not covers_gamma(costs, max(counts)):
+        return replace(made, verification=None)
+    draft = made.draft
+    if draft:
+        share = fed_two if len(costs.draft) > 1 else 0.0
+        draft = fmean(costs.draft_phase(context, n, share) if n else 0.0 for n in counts) / gamma
+    return replace(
+        made, draft=draft, overhead=fmean(costs.overhead_of(n) for n in counts),
+        verification=fmean(costs.verify(context, n + 1) for n in counts),
+    )  # fmt: skip
 
 
 def shape_times(costs: StepCosts, context: float, wanted: Shape) -> StepTimes:

@@ -35,7 +35,7 @@ def place_has_chat(place: str) -> bool | None:
             return _gguf_has_chat(Path(place))
         if os.path.isdir(place):
             return has_chat_template(Path(place))
-    except ModelFileError:
+    except (ModelFileError, OSError):
         return False
     return None
 

@@ -13,10 +13,10 @@ from specviz.local_models.headers import Headers
 from specviz.local_models.local_model import LocalModel, ModelFacts, Skipped
 from specviz.local_models.origins import OURS, Origin, known_origins
 from specviz.local_models.searching import Candidate, search
+from specviz.record.pairs import CHAT_PAIR
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._:+-]+")
 _GGUF_WORDS = re.compile(r"[-_.]gguf$")
-_QUANTIZATION = re.compile(r"[-_.](i?q\d\w*|b?f16|f32|mxfp4)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def _with_short_names(models: Sequence[LocalModel]) -> list[LocalModel]:
     return named
 
 
-_LEVELS = ("model", "file", "quantization", "format", "publisher", "origin")
+_LEVELS = ("file", "quantization", "format", "publisher", "origin")
 
 
 def _short_names(model: LocalModel) -> list[str]:
@@ -106,14 +106,7 @@ def _short_names(model: LocalModel) -> list[str]:
     with_format = f"{with_kind}.{model.facts.format.lower()}"
     publisher = _as_name(model.name.rpartition("/")[0])
     full = f"{publisher}/{with_format}" if publisher else with_format
-    return [
-        _QUANTIZATION.sub("", last),
-        last,
-        with_kind,
-        with_format,
-        full,
-        f"{_as_name(model.origin)}/{full}",
-    ]
+    return [last, with_kind, with_format, full, f"{_as_name(model.origin)}/{full}"]
 
 
 def _as_name(text: str) -> str:
@@ -121,4 +114,5 @@ def _as_name(text: str) -> str:
 
 
 def _names_of(model: LocalModel) -> set[str]:
-    return {model.name.lower(), model.place.lower()}
+    ours = {CHAT_PAIR.lower()} if model.origin == OURS else set[str]()
+    return {model.name.lower(), model.place.lower()} | ours

@@ -117,7 +117,7 @@ def _hub_models(walk: _Walk) -> Iterator[Candidate]:
         snapshot = _snapshot(folder)
         found = list(walk.models(snapshot)) if snapshot is not None else []
         if snapshot is None or not found:
-            walk.skip(name, "no weights: the download is unfinished, or was for a tokenizer only")
+            walk.skip(name, "no whole model: no config.json with weights, and no GGUF file")
             continue
         for each in found:
             if each.path == snapshot:
@@ -135,7 +135,8 @@ def _snapshot(folder: Path) -> Path | None:
         if commit and (snapshots / commit).is_dir():
             return snapshots / commit
     with contextlib.suppress(OSError):
-        return max(snapshots.iterdir(), key=lambda each: each.stat().st_mtime, default=None)
+        folders = [each for each in snapshots.iterdir() if each.is_dir()]
+        return max(folders, key=lambda each: each.stat().st_mtime, default=None)
     return None
 
 

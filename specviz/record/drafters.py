@@ -9,6 +9,7 @@ comes from the command line or a file, never from a link.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from specviz.errors import ConfigError
@@ -80,9 +81,13 @@ _OWN_METHOD = DraftMethod(
     own=True,
 )
 DRAFT_METHODS: dict[str, DraftMethod] = {method.name: method for method in _METHODS}
-_DOES = [method.does for method in (*_METHODS, _OWN_METHOD)]
-DRAFTERS_IN_WORDS = "; or ".join(_DOES)
-DRAFTERS_AS_LIST = "\n".join(["How candidates are drafted:", "", *(f"- {each}" for each in _DOES)])
+_KNOWN = {method.name: method for method in (*_METHODS, _OWN_METHOD)}
+DRAFTERS_IN_WORDS = "; or ".join(method.does for method in _KNOWN.values())
+
+
+def drafters_list(names: Iterable[str] = tuple(_KNOWN)) -> str:
+    """Return what the methods do, as a list in Markdown."""
+    return "\n".join(["How candidates are drafted:", "", *(f"- {_KNOWN[n].does}" for n in names)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,9 +28,9 @@ def test_lists_models_and_on_request_what_was_skipped(
 ) -> None:
     found = record([], capsys)
     names = {each["name"]: each for each in found["models"]}
-    assert {"big", "small", "tiny", "story:1m", "split"} <= set(names)
-    assert names["tiny"]["from"] == "LM Studio"
-    assert names["tiny"]["chat"]
+    assert {"big", "small", "tiny-f32", "story:1m", "split"} <= set(names)
+    assert names["tiny-f32"]["from"] == "LM Studio"
+    assert names["tiny-f32"]["chat"]
     assert found["skipped"]
     assert main(["models"]) == 0
     shown = capsys.readouterr().out
@@ -43,9 +43,8 @@ def test_lists_models_and_on_request_what_was_skipped(
 def test_lists_the_drafts_of_a_target(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = record(["--for", "big"], capsys)
     assert found["target"] == "big"
-    assert record(["--for", "Tiny-F32"], capsys)["target"] == "tiny"  # the name of its file
     by_name = {each["name"]: each["tokenizer"] for each in found["models"]}
-    assert by_name["big"] == by_name["small"] != by_name["tiny"]
+    assert by_name["big"] == by_name["small"] != by_name["tiny-f32"]
     assert main(["models", "--for", "nothing"]) == 2
     assert "no model 'nothing'" in capsys.readouterr().err
 
@@ -71,6 +70,7 @@ def test_lanes_and_further_drafts_are_named_and_use_the_chat_template(
     assert named.lanes[1].spec.draft == "maker/small"
     assert all(each.config.chat for each in named.lanes)
     assert not any(each.config.chat for each in plan("--no-chat", *lanes).lanes)
+    assert not any(each.config.chat for each in plan(lanes[0] + ",chat=no", lanes[1]).lanes)
     mixed = plan(lanes[0], "--lane=drafter=suffix")  # the embedded pair has no template
     assert not any(each.config.chat for each in mixed.lanes)
 

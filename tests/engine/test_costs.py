@@ -214,7 +214,7 @@ def test_a_short_measurement_is_a_whole_table_of_few_samples(slowed: Any) -> Non
     pair = slowed(0.002)
     began = time.perf_counter()
     table = measured(pair, RunConfig(), contexts=(8, 40), seconds=1.0)
-    assert time.perf_counter() - began < 2.0
+    assert time.perf_counter() - began < 5.0
     assert (table.contexts, len(table.target), table.interpolated) == ((8, 40), MAX_TOKENS, ())
     half = 0.001  # costs are in units of neighbouring plain steps, which vary
     assert all(cost >= half for row in (*table.draft, *table.target) for cost in row)

@@ -242,7 +242,7 @@ def test_calibration_chooses_the_faster_count(monkeypatch, milliseconds, chosen:
     begin = time.perf_counter()
     assert hardware.calibrate_threads(lambda _: _Timed(milliseconds), [2, 1]) == chosen
     assert torch.get_num_threads() == chosen
-    assert time.perf_counter() - begin < 1.5
+    assert time.perf_counter() - begin < 5.0
     torch.set_num_threads(1)
 
 

@@ -185,6 +185,21 @@ def test_prompt_lookup_uses_the_mean_number_drafted() -> None:
     assert figures.alpha_by_position == (1.0, 1.0, 1.0, 0.0)
 
 
+def test_costs_of_varied_rounds_are_averaged_over_the_rounds() -> None:
+    """Two rounds verify one token, two verify five; from three tokens on, a pass costs double."""
+    costs = make_costs(extra=0.0)
+    plain, *more = costs.target
+    doubled = tuple(tuple(2 * each for each in row) for row in more[1:])
+    costs = replace(costs, target=(plain, more[0], *doubled), overhead_each=0.001)
+    lookup = metrics(make_trace(["", "", "aaaa", "aaaa"], config=LOOKUP, step_costs=costs))
+    assert (lookup.gamma, lookup.c, lookup.v) == (2, 0.0, close(1.5))  # not 2, the cost of γ 2
+    assert lookup.overhead == close(0.2)
+    stopping = RunConfig(gamma=4, draft_until="confidence:0.4")
+    drafted = metrics(make_trace(["", "", "aaaa", "aaaa"], config=stopping, step_costs=costs))
+    assert drafted.c == close((4 + 4) / 4 * 0.1 / 2)
+    assert drafted.speedup_accounted == close((12 / 4) / (0.2 + 1.5 + 0.2))
+
+
 @pytest.mark.parametrize(("drafted", "gamma"), [((0, 1), 1), ((2, 3), 3), ((0, 0, 1), 0)])
 def test_prompt_lookup_rounds_to_the_nearest(drafted: tuple[int, ...], gamma: int) -> None:
     rounds = ["a" * count for count in drafted]

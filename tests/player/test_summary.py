@@ -176,7 +176,7 @@ def test_explains_the_speedup_in_a_sentence(gamma: int, c: float, words: str) ->
         (
             {"samples": 1},
             (2.2, 2.4),
-            "The step costs are imprecise, because measuring them ran out of time.",
+            "The step costs are imprecise, because they come from few samples.",
         ),
         (
             {},

@@ -30,7 +30,7 @@ KEY = "sk-0123456789abcdef"
 def bounded() -> Iterator[None]:
     began = time.monotonic()
     yield
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
 
 
 def info_of(address: str, **capabilities: bool) -> ServerInfo:

@@ -82,7 +82,7 @@ def test_pages_have_single_and_total_limits(monkeypatch: pytest.MonkeyPatch) -> 
         find_server(server.address)
 
     def slow(handler: Handler) -> None:
-        handler.served.over.wait(0.4)
+        handler.served.over.wait(1.0)
         handler.send(Page(body=b'{"data": [{"id": "tiny"}]}'))
 
     monkeypatch.setattr("specviz.servers.finding._PAGES", 2)
@@ -91,7 +91,7 @@ def test_pages_have_single_and_total_limits(monkeypatch: pytest.MonkeyPatch) -> 
         began = time.monotonic()
         with pytest.raises(ServerError, match="did not finish"):
             find_server(server.address, limits=Limits(connect=1.0, between=1.0, total=0.5))
-        assert time.monotonic() - began < 2.2  # all pages take 2.4 s
+        assert time.monotonic() - began < 5.0  # all pages take 6 s
 
 
 def test_reads_counters_in_linear_time() -> None:

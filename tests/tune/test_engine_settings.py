@@ -6,6 +6,7 @@ import ast
 import json
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +66,26 @@ def lookup(**fields: Any) -> Finding:
 
 def of(engine: str, found: Finding) -> EngineSettings:
     return next(each for each in engine_settings(found) if each.engine == engine)
+
+
+def test_a_model_of_ollama_is_named_by_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    blob = tmp_path / "blobs" / f"sha256-{'ab' * 32}"
+    manifest = tmp_path / "manifests" / "registry.ollama.ai" / "library" / "story" / "1m"
+    for each in (blob, manifest):
+        each.parent.mkdir(parents=True)
+    blob.touch()
+    layer = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{'ab' * 32}"}
+    manifest.write_text(json.dumps({"layers": [layer]}))
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    found = lookup(target="ollama:story:1m")
+    for settings in engine_settings(found):
+        texts = " ".join(each.text for each in settings.snippets)
+        assert "ollama:" not in texts
+        assert "convert_hf_to_gguf" not in texts
+    assert str(blob) in " ".join(words("llama.cpp", "serve", found))
+    assert "gguf_file='sha256-" in snippet("transformers", "generate", found).text
 
 
 def snippet(engine: str, start: str, found: Finding) -> Snippet:

@@ -26,8 +26,7 @@ def test_other_pages_start_without_the_chat_template_if_watch_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("specviz.ui.widgets.pair_panel.has_chat", lambda *_: True)
-    app = opened(live="false")
-    app.session_state["chat"] = False
+    app = opened(live="false", chat="false")  # Watch does not know yet of a template
     for page in ("tune", "compare", "lossless"):
         sound(app.switch_page(f"pages/{page}.py").run())
         key = "audit_chat" if page == "lossless" else f"{page}_chat"

@@ -82,7 +82,8 @@ OTHERS = ["/", "/etc", "/etc/passwd", "/root/.ssh/id_rsa", "/no/such/place", "~"
           "../../etc", "pages", "app.py", "specviz/ui", "specviz/../specviz", "specviz/..",
           "specviz/ui/widgets", "none/at/all", "C:\\models", "a\\b", "\0", "a\0b", "/etc\0",
           "//etc", "/proc/self/cwd", "ä/ö", "a b", " ", "/" + "a" * 5000, "http://127.0.0.1:1/x",
-          "owner/..", "owner/../x", "..owner/x", "file:///etc/passwd"]  # fmt: skip
+          "owner/..", "owner/../x", "..owner/x", "file:///etc/passwd", "ollama:x",
+          "ollama:x/../y"]  # fmt: skip
 
 
 @pytest.mark.parametrize("place", OTHERS)

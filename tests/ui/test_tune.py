@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,6 +147,18 @@ def test_never_mixes_runs_with_and_without_the_chat_template(
     assert [kinds_of(each) for each in (first, plain)] == [{"rewrite"}, {"story"}]
     assert "measured" not in map_layers(app)
     assert not app.table
+
+
+def test_the_template_of_a_folder_is_known_before_it_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "chat_template.jinja").write_text("{{ messages }}")
+    assert tune_page(pair="Local", target_folder=str(tmp_path)).toggle(key="tune_chat").value
+    plain = tune_page(pair="Local", target_folder=str(tmp_path.parent))
+    assert "tune_chat" not in [each.key for each in plain.toggle]
+    monkeypatch.setattr("specviz.ui.session.machine_models.reachable_by_others", lambda: True)
+    shared = tune_page(pair="Local", target_folder=str(tmp_path))
+    assert "tune_chat" not in [each.key for each in shared.toggle]
 
 
 def kinds_of(question: Question) -> set[str | None]:

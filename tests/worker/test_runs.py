@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -208,9 +207,8 @@ def test_names_unexpected_errors_and_continues(worker: Worker, spec: PairSpec) -
 def test_calls_return_at_once(worker: Worker, spec: PairSpec) -> None:
     run = worker.submit("a", spec, PROMPT, LONG)
     wait_for_rounds(run, 1)
-    began = time.perf_counter()
     again = worker.submit("a", spec, PROMPT, CONFIG)
     worker.status()
     again.stop()
     worker.prepare(spec)
-    assert time.perf_counter() - began < 1.0  # of a run that takes several seconds
+    assert not run.finished  # it takes several seconds

@@ -135,7 +135,7 @@ def costs_of(attempt: Attempt) -> tuple[float, int, float] | None:
 
 def _costs(attempt: Attempt) -> CheckResult:
     found = costs_of(attempt)
-    if found is None and any(run.growing for run in attempt.runs):
+    if found is None and attempt.newest(lambda run: run.growing and run.figures.alpha_expected):
         return no("measuring")
     if found is None or attempt.answer is None:
         return no("none")

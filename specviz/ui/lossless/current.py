@@ -14,10 +14,15 @@ def start_audit(spec: PairSpec, config: RunConfig, *, runs: int, broken: str | N
     the_job_queue().start(AuditJob(audit, spec, run_maker()))
 
 
-def audits_of(spec: PairSpec) -> list[AuditJob]:
-    """Return the audits of the pair, oldest first."""
-    jobs = the_job_queue().jobs
-    return [each for each in jobs if isinstance(each, AuditJob) and each.spec == spec]
+def audits_of(spec: PairSpec, config: RunConfig) -> list[AuditJob]:
+    """Return the audits of the pair with this drafter and chat setting, oldest first."""
+    audits = (each for each in the_job_queue().jobs if isinstance(each, AuditJob))
+    like = config.drafter, config.chat
+    return [
+        each
+        for each in audits
+        if each.spec == spec and (each.audit.config.drafter, each.audit.config.chat) == like
+    ]
 
 
 def is_auditing() -> bool:

@@ -56,7 +56,7 @@ _FILTERS = {
     "drafters": "Drafter",
     "bodies": "Simulated size",
     "finishes": "Finish reason",
-    "gammas": "Candidates per round, γ",
+    "gammas": "γ (candidates per round)",
     "temperatures": "Temperature",
     "engines": "Engine",
 }

@@ -20,13 +20,15 @@ from specviz.local_models.finding import Found, find_models
 from specviz.local_models.fitting import Fit, compare_tokenizers, drafts_for
 from specviz.local_models.headers import Headers
 from specviz.local_models.local_model import LocalModel
+from specviz.local_models.naming import place_of
 from specviz.record.pairs import PairSpec
 from specviz.store.measured_alphas import measured_alphas
 from specviz.ui.access import reachable_by_others
 from specviz.ui.session.body_rooms import known_room
 
+_PLACES = "places of models"
 _NOTHING = Found(models=(), skipped=())
-_ITEMSIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
+ITEMSIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _ALPHAS_SECONDS = 60  # between two reads of the library
 
 
@@ -86,10 +88,10 @@ class MachineModels:
     def drafts_for(self, target: LocalModel, dtype: str) -> tuple[Fit, ...]:
         """Return the drafts for a target, best first, ranked by what is known so far."""
         room = known_room(PairSpec())  # the limits of the device that loads models
-        itemsize = room.itemsize if room is not None else _ITEMSIZES["float32"]
+        itemsize = room.itemsize if room is not None else ITEMSIZES["float32"]
         free = room.memory_free if room is not None else psutil.virtual_memory().available
         return drafts_for(
-            target, self.found.models, self._headers, itemsize=_ITEMSIZES.get(dtype, itemsize),
+            target, self.found.models, self._headers, itemsize=ITEMSIZES.get(dtype, itemsize),
             memory_free=free, alphas=_alphas(),
         )  # fmt: skip
 
@@ -129,9 +131,19 @@ def found_model(place: str | None) -> LocalModel | None:
 
 
 def found_place(name: str) -> str:
-    """Return the place of the model with this name if an earlier search found it, else the name."""
-    model = the_machine_models().named(name) if lists_models() else None
-    return name if model is None else model.place
+    """Return the place of the model with this name on this machine, else the name.
+
+    Each name is searched for once in a session.
+
+    Raises:
+        ConfigError: Several models have this name.
+    """
+    if not lists_models():
+        return name
+    known: dict[str, str] = st.session_state.setdefault(_PLACES, {})
+    if name not in known:
+        known[name] = place_of(name)
+    return known[name]
 
 
 @st.cache_resource(show_spinner=False, ttl=_ALPHAS_SECONDS)

@@ -8,18 +8,21 @@ from specviz.record.bodies import NO_BODY, ModelShape, parameters_of
 from specviz.record.body_costs import BodyRoom
 from specviz.record.trace import ModelInfo
 from specviz.ui.session.history import HISTORY, History
+from specviz.ui.session.machine_models import ITEMSIZES
 
 
 def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
     """Return the seconds of a step by role and body, from the newest run with this body.
 
-    Only runs of the models in ``room`` count.
+    Only runs of the models in ``room``, in the same precision, count.
     """
     history: History | None = st.session_state.get(HISTORY)
     found: dict[tuple[str, str], float] = {}
     for run in history.shown_runs() if history is not None else ():
-        models = (("target", run.trace.pair.target), ("draft", run.trace.pair.draft))
-        for role, info in models:
+        trace = run.trace
+        if ITEMSIZES.get(trace.environment.dtype) != room.itemsize or not trace.config.is_chain:
+            continue  # a draft step of a tree is a whole depth
+        for role, info in (("target", trace.pair.target), ("draft", trace.pair.draft)):
             seconds = getattr(run.figures.steps, role)
             if info is not None and seconds and is_of(info, getattr(room, role)):
                 found[role, body_of(info)] = seconds

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 
 from specviz.errors import PairError
+from specviz.formats.ollama import PREFIX
 from specviz.record.pairs import LIBRARY, PairSpec, pairs_folder
 from specviz.ui.access import reachable_by_others
 
@@ -50,6 +51,8 @@ def _is_open(place: str) -> bool:
     checked as a path. A path is checked as written before it is resolved. So the result for a path
     outside the allowed folders never depends on the disk.
     """
+    if place.startswith(PREFIX):  # a file in a folder of Ollama
+        return False
     try:
         if _HUB_ID.fullmatch(place) and not os.path.lexists(place):
             return True

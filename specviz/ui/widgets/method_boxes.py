@@ -14,7 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from specviz.errors import ConfigError
-from specviz.record.drafters import DRAFTERS_AS_LIST
+from specviz.record.drafters import drafters_list
 from specviz.record.limits import Range
 from specviz.record.rules import RULES, RULES_IN_WORDS
 from specviz.record.run_config import RunConfig, refuse_own_drafter
@@ -61,7 +61,7 @@ class MethodBoxes:
         with drafter or nullcontext():
             drafted_by = self._typed(
                 "Drafter", "drafter", [*self.drafters, *early_exits(self.layers)],
-                DRAFTERS_AS_LIST,
+                drafters_list(),
             )  # fmt: skip
         until = self._typed(
             "Drafting ends", "draft_until", _UNTIL, f"When drafting ends: {STOPPINGS_IN_WORDS}."

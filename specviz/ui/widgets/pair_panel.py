@@ -17,7 +17,7 @@ from specviz.local_models.chat_templates import place_has_chat
 from specviz.record.numbers import SIZE, time_text, times
 from specviz.record.pairs import CHAT_PAIR, LoadPart, PairCheck, PairSpec
 from specviz.ui.session.body_rooms import known_room
-from specviz.ui.session.machine_models import found_model
+from specviz.ui.session.machine_models import found_model, lists_models
 from specviz.ui.session.model_places import refusal_of, require_open
 from specviz.ui.session.redraw import redraw_while_busy
 from specviz.ui.session.worker import refused_check, the_worker
@@ -60,20 +60,21 @@ def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     """Return whether the target has a chat template.
 
-    This is known for the models on this machine. For a model on the Hub it is False until it has
-    been loaded once.
+    This is known for models in a folder, a file or Ollama, and for those that a search has found;
+    for others it is False until they have been loaded once. On a dashboard that others can reach,
+    no file is opened.
     """
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
     if status.spec == spec and status.state == "ready":
         known[spec] = status.has_chat
     if spec in known:
         return known[spec]
-    model, found = found_model(spec.target), None
+    if spec.target is None:
+        return spec.name == CHAT_PAIR
+    model = found_model(spec.target)
     if model is not None:
-        found = model.facts.chat
-    elif spec.target is not None and refusal_of(spec) is None:
-        found = place_has_chat(os.path.expanduser(spec.target))
-    return spec.name == CHAT_PAIR if found is None else known.setdefault(spec, found)
+        return model.facts.chat
+    return lists_models() and bool(place_has_chat(os.path.expanduser(spec.target)))
 
 
 def num_layers(spec: PairSpec) -> int | None:

@@ -35,7 +35,7 @@ _DRAFTER, _DRAFTER_ALONE = "drafter", "drafter_alone"
 _WITH_DRAFT = [each.name for each in DRAFT_METHODS.values() if each.needs_draft]
 FORKS = "forks"  # query parameter
 _TEMPERATURE_KEY, _TEMPERATURE = "temperature", 0.7
-_CHAT = "chat"
+_CHAT, _WATCHED_CHAT = "chat", "chat on Watch"
 _PROMPT = PromptBoxes(linked=True)
 
 
@@ -76,7 +76,7 @@ def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choice
     """
     if not has_draft:
         _take_linked_drafter()
-    prompt = _PROMPT.choose(_ask_restart, chat=has_chat and watched_chat())
+    prompt = _PROMPT.choose(_ask_restart, chat=has_chat and bool(st.session_state.get(_CHAT, True)))
     gamma = st.slider(
         "Candidates per round, γ", *CONTROLS["gamma"].whole_ends, 5, key="gamma", **_LINKED,
         on_change=_ask_restart, help=SYMBOLS["gamma"].sentence,
@@ -103,7 +103,8 @@ def choose_run(*, has_chat: bool, has_draft: bool, layers: int | None) -> Choice
     config = _forked(config)
     if not st.session_state["live"]:
         clear_restart()
-    wants_chat = st.query_params.get(_CHAT) != "false" and watched_chat()
+    wants_chat = st.query_params.get(_CHAT) != "false" and bool(st.session_state.get(_CHAT, True))
+    st.session_state[_WATCHED_CHAT] = wants_chat
     return Choices(prompt=prompt, config=config, detects_chat=wants_chat and not has_chat)
 
 
@@ -114,7 +115,7 @@ def watched_temperature() -> float:
 
 def watched_chat() -> bool:
     """Return whether Watch uses a chat template where there is one; other pages start with it."""
-    return bool(st.session_state.get(_CHAT, True))
+    return bool(st.session_state.get(_WATCHED_CHAT, True))
 
 
 def choose_chat_template(key: str, hint: str | None = None) -> bool:
