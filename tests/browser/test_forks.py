@@ -17,12 +17,14 @@ from specviz.store import trace_from_json
 from tests.browser.conftest import Server, wait_for_pair, wait_for_state
 from tests.browser.long_runs import recorded
 from tests.browser.reading import (
+    TOUR,
     click_run,
     download_trace,
     next_frame,
     run_to_its_end,
     state_of,
     text_of,
+    tour_to_question,
     wait_until_whole,
 )
 from tests.browser.replay_files import Opener, opener
@@ -178,6 +180,28 @@ def test_a_fork_is_a_run_like_any_other(
     assert file.evaluate(MOMENT) == moment
     assert file.locator(PARTING).all_inner_texts() == page.locator(PARTING).all_inner_texts()
     assert f"forks={quote(forks_text(after.config.forks), safe='')}" in settings
+
+
+@pytest.mark.thorough
+def test_the_tour_ends_with_a_fork_that_runs(
+    serve: Callable[..., Server], open_page: Callable[..., Any]
+) -> None:
+    """With a server of its own: the fork of the recorded run loads its simulated size."""
+    page = open_page(serve().url, tour=True)
+    wait_for_pair(page)
+    tour_to_question(page)
+    page.click(f"{TOUR} .no")
+    page.wait_for_selector(f"{TOUR}:has-text('The random draw was')")
+    for card in ("safe", "drag"):
+        page.click(f"{TOUR} .yes")
+        page.wait_for_selector(f'{TOUR}[data-card="{card}"]:visible')
+    page.locator(f"{CARD} [role=slider]").focus()
+    page.keyboard.press("Home")
+    page.click('[data-testid="fork-here"]')
+    page.wait_for_function(
+        "mark => document.querySelectorAll(mark).length === 2", arg=PARTING, timeout=180_000
+    )
+    wait_for_state(page, "done", seconds=180)
 
 
 @pytest.mark.thorough

@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median
 
 import torch
 
@@ -55,6 +55,11 @@ class TimeBudget:
         if spent >= 1.0:
             self.out_of_time = True
             raise OutOfTimeError
+
+    @property
+    def left(self) -> float:
+        """The remaining seconds."""
+        return self._seconds - (time.perf_counter() - self._began)
 
     def step(self) -> None:
         self.check()
@@ -182,6 +187,13 @@ class Column:
             if phase is not None:
                 phase.counted += [drafting / here for drafting, _ in times]
             verification.counted += [checking / here for _, checking in times]
+
+    @property
+    def turn_seconds(self) -> float:
+        """The mean seconds of a draft phase and a verification when each was run once."""
+        phases = [cell.fallback for cell in self.phases if cell.fallback is not None]
+        checks = [each.fallback for each in self.verifications.values()]
+        return fmean(phases) + fmean(each for each in checks if each is not None)
 
     @property
     def cells(self) -> list[Cell]:

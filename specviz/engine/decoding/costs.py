@@ -1,10 +1,12 @@
 """Measure the step-cost table: how long each kind of step takes at each context length.
 
-The time is limited; the limit is checked before every step and while contexts are read. The table
-is filled breadth first: every kind of step once, then row by row at every context. So all costs
-have about the same number of samples when time runs out. A table that was cut short records the
-smallest number of samples and which verifications are interpolated. A context is left out if its
-plain step, a draft phase, or its shortest or longest verification was not measured.
+The time is limited; the limit is checked before every step and while contexts are read. There are
+as many contexts as can get enough samples in the time, but at least one: costs in target steps
+hardly depend on the context. The table is filled breadth first: every kind of step once, then row
+by row at every context. So all costs have about the same number of samples when time runs out. A
+table that was cut short records the smallest number of samples and which verifications are
+interpolated. A context is left out if its plain step, a draft phase, or its shortest or longest
+verification was not measured.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ from specviz.engine.model.memory import memory_errors
 from specviz.engine.model.pair import Pair
 from specviz.record.pairs import ProgressCallback
 from specviz.record.run_config import RunConfig
-from specviz.record.step_costs import ShapeCosts, StepCosts
+from specviz.record.step_costs import ENOUGH_SAMPLES, ShapeCosts, StepCosts
 
 SECONDS = 10.0  # for a whole table
 _PARTS = 4  # groups of plain steps, compared to measure the machine's drift
 _ROWS = (1, 3, 4)  # counted turns in the first, second and later rows of a verification length
+_AT_ONCE = (ENOUGH_SAMPLES, ENOUGH_SAMPLES)  # counted turns, if time allows only few rows
 
 
 def measure_step_costs(
@@ -56,8 +59,12 @@ def measure_step_costs(
     columns: list[Column] = []
     with memory_errors(pair.device), suppress(OutOfTimeError):
         for context in contexts:
+            if columns and _seconds(columns, order, rows, more=1) > budget.left:
+                break
             columns.append(Column(pair, config, context, budget, stepwise=stepwise))
             columns[-1].begin(order)
+        if _seconds(columns, order, rows) > budget.left > _seconds(columns, order, _AT_ONCE):
+            rows = _AT_ONCE  # with fewer uncounted steps
         for turns in rows:
             for tokens in order:
                 for column in columns:
@@ -65,6 +72,22 @@ def measure_step_costs(
             for column in columns:
                 column.row_of_trees(turns)
     return _table(config, [each for each in columns if each.usable], cut_short=budget.out_of_time)
+
+
+def _seconds(
+    columns: Sequence[Column], order: Sequence[int], rows: Sequence[int], *, more: int = 0
+) -> float:
+    """Return the expected seconds until all costs of the columns have enough samples.
+
+    Args:
+        more: The number of further columns.
+    """
+    first, counted, seconds = columns[0], 0, 0.0
+    for turns in rows:
+        if counted < ENOUGH_SAMPLES:
+            seconds += (turns + 1) * first.turn_seconds + (PLAIN_ROW + 1) * first.plain.seconds()
+            counted += turns
+    return (len(columns) + more) * len(order) * seconds
 
 
 def _verification_order(wanted: int) -> tuple[int, ...]:
