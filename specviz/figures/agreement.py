@@ -68,7 +68,11 @@ def agreement(figures: Metrics) -> Agreement | None:
     measured = _estimate("measured", figures.speedup_observed, figures.speedup_interval)
     if measured is None or not (forecast or accounted):
         return None
-    words = [_words_on_costs(accounted, measured), _words_on_forecast(figures, forecast, measured)]
+    source = "the runs that gave the costs" if costs and costs.runs else "their measurement"
+    words = [
+        _words_on_costs(accounted, measured, source),
+        _words_on_forecast(figures, forecast, measured),
+    ]
     return Agreement(
         estimates=tuple(each for each in (forecast, accounted, measured) if each),
         words=" ".join(each for each in words if each),
@@ -89,7 +93,7 @@ def _side(one: Estimate, other: Estimate) -> int:
     return int(one.low > other.high) - int(one.high < other.low)
 
 
-def _words_on_costs(accounted: Estimate | None, measured: Estimate) -> str:
+def _words_on_costs(accounted: Estimate | None, measured: Estimate, source: str) -> str:
     if accounted is None:
         return ""
     side = _side(accounted, measured)
@@ -97,7 +101,7 @@ def _words_on_costs(accounted: Estimate | None, measured: Estimate) -> str:
         return "The step costs agree with the measurement."
     return (
         f"By the step costs, the run should be {'faster' if side > 0 else 'slower'}: steps took "
-        f"{'longer' if side > 0 else 'less time'} here than in the runs that gave the costs."
+        f"{'longer' if side > 0 else 'less time'} here than in {source}."
     )
 
 

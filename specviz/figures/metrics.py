@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Generic, Literal, TypeVar
 
 from specviz.figures.acceptance import expected_alpha, tested_in
@@ -166,7 +167,12 @@ class Metrics:
     @property
     def speedup_limit(self) -> float | None:
         """The speedup if every candidate is accepted: the maximum at these step costs."""
-        return None if self.gamma is None else known_ratio(self.gamma + 1, self.steps.round_cost)
+        if self.gamma is None:
+            return None
+        whole = [entry.num_drafted for entry in self.trace.rounds if entry.whole]
+        varies = self.trace.config.is_chain and not self.trace.config.fixed_length
+        drafted = fmean(whole) if varies else self.gamma
+        return known_ratio(drafted + 1, self.steps.round_cost)
 
     @property
     def break_even_alpha(self) -> float | None:

@@ -260,10 +260,10 @@ def _imprecision(metrics: Metrics) -> str:
     costs, reasons = metrics.trace.step_costs, []
     if costs is not None and costs.noisy:
         reasons.append("the machine was busy when they were measured")
-    if costs is not None and costs.samples is not None:
+    if costs is not None and costs.sparse:
         reasons.append("they come from few samples")
     if not reasons and (found := metrics.accounted_interval) is not None and is_wide(*found):
-        reasons.append(f"their errors allow {RATIO.bare(found[0])} to {times(found[1])}")
+        reasons.append("their errors are large")
     return " and ".join(reasons)
 
 
@@ -309,7 +309,9 @@ def _reason(metrics: Metrics) -> str:
     if gamma is None or c is None or v is None or tau is None:
         return ""
     if tau >= (metrics.steps.round_cost or 0.0):
-        return ", although the step costs predict a gain: the rest is overhead"
+        low, _ = metrics.accounted_interval or (metrics.speedup_accounted or 0.0, 0.0)
+        gains = low > (metrics.speedup_high or 0.0)
+        return ", although the step costs predict a gain: the rest is overhead" if gains else ""
     drafting = f"drafting {gamma} tokens costs {STEPS.bare(gamma * c)} target steps"
     verifying = f"verifying {gamma + 1} costs {STEPS.bare(v)}"
     if not gamma * c:

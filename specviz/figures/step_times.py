@@ -104,20 +104,20 @@ def varied_step_times(
 ) -> StepTimes:
     """Return the step times of the mean of rounds with these numbers of candidates.
 
-    Costs are not linear in the number of candidates, so they are averaged over the rounds. Gamma
-    is the rounded mean number.
+    The cost of a verification is not linear in the number of candidates, so it is averaged over the
+    rounds. Gamma is the rounded mean number.
     """
     gamma = math.floor(fmean(counts) + 0.5)
     made = step_times(costs, context, gamma, drafts=drafts and gamma > 0, fed_two=fed_two)
     if made.verification is None or not covers_gamma(costs, max(counts)):
-        return replace(made, verification=None)
-    draft = made.draft
-    if draft:
-        share = fed_two if len(costs.draft) > 1 else 0.0
-        draft = fmean(costs.draft_phase(context, n, share) if n else 0.0 for n in counts) / gamma
+        return made
     return replace(
-        made, draft=draft, overhead=fmean(costs.overhead_of(n) for n in counts),
+        made, overhead=fmean(costs.overhead_of(n) for n in counts),
         verification=fmean(costs.verify(context, n + 1) for n in counts),
+        verification_error=max(
+            (error for n in set(counts) if (error := _target_error(costs, n + 1)) is not None),
+            default=None,
+        ),
     )  # fmt: skip
 
 

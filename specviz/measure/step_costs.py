@@ -198,8 +198,8 @@ def mend_step_costs(
         save_value(TABLE_KIND, key, kept)
 
 
-def _quality(costs: StepCosts) -> tuple[bool, float]:
-    return not costs.sparse, -costs.drift
+def _quality(costs: StepCosts) -> tuple[bool, int, float]:
+    return not costs.sparse, len(costs.contexts), -costs.drift
 
 
 def costs_key(pair: Pair, config: RunConfig) -> str:

@@ -214,7 +214,7 @@ def test_a_short_measurement_is_a_whole_table_of_few_samples(slowed: Any) -> Non
     pair = slowed(0.002)
     began = time.perf_counter()
     table = measured(pair, RunConfig(), contexts=(8, 40), seconds=1.0)
-    assert time.perf_counter() - began < 5.0
+    assert time.perf_counter() - began < 1.1
     assert (table.contexts, len(table.target), table.interpolated) == ((8,), MAX_TOKENS, ())
     half = 0.001  # costs are in units of neighbouring plain steps, which vary
     assert all(cost >= half for row in (*table.draft, *table.target) for cost in row)
@@ -225,7 +225,7 @@ def test_a_short_measurement_is_a_whole_table_of_few_samples(slowed: Any) -> Non
 
 def test_with_little_time_a_single_context_gets_enough_samples(slowed: Any) -> None:
     """In the usual rows, a third of the steps are not counted, and the time would not suffice."""
-    table = measured(slowed(0.004), RunConfig(), contexts=(8, 40), seconds=2.2)
+    table = measured(slowed(0.004), RunConfig(), contexts=(8, 40), seconds=2.5)
     assert (table.contexts, table.interpolated) == ((8,), ())
     assert not table.sparse
 

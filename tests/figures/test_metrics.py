@@ -196,7 +196,9 @@ def test_costs_of_varied_rounds_are_averaged_over_the_rounds() -> None:
     assert lookup.overhead == close(0.2)
     stopping = RunConfig(gamma=4, draft_until="confidence:0.4")
     drafted = metrics(make_trace(["", "", "aaaa", "aaaa"], config=stopping, step_costs=costs))
-    assert drafted.c == close((4 + 4) / 4 * 0.1 / 2)
+    assert drafted.c == close(0.1)
+    uneven = metrics(make_trace(["", "", "", "aaaa", "aaaa"], config=LOOKUP, step_costs=costs))
+    assert uneven.speedup_limit == close((8 / 5 + 1) / (7 / 5 + 0.16))
     assert drafted.speedup_accounted == close((12 / 4) / (0.2 + 1.5 + 0.2))
 
 

@@ -31,7 +31,8 @@ from specviz.record.step_costs import ENOUGH_SAMPLES, ShapeCosts, StepCosts
 SECONDS = 10.0  # for a whole table
 _PARTS = 4  # groups of plain steps, compared to measure the machine's drift
 _ROWS = (1, 3, 4)  # counted turns in the first, second and later rows of a verification length
-_AT_ONCE = (ENOUGH_SAMPLES, ENOUGH_SAMPLES)  # counted turns, if time allows only few rows
+_AT_ONCE = (3, 3, 4)  # counted turns, if time allows only two rows
+_RESERVE = 1.1  # times the expected seconds
 
 
 def measure_step_costs(
@@ -57,13 +58,14 @@ def measure_step_costs(
     steps = _column_steps(len(order), rows) + (0 if config.is_chain else _length_steps(rows))
     budget = TimeBudget(seconds, len(contexts) * steps, on_progress)
     columns: list[Column] = []
+    kinds = len(order) + (not config.is_chain)
     with memory_errors(pair.device), suppress(OutOfTimeError):
-        for context in contexts:
-            if columns and _seconds(columns, order, rows, more=1) > budget.left:
+        for context in _by_weight(contexts):
+            if columns and _seconds(columns, kinds, rows, more=1) > budget.left:
                 break
             columns.append(Column(pair, config, context, budget, stepwise=stepwise))
             columns[-1].begin(order)
-        if _seconds(columns, order, rows) > budget.left > _seconds(columns, order, _AT_ONCE):
+        if _seconds(columns, kinds, rows) > budget.left > _seconds(columns, kinds, _AT_ONCE):
             rows = _AT_ONCE  # with fewer uncounted steps
         for turns in rows:
             for tokens in order:
@@ -71,15 +73,21 @@ def measure_step_costs(
                     column.row(tokens, turns)
             for column in columns:
                 column.row_of_trees(turns)
-    return _table(config, [each for each in columns if each.usable], cut_short=budget.out_of_time)
+    usable = sorted((each for each in columns if each.usable), key=lambda each: each.context)
+    return _table(config, usable, cut_short=budget.out_of_time)
 
 
-def _seconds(
-    columns: Sequence[Column], order: Sequence[int], rows: Sequence[int], *, more: int = 0
-) -> float:
+def _by_weight(contexts: Sequence[int]) -> list[int]:
+    """Return the contexts with the middle one first, the closest to most runs."""
+    middle = contexts[(len(contexts) - 1) // 2]
+    return [middle, *(each for each in contexts if each != middle)]
+
+
+def _seconds(columns: Sequence[Column], kinds: int, rows: Sequence[int], *, more: int = 0) -> float:
     """Return the expected seconds until all costs of the columns have enough samples.
 
     Args:
+        kinds: The number of kinds of rounds.
         more: The number of further columns.
     """
     first, counted, seconds = columns[0], 0, 0.0
@@ -87,7 +95,7 @@ def _seconds(
         if counted < ENOUGH_SAMPLES:
             seconds += (turns + 1) * first.turn_seconds + (PLAIN_ROW + 1) * first.plain.seconds()
             counted += turns
-    return (len(columns) + more) * len(order) * seconds
+    return _RESERVE * (len(columns) + more) * kinds * seconds
 
 
 def _verification_order(wanted: int) -> tuple[int, ...]:

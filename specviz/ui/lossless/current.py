@@ -15,13 +15,17 @@ def start_audit(spec: PairSpec, config: RunConfig, *, runs: int, broken: str | N
 
 
 def audits_of(spec: PairSpec, config: RunConfig) -> list[AuditJob]:
-    """Return the audits of the pair with this drafter and chat setting, oldest first."""
+    """Return the audits of the pair with this drafter and chat setting, oldest first.
+
+    An audit in progress is always one of them.
+    """
     audits = (each for each in the_job_queue().jobs if isinstance(each, AuditJob))
     like = config.drafter, config.chat
     return [
         each
         for each in audits
-        if each.spec == spec and (each.audit.config.drafter, each.audit.config.chat) == like
+        if each.spec == spec
+        and (each.going or (each.audit.config.drafter, each.audit.config.chat) == like)
     ]
 
 

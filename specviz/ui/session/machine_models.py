@@ -133,17 +133,21 @@ def found_model(place: str | None) -> LocalModel | None:
 def found_place(name: str) -> str:
     """Return the place of the model with this name on this machine, else the name.
 
-    Each name is searched for once in a session.
+    The models of the latest search count; other names are looked up once in a session.
 
     Raises:
         ConfigError: Several models have this name.
     """
     if not lists_models():
         return name
-    known: dict[str, str] = st.session_state.setdefault(_PLACES, {})
-    if name not in known:
-        known[name] = place_of(name)
-    return known[name]
+    models = the_machine_models()
+    if (model := models.named(name)) is not None:
+        return model.place
+    known: dict[tuple[str, int], str] = st.session_state.setdefault(_PLACES, {})
+    searched = name, len(models.found.models)
+    if searched not in known:
+        known[searched] = place_of(name)
+    return known[searched]
 
 
 @st.cache_resource(show_spinner=False, ttl=_ALPHAS_SECONDS)

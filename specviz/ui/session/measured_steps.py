@@ -20,9 +20,10 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
     found: dict[tuple[str, str], float] = {}
     for run in history.shown_runs() if history is not None else ():
         trace = run.trace
-        if ITEMSIZES.get(trace.environment.dtype) != room.itemsize or not trace.config.is_chain:
-            continue  # a draft step of a tree is a whole depth
-        for role, info in (("target", trace.pair.target), ("draft", trace.pair.draft)):
+        if ITEMSIZES.get(trace.environment.dtype) != room.itemsize:
+            continue
+        draft = trace.pair.draft if trace.config.is_chain else None  # in a tree, a whole depth
+        for role, info in (("target", trace.pair.target), ("draft", draft)):
             seconds = getattr(run.figures.steps, role)
             if info is not None and seconds and is_of(info, getattr(room, role)):
                 found[role, body_of(info)] = seconds

@@ -6,6 +6,7 @@ models that are shown.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 
@@ -74,7 +75,21 @@ def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     model = found_model(spec.target)
     if model is not None:
         return model.facts.chat
-    return lists_models() and bool(place_has_chat(os.path.expanduser(spec.target)))
+    return lists_models() and _file_has_chat(os.path.expanduser(spec.target))
+
+
+def _file_has_chat(place: str) -> bool:
+    """Return whether a file or folder has a chat template; it is read again when it changes."""
+    try:
+        return _kept_has_chat(place, os.stat(place).st_mtime_ns)
+    except (OSError, ValueError):  # such as the name of a model of Ollama
+        return bool(place_has_chat(place))
+
+
+@functools.lru_cache(maxsize=64)
+def _kept_has_chat(place: str, changed: int) -> bool:
+    del changed
+    return bool(place_has_chat(place))
 
 
 def num_layers(spec: PairSpec) -> int | None:
