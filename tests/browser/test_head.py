@@ -69,7 +69,7 @@ def test_the_player_stays_in_place_while_the_head_fills(feed: Feed, width: int) 
     known = data["summary"] | {
         "headline": "2.53× faster, same distribution",
         "span": "2.41 to 2.66×",
-        "sizes": "simulated 122 M target; own size 1.17×, 1.03 to 1.34×",
+        "sizes": "simulated 122 M target; own size 1.03–1.34×",
     }
     known["round_cost"] = {
         "gamma": 5, "drafting": 0.09, "verification": 1.28, "other": 0.06, "tokens": 3.61,

@@ -53,7 +53,9 @@ def choose(page: Any, key: str, text: str) -> None:
                 arg=[f".st-key-{key} input", text],
                 timeout=10_000,
             )
-            return
+            wait_for_script(page)  # a redraw that was in progress may have undone the choice
+            if page.locator(f".st-key-{key} input").input_value().lower().startswith(text):
+                return
         page.keyboard.press("Escape")
     raise AssertionError(f"no list with {text}")
 
