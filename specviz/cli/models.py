@@ -74,7 +74,7 @@ def _models(painter: Painter, found: Found) -> Iterator[str]:
         yield "No models found. Add a folder with --models DIR."
         return
     rows = [_row(each) for each in found.models]
-    heads = ("name", "family", "size", "weights", "file", "context", "tokens", "", "from")
+    heads = ("name", "family", "size", "weights", "file", "context", "vocabulary", "", "from")
     yield table(painter, list(zip(heads, *rows, strict=True)), indent="")
     yield ""
     yield "Give a name as --target or --draft; without one, the embedded pair runs."

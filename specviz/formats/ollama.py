@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -85,3 +86,16 @@ def find_ollama(place: str) -> Path:
         f"Ollama has no model {wanted!r} on this machine.",
         remedy="Run `python -m specviz models` for a list, or pull the model.",
     )
+
+
+def file_of(place: str) -> str:
+    """Return the GGUF file of an Ollama model, if it is found; else the place itself."""
+    if place.startswith(PREFIX):
+        with contextlib.suppress(ModelFileError):
+            return str(find_ollama(place))
+    return place
+
+
+def is_gguf(file: str) -> bool:
+    """Return whether a file has the name of a GGUF file, or of one that Ollama keeps."""
+    return file.endswith(".gguf") or os.path.basename(file).startswith("sha256-")

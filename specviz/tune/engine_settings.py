@@ -7,7 +7,6 @@ quoted for the shell, JSON and Python.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -15,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from specviz.errors import ModelFileError
-from specviz.formats.ollama import PREFIX, find_ollama
+from specviz.formats.ollama import file_of, is_gguf
 from specviz.record.numbers import TOKENS
 from specviz.tune.findings import (
     RATE_DIGITS,
@@ -31,21 +29,9 @@ MAX_LOOKUP_NGRAM = 3  # the longest n-gram of specviz's prompt lookup
 
 
 def engine_settings(finding: Finding) -> tuple[EngineSettings, ...]:
-    draft = finding.draft and _file_of(finding.draft)
-    finding = replace(finding, target=_file_of(finding.target), draft=draft)
+    draft = finding.draft and file_of(finding.draft)
+    finding = replace(finding, target=file_of(finding.target), draft=draft)
     return (_vllm(finding), _sglang(finding), _llamacpp(finding), _transformers(finding))
-
-
-def _file_of(model: str) -> str:
-    """Return the GGUF file of an Ollama model, which other engines know only by its file."""
-    if model.startswith(PREFIX):
-        with contextlib.suppress(ModelFileError):
-            return str(find_ollama(model))
-    return model
-
-
-def _is_gguf(model: str) -> bool:
-    return model.endswith(".gguf") or os.path.basename(model).startswith("sha256-")
 
 
 # vLLM
@@ -204,11 +190,11 @@ def _llamacpp_server(
 
 
 def _gguf_name(model: str, file: str) -> str:
-    return model if _is_gguf(model) else file
+    return model if is_gguf(model) else file
 
 
 def _gguf(model: str, file: str) -> Snippet | None:
-    if _is_gguf(model):
+    if is_gguf(model):
         return None
     words = ["python", "convert_hf_to_gguf.py", "--outfile", file, "--", model]
     return Snippet(label=f"convert to {file}, once", language="shell", text=shlex.join(words))
@@ -322,7 +308,7 @@ def _transformers_code(finding: Finding) -> str:
 
 def _folder_and_file(model: str) -> tuple[str, str]:
     """Return a model's name or folder, and the argument with the file name of a GGUF model."""
-    if not _is_gguf(model):
+    if not is_gguf(model):
         return model, ""
     folder, file = os.path.split(model)
     return folder or ".", f", gguf_file={file!r}"

@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: Path) -> Path:
     studio.mkdir(parents=True)
     tiny_gguf(studio / "Tiny-F32.gguf", tokens=40)
     (studio / "mmproj-Tiny.gguf").write_bytes(b"GGUF" + bytes(60))
-    _ollama(tmp_path / ".ollama" / "models")
+    write_ollama(tmp_path / ".ollama" / "models")
     cache = tmp_path / ".cache" / "llama.cpp"
     cache.mkdir(parents=True)
     for part in (1, 2):
@@ -55,7 +55,7 @@ def _hub_model(hub: Path, name: str, source: Path, commit: str) -> None:
     (folder / "refs" / "main").write_text(commit)
 
 
-def _ollama(folder: Path) -> None:
+def write_ollama(folder: Path) -> None:
     manifests, blobs = folder / "manifests", folder / "blobs"
     blobs.mkdir(parents=True)
     tiny_gguf(blobs / f"sha256-{DIGEST}", tokens=60)

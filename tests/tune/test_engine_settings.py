@@ -17,13 +17,8 @@ from specviz import ASSETS
 from specviz.errors import ConfigError
 from specviz.record.conversations import Message
 from specviz.tune.engine_settings import engine_settings
-from specviz.tune.findings import (
-    AcceptanceRule,
-    EngineSettings,
-    Finding,
-    Snippet,
-    tidy_rates,
-)
+from specviz.tune.findings import AcceptanceRule, EngineSettings, Finding, Snippet, tidy_rates
+from tests.local_models.conftest import DIGEST, write_ollama
 
 BY_RULE: Mapping[AcceptanceRule, tuple[float, ...]] = {
     "lossless": (0.8, 0.6, 0.5),
@@ -71,20 +66,14 @@ def of(engine: str, found: Finding) -> EngineSettings:
 def test_a_model_of_ollama_is_named_by_its_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    blob = tmp_path / "blobs" / f"sha256-{'ab' * 32}"
-    manifest = tmp_path / "manifests" / "registry.ollama.ai" / "library" / "story" / "1m"
-    for each in (blob, manifest):
-        each.parent.mkdir(parents=True)
-    blob.touch()
-    layer = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{'ab' * 32}"}
-    manifest.write_text(json.dumps({"layers": [layer]}))
+    write_ollama(tmp_path)
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
     found = lookup(target="ollama:story:1m")
     for settings in engine_settings(found):
         texts = " ".join(each.text for each in settings.snippets)
         assert "ollama:" not in texts
         assert "convert_hf_to_gguf" not in texts
-    assert str(blob) in " ".join(words("llama.cpp", "serve", found))
+    assert f"blobs/sha256-{DIGEST}" in " ".join(words("llama.cpp", "serve", found))
     assert "gguf_file='sha256-" in snippet("transformers", "generate", found).text
 
 

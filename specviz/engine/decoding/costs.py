@@ -31,7 +31,7 @@ from specviz.record.step_costs import ENOUGH_SAMPLES, ShapeCosts, StepCosts
 SECONDS = 10.0  # for a whole table
 _PARTS = 4  # groups of plain steps, compared to measure the machine's drift
 _ROWS = (1, 3, 4)  # counted turns in the first, second and later rows of a verification length
-_AT_ONCE = (3, 3, 4)  # counted turns, if time allows only two rows
+_LONG_ROWS = (3, 3, 4)  # counted turns, if time allows only two rows
 _RESERVE = 1.1  # times the expected seconds
 
 
@@ -60,13 +60,13 @@ def measure_step_costs(
     columns: list[Column] = []
     kinds = len(order) + (not config.is_chain)
     with memory_errors(pair.device), suppress(OutOfTimeError):
-        for context in _by_weight(contexts):
+        for context in _middle_first(contexts):
             if columns and _seconds(columns, kinds, rows, more=1) > budget.left:
                 break
             columns.append(Column(pair, config, context, budget, stepwise=stepwise))
             columns[-1].begin(order)
-        if _seconds(columns, kinds, rows) > budget.left > _seconds(columns, kinds, _AT_ONCE):
-            rows = _AT_ONCE  # with fewer uncounted steps
+        if _seconds(columns, kinds, rows) > budget.left > _seconds(columns, kinds, _LONG_ROWS):
+            rows = _LONG_ROWS  # with fewer uncounted steps
         for turns in rows:
             for tokens in order:
                 for column in columns:
@@ -77,7 +77,7 @@ def measure_step_costs(
     return _table(config, usable, cut_short=budget.out_of_time)
 
 
-def _by_weight(contexts: Sequence[int]) -> list[int]:
+def _middle_first(contexts: Sequence[int]) -> list[int]:
     """Return the contexts with the middle one first, the closest to most runs."""
     middle = contexts[(len(contexts) - 1) // 2]
     return [middle, *(each for each in contexts if each != middle)]
