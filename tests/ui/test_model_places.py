@@ -94,6 +94,15 @@ def test_paths_are_refused_on_a_shared_dashboard(
     assert refused(place)
 
 
+def test_a_model_of_ollama_is_refused_even_if_the_working_folder_is_listed(
+    shared: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPECVIZ_MODELS", str(tmp_path))
+    assert not refused(str(tmp_path / "model"))
+    assert refused("ollama:x")
+
+
 def test_the_error_does_not_depend_on_the_disk(shared: None, tmp_path: Path) -> None:
     assert all(map(refused, kinds_of_path(tmp_path)))
 
