@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Server, wait_for_pair
-from tests.browser.reading import END, ROUND, next_frame, seek, wait_until_still
+from tests.browser.conftest import Demo, Server, wait_for_pair
+from tests.browser.reading import END, ROUND, TOUR, next_frame, seek, wait_until_still
+from tests.traces import make_trace
 
 SERIOUS = {"serious", "critical"}
 
@@ -55,6 +56,23 @@ def test_no_serious_violation(server: Server, open_page: Callable[..., Any]) -> 
         page.emulate_media(color_scheme=scheme)
         page.wait_for_selector(f'.sv[data-theme="{scheme}"]')
         assert serious_violations(page) == [], scheme
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1024, 420])
+def test_no_serious_violation_in_the_tour_and_in_the_reasons(
+    demo: Demo, open_page: Callable[..., Any], width: int, scheme: str
+) -> None:
+    link = demo.show("axe", make_trace(["a", "ar", "a"]), tour="force")
+    page = open_page(link, width=width, height=860, tour=True)
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_selector(f'.sv[data-theme="{scheme}"]')
+    page.wait_for_selector(f"{TOUR}:visible")
+    assert serious_violations(page) == []
+    page.click(f"{TOUR} .skip")
+    page.click(".sum-why summary")
+    page.wait_for_selector(".sum-reasons:visible")
+    assert serious_violations(page) == []
 
 
 def test_the_keyboard_drives_the_player(server: Server, open_page: Callable[..., Any]) -> None:

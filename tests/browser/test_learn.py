@@ -131,7 +131,7 @@ def test_guesses_are_made_from_the_keyboard(server: Server, open_page: Callable[
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("width", "beside"), [(1720, True), pytest.param(420, False, marks=pytest.mark.thorough)]
+    ("width", "beside"), [(1440, True), pytest.param(420, False, marks=pytest.mark.thorough)]
 )
 def test_the_player_is_beside_the_step_where_both_fit(
     server: Server, open_page: Callable[..., Any], width: int, beside: bool

@@ -334,8 +334,8 @@ def _speedup(summary: RunSummary) -> str:
 def _columns() -> dict[str, Any]:
     column, speedup = st.column_config, CATALOGUE[_SPEEDUP]
     return {
-        "Run": column.TextColumn(width=280, pinned=True),
-        "Prompt": column.TextColumn(help="The beginning of the prompt", width=240),
+        "Run": column.TextColumn(width=340, pinned=True),
+        "Prompt": column.TextColumn(help="The beginning of the prompt", width=180),
         "γ": column.NumberColumn(help="Candidates drafted per round", width=45),
         "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
         **{
