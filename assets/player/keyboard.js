@@ -87,6 +87,7 @@ export function listenToKeys(root, controls) {
   const keys = keymap(root, controls);
   /** @param {KeyboardEvent} event */
   const listen = (event) => {
+    if (!root.isConnected) return; // a removed player is closed a moment later
     const act = event.key === "Escape" ? escape(root, controls) : keys[nameOf(event)];
     if (!act || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (!belongsToPlayer(root, event)) return;

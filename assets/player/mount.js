@@ -1,6 +1,7 @@
 // Opens the player in an element of the page, and passes it new data and theme changes. The player
 // persists between calls.
 
+import { closeRemoved } from "./mounting.js";
 import { Player } from "./player.js";
 import { IN_QUERY } from "./presenter.js";
 
@@ -36,8 +37,6 @@ function makePlayer(parent, mark) {
 }
 
 /**
- * A cleanup may run late, after the next call. So only the newest cleanup closes the player, and
- * only after the player's element was removed from the page.
  * @param {Given} given @param {Mark} [mark] where the address stores presenter mode
  * @returns {() => void} the cleanup
  */
@@ -50,12 +49,10 @@ export function mountPlayer({ data, parentElement, setStateValue }, mark = IN_QU
   if (window.specvizFirstStage) {
     window.specvizFirstStage.leave((state) => player.goOn(state));
   }
-  return () => {
-    setTimeout(() => {
-      if (player.generation !== generation || parentElement.isConnected) return;
-      players.delete(parentElement);
-      player.close();
-      if (window.specvizLastPlayer?.player === player) window.specvizLastPlayer.closed = performance.now();
-    });
+  const close = () => {
+    players.delete(parentElement);
+    player.close();
+    if (window.specvizLastPlayer?.player === player) window.specvizLastPlayer.closed = performance.now();
   };
+  return () => closeRemoved(parentElement, () => player.generation === generation, close);
 }

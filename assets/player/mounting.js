@@ -8,10 +8,24 @@
  * }} Mounted
  */
 
+const LOOK_AGAIN = 100; // milliseconds
+
 /**
- * Pass new data to the element's object, which the first call creates; return the cleanup. A cleanup
- * may run late, after the next call has begun: only the newest cleanup may close the object, and
- * only after the element was removed from the page.
+ * Close an element's object once the element was removed from the page, unless the element is used
+ * again. Streamlit may call a cleanup after the next call, and before it removes the element.
+ * @param {HTMLElement} parent @param {() => boolean} isUnused @param {() => void} close
+ * @param {number} [wait] in milliseconds
+ */
+export function closeRemoved(parent, isUnused, close, wait = 0) {
+  setTimeout(() => {
+    if (!isUnused()) return;
+    if (parent.isConnected) closeRemoved(parent, isUnused, close, LOOK_AGAIN);
+    else close();
+  }, wait);
+}
+
+/**
+ * Pass new data to the element's object, which the first call creates; return the cleanup.
  * @template D
  * @param {WeakMap<HTMLElement, Mounted<D>>} places
  * @param {(parent: HTMLElement) => Mounted<D>} create
@@ -23,10 +37,9 @@ export function mount(places, create, { data, parentElement, setStateValue }) {
   const generation = ++mounted.generation;
   mounted.setState = setStateValue;
   mounted.take(data);
-  return () =>
-    setTimeout(() => {
-      if (mounted.generation !== generation || parentElement.isConnected) return;
-      places.delete(parentElement);
-      mounted.close();
-    });
+  const close = () => {
+    places.delete(parentElement);
+    mounted.close();
+  };
+  return () => closeRemoved(parentElement, () => mounted.generation === generation, close);
 }

@@ -32,6 +32,9 @@ function writeMark(mark, on) {
   window.history.replaceState(window.history.state, "", pathname + changed.search + changed.hash);
 }
 
+/** Those of all players that are not closed yet. @type {Set<Presenter>} */
+const presenters = new Set();
+
 export class Presenter {
   /**
    * @param {HTMLElement} root of the player @param {Mark} mark where the address stores the mode
@@ -46,6 +49,7 @@ export class Presenter {
     this.store = null;
     this.handleAddress = () => this.present(isMarked(this.mark));
     window.addEventListener("hashchange", this.handleAddress);
+    presenters.add(this);
   }
 
   /** Whether the page is in presenter mode. */
@@ -59,8 +63,13 @@ export class Presenter {
     this.dress();
   }
 
-  /** @param {boolean} on */
+  /** Leaving closes the mode in all players: Streamlit may be about to remove the one that gets the key. @param {boolean} on */
   present(on) {
+    for (const each of on ? [this] : presenters) each.turn(on);
+  }
+
+  /** @param {boolean} on */
+  turn(on) {
     this.asked = on && this.store !== null;
     const { activeElement } = document; // outside the player, it would be hidden but still receive the keys
     if (this.on && activeElement instanceof HTMLElement && !this.root.contains(activeElement)) activeElement.blur();
@@ -85,6 +94,7 @@ export class Presenter {
   }
 
   close() {
+    presenters.delete(this);
     window.removeEventListener("hashchange", this.handleAddress);
     this.show(null);
   }

@@ -222,6 +222,32 @@ def test_it_continues_if_the_page_replaces_its_player(feed: Feed) -> None:
     assert page.locator(PRESENTED).count() == 0
 
 
+# The page keeps the player for a moment, although Streamlit has called its cleanup.
+OUTDATE = """() => {
+  const stage = document.createElement("div"), old = document.querySelector("#stage");
+  stage.id = "stage";
+  old.id = "outdated";
+  old.after(stage);
+  window.unmountPlayer();
+}"""
+
+
+def test_an_outdated_player_does_not_take_its_keys(feed: Feed) -> None:
+    data = data_of(recorded())
+    page = feed(data)
+    page.keyboard.press("p")
+    page.evaluate(OUTDATE)
+    feed(data, page)
+    assert page.locator(PRESENTED).count() == 2
+    page.keyboard.press("Escape")
+    assert page.locator(f"{PRESENTED}, html[data-presenting]").count() == 0
+    page.evaluate("document.querySelector('#outdated').remove()")
+    page.keyboard.press("p")
+    assert_presented(page)
+    page.keyboard.press("Escape")
+    assert page.locator(f"{PRESENTED}, html[data-presenting]").count() == 0
+
+
 # Files
 
 
