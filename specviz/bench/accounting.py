@@ -65,11 +65,11 @@ class AccountedRun:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the intervals of observed and accounted speedup overlap."""
+        """Whether the errors of observed and accounted speedup explain their difference."""
         if not (self.ratio and self.observed and self.observed_low and self.round_cost_error):
             return None
         own = math.log(self.observed / self.observed_low)
-        return abs(math.log(self.ratio)) <= own + self.round_cost_error
+        return abs(math.log(self.ratio)) <= math.hypot(own, self.round_cost_error)
 
 
 def measure_accounting(
@@ -128,7 +128,10 @@ def _make(
     done = _run_specviz(words)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["nothing was printed"]
-        raise PairError(f"A run of the pair failed: {said[-1]}.", remedy="Run it alone with run.")
+        raise PairError(
+            f"A run of the pair failed: {said[-1]}.",
+            remedy="Run it alone with `python -m specviz run`.",
+        )
     record = json.loads(done.stdout)
     figures = record["metrics"]
     own = record.get("step_costs_of_this_run")
@@ -181,7 +184,7 @@ def summary_rows(runs: Iterable[AccountedRun]) -> list[dict[str, Any]]:
                 "observed_over_accounted": median(ratios) if ratios else None,
                 "from": ratios[0] if ratios else None,
                 "to": ratios[-1] if ratios else None,
-                "intervals_overlap": f"{sum(agree)} of {len(agree)}",
+                "within_errors": f"{sum(agree)} of {len(agree)}",
             }
         )
     return rows

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
@@ -20,11 +20,18 @@ from specviz.figures.timing import trimmed_mean
 from specviz.record.shapes import Shape
 from specviz.record.step_costs import Phase, PhaseCost, RunCosts, ShapeCosts, StepCosts
 from specviz.record.trace import Baseline, Round, Slice
+from specviz.theory.student import t_quantile
 
 _FEWEST = 2  # slices from which a cost and its error are computed
-_SPREAD = 0.02  # the least standard deviation of the log of a cost between processes
+# The usual standard deviation of the log of a cost between processes. Steps of a millisecond depend
+# on what the caches still hold and on where the weights are in memory; long ones hardly do.
+_SPREAD, _SPREAD_OF_SHORT = 0.02, 0.025
+_SHORT = 0.002  # seconds
+_USUAL_FREEDOM = 6  # degrees of freedom that the usual deviation counts for
 _NORMAL = 1.96
+_TAIL = 0.975
 _ROBUST = 3  # processes from which medians are used
+_MEDIAN_VARIANCE = math.pi / 2  # of a median, over that of a mean
 _OF_MEDIAN = 1.4826  # standard deviation over the median distance to the middle
 _TINY = 1e-6  # plain steps; a phase that takes no time has no logarithm
 
@@ -122,7 +129,8 @@ class _Fit:
         for run in runs:
             for each in run.phases:
                 found[each.phase, each.candidates, each.fed].append((run.process, each))
-        self._costs = {kind: _combined(costs) for kind, costs in found.items()}
+        self._usual = _usual_spread(median(run.step for run in runs))
+        self._costs = {kind: _combined(costs, self._usual) for kind, costs in found.items()}
         self._context = median(run.context for run in runs)
         known = [run.bandwidth for run in runs if run.bandwidth is not None]
         self._bandwidth = median(known) if known else None
@@ -223,7 +231,8 @@ class _Fit:
         errors = self._table.target_errors
         own = math.hypot(errors[tokens - 1], errors[0]) if errors else 0.0
         disagreement = max(abs(each) for each in logs.values())
-        return math.hypot(own, disagreement, _NORMAL * math.sqrt(2) * _SPREAD)
+        between = t_quantile(_TAIL, _USUAL_FREEDOM) * math.sqrt(2) * self._usual
+        return math.hypot(own, disagreement, between)
 
     def _draft_steps(
         self,
@@ -313,21 +322,35 @@ def _largest(known: dict[tuple[int, int], _Cost]) -> _Cost | None:
     return known[max(known)] if known else None
 
 
-def _combined(costs: Sequence[tuple[str, PhaseCost]]) -> _Cost:
+def _usual_spread(step: float) -> float:
+    """Return the usual standard deviation of a cost's logarithm between processes.
+
+    Args:
+        step: Seconds of a plain step.
+    """
+    return _SPREAD + _SPREAD_OF_SHORT * min(1.0, _SHORT / step)
+
+
+def _combined(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> _Cost:
     """Return the cost in the middle of the processes, with the error for a new one.
 
-    Processes differ by a random effect, whose standard deviation is at least ``_SPREAD``. From
-    three processes on, a single disturbed one shifts neither the middle nor the spread by much.
+    Processes differ by a random effect. Its variance is estimated from these processes and from
+    the usual deviation, because few processes show little of it. From three processes on, a single
+    disturbed one shifts neither the middle nor the spread by much.
     """
     by_process: dict[str, list[PhaseCost]] = defaultdict(list)
     for process, each in costs:
         by_process[process].append(each)
-    units = [_weighted((math.log(c.cost), c.error) for c in each) for each in by_process.values()]
+    units = [_weighted([(math.log(c.cost), c.error) for c in each]) for each in by_process.values()]
     means, variances = [mean for mean, _ in units], [error**2 for _, error in units]
-    between = max(_between_processes(means, variances), _SPREAD**2)
+    seen = len(means) - 1
+    freedom = _USUAL_FREEDOM + seen
+    known = seen * _between_processes(means, variances)
+    between = (_USUAL_FREEDOM * usual**2 + known) / freedom
     weights = [1 / (variance + between) for variance in variances]
-    mean = _middle(means, weights)
-    return _Cost(cost=math.exp(mean), error=_NORMAL * math.sqrt(1 / sum(weights) + between))
+    middle = (1.0 if len(means) < _ROBUST else _MEDIAN_VARIANCE) / sum(weights)
+    half = t_quantile(_TAIL, freedom) * math.sqrt(middle + between)
+    return _Cost(cost=math.exp(_middle(means, weights)), error=half)
 
 
 def _middle(values: Sequence[float], weights: Sequence[float]) -> float:
@@ -342,12 +365,17 @@ def _middle(values: Sequence[float], weights: Sequence[float]) -> float:
     raise AssertionError
 
 
-def _weighted(values: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Return the mean and standard error of the values of one process."""
+def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the mean and standard error of the values of one process.
+
+    The error is larger if the values differ by more than their own errors explain.
+    """
     known = [(value, max(error / _NORMAL, 1e-4)) for value, error in values]
-    weights = [1 / error**2 for _, error in known]
-    mean = math.fsum(w * value for w, (value, _) in zip(weights, known, strict=True)) / sum(weights)
-    return mean, math.sqrt(1 / sum(weights))
+    weight = math.fsum(1 / error**2 for _, error in known)
+    mean = math.fsum(value / error**2 for value, error in known) / weight
+    squares = math.fsum(((value - mean) / error) ** 2 for value, error in known)
+    excess = max(1.0, squares / max(1, len(known) - 1))
+    return mean, math.sqrt(excess / weight)
 
 
 def _between_processes(means: Sequence[float], variances: Sequence[float]) -> float:

@@ -29,13 +29,13 @@ MISSED = replace(RUN, forecast_low=2.2)
 
 
 def test_summarises_each_body_and_step() -> None:
-    ratios = (0.5, 1.0, 1.08)
+    ratios = (0.5, 1.0, 1.06)
     runs = [replace(RUN, accounted=2.0 / ratio) for ratio in ratios]
     runs += [replace(RUN, body="90M", accounted=None)]
     plain, enlarged = summary_rows(runs)
-    assert (plain["runs"], plain["from"], plain["to"]) == (3, 0.5, pytest.approx(1.08))
+    assert (plain["runs"], plain["from"], plain["to"]) == (3, 0.5, pytest.approx(1.06))
     assert plain["observed_over_accounted"] == pytest.approx(1.0)
-    assert plain["intervals_overlap"] == "2 of 3"  # 8 % is within 5 % and 4 %, 50 % is not
+    assert plain["within_errors"] == "2 of 3"  # 6 % is within 5 % and 4 % together, 50 % is not
     assert (enlarged["runs"], enlarged["observed_over_accounted"]) == (0, None)
 
 
