@@ -13,26 +13,21 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean, median
 
+from specviz.figures.process_spread import (
+    Cost,
+    combined_cost,
+    error_of_one_process,
+    usual_spread,
+)
 from specviz.figures.timing import trimmed_mean
 from specviz.record.shapes import Shape
 from specviz.record.step_costs import Phase, PhaseCost, RunCosts, ShapeCosts, StepCosts
 from specviz.record.trace import Baseline, Round, Slice
-from specviz.theory.student import t_quantile
 
 _FEWEST = 2  # slices from which a cost and its error are computed
-# The usual standard deviation of the log of a cost between processes. Steps of a millisecond depend
-# on what the caches still hold and on where the weights are in memory; long ones hardly do.
-_SPREAD, _SPREAD_OF_SHORT = 0.02, 0.025
-_SHORT = 0.002  # seconds
-_USUAL_FREEDOM = 6  # degrees of freedom that the usual deviation counts for
-_NORMAL = 1.96
-_TAIL = 0.975
-_ROBUST = 3  # processes from which medians are used
-_MEDIAN_VARIANCE = math.pi / 2  # of a median, over that of a mean
-_OF_MEDIAN = 1.4826  # standard deviation over the median distance to the middle
 _TINY = 1e-6  # plain steps; a phase that takes no time has no logarithm
 
 _Kind = tuple[Phase, int, int]  # phase, candidates, tokens of the first draft step
@@ -91,12 +86,6 @@ def _phases_of(each: Slice) -> Iterator[tuple[_Kind, float]]:
 # Several runs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cost:
-    cost: float
-    error: float  # half-width of the 95 % interval of the logarithm, for a new process
-
-
 def fitted_costs(
     runs: Sequence[RunCosts], table: StepCosts | None, shape: Shape | None = None
 ) -> StepCosts | None:
@@ -129,8 +118,8 @@ class _Fit:
         for run in runs:
             for each in run.phases:
                 found[each.phase, each.candidates, each.fed].append((run.process, each))
-        self._usual = _usual_spread(median(run.step for run in runs))
-        self._costs = {kind: _combined(costs, self._usual) for kind, costs in found.items()}
+        self._usual = usual_spread(median(run.step for run in runs))
+        self._costs = {kind: combined_cost(costs, self._usual) for kind, costs in found.items()}
         self._context = median(run.context for run in runs)
         known = [run.bandwidth for run in runs if run.bandwidth is not None]
         self._bandwidth = median(known) if known else None
@@ -142,7 +131,7 @@ class _Fit:
             self._step = scale * table.target_step(self._context)
         self._scale = 1.0 if table is None else self._step / table.target_step(self._context)
 
-    def _known(self, phase: Phase) -> dict[tuple[int, int], _Cost]:
+    def _known(self, phase: Phase) -> dict[tuple[int, int], Cost]:
         return {(n, fed): cost for (of, n, fed), cost in self._costs.items() if of == phase}
 
     @property
@@ -183,12 +172,12 @@ class _Fit:
         )  # fmt: skip
 
     def _verifications(
-        self, known: dict[int, _Cost]
+        self, known: dict[int, Cost]
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
         """Return the rows of the target, their errors, and the interpolated rows."""
         table = self._table
         if table is None:
-            points = {1: _Cost(cost=1.0, error=0.0), **known}
+            points = {1: Cost(cost=1.0, error=0.0), **known}
             return self._rows_between(points)
         logs = {1: 0.0}
         for tokens, cost in known.items():
@@ -204,7 +193,7 @@ class _Fit:
         longer = {tokens: cost for tokens, cost in known.items() if tokens > len(rows)}
         if longer:
             last = math.exp(_line(logs, len(rows))) * self._table_ratio(len(rows))
-            points = {len(rows): _Cost(cost=last, error=errors[-1]), **longer}
+            points = {len(rows): Cost(cost=last, error=errors[-1]), **longer}
             more, more_errors, more_unknown = self._rows_between(points)
             rows += more[1:]
             errors += more_errors[1:]
@@ -212,7 +201,7 @@ class _Fit:
         return tuple(rows), tuple(errors), tuple(unknown)
 
     def _rows_between(
-        self, points: dict[int, _Cost]
+        self, points: dict[int, Cost]
     ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...], tuple[int, ...]]:
         """Return the rows from the first to the last point, their errors, and the unknown rows."""
         tokens = range(min(points), max(points) + 1)
@@ -231,8 +220,7 @@ class _Fit:
         errors = self._table.target_errors
         own = math.hypot(errors[tokens - 1], errors[0]) if errors else 0.0
         disagreement = max(abs(each) for each in logs.values())
-        between = t_quantile(_TAIL, _USUAL_FREEDOM) * math.sqrt(2) * self._usual
-        return math.hypot(own, disagreement, between)
+        return math.hypot(own, disagreement, error_of_one_process(self._usual))
 
     def _draft_steps(
         self,
@@ -253,7 +241,7 @@ class _Fit:
         rows = (self._at_contexts(first), self._at_contexts(first_of_two))
         return rows, self._at_contexts(later), (error,) * 3
 
-    def _first_and_later(self, known: dict[tuple[int, int], _Cost]) -> tuple[float, float]:
+    def _first_and_later(self, known: dict[tuple[int, int], Cost]) -> tuple[float, float]:
         """Return a first draft step fed one token and a later step, in plain steps.
 
         Draft phases of one length do not divide their time among their steps: the table does, or
@@ -317,81 +305,9 @@ class _Fit:
         }
 
 
-def _largest(known: dict[tuple[int, int], _Cost]) -> _Cost | None:
+def _largest(known: dict[tuple[int, int], Cost]) -> Cost | None:
     """Return the cost of the rounds with most candidates: those of a whole tree."""
     return known[max(known)] if known else None
-
-
-def _usual_spread(step: float) -> float:
-    """Return the usual standard deviation of a cost's logarithm between processes.
-
-    Args:
-        step: Seconds of a plain step.
-    """
-    return _SPREAD + _SPREAD_OF_SHORT * min(1.0, _SHORT / step)
-
-
-def _combined(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> _Cost:
-    """Return the cost in the middle of the processes, with the error for a new one.
-
-    Processes differ by a random effect. Its variance is estimated from these processes and from
-    the usual deviation, because few processes show little of it. From three processes on, a single
-    disturbed one shifts neither the middle nor the spread by much.
-    """
-    by_process: dict[str, list[PhaseCost]] = defaultdict(list)
-    for process, each in costs:
-        by_process[process].append(each)
-    units = [_weighted([(math.log(c.cost), c.error) for c in each]) for each in by_process.values()]
-    means, variances = [mean for mean, _ in units], [error**2 for _, error in units]
-    seen = len(means) - 1
-    freedom = _USUAL_FREEDOM + seen
-    known = seen * _between_processes(means, variances)
-    between = (_USUAL_FREEDOM * usual**2 + known) / freedom
-    weights = [1 / (variance + between) for variance in variances]
-    middle = (1.0 if len(means) < _ROBUST else _MEDIAN_VARIANCE) / sum(weights)
-    half = t_quantile(_TAIL, freedom) * math.sqrt(middle + between)
-    return _Cost(cost=math.exp(_middle(means, weights)), error=half)
-
-
-def _middle(values: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the weighted mean of one or two values, the weighted median of more."""
-    if len(values) < _ROBUST:
-        return math.fsum(w * each for w, each in zip(weights, values, strict=True)) / sum(weights)
-    half, passed = sum(weights) / 2, 0.0
-    for value, weight in sorted(zip(values, weights, strict=True)):
-        passed += weight
-        if passed >= half:
-            return value
-    raise AssertionError
-
-
-def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the mean and standard error of the values of one process.
-
-    The error is larger if the values differ by more than their own errors explain.
-    """
-    known = [(value, max(error / _NORMAL, 1e-4)) for value, error in values]
-    weight = math.fsum(1 / error**2 for _, error in known)
-    mean = math.fsum(value / error**2 for value, error in known) / weight
-    squares = math.fsum(((value - mean) / error) ** 2 for value, error in known)
-    excess = max(1.0, squares / max(1, len(known) - 1))
-    return mean, math.sqrt(excess / weight)
-
-
-def _between_processes(means: Sequence[float], variances: Sequence[float]) -> float:
-    """Return the variance of the effect of a process; 0 for a single one.
-
-    For two processes, it is half their squared distance; for more, it comes from the median of the
-    distances to the middle. The variance within the processes is subtracted.
-    """
-    if len(means) < 2:
-        return 0.0
-    if len(means) < _ROBUST:
-        spread = (means[0] - means[1]) ** 2 / 2
-    else:
-        middle = median(means)
-        spread = (_OF_MEDIAN * median(abs(each - middle) for each in means)) ** 2
-    return max(0.0, spread - fmean(variances))
 
 
 def _line(points: dict[int, float], place: int) -> float:
@@ -405,7 +321,7 @@ def _line(points: dict[int, float], place: int) -> float:
     return points[left] + (points[right] - points[left]) * (place - left) / (right - left)
 
 
-def _between(points: dict[int, _Cost], tokens: int) -> _Cost:
+def _between(points: dict[int, Cost], tokens: int) -> Cost:
     """Return a known cost, or one between two known ones.
 
     Costs rise with the number of tokens, so the error includes the distance to both neighbours.
@@ -416,4 +332,4 @@ def _between(points: dict[int, _Cost], tokens: int) -> _Cost:
     right = min(each for each in points if each > tokens)
     cost = _line({left: points[left].cost, right: points[right].cost}, tokens)
     ends = abs(math.log(points[right].cost / points[left].cost))
-    return _Cost(cost=cost, error=math.hypot(ends, points[left].error, points[right].error))
+    return Cost(cost=cost, error=math.hypot(ends, points[left].error, points[right].error))

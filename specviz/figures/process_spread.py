@@ -1,0 +1,110 @@
+"""How far the costs of processes differ, and the interval for a new process.
+
+A cost is a ratio to a plain step. The same pair on the same machine has other costs in another
+process, by more than the timing of one process shows: its memory is elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from specviz.record.step_costs import PhaseCost
+from specviz.theory.student import t_quantile
+
+# The usual standard deviation of the log of a cost between processes. Steps of a millisecond depend
+# on what the caches still hold and on where the weights are in memory; long ones hardly do.
+_SPREAD, _SPREAD_OF_SHORT = 0.02, 0.025
+_SHORT = 0.002  # seconds
+_USUAL_FREEDOM = 6  # degrees of freedom that the usual deviation counts for
+_NORMAL = 1.96
+_TAIL = 0.975
+_ROBUST = 3  # processes from which medians are used
+_MEDIAN_VARIANCE = math.pi / 2  # of a median, over that of a mean
+_OF_MEDIAN = 1.4826  # standard deviation over the median distance to the middle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    cost: float
+    error: float  # half-width of the 95 % interval of the logarithm, for a new process
+
+
+def usual_spread(step: float) -> float:
+    """Return the usual standard deviation of a cost's logarithm between processes.
+
+    Args:
+        step: Seconds of a plain step.
+    """
+    return _SPREAD + _SPREAD_OF_SHORT * min(1.0, _SHORT / step)
+
+
+def error_of_one_process(usual: float) -> float:
+    """Return the half-width of the interval for a new process if one is known precisely."""
+    return t_quantile(_TAIL, _USUAL_FREEDOM) * math.sqrt(2) * usual
+
+
+def combined_cost(costs: Sequence[tuple[str, PhaseCost]], usual: float) -> Cost:
+    """Return the cost in the middle of the processes, with the error for a new one.
+
+    Processes differ by a random effect. Its variance is estimated from these processes and from
+    the usual deviation, because few processes show little of it. From three processes on, a single
+    disturbed one shifts neither the middle nor the spread by much.
+    """
+    by_process: dict[str, list[PhaseCost]] = defaultdict(list)
+    for process, each in costs:
+        by_process[process].append(each)
+    units = [_weighted([(math.log(c.cost), c.error) for c in each]) for each in by_process.values()]
+    means, variances = [mean for mean, _ in units], [error**2 for _, error in units]
+    seen = len(means) - 1
+    freedom = _USUAL_FREEDOM + seen
+    known = seen * _between_processes(means, variances)
+    between = (_USUAL_FREEDOM * usual**2 + known) / freedom
+    weights = [1 / (variance + between) for variance in variances]
+    middle = (1.0 if len(means) < _ROBUST else _MEDIAN_VARIANCE) / sum(weights)
+    half = t_quantile(_TAIL, freedom) * math.sqrt(middle + between)
+    return Cost(cost=math.exp(_middle(means, weights)), error=half)
+
+
+def _middle(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the weighted mean of one or two values, the weighted median of more."""
+    if len(values) < _ROBUST:
+        return math.fsum(w * each for w, each in zip(weights, values, strict=True)) / sum(weights)
+    half, passed = sum(weights) / 2, 0.0
+    for value, weight in sorted(zip(values, weights, strict=True)):
+        passed += weight
+        if passed >= half:
+            return value
+    raise AssertionError
+
+
+def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the mean and standard error of the values of one process.
+
+    The error is larger if the values differ by more than their own errors explain.
+    """
+    known = [(value, max(error / _NORMAL, 1e-4)) for value, error in values]
+    weight = math.fsum(1 / error**2 for _, error in known)
+    mean = math.fsum(value / error**2 for value, error in known) / weight
+    squares = math.fsum(((value - mean) / error) ** 2 for value, error in known)
+    excess = max(1.0, squares / max(1, len(known) - 1))
+    return mean, math.sqrt(excess / weight)
+
+
+def _between_processes(means: Sequence[float], variances: Sequence[float]) -> float:
+    """Return the variance of the effect of a process; 0 for a single one.
+
+    For two processes, it is half their squared distance; for more, it comes from the median of the
+    distances to the middle. The variance within the processes is subtracted.
+    """
+    if len(means) < 2:
+        return 0.0
+    if len(means) < _ROBUST:
+        spread = (means[0] - means[1]) ** 2 / 2
+    else:
+        middle = median(means)
+        spread = (_OF_MEDIAN * median(abs(each - middle) for each in means)) ** 2
+    return max(0.0, spread - fmean(variances))

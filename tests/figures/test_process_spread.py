@@ -1,0 +1,57 @@
+"""The interval of a cost for a new process, on simulated processes."""
+
+from __future__ import annotations
+
+import math
+import random
+from statistics import median
+
+import pytest
+
+from specviz.figures.process_spread import Cost, combined_cost, usual_spread
+from specviz.record.step_costs import PhaseCost
+
+_WITHIN = 0.008  # standard error of the cost of one process
+_TRIES = 600
+
+
+def cost_of(logarithm: float, error: float = _WITHIN) -> PhaseCost:
+    cost = math.exp(logarithm)
+    return PhaseCost(phase="verify", candidates=5, fed=0, cost=cost, error=1.96 * error)
+
+
+def combined(logarithms: list[float], step: float, **each: float) -> Cost:
+    costs = [(str(place), cost_of(value, **each)) for place, value in enumerate(logarithms)]
+    return combined_cost(costs, usual_spread(step))
+
+
+@pytest.mark.parametrize(("step", "spread"), [(0.001, 0.05), (0.02, 0.02)])
+@pytest.mark.parametrize("processes", [1, 2, 3, 5, 8])
+def test_it_covers_the_next_process(step: float, spread: float, processes: int) -> None:
+    chance, inside = random.Random(processes), 0
+    for _ in range(_TRIES):
+        known = [chance.gauss(0, math.hypot(spread, _WITHIN)) for _ in range(processes)]
+        found = combined(known, step)
+        inside += abs(chance.gauss(0, spread) - math.log(found.cost)) <= found.error
+    assert 0.90 <= inside / _TRIES < 1
+
+
+def test_more_equal_processes_narrow_it_and_different_ones_widen_it() -> None:
+    one, five = combined([0.0], 0.02), combined([0.0] * 5, 0.02)
+    different = combined([-0.1, -0.05, 0.0, 0.05, 0.1], 0.02)
+    assert five.error < 0.05 < one.error < 0.1 < different.error
+
+
+def test_runs_of_a_process_that_differ_by_more_than_their_errors_count_less() -> None:
+    def error(values: list[float]) -> float:
+        costs = [("one", cost_of(value, 0.001)) for value in values]
+        return combined_cost(costs, 0.001).error
+
+    calm, wild = error([0.0, 0.0, 0.0]), error([-0.2, 0.0, 0.2])
+    assert calm < 0.01
+    assert wild > 0.2
+
+
+def test_one_process_in_another_state_does_not_shift_the_middle() -> None:
+    values = [0.0, 0.01, -0.01, 0.005, 0.7]
+    assert median(values) == pytest.approx(math.log(combined(values, 0.02).cost), abs=0.006)
