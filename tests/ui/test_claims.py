@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -17,9 +18,10 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import save_value
 from specviz.theory.claims import Claim, RunName, claims
+from specviz.ui.session.history import session_history
 from specviz.ui.theory.claims.evidence import evidence_of, trend_sentence
 from specviz.ui.theory.claims.recorded_tasks import recorded_sentence, task_table
-from specviz.ui.theory.claims.runs import EPSILONS, plans, the_claim_runs
+from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, plans, the_claim_runs
 from specviz.ui.theory.claims.theorems import dots_sentence, plane_of
 from specviz.ui.theory.kept_methods import recorded_methods
 from specviz.ui.widgets.plain_text import as_text
@@ -203,16 +205,37 @@ def pair() -> Pair:
     return load_pair(PairSpec(name="tinystories", threads=1))
 
 
-def short_traces(pair: Pair, run: RunName, tokens: int = 24) -> list[Trace]:
+def short_traces(
+    pair: Pair, run: RunName, tokens: int = 24, spec: PairSpec | None = None
+) -> list[Trace]:
     timed = run in ("speed", "estimates", "verification")
     made: list[Trace] = []
-    for plan in plans(run, PairSpec()):
+    for plan in plans(run, spec or PairSpec()):
         config: RunConfig = replace(plan.config, max_new_tokens=tokens)
         assert save_value("step-costs", costs_key(pair, config), make_costs())
         lap = measured_run(pair, plan.prompt, config, baseline=timed or plan.baseline)
         made.append(finish(lap))
         assert made[-1].rounds
     return made
+
+
+@pytest.mark.parametrize("run", [each for each in RUNS if each != "drafts"])
+def test_a_target_alone_tests_claims_with_a_method_that_needs_no_draft(
+    pair: Pair, run: RunName
+) -> None:
+    alone = replace(pair, draft=None, info=replace(pair.info, draft=None))
+    traces = short_traces(alone, run, tokens=8, spec=PairSpec(target="alone"))
+    assert {trace.config.drafter for trace in traces} == {"prompt-lookup"}
+    assert evidence_of(run, traces).pair == pair.info.target.name
+
+
+def test_a_claim_on_several_drafts_is_refused_for_a_target_alone(tmp_path: Path) -> None:
+    runs = ClaimRuns()
+    runs.start("drafts", "card", PairSpec(target=str(tmp_path)), session_history())
+    refused = runs.failure("drafts")
+    assert refused is not None
+    assert "draft model" in refused.remedy
+    assert runs.going("drafts") is None
 
 
 def test_recorded_runs_of_a_chat_model_test_the_claims_on_texts() -> None:

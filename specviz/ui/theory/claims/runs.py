@@ -16,6 +16,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.measure.background_job import RunsJob
 from specviz.measure.run_makers import RunOrder
+from specviz.record.drafters import methods_for
 from specviz.record.pairs import PairSpec
 from specviz.record.prompts import Preset, read_presets
 from specviz.record.run_config import ResidualName
@@ -46,14 +47,21 @@ class ClaimRuns:
         self._jobs: dict[RunName, RunsJob] = {}  # the last job per name
         self._starters: dict[RunName, str] = {}
         self._evidence: dict[RunName, Evidence] = {}
+        self._refused: dict[RunName, SpecvizError] = {}  # runs that the pair cannot make
 
     def start(self, run: RunName, starter: str, spec: PairSpec, history: History) -> None:
         """Queue the runs; add those that Watch can show to ``history``."""
         if self.going(run) is not None:
             return
         self._evidence.pop(run, None)
+        self._refused.pop(run, None)
+        try:
+            orders = plans(run, spec)
+        except SpecvizError as problem:
+            self._refused[run] = problem
+            return
         job = RunsJob(
-            plans(run, spec),
+            orders,
             run_maker(history.add if run in _WATCHED else None),
             name=CLAIMS,
             label=f"Runs for a claim: {run}",
@@ -80,6 +88,8 @@ class ClaimRuns:
         return self._evidence.get(run)
 
     def failure(self, run: RunName) -> SpecvizError | None:
+        if run in self._refused:
+            return self._refused[run]
         job = self._jobs.get(run)
         if job is None or job.state not in {"failed", "stopped"}:
             return None
@@ -100,13 +110,21 @@ def the_claim_runs() -> ClaimRuns:
 
 
 def plans(run: RunName, spec: PairSpec) -> tuple[RunOrder, ...]:
-    """Return the runs on this pair, in the order in which `evidence_of` expects the traces."""
+    """Return the runs on this pair, in the order in which `evidence_of` expects the traces.
+
+    Without a draft model, a method that needs none drafts.
+
+    Raises:
+        ConfigError: If the runs need a draft model.
+    """
+    drafter = {} if spec.has_draft else {"drafter": methods_for(has_draft=False)[0]}
     return tuple(
         RunOrder(
             label=f"{each.preset.kind}, {each.label}" if each.label else each.preset.kind,
             spec=spec,
             prompt=each.preset.text,
-            config=replace(each.config, seed=seed),  # the same seed would repeat the draws
+            # The same seed would repeat the draws.
+            config=replace(each.config, seed=seed, **drafter),
             baseline=each.timed or run in _WATCHED,
         )
         for seed, each in enumerate(plans_of(run))
