@@ -68,6 +68,8 @@ def _unsupported_parts(headers: Sequence[GgufHeader]) -> str:
     if scaling not in (None, "none", "linear"):
         return f"RoPE scaling of the type {str(scaling)[:20]} is not supported"
     names = {each.name for each in tensors}
+    if any(name.startswith(("v.", "mm.")) for name in names):  # as Ollama stores Gemma 3
+        return "a vision model, not a language model"
     if names & {"rope_factors_long.weight", "rope_factors_short.weight"}:
         return "RoPE scaling with long and short factors is not supported"
     if any("_exps." in name for name in names):

@@ -1,8 +1,9 @@
 """Compare tokenizers with llama.cpp: ``python -m tests.formats.check_tokenizers [FILE…]``.
 
-Without a file, every supported pre-tokenizer is checked on our vocabulary, and llama.cpp's answers
-are recorded for the test suite. With GGUF files, such as the vocabularies in llama.cpp's sources,
-their own vocabularies are checked. Needs ``make rivals``.
+Without a file, every supported pre-tokenizer is checked on our byte-level vocabulary, and the
+SentencePiece tokenizer on our pieces; llama.cpp's answers are recorded for the test suite. With
+GGUF files, such as the vocabularies in llama.cpp's sources, their own vocabularies are checked.
+Needs ``make rivals``.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from tests.formats.hard_strings import hard_strings
 from tests.formats.llamacpp_tokens import LlamaCppTokens, with_tiny_model
 from tests.formats.vocabularies import (
     BLOCK,
+    PIECES,
     RECORDED,
     STRINGS,
     strings,
     trained_merges,
+    write_pieces,
     write_vocabulary,
 )
 
@@ -61,18 +64,28 @@ def _differing(ours: Answers, theirs: Answers) -> int:
 
 
 def _record() -> int:
-    merges, texts, wrong = trained_merges(), strings(), 0
-    recorded: dict[str, Any] = {"merges": merges, "digests": {}}
+    merges, wrong = trained_merges(), 0
+    recorded: dict[str, Any] = {"merges": merges, "digests": {}, "pieces": {}}
     with TemporaryDirectory() as folder:
         for pre in PRE_TOKENIZERS:
             path = write_vocabulary(Path(folder, f"{pre}.gguf"), merges, pre)
-            theirs = their_ids(path, texts)
-            differing = _differing(our_ids(read_tokenizer(read_header(path)), texts), theirs)
-            print(f"{pre}: {differing} of {len(theirs)} differ", flush=True)
-            recorded["digests"][pre] = digests(theirs)
+            recorded["digests"][pre], differing = _answers(path)
+            wrong += differing
+        for name, space in PIECES.items():
+            path = write_pieces(Path(folder, f"{name}.gguf"), space=space)
+            recorded["pieces"][name], differing = _answers(path)
             wrong += differing
     RECORDED.write_text(json.dumps(recorded, ensure_ascii=False, indent=0), encoding="utf-8")
     return wrong
+
+
+def _answers(path: Path) -> tuple[list[str], int]:
+    """Return the digests of llama.cpp's answers, and the number of ours that differ."""
+    texts = strings()
+    theirs = their_ids(path, texts)
+    differing = _differing(our_ids(read_tokenizer(read_header(path)), texts), theirs)
+    print(f"{path.stem}: {differing} of {len(theirs)} differ", flush=True)
+    return digests(theirs), differing
 
 
 def _check(path: Path) -> int:

@@ -28,6 +28,7 @@ def made(keys: list[bytes], tensors: list[bytes], data: bytes = b"") -> bytes:
 
 LLAMA = key(b"general.architecture", 8, text(b"llama"))
 _DATA = bytes(64)
+_ONE = [tensor(b"x", (8,), 0, 0)]
 _ARRAY = struct.pack("<IQ", 8, 2**62)
 
 # The content of each file, and a part of the message.
@@ -63,6 +64,18 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "an alignment of 0": (made([key(b"general.alignment", 4, bytes(4))], []), "alignment"),
 }  # fmt: skip
 
+
+def _with_tokens(model: bytes, *keys: bytes, pre: bytes = b"gpt-2") -> list[bytes]:
+    """Return the keys of a Llama with one token and this type of tokenizer."""
+    tokens = key(b"tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, 1) + text(b"a"))
+    names = ((b"tokenizer.ggml.model", model), (b"tokenizer.ggml.pre", pre))
+    return [LLAMA, tokens, *(key(name, 8, text(value)) for name, value in names), *keys]
+
+
+def _scaled(kind: bytes) -> bytes:
+    return key(b"llama.rope.scaling.type", 8, text(kind))
+
+
 # Whole files that are no model that can be used.
 UNUSABLE: dict[str, tuple[bytes, str]] = {
     "an embedding model": (
@@ -75,7 +88,43 @@ UNUSABLE: dict[str, tuple[bytes, str]] = {
     "an unknown architecture": (
         made([key(b"general.architecture", 8, text(b"mamba"))], []), "mamba is not supported",
     ),
-    "without a tokenizer": (
-        made([LLAMA], [tensor(b"x", (8,), 0, 0)], _DATA), "without a tokenizer",
+    "without a tokenizer": (made([LLAMA], _ONE, _DATA), "without a tokenizer"),
+    "without weights": (made(_with_tokens(b"gpt2"), []), "a vocabulary without weights"),
+    "a unigram tokenizer": (
+        made(_with_tokens(b"t5"), _ONE, _DATA), "tokenizers of the type t5 are not supported",
+    ),
+    "a WordPiece tokenizer": (
+        made(_with_tokens(b"bert"), _ONE, _DATA), "tokenizers of the type bert are not supported",
+    ),
+    "a tokenizer without a type": (
+        made(_with_tokens(b""), _ONE, _DATA), "tokenizers of the type  are not supported",
+    ),
+    "an unknown pre-tokenizer": (
+        made(_with_tokens(b"gpt2", pre=b"viking"), _ONE, _DATA),
+        "the pre-tokenizer viking is not supported",
+    ),
+    "no pre-tokenizer": (
+        made(_with_tokens(b"gpt2", pre=b""), _ONE, _DATA),
+        "the pre-tokenizer default is not supported",
+    ),
+    "YaRN": (
+        made(_with_tokens(b"gpt2", _scaled(b"yarn")), _ONE, _DATA),
+        "RoPE scaling of the type yarn is not supported",
+    ),
+    "long and short factors": (
+        made(_with_tokens(b"llama"), [tensor(b"rope_factors_long.weight", (8,), 0, 0)], _DATA),
+        "long and short factors",
+    ),
+    "experts": (
+        made(_with_tokens(b"llama"), [tensor(b"blk.0.ffn_up_exps.weight", (8,), 0, 0)], _DATA),
+        "mixtures of experts are not supported",
+    ),
+    "a vision model with its text model": (
+        made(_with_tokens(b"llama"), [tensor(b"v.blk.0.attn_q.weight", (8,), 0, 0)], _DATA),
+        "a vision model",
+    ),
+    "a type of weights that is not read": (
+        made(_with_tokens(b"llama"), [tensor(b"x", (8,), 24, 0)], _DATA),
+        "the quantization I8 is not supported",
     ),
 }  # fmt: skip

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from specviz.engine.loading import hub
-from specviz.engine.loading.model_config import read_object
+from specviz.engine.loading.model_config import read_object, refuse_gguf_files
 from specviz.engine.loading.source import LOCAL, Source
 from specviz.errors import PairError
 from specviz.record.pairs import ProgressCallback
@@ -116,11 +116,7 @@ class FolderSource(Source):
                 "and is never loaded.",
                 remedy="Convert it to safetensors, or choose a copy in safetensors.",
             )
-        if files := sorted(self.folder.glob("*.gguf")):
-            raise PairError(
-                f"{self.name} holds GGUF files.",
-                remedy=f"Give one of them, such as {files[0].name}.",
-            )
+        refuse_gguf_files(self.folder, self.name)
         raise PairError(
             f"{self.name} has no weights in safetensors files.",
             remedy="Choose a model with model.safetensors, or convert the checkpoint.",

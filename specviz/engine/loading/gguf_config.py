@@ -76,7 +76,7 @@ def config_of(headers: Sequence[GgufHeader], rope_factors: Sequence[float]) -> d
 
 def end_ids(header: GgufHeader) -> list[int]:
     """Return the ids of the tokens that end an answer."""
-    keys = ("eos", "eot")
+    keys = ("eos", "eot", "eom")
     named = {header.number(f"tokenizer.ggml.{key}_token_id") for key in keys}
     tokens = header.strings("tokenizer.ggml.tokens")
     kinds = header.numbers("tokenizer.ggml.token_type")
@@ -110,17 +110,18 @@ def _special(family: str, names: set[str]) -> dict[str, Any]:
 
 
 def _gemma3(header: GgufHeader, config: dict[str, Any]) -> dict[str, Any]:
-    """Return Gemma 3's attention: 5 of 6 layers have a sliding window and another RoPE base."""
+    """Return Gemma 3's attention: most layers have a sliding window and another RoPE base."""
     window, layers = header.of_model("attention.sliding_window"), config["num_hidden_layers"]
-    local = header.of_model("rope.freq_base_swa")
+    local = header.of_model("rope.freq_base_swa") or header.of_model("rope.local.freq_base")
     theta = float(local) if isinstance(local, int | float) else 10_000.0
     per_head = config["hidden_size"] // config["num_attention_heads"]
     return {
         "sliding_window": window,
         "layer_types": [
-            "full_attention" if layer % _GEMMA_PERIOD == 0 or not window else "sliding_attention"
-            for layer in range(1, layers + 1)
+            "sliding_attention" if window and slides else "full_attention"
+            for slides in _sliding_layers(header, layers)
         ],
+        "final_logit_softcapping": header.of_model("final_logit_softcapping"),
         "query_pre_attn_scalar": per_head if layers == _GEMMA_27B else config["head_dim"],
         "rope_parameters": {
             "full_attention": config["rope_parameters"],
@@ -129,13 +130,23 @@ def _gemma3(header: GgufHeader, config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _sliding_layers(header: GgufHeader, layers: int) -> list[bool]:
+    """Return for each layer whether it has a sliding window: a file gives a list or a period."""
+    pattern = header.of_model("attention.sliding_window_pattern")
+    if isinstance(pattern, list):
+        return [bool(each) for each in pattern]
+    period = pattern if isinstance(pattern, int) else _GEMMA_PERIOD
+    return [not period or layer % period != 0 for layer in range(1, layers + 1)]
+
+
 def _positions(header: GgufHeader, head_width: int, factors: Sequence[float]) -> dict[str, Any]:
-    theta = header.of_model("rope.freq_base")
+    theta = header.of_model("rope.freq_base") or header.of_model("rope.global.freq_base")  # Ollama
     theta = float(theta) if isinstance(theta, int | float) else 10_000.0
-    scale = header.of_model("rope.scaling.factor")
+    scale = header.of_model("rope.scaling.factor") or header.of_model("rope.scale_linear")
     if any(abs(each - 1) > _TOLERANCE for each in factors):
         return {"rope_theta": theta, **_llama3(header, head_width, theta, factors)}
-    if header.of_model("rope.scaling.type") == "linear" and isinstance(scale, int | float):
+    kind = header.of_model("rope.scaling.type") or "linear"  # the default of llama.cpp
+    if kind == "linear" and isinstance(scale, int | float) and scale:
         return {"rope_theta": theta, "rope_type": "linear", "factor": float(scale)}
     return {"rope_theta": theta, "rope_type": "default"}
 

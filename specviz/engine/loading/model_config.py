@@ -31,6 +31,7 @@ def read_config(folder: Path, name: str, *, plain: bool = False) -> dict[str, An
     """
     config = _read(folder / _CONFIG, name)
     if config is None:
+        refuse_gguf_files(folder, name)
         raise PairError(
             f"{name} contains no model: config.json is missing.",
             remedy="Give a folder or a Hub id of a transformers model.",
@@ -42,6 +43,14 @@ def read_config(folder: Path, name: str, *, plain: bool = False) -> dict[str, An
     for file, settings in ((_CONFIG, config), (_GENERATION, _read(folder / _GENERATION, name))):
         _check_ends(settings or {}, file, name)
     return config
+
+
+def refuse_gguf_files(folder: Path, name: str) -> None:
+    """Raise PairError if there are GGUF files in the folder: one of them must be chosen."""
+    if files := sorted(folder.glob("*.gguf")):
+        raise PairError(
+            f"{name} holds GGUF files.", remedy=f"Give one of them, such as {files[0].name}."
+        )
 
 
 def check_config(config: dict[str, Any], name: str) -> None:
@@ -66,11 +75,15 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path, name: str) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
     try:
-        return read_object(path)
-    except ValueError:
+        return read_object(path) if path.is_file() else None
+    except (OSError, ValueError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(cause, OSError):
+            raise PairError(
+                f"The {path.name} of {name} cannot be read: {cause.strerror}.",
+                remedy="Check the file and its permissions.",
+            ) from None
         raise PairError(
             f"The {path.name} of {name} cannot be read.", remedy="Copy or download it again."
         ) from None
@@ -78,11 +91,15 @@ def _read(path: Path, name: str) -> dict[str, Any] | None:
 
 def _check_family(config: dict[str, Any], name: str) -> None:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    )
 
     family = config.get("model_type")
     if isinstance(family, str) and family in CONFIG_MAPPING_NAMES:
-        if _is_causal(config, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(family)):
+        causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(family)
+        if _is_causal(config, causal, masked=family in MODEL_FOR_MASKED_LM_MAPPING_NAMES):
             return
         raise PairError(
             f"{name} is not a causal language model ({family}).",
@@ -99,14 +116,16 @@ def _check_family(config: dict[str, Any], name: str) -> None:
     )
 
 
-def _is_causal(config: dict[str, Any], causal: str | None) -> bool:
+def _is_causal(config: dict[str, Any], causal: str | None, *, masked: bool) -> bool:
     """Return whether the model is causal.
 
     transformers lists some encoder families as causal, too; ``architectures`` distinguishes them.
+    In a family with masked models, a bare model such as BertModel gives embeddings.
     """
     if causal is None or config.get("is_encoder_decoder"):
         return False
-    encoders = ("MaskedLM", "PreTraining", "Classification", "ConditionalGeneration")
+    encoders = ["MaskedLM", "PreTraining", "Classification", "ConditionalGeneration"]
+    encoders += ["Model"] if masked else []
     named = config.get("architectures")
     built = [str(entry) for entry in named] if isinstance(named, list) else []
     return (
