@@ -148,5 +148,5 @@ def _check_passes(pair: Pair, written: dict[str, Written]) -> None:
         raise PairError(
             f"With the same drafts, specviz made {ours.target_passes} target passes and "
             f"transformers {theirs.target_passes}.",
-            remedy="They are not comparable: try the library step, or bench another pair.",
+            remedy="They are not comparable: try `--step library`, or bench another pair.",
         )

@@ -34,7 +34,7 @@ def command(options: argparse.Namespace) -> int:
     if options.accounting and (options.gpu or options.quick):
         raise ConfigError(
             "--accounting does not go with --gpu or --quick.",
-            remedy="Use --repeats for fewer runs.",
+            remedy="Remove one of these options; with --accounting, --repeats 1 is the shortest.",
         )
     measure, render = (measure_gpu, render_gpu_bench) if options.gpu else (_measure, render_bench)
     if options.accounting:

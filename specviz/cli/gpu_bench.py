@@ -55,7 +55,7 @@ def _spec(options: argparse.Namespace) -> PairSpec:
     if (options.target_body, options.draft_body) != (BENCH_BODY, NO_BODY):
         raise ConfigError(
             "--gpu does not use --target-body and --draft-body.",
-            remedy="Use --bodies, such as 1B/8B.",
+            remedy="Replace them with --bodies, such as --bodies 1B/8B.",
         )
     spec = spec_from(options)
     on_gpu = spec.device == "auto" or spec.device.startswith("cuda")
@@ -63,7 +63,7 @@ def _spec(options: argparse.Namespace) -> PairSpec:
         raise DeviceError(
             "bench --gpu needs a CUDA device, but torch finds none.",
             remedy="Run it on a machine with an NVIDIA GPU, its driver, and a build of torch for "
-            "CUDA; to try the command alone, use --device cpu with small sizes such as none/10M.",
+            "CUDA; to try the command alone, add --device cpu --bodies none/10M.",
         )
     if not on_gpu:
         return replace(spec, step=GRAPHED if spec.step == "auto" else spec.step)

@@ -74,9 +74,13 @@ def check_pair(options: argparse.Namespace, *, needs_draft: bool) -> None:
     if needs_draft and not spec.has_draft:
         copies = "suffix_texts" in options and not getattr(options, "broken", None)
         lookup = ", or use --drafter prompt-lookup" if copies else ""
+        if spec.embedded:
+            raise ConfigError(
+                f"{spec.label} has no draft.",
+                remedy=f"Replace --pair with --target and --draft{lookup}.",
+            )
         raise ConfigError(
-            f"{spec.label} has no draft." if spec.embedded else "--target needs --draft.",
-            remedy=f"Give both --target and --draft{lookup}.",
+            "--target needs --draft.", remedy=f"Give both --target and --draft{lookup}."
         )
 
 
@@ -86,10 +90,10 @@ def check_models(options: argparse.Namespace) -> None:
     if options.pair is not None and (options.draft is not None or options.target is not None):
         raise ConfigError(
             "--pair excludes --draft and --target.",
-            remedy="Give a pair by name, or its two models.",
+            remedy="Give --pair alone, or --target and --draft.",
         )
     if options.draft is not None and options.target is None:
-        raise ConfigError("--draft needs --target.", remedy="Give both, or --pair NAME.")
+        raise ConfigError("--draft needs --target.", remedy="Add --target, or give --pair alone.")
 
 
 def check_names(options: argparse.Namespace) -> None:
@@ -125,7 +129,10 @@ def check_texts(options: argparse.Namespace, configs: Iterable[RunConfig]) -> No
     """Raise ConfigError if no run uses --suffix-texts, or if the named file does not exist."""
     where = options.suffix_texts
     if where and not any(each.draft_method.takes_texts for each in configs):
-        raise ConfigError("--suffix-texts needs --drafter suffix.", remedy="Remove it.")
+        raise ConfigError(
+            "--suffix-texts needs --drafter suffix.",
+            remedy="Remove it, or add --drafter suffix.",
+        )
     if where not in ("", LIBRARY) and not Path(where).is_file():
         raise ConfigError(
             f"--suffix-texts: there is no file {where}.", remedy=f"Name a text file, or {LIBRARY}."

@@ -44,7 +44,8 @@ def _question(options: argparse.Namespace) -> Question:
     if options.text_file is not None:
         if options.chat:
             raise ConfigError(
-                "--chat applies only to --prompt.", remedy="Remove --chat or --text-file."
+                "--chat applies only to --prompt.",
+                remedy="Remove --chat, or replace --text-file with --prompt.",
             )
         options.chat = False
     config = with_chat(config_from(options), options)

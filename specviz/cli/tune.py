@@ -102,7 +102,7 @@ def _check_measuring(
     if given is not None:
         raise ConfigError(
             "--measure measures this machine, but costs of another machine are given.",
-            remedy="Remove --measure or the costs.",
+            remedy="Remove --measure, or the costs: --c, --v and --verify-costs.",
         )
 
 
@@ -177,14 +177,14 @@ def _cells(options: argparse.Namespace, question: Question) -> tuple[tuple[int, 
         ) from None
     for gamma, temperature in cells:
         if gamma not in question.gammas or temperature not in question.temperatures:
-            _refuse_cell(gamma, temperature)
+            _refuse_cell(gamma, temperature, question.gammas)
     return cells
 
 
-def _refuse_cell(gamma: int, temperature: float) -> Never:
+def _refuse_cell(gamma: int, temperature: float, gammas: Sequence[int]) -> Never:
     raise ConfigError(
         f"The surface has no cell {gamma}:{temperature:g}.",
-        remedy="Choose a γ of the surface and one of --temperatures.",
+        remedy=f"Choose a γ from {gammas[0]} to {gammas[-1]}, and one of --temperatures.",
     )
 
 
@@ -231,7 +231,8 @@ def _chosen(answer: Answer, cells: Sequence[tuple[int, float]]) -> tuple[Choice,
     for gamma, temperature in cells:
         cell = first.surface.cell(gamma, temperature)
         if cell is None:
-            _refuse_cell(gamma, temperature)  # no text is long enough for this γ
+            # No text is long enough for this γ.
+            _refuse_cell(gamma, temperature, first.surface.gammas)
         found.append((first, cell))
     return tuple(found)
 

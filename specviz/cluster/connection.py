@@ -76,5 +76,5 @@ def _use_private_token() -> None:
 
 def _library() -> ModuleType:
     if not has_ray():
-        raise ConfigError("Ray is not installed.", remedy="Install it with make ray.")
+        raise ConfigError("Ray is not installed.", remedy="Install it with `make ray`.")
     return import_module("ray")

@@ -20,7 +20,11 @@ from specviz.record.forks import parse_forks
 from specviz.record.limits import LIMITS
 from specviz.record.pairs import PairSpec, memory_margin
 from specviz.record.prompts import MAX_ITEMS, SuiteItem, preset_suite, read_suite
-from specviz.record.run_config import RunConfig, refuse_without_effect
+from specviz.record.run_config import (
+    RunConfig,
+    refuse_without_effect,
+    settings_without_effect,
+)
 from specviz.record.shapes import parse_shape
 from specviz.store.dataclass_json import fit_to_type, from_json
 
@@ -189,12 +193,15 @@ def parse_lane(text: str, default: Lane) -> Lane:
     ``pair`` replaces both models; ``target`` or ``draft`` replaces only one model. A draft alone is
     paired with the default's target, even if that is the embedded target. ``target_body``,
     ``draft_body`` and ``shared_vocabulary`` are also taken from the default, even if the models
-    change. In values, write ``%2C`` for a comma and ``%25`` for a percent sign.
+    change; settings that the lane's method does not use are not. In values, write ``%2C`` for a
+    comma and ``%25`` for a percent sign.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in (*_MODELS, *_KEPT) if key in typed}
     name = typed.pop("name", default.name)
-    config = dataclasses.replace(default.config, **_settings(typed))
+    settings = _settings(typed)
+    config = dataclasses.replace(default.config, **settings)
+    config = dataclasses.replace(config, **(settings_without_effect(config) | settings))
     lane = Lane(spec=_spec(spec, default.spec, config), config=config, name=name)
     refuse_without_effect(config, f"Lane {_short(text)}")
     return lane
@@ -251,7 +258,7 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
     if pair is not None and (draft is not None or target is not None):
         raise ConfigError(
             "A lane has a pair and a draft or target.",
-            remedy="Give a pair by name, or its two models.",
+            remedy="Give pair alone, or target and draft.",
         )
     kept: dict[str, Any] = {key: typed[key] for key in _KEPT if key in typed}
     if _SHARING in kept:
@@ -264,7 +271,8 @@ def _spec(typed: dict[str, str], default: PairSpec, config: RunConfig) -> PairSp
         spec = dataclasses.replace(default, name=None, draft=draft or default.draft, target=target)
     if config.draft_method.needs_draft and not spec.has_draft:
         raise ConfigError(
-            "A lane has a target and no draft.", remedy="Give both, or drafter=prompt-lookup."
+            "A lane has a target and no draft.",
+            remedy="Give target and draft, or drafter=prompt-lookup.",
         )
     return spec
 

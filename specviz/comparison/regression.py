@@ -28,6 +28,10 @@ DEFAULT_SHARE = 0.95
 MAX_SAVED_BYTES = 20 * 10**6
 _MACHINE = ("device", "device_name", "cpu", "threads", "dtype")
 _FIGURES = {"speedup": "speedup_observed", "tokens_per_second": "tokens_per_second"}
+_MEASURED_BY = {
+    "speedup": "without --no-baseline, or add --against-rate",
+    "tokens_per_second": "with runs of several rounds",
+}
 # Fields of a pair that must be the same; the others describe the machine.
 _MODELS = (
     "name",
@@ -201,7 +205,7 @@ def _check_lanes(
         if not _is_figure(saved[label]["medians"].get(figure)):
             raise ConfigError(
                 f"--against: lane {label!r} of {path} has no {figure}.",
-                remedy=f"Save a comparison that measures {figure}.",
+                remedy=f"Save it again {_MEASURED_BY[figure]}.",
             )
 
 
@@ -258,5 +262,5 @@ def _usual_model(name: str) -> object:
 def _no_comparison(path: Path) -> ConfigError:
     return ConfigError(
         f"--against: {path} is not a saved comparison.",
-        remedy="Give a file written by compare --out.",
+        remedy="Give a file that `compare --out` wrote.",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Never, get_args
+from typing import Any, Literal, Never, get_args
 
 from specviz.errors import ConfigError
 from specviz.record.drafters import DraftMethod, chosen_drafter
@@ -184,12 +184,20 @@ def _refuse(culprit: str, remedy: str) -> Never:
 
 def refuse_without_effect(config: RunConfig, whose: str) -> None:
     """Raise ConfigError for a setting without effect; the message begins with ``whose``."""
-    for name, default in (("epsilon", 0.0), ("residual", "leftover")):
-        if getattr(config, name) != default and name not in config.judging.takes:
+    for name, default in settings_without_effect(config).items():
+        if getattr(config, name) != default:
             rules = " or ".join(rule.name for rule in RULES.values() if name in rule.takes)
-            _refuse(f"{whose} has {name}, which only affects rule={rules}.", "Leave it out.")
-    if not config.replacement and config.num_drafts == 1:
-        _refuse(f"{whose} has replacement, which only affects several drafts.", "Leave it out.")
+            affected = f"rule={rules}" if rules else "several drafts"
+            _refuse(f"{whose} has {name}, which only affects {affected}.", "Leave it out.")
+
+
+def settings_without_effect(config: RunConfig) -> dict[str, Any]:
+    """Return the defaults of the settings that the method of ``config`` does not use."""
+    of_rules = {"epsilon": 0.0, "residual": "leftover"}
+    unused: dict[str, Any] = {
+        name: default for name, default in of_rules.items() if name not in config.judging.takes
+    }
+    return unused | ({"replacement": True} if config.num_drafts == 1 else {})
 
 
 def refuse_own_drafter(config: RunConfig) -> None:
@@ -197,7 +205,7 @@ def refuse_own_drafter(config: RunConfig) -> None:
     if config.draft_method.own:
         _refuse(
             "Pages do not run custom drafters.",
-            "Use python -m specviz run, which stores the run for the pages.",
+            "Use `python -m specviz run`, which stores the run for the pages.",
         )
 
 

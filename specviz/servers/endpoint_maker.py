@@ -159,7 +159,7 @@ class EndpointMaker(StoppableWork):
         if not trace.rounds or not all(each.token_ids for each in trace.rounds):
             raise ServerError(
                 f"{target.label} does not report the token ids of its text.",
-                remedy="Score a text of your own with --text-file.",
+                remedy="Score a text of your own with `python -m specviz score --text-file`.",
             )
         return trace.token_ids, trace.finish == "eos"
 

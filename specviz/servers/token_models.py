@@ -287,7 +287,7 @@ def _raw(listed: ListedDistribution, label: str) -> ListedDistribution:
     if not is_raw(listed):
         raise ServerError(
             f"{label} returns values that are not raw log-probabilities.",
-            remedy="Start the engine with --logprobs-mode raw_logprobs.",
+            remedy="Start vLLM with `vllm serve --logprobs-mode raw_logprobs`.",
         )
     return listed
 

@@ -102,7 +102,7 @@ class Audit:
                 raise ConfigError(
                     "Bugs can be injected only into one chain of the draft model with "
                     "token-by-token verification.",
-                    remedy="Remove the options for drafter, rule and several drafts.",
+                    remedy="Remove the options for drafter, rule, several drafts and trees.",
                 )
 
     @property

@@ -56,7 +56,12 @@ class Question:
             )
         for each in self.lanes:
             check_candidate(each.config, self.config)
-            if each.spec.served and not (is_plain(each.config) and each.spec.has_draft):
+            if each.spec.served and not each.spec.has_draft:
+                raise ConfigError(
+                    "A target on a server is scored together with a draft model.",
+                    remedy="Add --draft.",
+                )
+            if each.spec.served and not is_plain(each.config):
                 raise ConfigError(
                     "Log-probabilities from a server support only one chain of a draft model, "
                     "verified token by token.",

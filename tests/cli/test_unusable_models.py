@@ -125,7 +125,7 @@ def without_tokenizer(folder: Path) -> Path:
 @dataclass(frozen=True)
 class Case:
     make: Make
-    culprit: str  # {} stands for the target
+    culprit: str  # {} is the target
     remedy: str
 
 

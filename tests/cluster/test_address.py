@@ -34,7 +34,7 @@ def test_without_ray_the_error_names_what_to_install(
     lanes = ["--lane", "gamma=2", "--lane", "gamma=4"]
     assert main(["compare", *lanes, "--prompt", "Once", "--on", "ray"]) == 2
     error = capsys.readouterr().err
-    assert error == "error: Ray is not installed. Install it with make ray.\n"
+    assert error == "error: Ray is not installed. Install it with `make ray`.\n"
     assert main(["compare", *lanes, "--prompt", "Once", "--on", "slurm"]) == 2
     assert main(["tune", "--on", "ray"]) == 2
     assert capsys.readouterr().err.endswith(error)

@@ -153,6 +153,16 @@ def test_an_invalid_lane_is_refused_in_one_line(text: str, culprit: str) -> None
     assert "\n" not in message
 
 
+def test_a_lane_takes_only_the_default_settings_that_its_method_uses() -> None:
+    changed = RunConfig(rule="over-accept", epsilon=0.1, residual="target")
+    lossless = parse_lane("rule=lossless", replace(DEFAULT, config=changed)).config
+    assert (lossless.epsilon, lossless.residual) == (0.0, "leftover")
+    distinct = RunConfig(num_drafts=2, replacement=False)
+    default = replace(DEFAULT, config=distinct)
+    assert parse_lane("num_drafts=1", default).config.replacement
+    assert not parse_lane("gamma=3", default).config.replacement
+
+
 # Plans
 
 

@@ -83,7 +83,7 @@ def _require_same_tokens(target: ModelVocabulary, draft: ModelVocabulary, vocabu
         f"{theirs[first]!r} to the draft and {ours[first]!r} to the target, "
         f"and {len(differing)} of {vocabulary} differ.",
         remedy="Choose a draft of the target's own family, or let it draft the shared tokens only "
-        "(--shared-vocabulary yes).",
+        "(`--shared-vocabulary yes`).",
     )
 
 

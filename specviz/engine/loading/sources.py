@@ -17,7 +17,7 @@ from specviz.engine.loading.folder_source import FolderSource
 from specviz.engine.loading.model_config import read_config
 from specviz.engine.loading.plain_source import PlainSource, is_plain
 from specviz.engine.loading.source import Source
-from specviz.errors import PairError
+from specviz.errors import PairError, shortened
 from specviz.formats.ollama import PREFIX, find_ollama
 from specviz.record.pairs import (
     CHAT_PAIR,
@@ -25,6 +25,7 @@ from specviz.record.pairs import (
     PairSpec,
     ProgressCallback,
     chat_file,
+    is_address,
     pairs_folder,
 )
 
@@ -112,7 +113,7 @@ def _refuse_embedded(name: str, available: list[str]) -> NoReturn:
     known = ", ".join(available) or "none"
     raise PairError(
         f"There is no embedded pair {name!r}.",
-        remedy=f"Available pairs: {known}. Or give a draft and a target.",
+        remedy=f"Available pairs: {known}. Or replace it with a draft and a target.",
     )
 
 
@@ -133,6 +134,12 @@ def open_source(place: str, name: str, on_progress: ProgressCallback) -> Source:
         return FolderSource(name=name, folder=Path(path), config=read_config(Path(path), name))
     if os.path.isfile(path):
         return open_gguf(Path(path), name)
+    if is_address(place):
+        raise PairError(
+            f"{shortened(place)} is an address; this command loads its models here.",
+            remedy="Name a model folder, a GGUF file or a Hub id, or watch the server with "
+            "`python -m specviz attach`.",
+        )
     if not place.strip() or _looks_like_path(place):
         raise PairError(
             f"The folder or file {name!r} does not exist.",
