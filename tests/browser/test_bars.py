@@ -157,6 +157,15 @@ def test_a_drag_updates_the_bias_page(server: Server, open_page: Callable[..., A
     page.wait_for_selector(distance)
 
 
+def test_long_names_wrap_in_a_narrow_column(
+    bars_server: Server, open_page: Callable[..., Any]
+) -> None:
+    page = opened(open_page, bars_server.url, width=320)
+    names = page.locator(".bars .names span")
+    assert max(map(len, names.all_inner_texts())) > 10
+    assert names.evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth).length") == 0
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(420, "dark"), (1100, "light")])
 def test_they_fit_and_are_accessible(
     bars_server: Server, open_page: Callable[..., Any], scheme: str, width: int

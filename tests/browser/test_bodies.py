@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,22 @@ from tests.browser.conftest import Server, wait_for_state
 from tests.browser.reading import STATUS, click_run, set_slider
 from tests.step_costs import place_step_costs
 
+# The boxes of the visible texts of the sliders and of the captions below them.
+TEXTS = """() => {
+  const texts = document.createTreeWalker(
+    document.querySelector('.st-key-bodies'), NodeFilter.SHOW_TEXT);
+  const range = document.createRange(), found = [];
+  while (texts.nextNode()) {
+    const { parentElement, textContent } = texts.currentNode;
+    if (!textContent.trim() || !parentElement.checkVisibility({opacityProperty: true})) continue;
+    range.selectNodeContents(texts.currentNode);
+    const { left, right, top, bottom, width } = range.getBoundingClientRect();
+    const isEnd = parentElement.closest('[data-testid=stSliderTickBar]') !== null;
+    if (width > 1) found.push({text: textContent, isEnd, left, right, top, bottom});
+  }
+  return found;
+}"""
+ENDS = ".st-key-target_body [data-testid=stSliderTickBar]"
 APP = "tests/browser/apps/machine_app.py"
 WHOLE = "&length=16&live=false"
 
@@ -112,6 +129,23 @@ def test_a_slider_changes_the_body_and_one_click_removes_it(
     page.get_by_role("button", name="Turn simulation off").click()
     expect(run).to_have_text("Run")
     body_is(page, "off")
+
+
+def test_the_ends_of_a_focused_slider_overlap_no_other_text(
+    slow: Server, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(f"{slow.url}/?target_body=none{WHOLE}")
+    set_slider(page, "target_body", 1)
+    body_is(page, "cost of 11 M")
+    page.wait_for_function(
+        "ends => getComputedStyle(document.querySelector(ends)).opacity === '1'", arg=ENDS
+    )
+    texts = page.evaluate(TEXTS)
+    assert [each["isEnd"] for each in texts].count(True) == 2
+    for one, other in combinations(texts, 2):
+        beside = one["right"] <= other["left"] or other["right"] <= one["left"]
+        below = one["bottom"] <= other["top"] or other["bottom"] <= one["top"]
+        assert beside or below or not (one["isEnd"] or other["isEnd"]), (one, other)
 
 
 @pytest.mark.thorough

@@ -79,6 +79,19 @@ def test_card_and_token_are_both_in_view(
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
+def test_the_card_covers_no_token(demo: Demo, open_page: Callable[..., Any], trace: Trace) -> None:
+    page = open_page(demo.show("recorded", trace, state="done"))
+    page.wait_for_selector(ROUND)
+    seek(page, sum(map(events_of, trace.rounds)))
+    page.locator(f"{ROUND} [data-place]").first.click()  # far above the end of its pane
+    next_frame(page)
+    (card,) = frames_of(page, BESIDE)
+    assert in_view(page, card)
+    panes = frames_of(page, ".text-pane, .rounds")
+    assert len(panes) == 2
+    assert all(each["bottom"] <= card["top"] for each in panes)
+
+
 def test_playback_pauses_while_a_card_is_open(
     demo: Demo, open_page: Callable[..., Any], trace: Trace
 ) -> None:

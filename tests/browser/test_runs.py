@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from specviz.figures.metrics import metrics
-from specviz.store import Library, load_trace, save_trace, trace_from_json
-from specviz.store.saving import save_run
+from specviz.store import Library, RunRow, load_trace, save_trace, trace_from_json
+from specviz.store.saving import save_run, summary_of
 from specviz.store.tables import rounds_csv
+from specviz.ui.runs import table
 from tests.browser.conftest import ROOT, Server
 from tests.browser.reading import STATUS, at_rest, figure, state_of
 from tests.browser.test_access import serious_violations
@@ -28,7 +29,17 @@ FIRST = load_trace(ROOT / "assets" / "first_trace.json")
 TABLE = '[data-testid="stDataFrame"]'
 # Streamlit's own page list on narrow pages has accessibility faults.
 WITHOUT_STREAMLITS_LIST = "[data-testid=stSidebarNavItems] { display: none; }"
-_ROW, _FIRST_ROW = 35, 52  # pixels: rows are drawn on a canvas
+_ROW, _FIRST_ROW, _PADDING = 35, 52, 16  # pixels: rows are drawn on a canvas
+# The row of a run with a simulated size, and the width of a text in the table's font.
+EXAMPLE = RunRow(
+    id="", name="", note="", tags=(), summary=summary_of(FIRST), comparison=None, job=None,
+    memory_bytes=None, trace_bytes=0,
+)  # fmt: skip
+TEXT_WIDTH = """(text) => {
+  const pen = document.createElement('canvas').getContext('2d');
+  pen.font = `14px ${getComputedStyle(document.querySelector('[data-testid=stApp]')).fontFamily}`;
+  return pen.measureText(text).width;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -97,33 +108,42 @@ def test_an_empty_sidebar_takes_no_space(
     sidebar.get_by_text("Repeats").wait_for()
     at_rest(page)  # later drawing would restore its content
     assert sidebar.is_visible()
+    before = places_in_menu(page)
     page.locator('[data-testid="stSidebarUserContent"]').evaluate("each => each.replaceChildren()")
     assert not sidebar.is_visible()
+    assert page.get_by_test_id("stMain").bounding_box()["x"] == 0
+    assert places_in_menu(page) == [pytest.approx(each, abs=1) for each in before]
 
 
 ONE_SEARCH = "() => document.querySelectorAll('input[aria-label=Search]').length === 1"
 
 
-@pytest.mark.thorough
 def test_the_menu_stays_in_place_on_a_page_without_a_sidebar(
     library_server: Server, open_page: Callable[..., Any]
 ) -> None:
-    places = []
-    for name in ("compare", "runs"):
-        page = open_page(f"{library_server.url}/{name}")
-        at_rest(page)
-        boxes = [
-            page.get_by_test_id(part).first.bounding_box()
-            for part in ("stLogoLink", "stTopNavLink")
-        ]
-        places += [[(box["x"], box["y"]) for box in boxes]]
-    assert places[0] == [pytest.approx(each, abs=1) for each in places[1]]
+    page = open_page(f"{library_server.url}/compare")
+    at_rest(page)
+    before = places_in_menu(page)
+    page.get_by_test_id("stTopNavLink").get_by_text("Runs", exact=True).click()
+    wait_for_table(page)
+    assert places_in_menu(page) == [pytest.approx(each, abs=1) for each in before]
+
+
+def places_in_menu(page: Any) -> list[tuple[float, float]]:
+    parts = ("stLogoLink", "stTopNavLink")
+    drawn = [page.locator(f"[data-testid={part}]:visible").first for part in parts]
+    boxes = [each.bounding_box() for each in drawn]
+    return [(box["x"], box["y"]) for box in boxes]
 
 
 def test_names_and_tags_are_in_view(library_server: Server, open_page: Callable[..., Any]) -> None:
     page = wait_for_table(open_page(f"{library_server.url}/runs"))
     heads = page.locator(f"{TABLE} [role=columnheader]").all_text_contents()
     assert {"Run", "α observed", "Tags"} <= set(heads[:-1])  # the last one may be cut
+    cells, columns = table._cells(EXAMPLE), table._columns()
+    for name in ("Run", table._figure_head("speedup_observed")):
+        needed = page.evaluate(TEXT_WIDTH, cells[name])
+        assert needed + _PADDING <= columns[name]["width"], cells[name]
 
 
 def search_for(page: Any, query: str, found: str = "1 run") -> None:

@@ -86,6 +86,19 @@ def test_the_expected_count_follows_from_the_odds() -> None:
     assert Question(question.entry, None).truth == pytest.approx(one + one * other)
 
 
+def test_the_rounds_of_a_game_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def submit(*_: object, kept: bool = True, **__: object) -> SimpleNamespace:
+        asked.append(kept)
+        return SimpleNamespace(finished=True, trace=real(temperature=1.0).trace)
+
+    worker = SimpleNamespace(submit=submit)
+    monkeypatch.setattr("specviz.ui.learn.guess.the_worker", lambda: worker)
+    page_of("learn", learn="guess")
+    assert asked == [False]
+
+
 def test_a_guess_needs_a_choice() -> None:
     app = page_of("learn")
     run = SimpleNamespace(finished=True, trace=real(temperature=1.0).trace)

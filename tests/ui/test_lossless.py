@@ -136,8 +136,9 @@ def test_the_finding_is_on_the_card_of_the_injected_bug(
     use(ALARM)
     audited(app, "break_recovered-from-target")
     shown = page_text(app)
-    card = shown.index("The bug zoo")
-    assert shown.index("No deviation found") < card < shown.index("Alarm at run 43")
+    card = shown.index(":red-badge[found] at run 43.")  # below the button that was pressed
+    zoo, alarm = shown.index("The bug zoo"), shown.index("Alarm at run 43")
+    assert shown.index("No deviation found") < zoo < card < alarm
     lines = {key: drawn["data"] for key, drawn in charts(app).items()}
     assert [each["name"] for each in lines["audit_evidence"]] == [
         "the unmodified loop", "recovered-from-target"

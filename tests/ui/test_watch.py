@@ -31,6 +31,15 @@ def test_the_page_opens_with_the_recorded_run() -> None:
     assert data["tour"] == "ask"
 
 
+def test_the_controls_start_with_the_settings_of_the_recorded_run() -> None:
+    app = opened()
+    trace = load_trace(ROOT / "assets" / "first_trace.json")
+    assert sent(app)["run"]["id"] == "recorded"
+    assert app.text_area(key="prompt").value == trace.prompt.text
+    for name in ("gamma", "temperature"):
+        assert app.slider(key=name).value == pytest.approx(getattr(trace.config, name)), name
+
+
 def test_opening_the_page_loads_no_models() -> None:
     page = f"streamlit.testing.v1.AppTest.from_file({str(ROOT / 'app.py')!r}, default_timeout=60)"
     loaded = loaded_by(f"streamlit.testing.v1; assert {page}.run().title")
