@@ -134,7 +134,7 @@ def _make(
         )
     record = json.loads(done.stdout)
     figures = record["metrics"]
-    own = record.get("step_costs_of_this_run")
+    own = figures["step_costs_of_this_run"]
     return AccountedRun(
         body=body, step=step, gamma=gamma, kind=preset.kind,
         prompt=preset.text, seed=seed,

@@ -92,6 +92,7 @@ def test_runs_take_their_costs_from_runs_of_other_processes(
     result, runs = measure_accounting(options, "none", 1, said.append)
     assert (len(said), len(runs)) == (2, 1)
     assert said[0].startswith("1 of 2: auto step, body none, γ 2, story: observed ")
+    assert said[0].endswith("accounted unknown")  # its costs come from itself
     assert all(each.accounted for each in runs)
     assert sum(row["runs"] for row in result["rows"]) == len(runs)
 
