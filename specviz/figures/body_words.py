@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.figures.metrics import Metrics
-from specviz.figures.speedup_words import reported_speedup
+from specviz.figures.speedup_words import disturbance, is_wide, reported_speedup
 from specviz.record.bodies import NAMED_BODIES, NO_BODY, BodyInfo, sized_model
 from specviz.record.body_costs import BodyCost, BodyRoom
-from specviz.record.numbers import COUNT, MILLISECONDS, SIZE, STEPS
+from specviz.record.numbers import COUNT, MILLISECONDS, PERCENT, SIZE, STEPS
 from specviz.record.pairs import PairSpec, memory_margin
 from specviz.record.trace import PairInfo, Trace
 
 LOW_SHARE = 0.5  # of the memory bandwidth: below this, the target is slower than it could be
-WEAK_BASELINE = "The target alone is slower here than it could be, so this speedup is overstated."
+WEAK_BASELINE = "The speedup is overstated, because the target alone is slower than it could be: "
 EARLY_RUN = "run at the pair's own size: the simulated size was not loaded yet"
 WITHOUT_BODY = "without a body"  # stored in the library
 RUN_WITHOUT_BODY_HINT = "Run already works at the pair's own size"
@@ -179,17 +179,28 @@ def _without_body(speedup: SpeedupWithoutBody | float | None) -> str:
 
 
 def weak_baseline_warning(metrics: Metrics) -> tuple[str, ...]:
-    return (WEAK_BASELINE,) if is_weak_baseline(metrics) else ()
+    reason = _weakness(metrics)
+    return (f"{WEAK_BASELINE}{reason}.",) if reason else ()
 
 
 def is_weak_baseline(metrics: Metrics) -> bool:
-    """Return whether the target alone could run faster than it did, in a run with a target body.
+    """Return whether the target alone could run faster than it did, in a run with a target body."""
+    return bool(_weakness(metrics))
 
-    True if a verification takes less time than one step, or if a step uses less than half of the
-    memory bandwidth.
+
+def _weakness(metrics: Metrics) -> str:
+    """Return why the target alone could run faster; empty if it could not.
+
+    Empty also if the machine was busy or the step costs are imprecise: they show nothing then.
     """
-    if metrics.parameters is None:
-        return False
-    quick = metrics.v is not None and float(STEPS.bare(metrics.v)) < 1
-    idle = metrics.bandwidth_share is not None and metrics.bandwidth_share < LOW_SHARE
-    return quick or idle
+    seen = metrics.trace.baseline.conditions if metrics.trace.baseline else None
+    if metrics.parameters is None or disturbance(seen):
+        return ""
+    if is_wide(*(metrics.accounted_interval or (None, None))):
+        return ""
+    if metrics.v is not None and float(STEPS.bare(metrics.v)) < 1:
+        return "a verification takes less time than one step"
+    share = metrics.bandwidth_share
+    if share is not None and share < LOW_SHARE:
+        return f"its steps read at {PERCENT.shown(share)} of the memory bandwidth"
+    return ""

@@ -224,6 +224,12 @@ def why_sentence(metrics: Metrics) -> str:
     known = metrics.trace.step_costs
     if known is not None and known.of_this_run:
         return "The step costs come from this run itself, so only a later run can test them."
+    low, high = metrics.accounted_interval or (None, None)
+    if is_wide(low, high):  # parts of the cost would look more exact than they are
+        predicted = metrics.speedup_accounted or 0.0
+        span = reported_speedup(predicted, low, high)
+        made = [] if is_too_wide(low, high) else [f"The step costs predict {span}."]
+        return " ".join([*made, *_caveat(metrics, predicted)])
     if gamma * c == 0:
         costs = f"drafting is free and verification takes {STEPS.bare(v)} target steps"
     else:
@@ -237,11 +243,8 @@ def why_sentence(metrics: Metrics) -> str:
         costs += f", the rest of a round {STEPS.bare(parts[2])}"
     shown = [float(STEPS.bare(each)) for each in parts]  # the rounded numbers that a reader sees
     predicted = float(TOKENS.bare(tau)) / sum(shown)
-    low, high = metrics.accounted_interval or (None, None)
-    made = "" if is_too_wide(low, high) else (
-        f", which predicts {reported_speedup(predicted, low, high)}"
-    )  # fmt: skip
-    sentence = f"By the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens{made}."
+    made = f"which predicts {reported_speedup(predicted, low, high)}"
+    sentence = f"By the step costs, {costs}; a round gives {TOKENS.bare(tau)} tokens, {made}."
     return " ".join([sentence, *_caveat(metrics, predicted)])
 
 

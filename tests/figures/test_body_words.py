@@ -21,8 +21,8 @@ from specviz.figures.catalogue import CATALOGUE
 from specviz.figures.metrics import Metrics, metrics
 from specviz.record.body_costs import BodyCost, BodyRoom
 from specviz.record.pairs import PairSpec
-from specviz.record.trace import Trace
-from tests.changed_metrics import with_costs, with_timing
+from specviz.record.trace import Conditions, Trace
+from tests.changed_metrics import with_costs, with_tau, with_timing
 from tests.traces import BODY, full_trace, with_bodies
 
 
@@ -86,7 +86,17 @@ def test_a_draft_in_a_body_is_named() -> None:
 def test_warns_about_a_weak_baseline(v: float | None, share: float | None, weak: bool) -> None:
     trace, figures = judged(v=v, share=share)
     assert is_weak_baseline(figures) == weak
-    assert (WEAK_BASELINE in body_sentences(trace, figures, 1.6)) == weak
+    assert (WEAK_BASELINE in " ".join(body_sentences(trace, figures, 1.6))) == weak
+
+
+def test_a_busy_machine_or_imprecise_costs_show_no_weak_baseline() -> None:
+    trace, figures = judged(v=0.95)
+    assert is_weak_baseline(figures)
+    assert trace.baseline is not None
+    busy = replace(trace.baseline, conditions=Conditions(others=0.8))
+    assert not is_weak_baseline(replace(figures, trace=replace(trace, baseline=busy)))
+    assert is_weak_baseline(with_tau(with_costs(figures, 3, 0.1, 0.95, error=0.1), 3.0))
+    assert not is_weak_baseline(with_tau(with_costs(figures, 3, 0.1, 0.95, error=0.7), 3.0))
 
 
 def test_the_share_of_the_bandwidth() -> None:

@@ -164,6 +164,17 @@ def test_explains_the_speedup_in_a_sentence(gamma: int, c: float, words: str) ->
     assert f"predicts {made}." in sentence
 
 
+def test_imprecise_step_costs_are_not_listed_one_by_one() -> None:
+    figures = with_tau(with_costs(metrics(full_trace()), 5, 0.15, 1.25, error=0.4), 4.6)
+    sentence = why_sentence(figures)
+    assert "predict 1.54 to 3.43 times" in sentence
+    assert "imprecise" in sentence
+    assert "1.25" not in sentence
+    unknown = why_sentence(with_costs(figures, 5, 0.15, 1.25, error=2.0))
+    assert "predict" not in unknown
+    assert "imprecise" in unknown
+
+
 @pytest.mark.parametrize(
     ("table", "observed", "words"),
     [
