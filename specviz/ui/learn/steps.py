@@ -93,7 +93,7 @@ def _rejection(attempt: Attempt) -> CheckResult:
     candidates = [each for entry in run.trace.rounds for each in entry.candidates] if run else []
     rejected = next((each for each in candidates if each.verdict == "rejected"), None)
     if run is None or rejected is None:
-        return no("none")
+        return no("none" if attempt.runs else "first")
     place = next(e.index for e in run.trace.rounds if rejected in e.candidates) + 1
     if attempt.answer is None or abs(attempt.answer - rejected.odds) > _NEAR:
         return no(

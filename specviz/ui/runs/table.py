@@ -289,7 +289,6 @@ def _cells(row: RunRow) -> dict[str, object]:
     summary = row.summary
     return {
         "Run": _what_differs(row),
-        "Prompt": head_of(row),
         "γ": summary.gamma,
         "T": summary.temperature,
         _figure_head("alpha_observed"): summary.alpha_observed,
@@ -299,6 +298,7 @@ def _cells(row: RunRow) -> dict[str, object]:
         _figure_head(_SPEEDUP): _speedup(summary),
         "When (UTC)": pd.to_datetime(summary.created, errors="coerce", utc=True),
         "Tags": list(row.tags),
+        "Prompt": head_of(row),
         "Tokens": summary.tokens,
         "Pair": pair_title(summary.pair),
         "Engine": summary.engine or OUR_OWN,
@@ -335,7 +335,6 @@ def _columns() -> dict[str, Any]:
     column, speedup = st.column_config, CATALOGUE[_SPEEDUP]
     return {
         "Run": column.TextColumn(width=340, pinned=True),
-        "Prompt": column.TextColumn(help="The beginning of the prompt", width=180),
         "γ": column.NumberColumn(help="Candidates drafted per round", width=45),
         "T": column.NumberColumn(help="Temperature; 0 is greedy", format="%g", width=50),
         **{
@@ -360,6 +359,7 @@ def _columns() -> dict[str, Any]:
         ),
         "When (UTC)": column.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC", width=130),
         "Tags": column.ListColumn(width=95),
+        "Prompt": column.TextColumn(help="The beginning of the prompt", width=240),
         "Tokens": column.NumberColumn(width=65),
         "Pair": column.TextColumn(help="For other engines, the model", width=95),
         "Engine": column.TextColumn(width=95),
