@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from specviz.errors import SpecvizError
 from specviz.theory.claims import RunName
 from specviz.ui.session.history import session_history
 from specviz.ui.session.worker import the_worker, this_tab
@@ -11,8 +12,10 @@ from specviz.ui.theory.claims.runs import the_claim_runs
 from specviz.ui.theory.claims.theorems import show_theorems
 from specviz.ui.widgets.page_parts import show_heading, show_letters
 from specviz.ui.widgets.pair_panel import active_spec
-from specviz.ui.widgets.plain_text import as_text
+from specviz.ui.widgets.plain_text import as_text, show_error
 from specviz.ui.widgets.symbols import show_symbols
+
+REFUSED = "refused claim"
 
 require_shell()
 
@@ -21,7 +24,10 @@ worker, history, runs = the_worker(), session_history(), the_claim_runs()
 
 
 def start(run: RunName, card: str) -> None:
-    runs.start(run, card, active_spec(worker.status()), history)
+    try:
+        runs.start(run, card, active_spec(worker.status()), history)
+    except SpecvizError as problem:
+        st.session_state[REFUSED] = problem
 
 
 show_heading(
@@ -32,6 +38,8 @@ show_heading(
 claims = all_claims()
 pair = as_text(active_spec(worker.status()).title)
 st.caption(f"Tests run on the pair of this session ({pair}), which is loaded first if needed.")
+if (refused := st.session_state.pop(REFUSED, None)) is not None:
+    show_error(refused)
 cards, theorems = st.tabs(
     ["Claims", "Theorems on the real pair"], key="claims_tab", bind="query-params"
 )

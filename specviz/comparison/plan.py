@@ -193,8 +193,8 @@ def parse_lane(text: str, default: Lane) -> Lane:
     ``pair`` replaces both models; ``target`` or ``draft`` replaces only one model. A draft alone is
     paired with the default's target, even if that is the embedded target. ``target_body``,
     ``draft_body`` and ``shared_vocabulary`` are also taken from the default, even if the models
-    change; settings that the lane's method does not use are not. In values, write ``%2C`` for a
-    comma and ``%25`` for a percent sign.
+    change; ``epsilon``, ``residual`` and ``replacement`` are taken only if the lane's method uses
+    them. In values, write ``%2C`` for a comma and ``%25`` for a percent sign.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in (*_MODELS, *_KEPT) if key in typed}

@@ -191,14 +191,13 @@ def is_weak_baseline(metrics: Metrics) -> bool:
 def _weakness(metrics: Metrics) -> str:
     """Return why the target alone could run faster; empty if it could not.
 
-    Empty also if the machine was busy or the step costs are imprecise: they show nothing then.
+    Empty also if the machine was busy, and without precise step costs unless a step is slow.
     """
     seen = metrics.trace.baseline.conditions if metrics.trace.baseline else None
     if metrics.parameters is None or disturbance(seen):
         return ""
-    if is_wide(*(metrics.accounted_interval or (None, None))):
-        return ""
-    if metrics.v is not None and float(STEPS.bare(metrics.v)) < 1:
+    imprecise = is_wide(*(metrics.accounted_interval or (None, None)))
+    if not imprecise and metrics.v is not None and float(STEPS.bare(metrics.v)) < 1:
         return "a verification takes less time than one step"
     share = metrics.bandwidth_share
     if share is not None and share < LOW_SHARE:

@@ -266,7 +266,8 @@ def _imprecision(metrics: Metrics) -> str:
     if costs is not None and costs.sparse:
         reasons.append("they come from few samples")
     if not reasons and (found := metrics.accounted_interval) is not None and is_wide(*found):
-        reasons.append("their errors are large")
+        one = costs is not None and costs.runs > 0 and costs.processes == 1
+        reasons.append("they come from a single process" if one else "their errors are large")
     return " and ".join(reasons)
 
 

@@ -15,7 +15,7 @@ _JOINED = " + "  # between the names of target and draft
 def measured_alphas() -> dict[tuple[str, str], float]:
     """Return the mean observed acceptance rate by target and draft; empty without a library.
 
-    Runs with a lossy rule do not count: they accept more.
+    Only runs with the lossless rule of the papers count: other rules accept other shares.
     """
     found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     try:

@@ -35,9 +35,10 @@ EXAMPLE = RunRow(
     id="", name="", note="", tags=(), summary=summary_of(FIRST), comparison=None, job=None,
     memory_bytes=None, trace_bytes=0,
 )  # fmt: skip
-TEXT_WIDTH = """(text) => {
+TEXT_WIDTH = """async (text) => {
   const pen = document.createElement('canvas').getContext('2d');
   pen.font = `14px ${getComputedStyle(document.querySelector('[data-testid=stApp]')).fontFamily}`;
+  await document.fonts.load(pen.font);
   return pen.measureText(text).width;
 }"""
 
@@ -126,7 +127,11 @@ def test_the_menu_stays_in_place_on_a_page_without_a_sidebar(
     before = places_in_menu(page)
     page.get_by_test_id("stTopNavLink").get_by_text("Runs", exact=True).click()
     wait_for_table(page)
+    page.wait_for_selector(OF_A_SIDEBAR, state="detached")
     assert places_in_menu(page) == [pytest.approx(each, abs=1) for each in before]
+
+
+OF_A_SIDEBAR = "[data-testid=stSidebarUserContent] [data-testid=stElementContainer]"
 
 
 def places_in_menu(page: Any) -> list[tuple[float, float]]:

@@ -110,6 +110,7 @@ CASES: dict[str, Callable[[], Written]] = {
     "gemma3": lambda: gemma((6,), SWA),
     "gemma3, linear": lambda: gemma((6,), SWA | LINEAR | FACTOR, positions=STRETCHED),
     "gemma3, softcapping": lambda: gemma((3, 6), SWA | SOFT, final_logit_softcapping=5.0),
+    "gemma3, softcapping off": lambda: gemma((3, 6), SWA | SOFT | {"final_logit_softcapping": 0.0}),
     "gemma3 of Ollama": lambda: gemma((2, 5), OF_OLLAMA),
     "starcoder2": lambda: starcoder(bias=True, tied=True),
     "starcoder2 without biases": lambda: starcoder(bias=False, tied=False),
@@ -139,7 +140,7 @@ def test_logits_are_close_to_those_of_the_model(tmp_path: Path, name: str) -> No
     assert pair.max_context == 512
 
 
-def test_the_kind_of_a_weight_decides_whether_it_fits(tmp_path: Path) -> None:
+def test_a_missing_bias_is_refused(tmp_path: Path) -> None:
     """A file that lacks a bias is refused instead of run without it."""
     written = starcoder(bias=True, tied=True)
     state = written.model.state_dict()

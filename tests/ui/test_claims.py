@@ -18,12 +18,12 @@ from specviz.record.pairs import PairSpec
 from specviz.record.trace import RunConfig, Trace
 from specviz.store import save_value
 from specviz.theory.claims import Claim, RunName, claims
-from specviz.ui.session.history import session_history
 from specviz.ui.theory.claims.evidence import evidence_of, trend_sentence
 from specviz.ui.theory.claims.recorded_tasks import recorded_sentence, task_table
-from specviz.ui.theory.claims.runs import EPSILONS, ClaimRuns, plans, the_claim_runs
+from specviz.ui.theory.claims.runs import EPSILONS, plans, the_claim_runs
 from specviz.ui.theory.claims.theorems import dots_sentence, plane_of
 from specviz.ui.theory.kept_methods import recorded_methods
+from specviz.ui.widgets import pair_panel
 from specviz.ui.widgets.plain_text import as_text
 from tests.traces import make_costs
 from tests.ui.paging import page_of, sound, until
@@ -230,12 +230,13 @@ def test_a_target_alone_tests_claims_with_a_method_that_needs_no_draft(
 
 
 def test_a_claim_on_several_drafts_is_refused_for_a_target_alone(tmp_path: Path) -> None:
-    runs = ClaimRuns()
-    runs.start("drafts", "card", PairSpec(target=str(tmp_path)), session_history())
-    refused = runs.failure("drafts")
-    assert refused is not None
-    assert "draft model" in refused.remedy
-    assert runs.going("drafts") is None
+    app = claims_page()
+    app.session_state[pair_panel._REQUESTED] = PairSpec(target=str(tmp_path))
+    card = next(each.id for each in CLAIMS if each.run == "drafts")
+    sound(app.button(key=f"claims_run_{card}").click().run())
+    (refused,) = app.error
+    assert "draft model" in refused.value
+    assert the_claim_runs().going("drafts") is None
 
 
 def test_recorded_runs_of_a_chat_model_test_the_claims_on_texts() -> None:

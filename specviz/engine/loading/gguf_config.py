@@ -121,7 +121,7 @@ def _gemma3(header: GgufHeader, config: dict[str, Any]) -> dict[str, Any]:
             "sliding_attention" if window and slides else "full_attention"
             for slides in _sliding_layers(header, layers)
         ],
-        "final_logit_softcapping": header.of_model("final_logit_softcapping"),
+        "final_logit_softcapping": header.of_model("final_logit_softcapping") or None,  # 0: off
         "query_pre_attn_scalar": per_head if layers == _GEMMA_27B else config["head_dim"],
         "rope_parameters": {
             "full_attention": config["rope_parameters"],
@@ -142,7 +142,8 @@ def _sliding_layers(header: GgufHeader, layers: int) -> list[bool]:
 def _positions(header: GgufHeader, head_width: int, factors: Sequence[float]) -> dict[str, Any]:
     theta = header.of_model("rope.freq_base") or header.of_model("rope.global.freq_base")  # Ollama
     theta = float(theta) if isinstance(theta, int | float) else 10_000.0
-    scale = header.of_model("rope.scaling.factor") or header.of_model("rope.scale_linear")
+    scale = header.of_model("rope.scaling.factor")
+    scale = header.of_model("rope.scale_linear") if scale is None else scale
     if any(abs(each - 1) > _TOLERANCE for each in factors):
         return {"rope_theta": theta, **_llama3(header, head_width, theta, factors)}
     kind = header.of_model("rope.scaling.type") or "linear"  # the default of llama.cpp

@@ -47,19 +47,17 @@ class ClaimRuns:
         self._jobs: dict[RunName, RunsJob] = {}  # the last job per name
         self._starters: dict[RunName, str] = {}
         self._evidence: dict[RunName, Evidence] = {}
-        self._refused: dict[RunName, SpecvizError] = {}  # runs that the pair cannot make
 
     def start(self, run: RunName, starter: str, spec: PairSpec, history: History) -> None:
-        """Queue the runs; add those that Watch can show to ``history``."""
+        """Queue the runs; add those that Watch can show to ``history``.
+
+        Raises:
+            ConfigError: If the pair cannot make the runs.
+        """
         if self.going(run) is not None:
             return
+        orders = plans(run, spec)
         self._evidence.pop(run, None)
-        self._refused.pop(run, None)
-        try:
-            orders = plans(run, spec)
-        except SpecvizError as problem:
-            self._refused[run] = problem
-            return
         job = RunsJob(
             orders,
             run_maker(history.add if run in _WATCHED else None),
@@ -88,8 +86,6 @@ class ClaimRuns:
         return self._evidence.get(run)
 
     def failure(self, run: RunName) -> SpecvizError | None:
-        if run in self._refused:
-            return self._refused[run]
         job = self._jobs.get(run)
         if job is None or job.state not in {"failed", "stopped"}:
             return None
