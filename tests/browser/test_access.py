@@ -64,10 +64,8 @@ def test_no_serious_violation_in_the_tour_and_in_the_reasons(
     demo: Demo, open_page: Callable[..., Any], width: int, scheme: str
 ) -> None:
     link = demo.show("axe", make_trace(["a", "ar", "a"]), tour="force")
-    page = open_page(link, width=width, height=860, tour=True)
-    page.emulate_media(color_scheme=scheme)
-    page.wait_for_selector(f'.sv[data-theme="{scheme}"]')
-    page.wait_for_selector(f"{TOUR}:visible")
+    page = open_page(link, width=width, height=860, scheme=scheme, tour=True)
+    page.wait_for_selector(f'.sv[data-theme="{scheme}"] {TOUR}:visible')
     assert serious_violations(page) == []
     page.click(f"{TOUR} .skip")
     page.click(".sum-why summary")

@@ -43,7 +43,7 @@ def test_show_prints_the_bodies(tmp_path: Path, capsys: pytest.CaptureFixture[st
     output = " ".join(capsys.readouterr().out.split())
     assert "each step costs as much as in a model of 88 M" in output
     assert "bytes per step 352 MB" in output
-    assert "this speedup is overstated" in output
+    assert "speedup is overstated" in output
     assert "target enlarged to 88 M" in output
 
 
