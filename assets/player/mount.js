@@ -37,6 +37,7 @@ function makePlayer(parent, mark) {
 }
 
 /**
+ * Pass new data to the element's player, which the first call creates.
  * @param {Given} given @param {Mark} [mark] where the address stores presenter mode
  * @returns {() => void} the cleanup
  */

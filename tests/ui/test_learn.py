@@ -104,6 +104,7 @@ def test_rejection() -> None:
     assert failure("steps/rejection", run, answer=rejected.odds + 0.05) == "wrong"
     assert failure("steps/rejection", run) == "odds"
     assert failure("steps/rejection", real(temperature=0.0), answer=0.5) == "none"
+    assert failure("steps/rejection") == "first"
 
 
 def test_residual() -> None:
