@@ -201,7 +201,7 @@ class Watched(OnHost):
 def watched_lanes(pair: Pair) -> tuple[GraphedLanes, Watched]:
     lanes = lanes_of(pair)
     watched = Watched()
-    own = GraphedLanes(*lanes._weights, pair.token_table, pair.device)
+    own = GraphedLanes(*lanes.weights, pair.token_table, pair.device)
     own._playback = watched
     return own, watched
 

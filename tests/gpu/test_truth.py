@@ -97,7 +97,7 @@ def test_a_body_that_does_not_fit_is_refused_before_memory_is_taken(device: str)
     needs_cuda(device)
     free = hardware.free_memory(torch.device("cuda"))
     with pytest.raises(DeviceError, match="does not fit"):
-        load_pair(PairSpec(target_body="400B"))
+        load_pair(PairSpec(target_body="100B"))
     after = hardware.free_memory(torch.device("cuda"))
     assert free is not None
     assert after is not None

@@ -74,7 +74,7 @@ class GraphedLanes:
         table: TokenTable,
         device: torch.device,
     ) -> None:
-        self._weights = (target, draft)
+        self.weights = (target, draft)
         self._table = table
         self._device = device
         self._playback: Playback = playback_on(device)
@@ -140,7 +140,7 @@ class GraphedLanes:
         return self._new_memory(rows_for(rows), with_draft=with_draft)
 
     def _new_memory(self, rows: int, *, with_draft: bool) -> _Memory:
-        target, draft = self._weights
+        target, draft = self.weights
         size = len(self._table.texts)
         return _Memory(
             target=target.static_step(size, rows),

@@ -35,17 +35,32 @@ _HALF_OFF = 0.1  # the tolerance in half precision
 
 
 def add_lanes(pair: Pair) -> str:
-    """Add device lanes to a pair; return why that failed, or an empty string."""
+    """Add device lanes to a pair; return why that failed, or an empty string.
+
+    The lanes use Triton kernels if these agree, too; if they do not, the pair gets a notice.
+    """
     target, draft = pair.target_weights, pair.draft_weights
     if pair.shared is not None:
         return NO_DEVICE_ROUNDS.reason
     for each in (target, draft):
         if each is not None and not each.capabilities.device_rounds:
             return missing_reason(each.capabilities.device_rounds)
+    fused = target.with_fused_kernels()
+    if fused is not None:
+        fused_draft = draft and draft.with_fused_kernels()
+        reason = _tried(pair, fused, fused_draft or draft)
+        if not reason:
+            return ""
+        pair.notices += (f"Steps run without Triton kernels: {reason}.",)
+    return _tried(pair, target, draft)
+
+
+def _tried(pair: Pair, target: StepWeights, draft: StepWeights | None) -> str:
+    """Add lanes with these weights to the pair; return why that failed, or an empty string."""
     lanes = GraphedLanes(target, draft, pair.token_table, pair.device)
     try:
         reason = _disagreement(pair, lanes)
-    except (RuntimeError, AssertionError, ValueError, MemoryError, DeviceError) as error:
+    except Exception as error:  # also those of Triton, which share no base class with torch's
         full = isinstance(error, DeviceError) or is_out_of_memory(error)
         cause = "memory ran out" if full else type(error).__name__
         reason = f"the stages could not be captured ({cause})"
@@ -60,10 +75,7 @@ def add_lanes(pair: Pair) -> str:
 
 def _disagreement(pair: Pair, lanes: GraphedLanes) -> str:
     """Return what differs from step-by-step decoding, or an empty string."""
-    for weights, info in (
-        (pair.target_weights, pair.info.target),
-        (pair.draft_weights, pair.info.draft),
-    ):
+    for weights, info in zip(lanes.weights, (pair.info.target, pair.info.draft), strict=True):
         if weights is not None and info is not None and not _same_logits(pair, weights):
             return f"the static cache gives different logits for {info.name}"
     if pair.draft is None:

@@ -74,7 +74,8 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
     weights, notices = _step_weights(opened, models, spec.step, on_progress)
     pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
-    pair.notices = (*opened.notices, *notices, *_add_lanes(pair, spec.step, on_progress))
+    pair.notices = (*opened.notices, *notices)
+    pair.notices += _add_lanes(pair, spec.step, on_progress)
     if opened.device.type == "cpu" and len(candidates) > 1:
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)
         pair.environment = replace(pair.environment, threads=chosen_threads)

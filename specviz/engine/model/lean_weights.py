@@ -15,6 +15,7 @@ from torch import nn
 
 from specviz.engine.model.compiled_step import CompiledWeights
 from specviz.engine.model.exits import exits_of
+from specviz.engine.model.fused_step import FusedStep, can_fuse
 from specviz.engine.model.lean import LeanStep
 from specviz.engine.model.static_step import StaticStep
 from specviz.engine.model.step_capabilities import FINAL_ONLY, Missing, StepCapabilities
@@ -91,6 +92,7 @@ class LeanWeights(StepWeights):
     inverse_frequencies: torch.Tensor  # [head_width / 2]
     rope_scale: float
     compiled: CompiledWeights | None  # None where the kernels cannot run
+    fused: bool = False  # whether static steps run as Triton kernels
 
     @property
     def capabilities(self) -> StepCapabilities:
@@ -106,8 +108,11 @@ class LeanWeights(StepWeights):
     def step(self, vocabulary: int, capacity: int) -> LeanStep:
         return LeanStep(self, vocabulary, capacity)
 
+    def with_fused_kernels(self) -> LeanWeights | None:
+        return replace(self, fused=True) if can_fuse(self) else None
+
     def static_step(self, vocabulary: int, rows: int) -> StaticStep:
-        return StaticStep(self, vocabulary, rows)
+        return (FusedStep if self.fused else StaticStep)(self, vocabulary, rows)
 
     def first(self, layers: int) -> LeanWeights:
         """Return the weights of the first ``layers`` layers, with the same norm and head."""

@@ -136,6 +136,10 @@ class StepWeights(ABC):
     def step(self, vocabulary: int, capacity: int) -> Step:
         """Return a step with an empty cache for at most ``capacity`` tokens."""
 
+    def with_fused_kernels(self) -> StepWeights | None:
+        """Return these weights with static steps of Triton kernels; None if that is impossible."""
+        return None
+
     def static_step(self, vocabulary: int, rows: int) -> StaticStep:
         """Return a step with a static cache, whose passes a device can replay.
 

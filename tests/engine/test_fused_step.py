@@ -1,0 +1,139 @@
+"""The Triton kernels on a CPU, run by Triton's interpreter, which has no half precision."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from specviz.engine.graphed.trial import add_lanes
+from specviz.engine.model.fused_step import FusedStep, can_fuse, has_triton
+from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.static_step import StaticStep
+from specviz.record.pairs import GRAPHED
+from tests.engine.models import noisy_copy, pair_of, stir, tiny_model
+
+VOCABULARY, ROWS = 50, 600
+SIZES = {"hidden_size": 48, "intermediate_size": 80, "head_dim": 16, "num_attention_heads": 4}
+# The position and number of the tokens of a pass. One row, two and more have kernels of their own;
+# 254 and 300 cache rows are several chunks; -1 is a text of one token after padding.
+PASSES = ((63, 2), (254, 5), (300, 1), (-1, 2))
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "biases": ("llama", {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4}),
+    "norms of heads": ("qwen3", {"num_key_value_heads": 1, "num_hidden_layers": 1}),
+    "grouped heads with windows": (
+        "mistral",
+        {"num_key_value_heads": 2, "num_hidden_layers": 1, "sliding_window": 90},
+    ),
+}
+
+
+def weights_of(shape: str) -> LeanWeights:
+    family, changes = SHAPES[shape]
+    model = tiny_model(family, vocabulary=VOCABULARY, sigma=0.2, **(SIZES | changes))
+    weights = LeanWeights.take(stir(model))
+    assert weights is not None
+    return weights
+
+
+@torch.inference_mode()
+def differences(shape: str) -> Iterator[tuple[str, float]]:
+    """Yield the largest differences of logits and caches between fused and static step."""
+    weights = weights_of(shape)
+    ids = torch.arange(ROWS) * 7 % VOCABULARY
+    fused, static = (kind(weights, VOCABULARY, ROWS) for kind in (FusedStep, StaticStep))
+    for begin, count in PASSES:
+        for step in (fused, static):
+            if begin > 0:
+                step.prefill(ids[:begin], 0)
+        fed, first = ids[max(begin, 0)][None], torch.tensor(begin)
+        fed = ids[begin : begin + count] if begin >= 0 else fed.repeat(count)
+        asked = count if begin >= 0 else 1  # the logits of padding have no meaning
+        logits = [step.feed_at(fed, first, 512, asked) for step in (fused, static)]
+        yield f"{begin} {count}", float((logits[0] - logits[1]).abs().max())
+        for caches in ((fused._keys, static._keys), (fused._values, static._values)):
+            ours, known = (each[:, :, : begin + count] for each in caches)
+            yield f"{begin} {count}", float((ours - known).abs().max())
+
+
+def test_kernels_give_the_logits_and_caches_of_the_static_step() -> None:
+    """In a process of its own, because Triton chooses its interpreter when it is imported."""
+    if not has_triton():
+        pytest.skip("needs Triton, which exists for Linux only")
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.engine.test_fused_step"],
+        env=os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    found: dict[str, list[tuple[str, float]]] = json.loads(ran.stdout)
+    assert found.keys() == SHAPES.keys()
+    for shape, each in found.items():
+        assert {place for place, _ in each} == {f"{begin} {count}" for begin, count in PASSES}
+        assert max(value for _, value in each) < 1e-4, (shape, each)
+
+
+@torch.inference_mode()
+def test_a_pass_of_many_tokens_is_that_of_the_static_step() -> None:
+    weights, ids = weights_of("grouped heads with windows"), torch.arange(40) * 3 % VOCABULARY
+    fused, static = (kind(weights, VOCABULARY, ROWS) for kind in (FusedStep, StaticStep))
+    ours, known = (step.feed_at(ids, torch.tensor(0), 256, 3) for step in (fused, static))
+    assert torch.equal(ours, known)
+
+
+def test_weights_on_a_cpu_have_no_fused_step() -> None:
+    weights = weights_of("grouped heads with windows")
+    assert not can_fuse(weights)
+    assert weights.with_fused_kernels() is None
+
+
+class _NoCompilerError(Exception):
+    """Like Triton's own errors, which are no RuntimeError."""
+
+
+def _wrong(self: FusedStep, *given: Any) -> torch.Tensor:
+    return StaticStep.feed_at(self, *given).roll(1, -1)
+
+
+def _failing(self: FusedStep, *given: Any) -> torch.Tensor:
+    raise _NoCompilerError
+
+
+def _right(self: FusedStep, *given: Any) -> torch.Tensor:
+    return StaticStep.feed_at(self, *given)
+
+
+@pytest.mark.parametrize(
+    ("feed", "notice"),
+    [
+        (_right, ""),
+        (_wrong, "the static cache gives different logits"),
+        (_failing, "the stages could not be captured (_NoCompilerError)"),
+    ],
+    ids=["right", "wrong", "failing"],
+)
+def test_kernels_that_fail_the_trial_are_not_used(
+    feed: Any, notice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specviz.engine.model.lean_weights.can_fuse", lambda weights: True)
+    monkeypatch.setattr(FusedStep, "feed_at", feed)
+    target = tiny_model("llama")
+    pair = pair_of(target, noisy_copy(target, 0.05), step="lean")
+    assert add_lanes(pair) == ""
+    assert pair.info.target.step == GRAPHED
+    lanes: Any = pair.lanes
+    assert [each.fused for each in lanes.weights] == [not notice] * 2
+    assert len(pair.notices) == bool(notice)
+    assert notice in "".join(pair.notices)
+
+
+if __name__ == "__main__":
+    print(json.dumps({shape: list(differences(shape)) for shape in SHAPES}))
