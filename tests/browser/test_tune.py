@@ -72,6 +72,7 @@ def test_from_click_to_map_to_watch(
     at_rest(page)
     click_cell(page, gamma=6, temperature=1.0)
     page.get_by_text("γ 6, temperature 1:").wait_for()
+    at_rest(page)  # the button of the cell chosen before is there until the page is complete
     page.get_by_role("button", name="Watch this setting").click()
     page.wait_for_selector(".st-key-run button")
     page.wait_for_function(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from specviz.engine.model.fused_step import FusedStep, can_fuse, has_triton
 from specviz.engine.model.lean_weights import LeanWeights
 from specviz.engine.model.static_step import StaticStep
 from specviz.record.pairs import GRAPHED
+from tests.engine.compiled_kernels import VARIANTS
 from tests.engine.models import noisy_copy, pair_of, stir, tiny_model
 
 VOCABULARY, ROWS = 50, 600
@@ -62,23 +64,37 @@ def differences(shape: str) -> Iterator[tuple[str, float]]:
             yield f"{begin} {count}", float((ours - known).abs().max())
 
 
-def test_kernels_give_the_logits_and_caches_of_the_static_step() -> None:
-    """In a process of its own, because Triton chooses its interpreter when it is imported."""
+def printed(module: str, **variables: str) -> Any:
+    """Return what a module prints, as JSON; Triton reads its variables when it is imported."""
     if not has_triton():
         pytest.skip("needs Triton, which exists for Linux only")
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.engine.test_fused_step"],
-        env=os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-m", f"tests.engine.{module}"],
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | variables,
         capture_output=True,
         text=True,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    found: dict[str, list[tuple[str, float]]] = json.loads(ran.stdout)
+    return json.loads(ran.stdout)
+
+
+def test_kernels_give_the_logits_and_caches_of_the_static_step() -> None:
+    found: dict[str, list[tuple[str, float]]] = printed("test_fused_step", TRITON_INTERPRET="1")
     assert found.keys() == SHAPES.keys()
     for shape, each in found.items():
         assert {place for place, _ in each} == {f"{begin} {count}" for begin, count in PASSES}
         assert max(value for _, value in each) < 1e-4, (shape, each)
+
+
+def test_kernels_compile_for_a_gpu_and_wait_for_each_other(tmp_path: Path) -> None:
+    """The interpreter ignores how kernels are chained."""
+    found = printed("compiled_kernels", TRITON_CACHE_DIR=str(tmp_path))
+    assert found.keys() == VARIANTS.keys()
+    for label, code in found.items():
+        units = code.pop("matrix units")
+        assert set(code.values()) == {1}, (label, code)
+        assert bool(units) == (label.endswith("six rows")), label
 
 
 @torch.inference_mode()
