@@ -6,8 +6,8 @@ attention with rotation and cache update (``fused_attention.py``); three more pr
 part of the products: the kernel that writes a row also writes the row times the norm's weights and
 sums of squares, and the product that reads the row divides by the root of their mean.
 
-Products and attention have two kernels each: one for a row or two, without matrix units, and one
-for more rows, which pads them to 16 for the matrix units.
+Products and attention have two kernels each: one for few rows, without matrix units, and one for
+more, which pads them to 16 for the matrix units.
 
 With ``CHAINED``, the next kernel may start while this one runs (programmatic dependent launch). It
 loads what this kernel does not write, such as its first weights, and then waits.

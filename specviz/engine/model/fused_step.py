@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 _FEW = 2  # rows that are multiplied without matrix units
 _MOST_QUERIES = 64  # rows times query heads per key head
-_FEW_QUERIES = 4  # attention without matrix units
-_SPLIT = 4
+_FEW_QUERIES = 4  # rows times query heads, for attention without matrix units
+_FEW_VALUES = 1 << 14  # of keys, per program of attention without matrix units
+_SPLIT = 4  # programs that share a tile at most
 _LEAST_SPLIT = 512  # values of a row per program, if several programs share a tile
 _ENDLESS = 1 << 30  # the window of a layer without one
 
@@ -218,7 +219,7 @@ def _processors(device: torch.device) -> int:
 def _chunk(weights: LeanWeights, *, few: bool) -> int:
     """Return the cache rows per program of attention."""
     if few:
-        return max(32, (1 << 14) // weights.head_width)
+        return _FEW_VALUES // weights.head_width
     return min(512, max(64, 4 * _power(weights.key_heads)))
 
 
