@@ -19,7 +19,7 @@ from specviz import ROOT
 from specviz.ui.access import reachable_by_others, the_access
 from specviz.ui.session.background_jobs import show_job_line
 from specviz.ui.session.link_values import drop_invalid_numbers
-from specviz.ui.widgets.pair_boxes import OPEN_PAGE
+from specviz.ui.session.tabs import OPEN_PAGE
 
 
 @dataclass(frozen=True, slots=True)

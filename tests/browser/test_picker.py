@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Server, wait_for_state
-from tests.browser.reading import at_rest, next_frame, wait_for_script
+from tests.browser.reading import next_frame, wait_for_script
 from tests.ui.machine_folder import use_models, write_models
 
 LINK = "/?pair=Machine&pair_panel=true&length=16&target_body=none"
@@ -71,7 +71,6 @@ def test_a_target_is_found_by_typing_and_runs_without_a_draft(
     same = '.st-key-draft_model input[value^="small · same tokenizer"]'
     page.wait_for_selector(same, timeout=240_000)
     expect(drafts).to_have_count(1)  # the control of the previous default is gone
-    at_rest(page)  # a choice in a list that is about to be replaced is lost
     choose(page, "draft_model", "none")
     expect(page).to_have_url(re.compile("target_model=large&draft_model=none"))
     expect(page.locator(".st-key-run button")).to_have_text("Load this model and run")

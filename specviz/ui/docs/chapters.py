@@ -14,7 +14,7 @@ from pathlib import Path
 import streamlit as st
 
 from specviz import ASSETS
-from specviz.ui.widgets.pair_boxes import OPEN_PAGE
+from specviz.ui.session.tabs import OPEN_PAGE
 from specviz.ui.widgets.symbols import show_sentence
 
 FOLDER = ASSETS / "docs"

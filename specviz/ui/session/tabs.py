@@ -15,6 +15,7 @@ from threading import Condition, Timer
 import streamlit as st
 
 TAB_LINK = "tab"
+OPEN_PAGE = "open page"  # key in the session state: the page that the shell has opened
 _KEPT_SECONDS = 120.0  # for which the state of a closed tab is kept
 _CLOSING_SECONDS = 1.0  # a reloaded page may connect before its old connection is closed
 _GRACE = 10.0  # seconds in which a tab may come back; a broken connection counts as closing

@@ -23,6 +23,7 @@ from specviz.ui.session.machine_models import (
     the_machine_models,
 )
 from specviz.ui.session.redraw import redraw_while_busy
+from specviz.ui.widgets.choice_box import choice_box
 from specviz.ui.widgets.plain_text import as_text, show_error
 
 TARGET_MODEL, DRAFT_MODEL = MACHINE_BOXES = ("target_model", "draft_model")  # in the link
@@ -114,13 +115,12 @@ def show_machine_boxes(dtype: str, on_change: Callable[[], object]) -> None:
 def _show_target(
     models: MachineModels, pair: MachinePair | None, on_change: Callable[[], object]
 ) -> None:
-    found = {each.short: each for each in models.found.models}
-    st.session_state[TARGET_MODEL] = pair.target.short if pair is not None else None
-    st.selectbox(
-        "Target, on this machine", list(found), None, key=TARGET_MODEL,
-        format_func=lambda short: _target_words(found[short]),
+    found = {each.short: _target_words(each) for each in models.found.models}
+    choice_box(
+        TARGET_MODEL, "Target, on this machine", found,
+        pair.target.short if pair is not None else None,
+        lambda short: _take_target(short, on_change),
         placeholder="Choose a model" if found else "No models found",
-        disabled=not found, on_change=_take_target, args=(on_change,),
     )  # fmt: skip
     if pair is not None:
         st.caption(as_text(_facts_words(pair.target)))
@@ -129,17 +129,13 @@ def _show_target(
 
 
 def _show_draft(pair: MachinePair, on_change: Callable[[], object]) -> None:
-    fits = {each.model.short: each for each in pair.fits}
-    default = _default_draft(pair.fits)
-    # Another default needs a new control: the old one may still report its previous value.
-    key = f"{DRAFT_MODEL} {pair.target.short} {default.model.short if default else _NO_DRAFT}"
-    st.session_state[key] = pair.draft.model.short if pair.draft else _NO_DRAFT
-    with st.container(key=DRAFT_MODEL):
-        st.selectbox(
-            "Draft", [*fits, _NO_DRAFT], key=key,
-            format_func=lambda short: _draft_words(fits.get(short)),
-            on_change=_take_draft, args=(key, on_change),
-        )  # fmt: skip
+    fits: dict[str, Fit | None] = {each.model.short: each for each in pair.fits}
+    choice_box(
+        DRAFT_MODEL, "Draft",
+        {short: _draft_words(fit) for short, fit in {**fits, _NO_DRAFT: None}.items()},
+        pair.draft.model.short if pair.draft else _NO_DRAFT,
+        lambda short: _take_draft(short, on_change),
+    )  # fmt: skip
     if pair.draft is not None:
         facts = pair.draft.model.facts
         size = COUNT.shown(facts.parameters), facts.quantization
@@ -281,14 +277,14 @@ def _choose(box: str, short: str | None) -> None:
         st.query_params[box] = _memory()[box] = short
 
 
-def _take_target(on_change: Callable[[], object]) -> None:
-    _choose(TARGET_MODEL, st.session_state[TARGET_MODEL])
+def _take_target(short: str | None, on_change: Callable[[], object]) -> None:
+    _choose(TARGET_MODEL, short)
     _choose(DRAFT_MODEL, None)
     on_change()
 
 
-def _take_draft(key: str, on_change: Callable[[], object]) -> None:
-    _choose(DRAFT_MODEL, st.session_state[key])
+def _take_draft(short: str | None, on_change: Callable[[], object]) -> None:
+    _choose(DRAFT_MODEL, short)
     on_change()
 
 

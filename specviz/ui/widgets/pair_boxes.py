@@ -24,6 +24,7 @@ from specviz.record.pairs import (
     chat_file,
     known_pairs,
 )
+from specviz.ui.session.tabs import OPEN_PAGE
 from specviz.ui.widgets.machine_boxes import (
     MACHINE_BOXES,
     chosen_models,
@@ -34,7 +35,6 @@ from specviz.ui.widgets.machine_boxes import (
 
 _LINKED = "query-params"
 _KEPT, _PAGE = "pair boxes kept", "page"
-OPEN_PAGE = "open page"  # key in the session state: the page that the shell has opened
 _OWN = "other ids"
 _NO_DRAFT = "none: prompt lookup"  # in an empty box
 _EMBEDDED, _MACHINE, _HUB, _LOCAL = _SOURCES = (

@@ -1,0 +1,72 @@
+"""A select box whose options and value the page may change at any time.
+
+With every message, the browser reports the values of all controls. When the page writes a value
+into a control while the user chooses another one, the browser may report the written value
+afterwards, and it would count as a choice. So a control here is never written to after it is
+drawn: another value or other options need a new control, and a report counts as a choice only if
+it differs from the value that the control is known to have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import streamlit as st
+
+from specviz.ui.session.tabs import OPEN_PAGE
+
+
+@dataclass(slots=True)
+class _Controls:
+    """The controls drawn for one choice, and the last known value of each."""
+
+    drawn: object = None  # the page and the labels of the latest control
+    values: list[str | None] = field(default_factory=list[str | None])
+
+    def key(self, name: str) -> str:
+        return f"{name} {len(self.values)}"
+
+
+def choice_box(
+    name: str,
+    label: str,
+    labels: Mapping[str, str],
+    value: str | None,
+    take: Callable[[str | None], object],
+    *,
+    placeholder: str | None = None,
+) -> None:
+    """Draw the control in a container with the key ``name``.
+
+    Args:
+        name: The key of the container, and the start of the control's key.
+        label: The text above the control.
+        labels: The text of each option.
+        value: The option to show, or None for no option.
+        take: Called with the option that the user chooses.
+        placeholder: Shown without an option. If None, there is always an option.
+    """
+    controls = st.session_state.setdefault(f"controls of {name}", _Controls())
+    labels = dict(labels)
+    drawn = st.session_state.get(OPEN_PAGE), labels
+    key = controls.key(name)
+    same = controls.drawn == drawn and controls.values[-1:] == [value]
+    if not same or key not in st.session_state:
+        controls.drawn = drawn
+        controls.values.append(value)
+        key = controls.key(name)
+        st.session_state[key] = value
+    with st.container(key=name):
+        st.selectbox(
+            label, list(labels), None if placeholder else 0, key=key, placeholder=placeholder,
+            format_func=lambda each: labels.get(str(each), str(each)), disabled=not labels,
+            on_change=_take, args=(controls, len(controls.values) - 1, key, take),
+        )  # fmt: skip
+
+
+def _take(controls: _Controls, number: int, key: str, take: Callable[[str | None], object]) -> None:
+    value = st.session_state[key]
+    if value != controls.values[number]:
+        controls.values[number] = value
+        take(value)
