@@ -280,8 +280,9 @@ def _basis(answer: Answer, *, given: bool) -> str:
     costs = "the given costs" if given else "the step costs of this machine"
     return (
         f"Speedup over the target alone, expected along {texts} text{'s' * (texts != 1)} that the "
-        f"target wrote at each temperature, with {costs}. ★: the best setting. 95 % intervals "
-        f"cover the texts{'' if given else ' and the costs'}.{runs}"
+        f"target wrote at each temperature, with {costs}. ★: the best at temperature "
+        f"{answer.temperature:g}. 95 % intervals cover the "
+        f"texts{'' if given else ' and the costs'}.{runs}"
     )
 
 
@@ -289,13 +290,13 @@ def _surface(painter: Painter, answer: Answer) -> list[str]:
     """Render the surface of the best candidate: γ downwards, temperatures across."""
     if answer.best is None:
         return []
-    found, best = answer.best[0].surface, answer.best[0].surface.best
+    found, best = answer.best[0].surface, answer.best[1]
     columns = [["γ", *(str(each) for each in found.gammas)]]
     for temperature in found.temperatures:
         own = [found.cell(gamma, temperature) for gamma in found.gammas]
         marks = ["" if each is None else RATIO.shown(each.speedup) for each in own]
         marked = [
-            f"{text} ★" if each is not None and each is best else text
+            f"{text} ★" if each is not None and each == best else text
             for text, each in zip(marks, own, strict=True)
         ]
         columns.append([f"T {temperature:g}", *marked])

@@ -71,21 +71,14 @@ class Surface:
     def temperatures(self) -> tuple[float, ...]:
         return tuple(sorted({each.temperature for each in self.cells}))
 
-    @property
-    def best(self) -> Cell | None:
-        return _best(self.cells)
-
     def best_at(self, temperature: float) -> Cell | None:
-        return _best([each for each in self.cells if each.temperature == temperature])
+        """Return the fastest cell at a temperature, if any speedup is known."""
+        at = [each for each in self.cells if each.temperature == temperature and each.speedup]
+        return max(at, key=lambda each: each.speedup or 0.0, default=None)
 
     def cell(self, gamma: int, temperature: float) -> Cell | None:
         place = (gamma, temperature)
         return next((each for each in self.cells if (each.gamma, each.temperature) == place), None)
-
-
-def _best(cells: Sequence[Cell]) -> Cell | None:
-    known = [each for each in cells if each.speedup is not None]
-    return max(known, key=lambda each: each.speedup or 0.0, default=None)
 
 
 def odds_of(text: ScoredText) -> Sequence[float]:

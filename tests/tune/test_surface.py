@@ -121,7 +121,7 @@ def test_each_temperature_has_its_own_texts_and_costs() -> None:
     assert at_one.tau == pytest.approx(one_cell(texts[:1], None, 2).tau)
     assert (at_one.speedup, at_one.low, at_one.high) == (None, None, None)
     assert found.cell(3, 0.0) is None
-    assert found.best is found.best_at(0.0)
+    assert found.best_at(0.0) is not None
     assert found.best_at(1.0) is None
 
 
@@ -130,13 +130,13 @@ def test_only_tau_without_costs() -> None:
     walk = rounds_along(ODDS, 3)
     assert cell.tau == pytest.approx(walk.tokens / walk.rounds)
     assert (cell.speedup, cell.low, cell.high) == (None, None, None)
-    assert surface([text_of(ODDS)], lambda _: None, GAMMAS).best is None
+    assert surface([text_of(ODDS)], lambda _: None, GAMMAS).best_at(0.0) is None
 
 
 def test_best_cell_is_the_fastest() -> None:
     found = surface([text_of(ODDS)], lambda _: costs(), range(1, 17))
     best = max(found.cells, key=lambda each: each.speedup or 0.0)
-    assert found.best is best
+    assert found.best_at(best.temperature) is best
     assert 1 < best.gamma < 16
 
 

@@ -52,7 +52,7 @@ MAP = surface_of({0.0: [1.4, 0.9, 0.5], 0.7: [1.2, 1.3, 0.8]})
 
 
 def test_every_cell_has_its_number_and_setting() -> None:
-    numbers = DRAW.surface_map(MAP, [], ink=INK).data[1]
+    numbers = DRAW.surface_map(MAP, [], temperature=0.7, ink=INK).data[1]
     assert list(numbers.text) == ["1.40", "0.90", "0.50", "1.20", "1.30", "0.80"]
     assert [tuple(each) for each in numbers.customdata] == [
         (1, 0.0), (2, 0.0), (3, 0.0), (1, 0.7), (2, 0.7), (3, 0.7)
@@ -64,22 +64,26 @@ def test_every_cell_has_its_number_and_setting() -> None:
 
 def test_cell_without_a_speedup_stays_empty() -> None:
     found = surface_of({0.0: [1.4, None], 0.7: [1.2, 1.1]})
-    drawn = DRAW.surface_map(found, [], ink=INK)
+    drawn = DRAW.surface_map(found, [], temperature=0.7, ink=INK)
     assert drawn.data[0].z[1][0] is None
     assert len(drawn.data[1].text) == 3
     alone = Surface(cells=found.cells[:1] + found.cells[2:])  # without that cell
-    assert DRAW.surface_map(alone, [], ink=INK).data[0].z[1][0] is None
+    assert DRAW.surface_map(alone, [], temperature=0.7, ink=INK).data[0].z[1][0] is None
 
 
 def test_twice_and_half_as_fast_have_opposite_shades() -> None:
-    shades = DRAW.surface_map(surface_of({0.0: [2.0, 1.0, 0.5]}), [], ink=INK).data[0]
+    shades = DRAW.surface_map(
+        surface_of({0.0: [2.0, 1.0, 0.5]}), [], temperature=0.7, ink=INK
+    ).data[0]
     first, none, last = (row[0] for row in shades.z)
     assert (first, none) == (pytest.approx(-last), 0.0)
     assert shades.zmin == -shades.zmax
 
 
 def test_a_small_gain_has_the_colour_of_a_gain() -> None:
-    shades = DRAW.surface_map(surface_of({0.0: [1.05, 1.0, 0.95]}), [], ink=INK).data[0]
+    shades = DRAW.surface_map(
+        surface_of({0.0: [1.05, 1.0, 0.95]}), [], temperature=0.7, ink=INK
+    ).data[0]
     places = [0.5 + row[0] / (2 * shades.zmax) for row in shades.z]
     gain, none, loss = (shade_at(shades.colorscale, place) for place in places)
     assert gain == COLOURS.exact
@@ -100,7 +104,7 @@ def shade_at(colorscale: Any, place: float) -> str:
 
 def test_break_even_runs_along_the_edges() -> None:
     """By hand: separates γ 1 from 2 at temperature 0, γ 2 from 3 at 0.7, and the rows at γ 2."""
-    edge = named(DRAW.surface_map(MAP, [], ink=INK), "break-even")
+    edge = named(DRAW.surface_map(MAP, [], temperature=0.7, ink=INK), "break-even")
     parts = list(zip(edge.x, edge.y, strict=True))
     assert parts == [
         (-0.5, 0.5), (0.5, 0.5), (None, None),
@@ -110,25 +114,27 @@ def test_break_even_runs_along_the_edges() -> None:
 
 
 def test_no_break_even_line_if_all_cells_are_faster() -> None:
-    edge = named(DRAW.surface_map(surface_of({0.0: [1.4, 1.2]}), [], ink=INK), "break-even")
+    edge = named(
+        DRAW.surface_map(surface_of({0.0: [1.4, 1.2]}), [], temperature=0.7, ink=INK), "break-even"
+    )
     assert not edge.x
 
 
 def test_marks_the_best_the_measured_and_the_selected_cells() -> None:
     elsewhere = point(gamma=9)  # no cell of this map
-    drawn = DRAW.surface_map(MAP, [point(), elsewhere], ink=INK)
-    best = named(drawn, "best of all")
-    assert [(min(each), max(each)) for each in (best.x, best.y)] == [(-0.5, 0.5), (-0.5, 0.5)]
+    drawn = DRAW.surface_map(MAP, [point(), elsewhere], temperature=0.7, ink=INK)
+    best = named(drawn, "best at T 0.7")  # not of all: at 0 the first cell is faster
+    assert [(min(each), max(each)) for each in (best.x, best.y)] == [(0.5, 1.5), (0.5, 1.5)]
     assert drawn.data[1].selected.marker.color != drawn.data[1].marker.color
     mark = named(drawn, "measured")
     assert [(round(x), y) for x, y in zip(mark.x, mark.y, strict=True)] == [(1, 1)]
-    names = {each.name for each in DRAW.surface_map(MAP, [], ink=INK).data}
+    names = {each.name for each in DRAW.surface_map(MAP, [], temperature=0.7, ink=INK).data}
     assert "measured" not in names
 
 
 def test_unknown_surface_has_no_best_cell() -> None:
-    drawn = DRAW.surface_map(surface_of({0.0: [None, None]}), [], ink=INK)
-    assert "best of all" not in {each.name for each in drawn.data}
+    drawn = DRAW.surface_map(surface_of({0.0: [None, None]}), [], temperature=0.7, ink=INK)
+    assert "best at T 0.7" not in {each.name for each in drawn.data}
 
 
 # -- over gamma

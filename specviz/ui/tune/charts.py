@@ -61,7 +61,9 @@ class LedgerPoint:
     high: float | None
 
 
-def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Figure:
+def surface_map(
+    found: Surface, runs: Sequence[RunPoint], *, temperature: float, ink: str
+) -> go.Figure:
     """Draw the speedup per cell: temperature on the x axis, γ on the y axis.
 
     The few temperatures are columns, so that the map fits a phone. Cells can be selected. The
@@ -69,6 +71,7 @@ def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Fig
 
     Args:
         runs: Measured runs, marked on their cells.
+        temperature: The temperature whose best cell has an outline.
         ink: Colour of the numbers; must be legible on every shade.
     """
     columns, rows = len(found.temperatures), len(found.gammas)
@@ -100,9 +103,9 @@ def surface_map(found: Surface, runs: Sequence[RunPoint], *, ink: str) -> go.Fig
         **grid.break_even(), mode="lines", name="break-even",
         line={"color": ink, "width": 2}, hoverinfo="skip",
     )  # fmt: skip
-    if found.best is not None:
+    if (best := found.best_at(temperature)) is not None:
         made.add_scatter(
-            **grid.outline(found.best), name="best of all", mode="lines", hoverinfo="skip",
+            **grid.outline(best), name=f"best at T {temperature:g}", mode="lines", hoverinfo="skip",
             line={"color": ink, "width": 4},
         )  # fmt: skip
     measured = [cell for each in runs if (cell := found.cell(each.gamma, each.temperature))]

@@ -108,7 +108,7 @@ def _show_charts(answer: Answer, candidate: Candidate, *, given: bool) -> None:
         left, right = st.columns([6, 5], gap="medium")
     with left:
         show_chart(
-            surface_map(candidate.surface, runs, ink=_ink()),
+            surface_map(candidate.surface, runs, temperature=answer.temperature, ink=_ink()),
             f"{_map_title(candidate)} Blue is faster than the target alone, orange is slower. "
             "Click a cell to choose it, Shift-click to add more.",
             *marks, key=_MAP, on_select="rerun", selection_mode="points",
