@@ -21,6 +21,7 @@ import sys
 import threading
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -103,15 +104,23 @@ def serve(requests: socket.socket) -> None:
 
 
 def _prepare() -> None:
-    """Load everything that a worker loads before its first run, and the embedded pair's code."""
+    """Load what workers load before a run: the embedded pair's code, and that of models in folders."""
+    from tqdm import tqdm
+
     from specviz.engine import load_pair
     from specviz.engine.decoding import cost_columns
     from specviz.record.pairs import PairSpec
     from specviz.worker.child import process
+    from tests.engine.models import write_pair
 
     assert process.main
     cost_columns._WARM_UP = 0.0  # measures a tiny pair roughly, in a third of the time
     load_pair(PairSpec(name="tinystories", threads=1))
+    tqdm.monitor_interval = 0  # threads, also those of the tokenizers, would make forking unsafe
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    with TemporaryDirectory() as folder:
+        write_pair(Path(folder))
+        load_pair(PairSpec(target=f"{folder}/target", draft=f"{folder}/draft", threads=1))
     assert len(list(Path("/proc/self/task").iterdir())) == threading.active_count() == 1
     gc.collect()
     gc.freeze()  # otherwise each collection in a child would copy it all

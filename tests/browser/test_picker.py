@@ -36,15 +36,15 @@ def picker(page: Any, key: str) -> Any:
 
 def choose(page: Any, key: str, text: str) -> None:
     """Type into the control until its list is open, and take the first match with Enter."""
-    from playwright.sync_api import TimeoutError as TooLate
+    from playwright.sync_api import Error
 
     options = page.locator(f"{LIST} [role=option]", has_text=text)
-    for _ in range(5):  # a list closes if the page scrolls or redraws
-        picker(page, key).scroll_into_view_if_needed()
-        next_frame(page)
-        picker(page, key).focus()
-        page.keyboard.type(text)
-        with contextlib.suppress(TooLate):
+    for _ in range(5):  # a list closes if the page scrolls, redraws or replaces it
+        with contextlib.suppress(Error):
+            picker(page, key).scroll_into_view_if_needed()
+            next_frame(page)
+            picker(page, key).focus()
+            page.keyboard.type(text)
             options.first.wait_for(timeout=3000)
             page.keyboard.press("Enter")
             page.wait_for_function(  # not if a redraw has closed the list before Enter
