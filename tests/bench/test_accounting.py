@@ -101,13 +101,14 @@ PROCESSES = map(str, itertools.count())
 
 
 def run_here(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         code = main(words)
-    return subprocess.CompletedProcess(words, code, out.getvalue(), "")
+    return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())
 
 
 def test_names_the_message_of_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small(monkeypatch)
+    monkeypatch.setattr(accounting, "_run_specviz", run_here)
     with pytest.raises(PairError, match=r"A run of the pair failed: .*gone"):
         measure_accounting(["--target", str(tmp_path / "gone")], "none", 1, lambda _: None)
