@@ -104,7 +104,7 @@ def serve(requests: socket.socket) -> None:
 
 
 def _prepare() -> None:
-    """Load what workers load before a run: the embedded pair's code, and that of models in folders."""
+    """Load what workers load before a run, for the embedded pair and for models in folders."""
     from tqdm import tqdm
 
     from specviz.engine import load_pair

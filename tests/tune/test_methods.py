@@ -173,7 +173,7 @@ def test_early_exit_needs_measured_steps() -> None:
     assert gain_from_speed(exit_, 0.7) == gain_from_speed(usual, 0.7)
     assert gain_from_acceptance(exit_, 0.7) == gain_from_acceptance(usual, 0.7)
     bare = {at: replace(each, draft=(), draft_next=()) for at, each in usual.costs.items()}
-    assert replace(exit_, costs=bare).surface.best is None
+    assert replace(exit_, costs=bare).surface.best_at(0.7) is None
 
 
 # Advice
