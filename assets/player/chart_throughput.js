@@ -179,7 +179,9 @@ export class ThroughputChart {
   /** The labels of the curves, where there is most space. @param {Throughput} shown */
   paintNames(shown) {
     const { gammas, points } = shown;
-    const lines = namedLines(shown, this.isClose(shown));
+    const { left, right } = this.frame.box;
+    const letters = (right - left) / (LETTER * readersTextSize());
+    const lines = namedLines(shown, this.isClose(shown), letters);
     const curves = lines.map(({ rates }) =>
       rates.map((rate, i) => ({ x: this.x(gammas[i]), y: this.y(rate) })),
     );
@@ -304,8 +306,9 @@ function gammaTicks(gammas) {
 /**
  * The curves with their labels; two close lines of the target alone share the label of the lower line.
  * @param {Throughput} shown @param {boolean} close
+ * @param {number} letters how many fit side by side; a label that is longer has a short form
  */
-function namedLines(shown, close) {
+function namedLines(shown, close, letters) {
   const { gammas, ideal, forecast, target, extrapolated } = shown;
   const measured = measuredApart(shown);
   const lines = [{ name: "ideal", rates: ideal }];
@@ -313,7 +316,9 @@ function namedLines(shown, close) {
   const addFlat = (name, rate) => lines.push({ name, rates: gammas.map(() => rate) });
   if (measured === null) addFlat(`target alone ${shortNumber(target)}`, target);
   else if (close) {
-    const both = `target alone: step costs ${shortNumber(target)}, measured ${shortNumber(measured)}`;
+    const whole = `target alone: step costs ${shortNumber(target)}, measured ${shortNumber(measured)}`;
+    const short = `target alone ${[target, measured].sort((a, b) => a - b).map(shortNumber).join(", ")}`;
+    const both = whole.length <= letters ? whole : short;
     addFlat(target < measured ? both : "", target);
     addFlat(target < measured ? "" : both, measured);
   } else {

@@ -90,6 +90,8 @@ function makeStatus() {
       pill.dataset.state = run.state;
       setText(label, visibleText(run.label));
       setTextOrHide(detail, failed ? "" : run.detail);
+      label.title = label.textContent;
+      detail.title = detail.textContent;
       lossy.hidden = !run.lossy;
       setText(wrong, run.detail || "");
       setText(remedy, run.remedy || "");

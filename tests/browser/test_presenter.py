@@ -54,6 +54,10 @@ VISIBLE = """(smallest) => {
 }"""
 
 
+BELOW = """(part) => {
+  const { scrollHeight, clientHeight } = document.querySelector(part);
+  return scrollHeight - clientHeight;
+}"""
 LINE = "parseFloat(getComputedStyle(document.querySelector('.words')).lineHeight)"
 
 
@@ -74,7 +78,8 @@ def assert_presented(page: Any) -> None:
 
 
 def assert_text_is_whole(page: Any) -> None:
-    """Assert that the panes show their last lines, and the text has space for three."""
+    """Assert that panes and card show their last lines, and the text has space for three."""
+    assert page.evaluate(BELOW, CARD) <= 0
     for last in (f"{TEXT} [data-at] >> nth=-1", f"{ROUND} >> nth=-1"):
         token = page.locator(last)
         pane = token.locator("xpath=ancestor::*[contains(@class, 'scroll')]").bounding_box()
