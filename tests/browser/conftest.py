@@ -94,6 +94,7 @@ def browser(chromium: str) -> Iterator[Any]:
     with sync_playwright() as playwright:
         # Emulating a GPU takes longer than painting without it.
         options = ["--disable-gpu", "--in-process-gpu", "--disable-background-networking"]
+        options += ["--process-per-site"]  # see tests/browser/contexts.py
         options += ["--no-sandbox"] if os.geteuid() == 0 else []
         launched = playwright.chromium.launch(executable_path=chromium, args=options)
         launched.new_context = partial(_new_context, launched.new_context)
@@ -169,6 +170,18 @@ def server(serve: Callable[..., Server]) -> Server:
     return serve()
 
 
+@pytest.fixture(scope="session")
+def untouched(serve: Callable[..., Server]) -> Server:
+    """A server that has computed nothing: its pages show the recorded results."""
+    return serve()
+
+
+@pytest.fixture(scope="session")
+def timing(serve: Callable[..., Server]) -> Server:
+    """A server that times the target alone for several seconds."""
+    return serve(SPECVIZ_TIMING_SECONDS="8")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def machine() -> Machine:
     """The share of the cores that other programs use during a module's tests."""
@@ -199,7 +212,7 @@ def open_page(contexts: Contexts) -> Iterator[Callable[..., Any]]:
             outside.append(request.url)
 
     def open_at(url: str, *, stage: bool = False, **options: Any) -> Any:
-        page = contexts.open(**options)
+        page = contexts.open(url, **options)
         pages.append(page)
         page.on("request", note)
         page.on("pageerror", lambda error: errors.append(str(error)))

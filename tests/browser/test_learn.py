@@ -161,12 +161,6 @@ def test_the_acceptance_probability_follows_the_bars(
     )
 
 
-@pytest.fixture(scope="module")
-def timing(serve: Callable[..., Server]) -> Server:
-    """A server that times the target alone for several seconds."""
-    return serve(SPECVIZ_TIMING_SECONDS="8")
-
-
 def test_a_step_is_solved_while_its_run_is_still_timed(
     timing: Server, open_page: Callable[..., Any]
 ) -> None:

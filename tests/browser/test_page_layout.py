@@ -7,8 +7,6 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
-import pytest
-
 from tests.browser.conftest import Server
 from tests.browser.reading import at_rest
 
@@ -16,12 +14,6 @@ PHONE = 420
 BOXES = "all => all.map(each => each.getBoundingClientRect().toJSON())"
 NUMBERS = ".st-key-tune_map .textpoint text"
 VERDICT = "[class*=st-key-compare_verdict_]"
-
-
-@pytest.fixture(scope="module")
-def untouched(serve: Callable[..., Server]) -> Server:
-    """A server that has computed nothing, so that its pages show the recorded results."""
-    return serve()
 
 
 def boxes_of(page: Any, selector: str) -> list[dict[str, float]]:

@@ -43,12 +43,6 @@ PAUSED = "text=/Paused\\.|paused before|Stopped: every|Paused after|; stopped:/"
 UPDATE_SECONDS = 1.0
 
 
-@pytest.fixture(scope="module")
-def cold(serve: Callable[..., Server]) -> Server:
-    """A new server, whose first opened page is not Watch."""
-    return serve()
-
-
 def cut_off(page: Any) -> list[str]:
     """Return elements that extend beyond the right edge and do not scroll."""
     return page.evaluate(
@@ -63,9 +57,9 @@ def cut_off(page: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", DIRECT)
 def test_a_page_is_complete_from_a_direct_link(
-    cold: Server, open_page: Callable[..., Any], name: str
+    untouched: Server, open_page: Callable[..., Any], name: str
 ) -> None:
-    page = open_page(f"{cold.url}/{name}")
+    page = open_page(f"{untouched.url}/{name}")
     wait_for_script(page)
     if name in CHARTED:
         page.wait_for_selector(CHART)
@@ -102,9 +96,9 @@ def expect_narrow(page: Any) -> None:
     ids=["wide", "phone"],
 )
 def test_the_card_of_a_symbol_opens_by_keyboard_inside_the_window(
-    cold: Server, open_page: Callable[..., Any], size: tuple[int, int]
+    untouched: Server, open_page: Callable[..., Any], size: tuple[int, int]
 ) -> None:
-    page = open_page(f"{cold.url}/speed")
+    page = open_page(f"{untouched.url}/speed")
     page.set_viewport_size({"width": size[0], "height": size[1]})
     symbols = page.locator(f"{MAIN} .symbol")
     symbols.first.wait_for()
@@ -129,13 +123,14 @@ def test_the_card_of_a_symbol_opens_by_keyboard_inside_the_window(
 @pytest.mark.thorough
 @pytest.mark.parametrize(("name", "links"), VIEWS.items(), ids=VIEWS)
 def test_further_views_are_accessible(
-    cold: Server, open_page: Callable[..., Any], name: str, links: tuple[str, ...]
+    untouched: Server, open_page: Callable[..., Any], name: str, links: tuple[str, ...]
 ) -> None:
     for place, link in enumerate(links):
         key, _, value = link.partition("=")
         paused = {f"{name}_pause": "true"} if name in ("rejections", "bias") else {}
         scheme = ("light", "dark")[place % 2]
-        page = open_page(f"{cold.url}/{name}?{urlencode({key: value, **paused})}", scheme=scheme)
+        query = urlencode({key: value, **paused})
+        page = open_page(f"{untouched.url}/{name}?{query}", scheme=scheme)
         at_rest(page)
         page.get_by_text(value, exact=True).locator("visible=true").first.wait_for()
         assert page.locator('[data-testid="stException"], .katex-error').count() == 0
@@ -148,9 +143,9 @@ def test_further_views_are_accessible(
 
 @pytest.mark.alone
 def test_a_slider_updates_the_page_at_once(
-    cold: Server, open_page: Callable[..., Any], machine: Machine
+    untouched: Server, open_page: Callable[..., Any], machine: Machine
 ) -> None:
-    page = open_page(f"{cold.url}/speed")
+    page = open_page(f"{untouched.url}/speed")
     page.wait_for_selector(CHART)
     at_rest(page)
     durations = []

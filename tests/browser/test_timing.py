@@ -27,12 +27,6 @@ def fresh(serve: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory
     return serve(SPECVIZ_HOME=str(home), SPECVIZ_TIMING_SECONDS="8")
 
 
-@pytest.fixture(scope="module")
-def timing(serve: Callable[..., Server]) -> Server:
-    """A server with step costs that times runs for several seconds."""
-    return serve(SPECVIZ_TIMING_SECONDS="8")
-
-
 def width_of(sentence: str) -> float:
     """Return the ratio of the interval's ends; infinite for an interval that is not shown."""
     ends = ENDS.findall(sentence)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,17 @@ from specviz.engine import load_pair
 from specviz.record.pairs import PairSpec
 from specviz.store import Library
 from tests.engine.models import write_pair
-from tests.nursery import Nursery, PlaceInPlan, check_new_runs, forget_runs
+from tests.killing import KilledCommand, PlaceInPlan, check_new_runs, forget_runs
 from tests.step_costs import place_step_costs
 
 KILLS = (2, pytest.param(30, marks=pytest.mark.thorough))
 LANES = ["--lane", "gamma=2", "--lane", "drafter=prompt-lookup"]
-PROMPTS, REPEATS = ("Once upon a time there was a dog.", "def add(a, b):"), 6
+PROMPTS, REPEATS = ("Once upon a time there was a dog.", "def add(a, b):"), 4
 RUNS = 2 * len(PROMPTS) * REPEATS
 
 
 @pytest.fixture
-def nursery(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+def command(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KilledCommand:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     folder, threads = write_pair(tmp_path, num_hidden_layers=1), torch.get_num_threads()
     draft, target = str(folder / "draft"), str(folder / "target")
@@ -37,14 +36,12 @@ def nursery(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     asked = [*LANES, "--suite", str(suite), "--repeats", str(REPEATS), "--restart", "--json"]
     models = ["--draft", draft, "--target", target, "--threads", "1"]
     words = ["compare", *asked, *models, "--max-new-tokens", "8", "--ignore-eos"]
-    made = Nursery("tests.cli.ready_commands", draft, target, words=words, folder=tmp_path)
-    yield made
-    made.close()
+    return KilledCommand("specviz.cli:main", words=words, folder=tmp_path)
 
 
 @pytest.mark.parametrize("most", KILLS)
 def test_continues_after_a_kill_at_any_moment_even_with_restart(
-    nursery: Nursery, most: int
+    command: KilledCommand, most: int
 ) -> None:
     chance, library = random.Random(3), Library()
     kills = 0
@@ -54,19 +51,18 @@ def test_continues_after_a_kill_at_any_moment_even_with_restart(
             forget_runs(library)
             done = {}
         kills += 1
-        nursery.killed(chance, most=4, pause=0.05)
+        command.kill_once(chance, most=4, pause=0.05)
         found = library.comparisons()
         jobs = library.comparison_jobs(found[0].key) if found else {}
-        check_new_runs(library, nursery, done, jobs)
+        check_new_runs(library, command, done, jobs)
         assert all(row.num_runs == len(jobs) for row in found)  # none was made twice
         done = jobs
     print(f"{kills} kills, {len(done)} of {RUNS} runs kept")
     assert 0 < len(done) < RUNS
-    nursery.start()
-    assert nursery.end() == 0
-    assert f"{len(done)} of {RUNS} runs are stored" in nursery.error_lines()[0]
-    assert len(nursery.reports()) == RUNS - len(done)
-    record = json.loads(nursery.out.read_text())
+    assert command.start().wait() == 0
+    assert f"{len(done)} of {RUNS} runs are stored" in command.error_lines()[0]
+    assert len(command.reports()) == RUNS - len(done)
+    record = json.loads(command.out.read_text())
     assert record["complete"] is True
     assert record["runs"] == {"kept": len(done), "measured": RUNS - len(done)}
     (row,) = library.comparisons()

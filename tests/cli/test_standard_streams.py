@@ -71,24 +71,29 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
     return line.removeprefix("error: ")
 
 
-def commands(saved: Path) -> list[list[str]]:
-    return [
-        ["show", str(saved)],
-        ["show", str(saved), "--json"],
-        ["run", "Once"],
-        ["run", "Once", "--json"],
-        ["compare", "--help"],
-    ]
+# Each command is a process of its own, so some run only in the thorough tests.
+COMMANDS: dict[str, Callable[[Path], list[str]]] = {
+    "show": lambda saved: ["show", str(saved)],
+    "show --json": lambda saved: ["show", str(saved), "--json"],
+    "run": lambda _: ["run", "Once"],
+    "run --json": lambda _: ["run", "Once", "--json"],
+    "help": lambda _: ["compare", "--help"],
+}
+
+
+def some(*now: str, thorough: tuple[str, ...]) -> pytest.MarkDecorator:
+    later = [pytest.param(each, marks=pytest.mark.thorough) for each in thorough]
+    return pytest.mark.parametrize("name", [*now, *later])
 
 
 # Standard output
 
 
 @full_device
-@pytest.mark.parametrize("index", range(5))
-def test_a_full_standard_output_is_one_line(saved: Path, index: int) -> None:
+@some("show", "run --json", "help", thorough=("show --json", "run"))
+def test_a_full_standard_output_is_one_line(saved: Path, name: str) -> None:
     with open(FULL, "w") as full:
-        done = called(commands(saved)[index], stdout=full)
+        done = called(COMMANDS[name](saved), stdout=full)
     complaints = [line for line in done.stderr.splitlines() if "library says" not in line]
     assert complaints == [
         "error: Standard output cannot be written: No space left on device. "
@@ -97,9 +102,9 @@ def test_a_full_standard_output_is_one_line(saved: Path, index: int) -> None:
     assert done.returncode == 2
 
 
-@pytest.mark.parametrize("index", [1, 2, 4])
-def test_a_closed_standard_output_is_one_line(saved: Path, index: int) -> None:
-    done = called(commands(saved)[index], preexec_fn=closing(1))
+@some("show --json", "help", thorough=("run --json",))
+def test_a_closed_standard_output_is_one_line(saved: Path, name: str) -> None:
+    done = called(COMMANDS[name](saved), preexec_fn=closing(1))
     assert one_line(done).startswith("Standard output is closed.")
 
 
@@ -121,6 +126,7 @@ def test_saves_a_run_that_cannot_be_printed() -> None:
 
 def test_nothing_is_loaded_for_a_closed_standard_output() -> None:
     done = called(["run", "Once"], preexec_fn=closing(1))
+    assert one_line(done).startswith("Standard output is closed.")
     assert "a library says hello" not in done.stderr
     assert not Library().find()
 
@@ -128,9 +134,9 @@ def test_nothing_is_loaded_for_a_closed_standard_output() -> None:
 # Standard error
 
 
-@pytest.mark.parametrize("index", [1, 2, 4])
-def test_a_closed_standard_error_changes_nothing_else(saved: Path, index: int) -> None:
-    words = commands(saved)[index]
+@some("run", thorough=("show --json", "help"))
+def test_a_closed_standard_error_changes_nothing_else(saved: Path, name: str) -> None:
+    words = COMMANDS[name](saved)
     done, usual = called(words, preexec_fn=closing(2)), called(words)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == usual.stdout
@@ -141,9 +147,14 @@ def test_a_closed_standard_error_changes_nothing_else(saved: Path, index: int) -
 def test_a_full_standard_error_changes_nothing_else(words: list[str]) -> None:
     with open(FULL, "w") as full:
         done = called(words, stderr=full)
-        refused = called(["run", "Once", "--gamma", "0"], stderr=full)
     assert done.returncode == 0
     assert json.loads(done.stdout)
+
+
+@full_device
+def test_a_refusal_without_standard_error_is_an_exit_code() -> None:
+    with open(FULL, "w") as full:
+        refused = called(["run", "Once", "--gamma", "0"], stderr=full)
     assert (refused.returncode, refused.stdout) == (2, "")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.engine.models import write_pair
+from tests.ready_processes import fork
 
 PROMPT = "Once upon a time there was a dog. Once upon a time there was"
 
@@ -35,10 +36,22 @@ def models(folder: Path) -> list[str]:
     return ["--draft", f"{folder / 'draft'}", "--target", f"{folder / 'target'}", "--threads", "1"]
 
 
-def process(arguments: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "specviz", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
+class Command:
+    """The command line in a forked process, with its output in pipes."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        ends = [os.pipe(), os.pipe()]
+        places = {1: ends[0][1], 2: ends[1][1]}
+        self._process = fork("specviz.cli:main", arguments, descriptors=places)
+        for _, written in ends:
+            os.close(written)
+        self.stdout, self.stderr = (os.fdopen(read, encoding="utf-8") for read, _ in ends)
+
+    def interrupt(self) -> None:
+        os.kill(self._process.pid, signal.SIGINT)
+
+    def end(self, seconds: float = 120) -> tuple[int, str, str]:
+        """Return the exit code, the rest of the output and all errors."""
+        with self.stdout, self.stderr:
+            printed, errors = self.stdout.read(), self.stderr.read()
+        return self._process.wait(seconds), printed, errors

@@ -25,11 +25,13 @@ VOCABULARY, ROWS = 50, 600
 SIZES = {"hidden_size": 48, "intermediate_size": 80, "head_dim": 16, "num_attention_heads": 4}
 # The position and number of the tokens of a pass. One row, two and more have kernels of their own;
 # 254 and 300 cache rows are several chunks; -1 is a text of one token after padding.
-PASSES = ((63, 2), (254, 5), (300, 1), (-1, 2))
+PASSES = ((63, 2), (254, 5), (300, 1))
+PADDED = (-1, 2)  # only of the shape with windows
+WINDOWS = "grouped heads with windows"
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "biases": ("llama", {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4}),
     "norms of heads": ("qwen3", {"num_key_value_heads": 1, "num_hidden_layers": 1}),
-    "grouped heads with windows": (
+    WINDOWS: (
         "mistral",
         {"num_key_value_heads": 2, "num_hidden_layers": 1, "sliding_window": 90},
     ),
@@ -44,13 +46,17 @@ def weights_of(shape: str) -> LeanWeights:
     return weights
 
 
+def passes_of(shape: str) -> tuple[tuple[int, int], ...]:
+    return (*PASSES, PADDED) if shape == WINDOWS else PASSES
+
+
 @torch.inference_mode()
 def differences(shape: str) -> Iterator[tuple[str, float]]:
     """Yield the largest differences of logits and caches between fused and static step."""
     weights = weights_of(shape)
     ids = torch.arange(ROWS) * 7 % VOCABULARY
     fused, static = (kind(weights, VOCABULARY, ROWS) for kind in (FusedStep, StaticStep))
-    for begin, count in PASSES:
+    for begin, count in passes_of(shape):
         for step in (fused, static):
             if begin > 0:
                 step.prefill(ids[:begin], 0)
@@ -83,7 +89,9 @@ def test_kernels_give_the_logits_and_caches_of_the_static_step() -> None:
     found: dict[str, list[tuple[str, float]]] = printed("test_fused_step", TRITON_INTERPRET="1")
     assert found.keys() == SHAPES.keys()
     for shape, each in found.items():
-        assert {place for place, _ in each} == {f"{begin} {count}" for begin, count in PASSES}
+        assert {place for place, _ in each} == {
+            f"{begin} {count}" for begin, count in passes_of(shape)
+        }
         assert max(value for _, value in each) < 1e-4, (shape, each)
 
 
@@ -99,14 +107,14 @@ def test_kernels_compile_for_a_gpu_and_wait_for_each_other(tmp_path: Path) -> No
 
 @torch.inference_mode()
 def test_a_pass_of_many_tokens_is_that_of_the_static_step() -> None:
-    weights, ids = weights_of("grouped heads with windows"), torch.arange(40) * 3 % VOCABULARY
+    weights, ids = weights_of(WINDOWS), torch.arange(40) * 3 % VOCABULARY
     fused, static = (kind(weights, VOCABULARY, ROWS) for kind in (FusedStep, StaticStep))
     ours, known = (step.feed_at(ids, torch.tensor(0), 256, 3) for step in (fused, static))
     assert torch.equal(ours, known)
 
 
 def test_weights_on_a_cpu_have_no_fused_step() -> None:
-    weights = weights_of("grouped heads with windows")
+    weights = weights_of(WINDOWS)
     assert not can_fuse(weights)
     assert weights.with_fused_kernels() is None
 

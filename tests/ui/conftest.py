@@ -16,7 +16,7 @@ from streamlit.components.v2 import manifest_scanner
 
 from specviz.ui.session.background_jobs import the_job_queue
 from tests.machines import LAPTOP, answer_with
-from tests.ready_workers import fork_workers
+from tests.ready_processes import fork_workers
 from tests.step_costs import home_with_step_costs
 
 

@@ -16,7 +16,7 @@ from specviz.engine.model.pair import Pair
 from specviz.record.pairs import PairSpec
 from specviz.worker.parent.client import Worker
 from tests.engine.models import write_pair
-from tests.ready_workers import fork_workers
+from tests.ready_processes import fork_workers
 from tests.step_costs import place_step_costs
 from tests.tiny_pair import one_thread
 from tests.tiny_pair import shared_home as home

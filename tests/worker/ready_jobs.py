@@ -1,4 +1,4 @@
-"""The dashboard's comparison with a worker that answers at once, for ``tests.nursery``."""
+"""The dashboard's comparison with a worker that answers at once, in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from specviz.store.saving import save_run
 from specviz.worker.parent.client import Worker
 from specviz.worker.parent.handles import Check, Run
 from specviz.worker.parent.worker_maker import WorkerMaker
-from tests.nursery import Called
 from tests.traces import Passes, make_trace, timed
 
 REPEATS = 50
@@ -60,10 +59,6 @@ class ReadyWorker:
         if settings["kept"] and run.trace is not None:
             save_run(Library(), run.trace, run_id=run.id)
         return run
-
-
-def prepare() -> Called:
-    return compare_all
 
 
 def compare_all(words: list[str]) -> int:
