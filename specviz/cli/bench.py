@@ -36,6 +36,9 @@ def command(options: argparse.Namespace) -> int:
             "--accounting does not go with --gpu or --quick.",
             remedy="Remove one of these options; with --accounting, --repeats 1 is the shortest.",
         )
+    for name in ("bodies", "contexts", "gammas"):
+        if getattr(options, name) is not None and not options.gpu:
+            raise ConfigError(f"--{name} needs --gpu.", remedy="Remove it, or add --gpu.")
     measure, render = (measure_gpu, render_gpu_bench) if options.gpu else (_measure, render_bench)
     if options.accounting:
         measure = measure_accounted
@@ -50,9 +53,6 @@ def _measure(options: argparse.Namespace, say: Callable[[str], None]) -> dict[st
     from specviz.bench.bench import run_bench
     from specviz.engine import load_pair
 
-    for name in ("bodies", "contexts", "gammas"):
-        if getattr(options, name) is not None:
-            raise ConfigError(f"--{name} needs --gpu.", remedy="Remove it, or add --gpu.")
     with_body = spec_from(options)
     body = with_body.target_body
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from specviz.figures.arithmetic import known_sum
 from specviz.figures.figure import TIMES_THE_TARGET, Figure
 from specviz.figures.formulas import (
+    accounted_note,
     beside_break_even,
     bytes_shared,
     cut_left_out,
@@ -31,7 +32,6 @@ from specviz.figures.formulas import (
     rate_beside_break_even,
     round_costs,
     share_of,
-    source_of_costs,
     step_cost_caveat,
     sum_of,
     timed_interval,
@@ -168,7 +168,7 @@ _SPEEDUPS = (
         formula="τ / (γc + v + o)",
         remark="This is the speedup that both models' step costs predict at this run's τ",
         numbers=lambda m: put_in({"τ": m.tau, **round_costs(m)}),
-        note=source_of_costs,
+        note=accounted_note,
     ),
     Figure(
         id="speedup_ideal",

@@ -68,6 +68,13 @@ def source_of_costs(m: Metrics) -> str:
     return f"by the costs of {costs.runs} earlier run{'s' * (costs.runs > 1)}"
 
 
+def accounted_note(m: Metrics) -> str:
+    """Return the interval of the accounted speedup and the source of its step costs."""
+    ends = m.accounted_interval
+    span = [] if ends is None else [UNCERTAIN if is_too_wide(*ends) else RATIO.span(*ends)]
+    return ", ".join([*span, source_of_costs(m)])
+
+
 def forecast_numbers(m: Metrics) -> str:
     """Return τ, γ, c, v and o of the forecast.
 

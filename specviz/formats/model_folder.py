@@ -17,6 +17,11 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 _MAX_JSON = 4 << 20
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
 _HEADS = ("eagle", "medusa", "mlpspeculator", "dflash")
+TEXT_PREFIXES = {"gemma3": "language_model."}
+"""Families that also read images, with the prefix of the weights of their text model.
+
+Only the text model is used.
+"""
 _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 
 
@@ -88,6 +93,8 @@ def read_folder(path: Path) -> ModelFolder:
     tensors: dict[str, TensorEntry] = {}
     for file in weights:
         tensors |= read_tensors(file)
+    prefix = TEXT_PREFIXES.get(config["model_type"], "")
+    tensors = {name: each for name, each in tensors.items() if name.startswith(prefix)}
     tokenizer = next((path / each for each in _TOKENIZERS if (path / each).is_file()), None)
     if tokenizer is None:
         raise ModelFileError(
@@ -115,16 +122,18 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _refusal(config: dict[str, Any]) -> str:
     """Return why a model with this configuration cannot be used; empty if it can."""
+    if not isinstance(family := config.get("model_type"), str):
+        return "its configuration names no model family"
     built = architectures_of(config)
     method = config.get("quantization_config")
     if isinstance(method, dict):
         return f"weights quantised with {str(method.get('quant_method'))[:20]} are not supported"
+    if family in TEXT_PREFIXES:
+        return ""
     if any(key in config for key in ("vision_config", "audio_config")):
         return "a vision or audio model, not a text model"
     if built and not any(each.endswith(_CAUSAL) or _is_head(each) for each in built):
         return f"not a causal language model ({built[0][:60]})"
-    if not isinstance(config.get("model_type"), str):
-        return "its configuration names no model family"
     return ""
 
 

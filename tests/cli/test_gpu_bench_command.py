@@ -103,6 +103,7 @@ def test_reports_a_failed_first_visit(
         (("--gpu", "--repeats", "0"), "repeats is 0."),
         (("--plot", "runs.svg"), "--plot needs --accounting."),
         (("--accounting", "--gpu"), "--accounting does not go with --gpu or --quick."),
+        (("--accounting", "--gammas", "3"), "--gammas needs --gpu."),
     ],
 )
 def test_refuses_options_without_effect(

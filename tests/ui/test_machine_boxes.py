@@ -44,7 +44,10 @@ def listed(page: Callable[..., AppTest], **link: str) -> AppTest:
 
 def box(app: AppTest, name: str) -> Selectbox:
     """Return the control; it has another key after the page has changed it."""
-    return next(each for each in app.selectbox if str(each.key).startswith(name))
+    found = [each for each in app.selectbox if str(each.key).startswith(name)]
+    if not found:  # while models are searched
+        raise KeyError(name)
+    return found[0]
 
 
 def draft_box(app: AppTest) -> Selectbox:

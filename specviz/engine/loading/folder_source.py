@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,13 +16,15 @@ from specviz.engine.loading import hub
 from specviz.engine.loading.model_config import read_object, refuse_gguf_files
 from specviz.engine.loading.source import LOCAL, Source
 from specviz.errors import PairError
+from specviz.formats.model_folder import TEXT_PREFIXES
 from specviz.record.pairs import ProgressCallback
 
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Config
 
+_CONFIG = "config.json"
 _SINGLE = "model.safetensors"
-_SMALL_FILES = ("config.json", "tokenizer.json")
+_SMALL_FILES = (_CONFIG, "tokenizer.json")
 _INDEX = "model.safetensors.index.json"
 _TOKENIZER_FILES = ("tokenizer.json", "*.model", "vocab.json", "vocab.txt", "*.tiktoken")
 
@@ -64,7 +67,8 @@ class FolderSource(Source):
     def read_config(self) -> Config:
         from transformers import AutoConfig
 
-        return AutoConfig.from_pretrained(self.folder, **LOCAL)
+        config: Any = AutoConfig.from_pretrained(self.folder, **LOCAL)
+        return config.get_text_config() if config.model_type in TEXT_PREFIXES else config
 
     def read_tokenizer(self) -> Any:
         """Read the tokenizer; without its files, transformers would create an empty one."""
@@ -83,8 +87,10 @@ class FolderSource(Source):
         from transformers import AutoModelForCausalLM
 
         del config, dtype, report  # transformers reports no progress
+        family = read_object(self.folder / _CONFIG)["model_type"]
+        names = {f"^{re.escape(prefix)}": ""} if (prefix := TEXT_PREFIXES.get(family)) else None
         load = AutoModelForCausalLM.from_pretrained
-        return partial(load, self.folder, use_safetensors=True, **LOCAL)
+        return partial(load, self.folder, use_safetensors=True, key_mapping=names, **LOCAL)
 
     def _has_weights(self) -> bool:
         try:
