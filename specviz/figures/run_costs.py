@@ -28,6 +28,7 @@ from specviz.record.step_costs import Phase, PhaseCost, RunCosts, ShapeCosts, St
 from specviz.record.trace import Baseline, Round, Slice
 
 _FEWEST = 2  # slices from which a cost and its error are computed
+_LEAST_ERROR = 1e-3  # of a logarithm, for weights
 _TINY = 1e-6  # plain steps; a phase that takes no time has no logarithm
 
 _Kind = tuple[Phase, int, int]  # phase, candidates, tokens of the first draft step
@@ -152,7 +153,8 @@ class _Fit:
 
     def chains(self) -> StepCosts:
         verified = {n + 1: cost for (n, _), cost in self._known("verify").items() if n > 0}
-        target, errors, unknown = self._verifications(verified)
+        rows, row_errors, unknown = self._verifications(verified)
+        target, errors = _rising(rows, row_errors)
         draft, draft_next, draft_errors = self._draft_steps()
         made = StepCosts(
             contexts=self._contexts,
@@ -303,6 +305,31 @@ class _Fit:
             "overhead_each": self._step * each,
             "overhead_error": max(cost.error for cost in known.values()),
         }
+
+
+def _rising(
+    rows: tuple[tuple[float, ...], ...], errors: tuple[float, ...]
+) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
+    """Return verifications whose cost does not fall with the number of tokens, and their errors.
+
+    This is the isotonic regression of the logarithms, weighted by precision. The plain step, the
+    first row, remains. The error of a row includes how far it was moved.
+    """
+    logs = [fmean(map(math.log, row)) - fmean(map(math.log, rows[0])) for row in rows[1:]]
+    pools: list[tuple[float, float, int]] = []  # weight, mean logarithm, number of rows
+    for log, error in zip(logs, errors[1:], strict=True):
+        weight, mean, count = max(_LEAST_ERROR, error) ** -2, log, 1
+        while pools and pools[-1][1] > mean:
+            before, before_mean, before_count = pools.pop()
+            mean = (before * before_mean + weight * mean) / (before + weight)
+            weight, count = before + weight, before_count + count
+        pools.append((weight, mean, count))
+    moves = [mean for _, mean, count in pools for _ in range(count)]
+    moves = [0.0, *(mean - log for mean, log in zip(moves, logs, strict=True))]
+    risen = tuple(
+        tuple(math.exp(move) * each for each in row) for row, move in zip(rows, moves, strict=True)
+    )
+    return risen, tuple(math.hypot(*pair) for pair in zip(errors, moves, strict=True))
 
 
 def _largest(known: dict[tuple[int, int], Cost]) -> Cost | None:

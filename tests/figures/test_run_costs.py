@@ -184,6 +184,23 @@ def test_runs_continue_a_table_with_longer_verifications() -> None:
     assert with_table.v == pytest.approx(machine.verify)
 
 
+@pytest.mark.parametrize("table", [None, make_costs()])
+def test_a_verification_does_not_cost_less_than_one_of_fewer_tokens(
+    table: StepCosts | None,
+) -> None:
+    machines = {gamma: Machine(verify=1.7 - gamma / 10, noise=0.0) for gamma in (2, 5)}
+    runs = [costs_of(each.timed(1, gamma=gamma)) for gamma, each in machines.items()]
+    made = fitted(*runs, table=table)
+    context = made.contexts[0]
+    step = made.target_step(context)
+    costs = [round(made.verify(context, tokens) / step, 9) for tokens in range(3, 7)]
+    assert costs == sorted(costs)
+    assert 1.2 < costs[0] <= costs[-1] < 1.5
+    for tokens, verify in ((3, 1.5), (6, 1.2)):
+        moved = abs(math.log(made.verify(context, tokens) / step / verify))
+        assert made.target_errors[tokens - 1] >= moved > 0.02
+
+
 def test_without_a_table_only_the_rows_of_the_runs_are_known() -> None:
     machines = {gamma: Machine(verify=1 + gamma / 10, noise=0.0) for gamma in (2, 5)}
     made = fitted(*(costs_of(each.timed(1, gamma=gamma)) for gamma, each in machines.items()))

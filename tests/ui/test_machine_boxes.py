@@ -10,12 +10,15 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
+from specviz.record.numbers import SIZE
 from specviz.record.pairs import CHAT_PAIR, PairSpec
 from specviz.ui.access import the_access
 from specviz.ui.session import machine_models
+from specviz.ui.session.machine_models import size_in_memory
 from specviz.ui.widgets import pair_boxes
 from specviz.ui.widgets.machine_boxes import DRAFT_MODEL, TARGET_MODEL
 from specviz.ui.widgets.method_boxes import early_exits
+from tests.formats.tiny_gguf import tiny_gguf
 from tests.ui.machine_folder import use_home, use_models, write_models
 from tests.ui.paging import opened, page_of, sound, until, until_over
 
@@ -76,6 +79,12 @@ def test_choosing_a_target_offers_its_drafts_and_loads_nothing(machine: Path) ->
     shown = PairSpec(target=str(machine / "large"), draft=str(machine / "small"))
     assert app.session_state["pair asked for"] == shown
     assert app.query_params[DRAFT_MODEL] == "small"  # a better one may be found later
+
+
+def test_decoded_weights_have_their_size_in_memory(home: None) -> None:
+    assert size_in_memory(135_000_000, 98_000_000, "float32") == "98 MB, 540 MB in memory"
+    assert size_in_memory(135_000_000, 98_000_000, "bfloat16") == "98 MB, 270 MB in memory"
+    assert size_in_memory(1000, 4100) == "4.1 kB"  # a file also has a header
 
 
 def test_another_tokenizer_switches_the_shared_vocabulary_on(machine: Path) -> None:
@@ -175,9 +184,12 @@ def test_the_chat_model_is_offered_where_it_is_installed(
     app = page_of("tune", embedded=CHAT_PAIR)
     assert "make chat" in words(app)
     assert pair_of(app) == PairSpec()
-    monkeypatch.setattr(pair_boxes, "chat_file", lambda: tmp_path)
+    path = tiny_gguf(tmp_path / "model.gguf", tokens=40)
+    monkeypatch.setattr(pair_boxes, "chat_file", lambda: path)
     app = opened()
     assert app.radio(key="embedded").value == "tinystories"
+    captions = app.radio(key="embedded").proto.captions
+    assert any(SIZE.shown(path.stat().st_size) in each for each in captions)
     sound(app.radio(key="embedded").set_value(CHAT_PAIR).run())
     assert app.button(key="run").label == "Load the chat model and run"
     assert app.toggle(key="chat").value

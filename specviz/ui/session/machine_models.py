@@ -21,6 +21,7 @@ from specviz.local_models.fitting import Fit, compare_tokenizers, drafts_for
 from specviz.local_models.headers import Headers
 from specviz.local_models.local_model import LocalModel
 from specviz.local_models.naming import place_of
+from specviz.record.numbers import SIZE
 from specviz.record.pairs import PairSpec
 from specviz.store.measured_alphas import measured_alphas
 from specviz.ui.access import reachable_by_others
@@ -29,6 +30,21 @@ from specviz.ui.session.body_rooms import known_room
 _PLACES = "places of models"
 _NOTHING = Found(models=(), skipped=())
 ITEMSIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def itemsize_of(dtype: str) -> int:
+    """Return the bytes of a weight in memory; for "auto", on the device that loads models."""
+    room = known_room(PairSpec())
+    return ITEMSIZES.get(dtype, room.itemsize if room is not None else ITEMSIZES["float32"])
+
+
+def size_in_memory(parameters: int, file_bytes: int, dtype: str = "auto") -> str:
+    """Return the size of a file and, if its weights are decoded to more, of these."""
+    memory = parameters * itemsize_of(dtype)
+    file = SIZE.shown(file_bytes)
+    return f"{file}, {SIZE.shown(memory)} in memory" if memory > file_bytes else file
+
+
 _ALPHAS_SECONDS = 60  # between two reads of the library
 
 
@@ -88,10 +104,9 @@ class MachineModels:
     def drafts_for(self, target: LocalModel, dtype: str) -> tuple[Fit, ...]:
         """Return the drafts for a target, best first, ranked by what is known so far."""
         room = known_room(PairSpec())  # the limits of the device that loads models
-        itemsize = room.itemsize if room is not None else ITEMSIZES["float32"]
         free = room.memory_free if room is not None else psutil.virtual_memory().available
         return drafts_for(
-            target, self.found.models, self._headers, itemsize=ITEMSIZES.get(dtype, itemsize),
+            target, self.found.models, self._headers, itemsize=itemsize_of(dtype),
             memory_free=free, alphas=_alphas(),
         )  # fmt: skip
 

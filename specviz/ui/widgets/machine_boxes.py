@@ -15,11 +15,12 @@ from specviz.errors import ConfigError
 from specviz.local_models.added_folders import add_folders, added_folders, forget_folder
 from specviz.local_models.fitting import Fit
 from specviz.local_models.local_model import LocalModel, Skipped
-from specviz.record.numbers import COUNT, PROBABILITY, SIZE, WHOLE_PERCENT, times
+from specviz.record.numbers import COUNT, PROBABILITY, WHOLE_PERCENT, times
 from specviz.ui.session.machine_models import (
     Activity,
     MachineModels,
     lists_models,
+    size_in_memory,
     the_machine_models,
 )
 from specviz.ui.session.redraw import redraw_while_busy
@@ -104,7 +105,7 @@ def show_machine_boxes(dtype: str, on_change: Callable[[], object]) -> None:
     if pair is not None:
         models.compare(pair.target)
     if models.found.models or not models.activity().searching:
-        _show_target(models, pair, on_change)
+        _show_target(models, pair, dtype, on_change)
     if pair is not None:
         _show_draft(pair, on_change)
     _link(pair)
@@ -113,7 +114,7 @@ def show_machine_boxes(dtype: str, on_change: Callable[[], object]) -> None:
 
 
 def _show_target(
-    models: MachineModels, pair: MachinePair | None, on_change: Callable[[], object]
+    models: MachineModels, pair: MachinePair | None, dtype: str, on_change: Callable[[], object]
 ) -> None:
     found = {each.short: _target_words(each) for each in models.found.models}
     choice_box(
@@ -123,7 +124,7 @@ def _show_target(
         placeholder="Choose a model" if found else "No models found",
     )  # fmt: skip
     if pair is not None:
-        st.caption(as_text(_facts_words(pair.target)))
+        st.caption(as_text(_facts_words(pair.target, dtype)))
     elif (name := _choice(TARGET_MODEL)) and not models.activity():
         st.caption(f"{as_text(name)} is not on this machine.")
 
@@ -152,13 +153,13 @@ def _target_words(model: LocalModel) -> str:
     )
 
 
-def _facts_words(model: LocalModel) -> str:
+def _facts_words(model: LocalModel, dtype: str) -> str:
     facts = model.facts
     context = (f"context {facts.context:,}",) if facts.context else ()
     marks = [word for word, holds in (("chat", facts.chat), (facts.head, facts.head)) if holds]
     return _joined(
-        COUNT.shown(facts.parameters), facts.quantization, SIZE.shown(facts.file_bytes), *context,
-        *marks, model.origin,
+        COUNT.shown(facts.parameters), facts.quantization,
+        size_in_memory(facts.parameters, facts.file_bytes, dtype), *context, *marks, model.origin,
     )  # fmt: skip
 
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from specviz.errors import ConfigError
+from specviz.formats.gguf_parts import parameters_of, read_parts
 from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.pairs import (
     CHAT_PAIR,
@@ -24,6 +27,7 @@ from specviz.record.pairs import (
     chat_file,
     known_pairs,
 )
+from specviz.ui.session.machine_models import size_in_memory
 from specviz.ui.session.tabs import OPEN_PAGE
 from specviz.ui.widgets.machine_boxes import (
     MACHINE_BOXES,
@@ -44,11 +48,9 @@ _EMBEDDED, _MACHINE, _HUB, _LOCAL = _SOURCES = (
     "Local",
 )  # also values in the link
 _FIRST = os.environ.get("SPECVIZ_FIRST_MODEL", DEFAULT_PAIR)  # `make chat` sets the chat model
-_CAPTIONS = {
-    DEFAULT_PAIR: "Target and draft, trained on short stories",
-    CHAT_PAIR: "Chat model without a draft",
-}
-_EMBEDDED_MODELS = tuple(sorted(_CAPTIONS, key=lambda name: name != _FIRST))  # the first is chosen
+_EMBEDDED_MODELS = tuple(
+    sorted((DEFAULT_PAIR, CHAT_PAIR), key=lambda name: name != _FIRST)
+)  # the first is chosen
 _DEVICES = ("auto", "cpu", "cuda")
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 PAIR_BOXES = (  # in the link, besides the bodies
@@ -158,14 +160,26 @@ def show_pair_boxes() -> None:
 
 
 def _choose_embedded() -> None:
-    if chat_file() is None:
+    path = chat_file()
+    if path is None:
         st.caption(f"`make chat` installs a chat model, {CHAT_PAIR}.")
         return
+    captions = {
+        DEFAULT_PAIR: "Target and draft, trained on short stories",
+        CHAT_PAIR: f"Chat model without a draft: {size_in_memory(*_chat_size(path))}",
+    }
     st.radio(
         "Embedded models", _EMBEDDED_MODELS, key=_box("embedded"), bind=_LINKED,
-        captions=[_CAPTIONS[each] for each in _EMBEDDED_MODELS],
+        captions=[captions[each] for each in _EMBEDDED_MODELS],
         label_visibility="collapsed", on_change=clear_bodies,
     )  # fmt: skip
+
+
+@cache
+def _chat_size(path: Path) -> tuple[int, int]:
+    """Return the parameters and the bytes of the chat model's file."""
+    headers = read_parts(path)
+    return parameters_of(headers), sum(each.file_bytes for each in headers)
 
 
 def _name_model(label: str, key: str, placeholder: str | None = None) -> None:
