@@ -10,6 +10,7 @@ from specviz.formats.gguf_header import read_header
 from specviz.formats.model_folder import has_chat_template
 from specviz.formats.ollama import PREFIX, find_ollama
 from specviz.local_models.finding import find_models
+from specviz.local_models.searching import hub_snapshot
 from specviz.record.pairs import PairSpec
 
 
@@ -24,9 +25,10 @@ def target_has_chat(spec: PairSpec) -> bool | None:
 
 
 def place_has_chat(place: str) -> bool | None:
-    """Return whether a model folder, GGUF file or Ollama model has a chat template, else None.
+    """Return whether a folder, GGUF file, Ollama model or cached Hub model has a chat template.
 
-    If a file cannot be read, return False; loading the model reports the error.
+    Return None if there is no such model here. If a file cannot be read, return False; loading the
+    model reports the error.
     """
     try:
         if place.startswith(PREFIX):
@@ -35,9 +37,10 @@ def place_has_chat(place: str) -> bool | None:
             return _gguf_has_chat(Path(place))
         if os.path.isdir(place):
             return has_chat_template(Path(place))
+        snapshot = hub_snapshot(place)
     except (ModelFileError, OSError):
         return False
-    return None
+    return has_chat_template(snapshot) if snapshot is not None else None
 
 
 def _gguf_has_chat(path: Path) -> bool:

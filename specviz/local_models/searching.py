@@ -17,7 +17,7 @@ from specviz.formats.gguf_parts import PART
 from specviz.formats.model_folder import CONFIG
 from specviz.formats.ollama import PREFIX, model_file, ollama_models
 from specviz.local_models.local_model import Skipped
-from specviz.local_models.origins import Origin
+from specviz.local_models.origins import Origin, known_origins
 
 _DEEPEST, _MOST_ENTRIES = 8, 30_000
 _WEIGHTS = (".safetensors", ".bin")
@@ -110,6 +110,13 @@ def search(origin: Origin) -> tuple[list[Candidate], list[Skipped]]:
     return found, walk.skipped
 
 
+def hub_snapshot(hub_id: str) -> Path | None:
+    """Return the folder in the Hub cache with a model's files, which may lack the weights."""
+    name = f"models--{hub_id.replace('/', '--')}"
+    folders = [each.folder / name for each in known_origins() if each.layout == "hub"]
+    return next((found for each in folders if (found := _snapshot(each)) is not None), None)
+
+
 def _hub_models(walk: _Walk) -> Iterator[Candidate]:
     """Yield the models of the Hub cache, each from its snapshot of ``main`` or its newest one."""
     for folder in sorted(walk.origin.folder.glob("models--*")):
@@ -134,7 +141,7 @@ def _snapshot(folder: Path) -> Path | None:
         commit = main.read_text(encoding="ascii").strip()[:64]
         if commit and (snapshots / commit).is_dir():
             return snapshots / commit
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):
         folders = [each for each in snapshots.iterdir() if each.is_dir()]
         return max(folders, key=lambda each: each.stat().st_mtime, default=None)
     return None

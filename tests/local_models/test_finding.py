@@ -11,6 +11,7 @@ import pytest
 
 from specviz.errors import ConfigError
 from specviz.local_models.added_folders import add_folders, added_folders, forget_folder
+from specviz.local_models.chat_templates import place_has_chat
 from specviz.local_models.finding import Found, find_models
 from specviz.local_models.headers import Headers
 from specviz.local_models.naming import with_places
@@ -26,6 +27,16 @@ def by_origin(found: Found) -> dict[str, list[str]]:
     for each in found.models:
         names.setdefault(each.origin, []).append(each.name)
     return names
+
+
+def test_the_template_of_a_hub_model_is_known_once_its_small_files_are_here(home: Path) -> None:
+    for name, config in (("chat", '{"chat_template": "{{ messages }}"}'), ("plain", "{}")):
+        folder = home / ".cache" / "huggingface" / "hub" / f"models--maker--{name}"
+        snapshot = folder / "snapshots" / ("4" * 40)
+        snapshot.mkdir(parents=True)
+        (snapshot / "tokenizer_config.json").write_text(config)
+    asked = ("maker/chat", "maker/plain", "maker/other", "maker/\0", "../chat", "x" * 300)
+    assert [place_has_chat(each) for each in asked] == [True, False, None, None, None, None]
 
 
 def test_models_of_every_program_are_found(home: Path) -> None:

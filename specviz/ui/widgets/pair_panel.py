@@ -61,9 +61,9 @@ def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     """Return whether the target has a chat template.
 
-    This is known for models in a folder, a file or Ollama, and for those that a search has found;
-    for others it is False until they have been loaded once. On a dashboard that others can reach,
-    no file is opened.
+    This is known for models in a folder, a file, Ollama or the Hub cache, where a check of a Hub
+    model puts its small files; for others it is False until they have been loaded once. On a
+    dashboard that others can reach, no file is opened.
     """
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
     if status.spec == spec and status.state == "ready":
