@@ -4,7 +4,7 @@ For tests that only need a process. Tests with the fixture ``real_start`` start 
 and so do the browser tests.
 
 ``python -m tests.ready_processes FD`` serves the socket FD. A message brings a call and its
-descriptors. The first is where the keeper of the new process, which waits for it, writes the
+descriptors. The first is where the waiter of the new process, which waits for it, writes the
 process id and finally the exit code.
 """
 
@@ -44,7 +44,7 @@ _CALLED = (
     "specviz.worker.child.process",
     "tests.worker.ready_jobs",
 )
-_CLEAR = 64  # from here, descriptors have no numbers that a call gets
+_CLEAR = 64  # above every descriptor number that a call uses
 
 
 class ForkedProcess:
@@ -77,12 +77,12 @@ def fork(name: str, *arguments: object, descriptors: Mapping[int, int]) -> Forke
     Args:
         descriptors: The descriptors of this process by their numbers in the new one.
     """
-    answers, keeper = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    answers, waiter = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     call = {"name": name, "arguments": arguments, "environment": dict(os.environ)}
     message = json.dumps(call | {"places": list(descriptors)}).encode()
-    with keeper:
-        files = [keeper.fileno(), *descriptors.values()]
-        socket.send_fds(_nursery(), [message], files)
+    with waiter:
+        files = [waiter.fileno(), *descriptors.values()]
+        socket.send_fds(_fork_server(), [message], files)
     return ForkedProcess(answers)
 
 
@@ -98,7 +98,7 @@ def fork_workers(request: pytest.FixtureRequest, patch: pytest.MonkeyPatch) -> N
 
 
 @cache
-def _nursery() -> socket.socket:
+def _fork_server() -> socket.socket:
     """Start the process that forks the others; return the socket for its messages."""
     requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -119,14 +119,14 @@ def _nursery() -> socket.socket:
 
 def serve(requests: socket.socket) -> None:
     _prepare()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are not waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # waiters are not waited for
     while True:
         message, descriptors, _, _ = socket.recv_fds(requests, _LARGEST, _MOST)
         if not message:
             return
         if os.fork() == 0:
             requests.close()
-            _keep(json.loads(message), *descriptors)
+            _wait_for(json.loads(message), *descriptors)
         for each in descriptors:
             os.close(each)
 
@@ -154,12 +154,12 @@ def _prepare() -> None:
     gc.freeze()  # otherwise each collection in a child would copy it all
 
 
-def _keep(call: dict[str, Any], exits: int, *descriptors: int) -> None:
+def _wait_for(call: dict[str, Any], exits: int, *descriptors: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()
     if child == 0:
         os.close(exits)
-        _answer(call, descriptors)
+        _run(call, descriptors)
     for each in descriptors:
         os.close(each)
     os.write(exits, str(child).encode())
@@ -168,7 +168,7 @@ def _keep(call: dict[str, Any], exits: int, *descriptors: int) -> None:
     os._exit(0)
 
 
-def _answer(call: dict[str, Any], descriptors: tuple[int, ...]) -> None:
+def _run(call: dict[str, Any], descriptors: tuple[int, ...]) -> None:
     moved = [fcntl.fcntl(each, fcntl.F_DUPFD, _CLEAR) for each in descriptors]
     for each in descriptors:
         os.close(each)

@@ -317,7 +317,7 @@ function namedLines(shown, close, letters) {
   if (measured === null) addFlat(`target alone ${shortNumber(target)}`, target);
   else if (close) {
     const whole = `target alone: step costs ${shortNumber(target)}, measured ${shortNumber(measured)}`;
-    const short = `target alone ${[target, measured].sort((a, b) => a - b).map(shortNumber).join(", ")}`;
+    const short = `target alone ${shortNumber(target)}, measured ${shortNumber(measured)}`;
     const both = whole.length <= letters ? whole : short;
     addFlat(target < measured ? both : "", target);
     addFlat(target < measured ? "" : both, measured);

@@ -90,8 +90,7 @@ function makeStatus() {
       pill.dataset.state = run.state;
       setText(label, visibleText(run.label));
       setTextOrHide(detail, failed ? "" : run.detail);
-      label.title = label.textContent;
-      detail.title = detail.textContent;
+      pill.title = [label, detail].map((each) => each.textContent).filter(Boolean).join(" · ");
       lossy.hidden = !run.lossy;
       setText(wrong, run.detail || "");
       setText(remedy, run.remedy || "");

@@ -28,7 +28,7 @@ from specviz.record.step_costs import Phase, PhaseCost, RunCosts, ShapeCosts, St
 from specviz.record.trace import Baseline, Round, Slice
 
 _FEWEST = 2  # slices from which a cost and its error are computed
-_LEAST_ERROR = 1e-3  # of a logarithm, for weights
+_LEAST_ERROR = 1e-3  # of the logarithm of a cost, so that weights stay finite
 _TINY = 1e-6  # plain steps; a phase that takes no time has no logarithm
 
 _Kind = tuple[Phase, int, int]  # phase, candidates, tokens of the first draft step
@@ -312,24 +312,35 @@ def _rising(
 ) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
     """Return verifications whose cost does not fall with the number of tokens, and their errors.
 
-    This is the isotonic regression of the logarithms, weighted by precision. The plain step, the
-    first row, remains. The error of a row includes how far it was moved.
+    At each context, this is the isotonic regression of the logarithms, weighted by precision. The
+    plain step, the first row, is not changed and is no lower bound. The error of a row includes
+    how far it was moved.
     """
-    logs = [fmean(map(math.log, row)) - fmean(map(math.log, rows[0])) for row in rows[1:]]
-    pools: list[tuple[float, float, int]] = []  # weight, mean logarithm, number of rows
-    for log, error in zip(logs, errors[1:], strict=True):
-        weight, mean, count = max(_LEAST_ERROR, error) ** -2, log, 1
+    weights = [max(_LEAST_ERROR, error) ** -2 for error in errors[1:]]
+    moves = [
+        (0.0, *_moves_to_rise([math.log(row[at]) for row in rows[1:]], weights))
+        for at in range(len(rows[0]))
+    ]
+    risen = tuple(
+        tuple(math.exp(move) * each for each, move in zip(row, moved, strict=True))
+        for row, moved in zip(rows, zip(*moves, strict=True), strict=True)
+    )
+    farthest = [max(map(abs, moved)) for moved in zip(*moves, strict=True)]
+    return risen, tuple(math.hypot(*pair) for pair in zip(errors, farthest, strict=True))
+
+
+def _moves_to_rise(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Return by how much each value changes in the isotonic regression."""
+    pools: list[tuple[float, float, int]] = []  # weight, mean, number of values
+    for value, own in zip(values, weights, strict=True):
+        weight, mean, count = own, value, 1
         while pools and pools[-1][1] > mean:
             before, before_mean, before_count = pools.pop()
             mean = (before * before_mean + weight * mean) / (before + weight)
             weight, count = before + weight, before_count + count
         pools.append((weight, mean, count))
-    moves = [mean for _, mean, count in pools for _ in range(count)]
-    moves = [0.0, *(mean - log for mean, log in zip(moves, logs, strict=True))]
-    risen = tuple(
-        tuple(math.exp(move) * each for each in row) for row, move in zip(rows, moves, strict=True)
-    )
-    return risen, tuple(math.hypot(*pair) for pair in zip(errors, moves, strict=True))
+    fitted = [mean for _, mean, count in pools for _ in range(count)]
+    return [after - before for after, before in zip(fitted, values, strict=True)]
 
 
 def _largest(known: dict[tuple[int, int], Cost]) -> Cost | None:

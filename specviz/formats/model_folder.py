@@ -17,10 +17,12 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 _MAX_JSON = 4 << 20
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
 _HEADS = ("eagle", "medusa", "mlpspeculator", "dflash")
-TEXT_PREFIXES = {"gemma3": "language_model."}
-"""Families that also read images, with the prefix of the weights of their text model.
+TEXT_WEIGHTS = {
+    "gemma3": {"language_model.": "", "model.language_model.": "model.", "lm_head.": "lm_head."}
+}
+"""Families that also read images. Only their text model is used.
 
-Only the text model is used.
+The prefixes of its weights in files, and what they are in the text model alone.
 """
 _MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 
@@ -93,8 +95,10 @@ def read_folder(path: Path) -> ModelFolder:
     tensors: dict[str, TensorEntry] = {}
     for file in weights:
         tensors |= read_tensors(file)
-    prefix = TEXT_PREFIXES.get(config["model_type"], "")
-    tensors = {name: each for name, each in tensors.items() if name.startswith(prefix)}
+    if prefixes := tuple(TEXT_WEIGHTS.get(config["model_type"], ())):
+        tensors = {name: each for name, each in tensors.items() if name.startswith(prefixes)}
+    if not tensors:
+        raise ModelFileError("no weights of a text model", remedy="Copy or download it again.")
     tokenizer = next((path / each for each in _TOKENIZERS if (path / each).is_file()), None)
     if tokenizer is None:
         raise ModelFileError(
@@ -128,11 +132,11 @@ def _refusal(config: dict[str, Any]) -> str:
     method = config.get("quantization_config")
     if isinstance(method, dict):
         return f"weights quantised with {str(method.get('quant_method'))[:20]} are not supported"
-    if family in TEXT_PREFIXES:
-        return ""
-    if any(key in config for key in ("vision_config", "audio_config")):
+    reads_images = family in TEXT_WEIGHTS
+    if not reads_images and any(key in config for key in ("vision_config", "audio_config")):
         return "a vision or audio model, not a text model"
-    if built and not any(each.endswith(_CAUSAL) or _is_head(each) for each in built):
+    causal = (*_CAUSAL, "ForConditionalGeneration") if reads_images else _CAUSAL
+    if built and not any(each.endswith(causal) or _is_head(each) for each in built):
         return f"not a causal language model ({built[0][:60]})"
     return ""
 

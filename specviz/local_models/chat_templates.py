@@ -13,6 +13,8 @@ from specviz.local_models.finding import find_models
 from specviz.local_models.searching import hub_snapshot
 from specviz.record.pairs import PairSpec
 
+_TEMPLATE_FILES = ("tokenizer_config.json", "chat_template.jinja")
+
 
 def target_has_chat(spec: PairSpec) -> bool | None:
     """Return whether the target has a chat template; None if the target is not on this machine."""
@@ -40,7 +42,9 @@ def place_has_chat(place: str) -> bool | None:
         snapshot = hub_snapshot(place)
     except (ModelFileError, OSError):
         return False
-    return has_chat_template(snapshot) if snapshot is not None else None
+    if snapshot is None or not any((snapshot / each).is_file() for each in _TEMPLATE_FILES):
+        return None
+    return has_chat_template(snapshot)
 
 
 def _gguf_has_chat(path: Path) -> bool:

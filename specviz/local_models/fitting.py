@@ -63,7 +63,7 @@ def drafts_for(
 
 def _smaller(target: LocalModel, models: Sequence[LocalModel]) -> Iterator[LocalModel]:
     for each in models:
-        small = each.facts.parameters * _LEAST_RATIO <= target.facts.parameters
+        small = 0 < each.facts.parameters * _LEAST_RATIO <= target.facts.parameters
         if each.place != target.place and small and not each.facts.head.endswith("head"):
             yield each
 

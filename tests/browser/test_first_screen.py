@@ -61,8 +61,8 @@ def test_the_pair_loads_behind_it(server: Server, open_page: Callable[..., Any])
     assert state_of(page) == "recorded"  # until Run is pressed
 
 
-@pytest.mark.thorough  # the theory pages are opened from direct links on a new server
-@pytest.mark.parametrize("path", ["/", "/watch"])
+# Other tests start at the root of a separate server.
+@pytest.mark.parametrize("path", [pytest.param("/", marks=pytest.mark.thorough), "/watch"])
 def test_a_cold_deep_link_opens_its_page(
     serve: Callable[..., Server], open_page: Callable[..., Any], path: str
 ) -> None:

@@ -51,7 +51,7 @@ def test_continues_after_a_kill_at_any_moment_even_with_restart(
             forget_runs(library)
             done = {}
         kills += 1
-        command.kill_once(chance, most=4, pause=0.05)
+        command.kill_once(chance, most=4, pause=0.3)
         found = library.comparisons()
         jobs = library.comparison_jobs(found[0].key) if found else {}
         check_new_runs(library, command, done, jobs)

@@ -6,6 +6,9 @@ Runs are processes of their own where that matters; the rest go through ``main``
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 
 from specviz.cli import main
 from specviz.store import load_trace
-from tests.cli.tiny_models import PROMPT, Command, folder, home, models
+from tests.cli.tiny_models import PROMPT, folder, forked, home, models
 from tests.engine.asking import load
 from tests.step_costs import place_step_costs
 
@@ -35,8 +38,8 @@ def saved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Recor
     """Return the JSON object and the saved trace of one real run in a process."""
     out = tmp_path_factory.mktemp("saved") / "trace.json"
     settings = ["--gamma", "4", "--max-new-tokens", "40", "--ignore-eos", "--json"]
-    run = Command(["run", PROMPT, *models(folder), *settings, "--out", str(out)])
-    code, printed, errors = run.end()
+    asked = ["run", PROMPT, *models(folder), *settings, "--out", str(out)]
+    code, printed, errors = forked(asked, out.parent)
     assert code == 0
     *measuring, saving = errors.splitlines()  # a run with few slices is followed by a table
     assert all(each.startswith("measuring step costs: about 10 s at most") for each in measuring)
@@ -196,15 +199,21 @@ def test_the_same_seed_gives_the_same_run(
 def test_ctrl_c_saves_the_rounds_so_far(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "trace.json"
     slow = ["--gamma", "1", "--max-new-tokens", "450", "--ignore-eos", "--step", "library"]
-    run = Command(["run", PROMPT, *models(folder), *slow, "--out", str(out)])
+    run = subprocess.Popen(
+        [sys.executable, "-m", "specviz", "run", PROMPT, *models(folder), *slow, "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert run.stdout is not None
     seen = [run.stdout.readline()]
     while seen[-1] and not seen[-1].startswith("    2  "):  # until the third round
         seen.append(run.stdout.readline())
-    run.interrupt()
-    code, printed, errors = run.end()
-    assert (code, errors) == (130, f"saved {out}\n")
+    run.send_signal(signal.SIGINT)
+    printed, errors = run.communicate(timeout=60)
+    assert (run.returncode, errors) == (130, f"saved {out}\n")
     trace = load_trace(out)
     assert (trace.finish, trace.baseline) == ("stopped", None)
     assert 3 <= len(trace.rounds) < 200
-    assert f"    {len(trace.rounds) - 1}  " in "".join(seen) + printed
+    assert f"{len(trace.rounds) - 1:>5}  " in "".join(seen) + printed
     assert "The target alone was not measured." in printed

@@ -13,7 +13,7 @@ from huggingface_hub import constants
 from specviz import ASSETS
 from specviz.cli import main
 from specviz.engine.loading import hardware
-from tests.cli.tiny_models import Command, folder, home, models
+from tests.cli.tiny_models import folder, forked, home, models
 from tests.engine.models import small_tokenizer, tiny_model, write_model
 
 __all__ = ["folder", "home"]  # fixtures
@@ -177,8 +177,8 @@ def test_refuses_a_damaged_trace(
 @pytest.mark.thorough  # in this process each refusal is tested, and a refused process by bad input
 def test_a_refused_process_shows_no_traceback(copied: Path, out: Path) -> None:
     cut_short(copied / "target")
-    run = Command(["run", "Once", *models(copied), "--json", "--out", str(out)])
-    code, printed, errors = run.end()
+    asked = ["run", "Once", *models(copied), "--json", "--out", str(out)]
+    code, printed, errors = forked(asked, copied)
     assert (code, printed, errors.count("\n")) == (2, "", 1)
     assert errors.startswith("error: ")
     assert not out.exists()

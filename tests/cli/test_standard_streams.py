@@ -81,7 +81,7 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
-def some(*now: str, thorough: tuple[str, ...]) -> pytest.MarkDecorator:
+def for_commands(*now: str, thorough: tuple[str, ...]) -> pytest.MarkDecorator:
     later = [pytest.param(each, marks=pytest.mark.thorough) for each in thorough]
     return pytest.mark.parametrize("name", [*now, *later])
 
@@ -90,7 +90,7 @@ def some(*now: str, thorough: tuple[str, ...]) -> pytest.MarkDecorator:
 
 
 @full_device
-@some("show", "run --json", "help", thorough=("show --json", "run"))
+@for_commands("show", "run --json", "help", thorough=("show --json", "run"))
 def test_a_full_standard_output_is_one_line(saved: Path, name: str) -> None:
     with open(FULL, "w") as full:
         done = called(COMMANDS[name](saved), stdout=full)
@@ -102,7 +102,7 @@ def test_a_full_standard_output_is_one_line(saved: Path, name: str) -> None:
     assert done.returncode == 2
 
 
-@some("show --json", "help", thorough=("run --json",))
+@for_commands("show --json", "help", thorough=("run --json",))
 def test_a_closed_standard_output_is_one_line(saved: Path, name: str) -> None:
     done = called(COMMANDS[name](saved), preexec_fn=closing(1))
     assert one_line(done).startswith("Standard output is closed.")
@@ -134,7 +134,7 @@ def test_nothing_is_loaded_for_a_closed_standard_output() -> None:
 # Standard error
 
 
-@some("run", thorough=("show --json", "help"))
+@for_commands("run", thorough=("show --json", "help"))
 def test_a_closed_standard_error_changes_nothing_else(saved: Path, name: str) -> None:
     words = COMMANDS[name](saved)
     done, usual = called(words, preexec_fn=closing(2)), called(words)

@@ -1,9 +1,7 @@
-"""A tiny pair in folders for the real command line, and the command line in a process."""
+"""A tiny pair in folders for the real command line, and the command line in a forked process."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 import torch
 
 from tests.engine.models import write_pair
-from tests.ready_processes import fork
+from tests.killing import KilledCommand
 
 PROMPT = "Once upon a time there was a dog. Once upon a time there was"
 
@@ -36,22 +34,8 @@ def models(folder: Path) -> list[str]:
     return ["--draft", f"{folder / 'draft'}", "--target", f"{folder / 'target'}", "--threads", "1"]
 
 
-class Command:
-    """The command line in a forked process, with its output in pipes."""
-
-    def __init__(self, arguments: list[str]) -> None:
-        ends = [os.pipe(), os.pipe()]
-        places = {1: ends[0][1], 2: ends[1][1]}
-        self._process = fork("specviz.cli:main", arguments, descriptors=places)
-        for _, written in ends:
-            os.close(written)
-        self.stdout, self.stderr = (os.fdopen(read, encoding="utf-8") for read, _ in ends)
-
-    def interrupt(self) -> None:
-        os.kill(self._process.pid, signal.SIGINT)
-
-    def end(self, seconds: float = 120) -> tuple[int, str, str]:
-        """Return the exit code, the rest of the output and all errors."""
-        with self.stdout, self.stderr:
-            printed, errors = self.stdout.read(), self.stderr.read()
-        return self._process.wait(seconds), printed, errors
+def forked(arguments: list[str], folder: Path) -> tuple[int, str, str]:
+    """Run the command line in a forked process; return its exit code, output and errors."""
+    command = KilledCommand("specviz.cli:main", words=arguments, folder=folder)
+    code = command.start().wait(120)
+    return code, command.out.read_text(), command.err.read_text()

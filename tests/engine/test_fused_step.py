@@ -25,8 +25,7 @@ VOCABULARY, ROWS = 50, 600
 SIZES = {"hidden_size": 48, "intermediate_size": 80, "head_dim": 16, "num_attention_heads": 4}
 # The position and number of the tokens of a pass. One row, two and more have kernels of their own;
 # 254 and 300 cache rows are several chunks; -1 is a text of one token after padding.
-PASSES = ((63, 2), (254, 5), (300, 1))
-PADDED = (-1, 2)  # only of the shape with windows
+PASSES = ((63, 2), (254, 5), (300, 1), (-1, 2))
 WINDOWS = "grouped heads with windows"
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "biases": ("llama", {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4}),
@@ -46,17 +45,13 @@ def weights_of(shape: str) -> LeanWeights:
     return weights
 
 
-def passes_of(shape: str) -> tuple[tuple[int, int], ...]:
-    return (*PASSES, PADDED) if shape == WINDOWS else PASSES
-
-
 @torch.inference_mode()
 def differences(shape: str) -> Iterator[tuple[str, float]]:
     """Yield the largest differences of logits and caches between fused and static step."""
     weights = weights_of(shape)
     ids = torch.arange(ROWS) * 7 % VOCABULARY
     fused, static = (kind(weights, VOCABULARY, ROWS) for kind in (FusedStep, StaticStep))
-    for begin, count in passes_of(shape):
+    for begin, count in PASSES:
         for step in (fused, static):
             if begin > 0:
                 step.prefill(ids[:begin], 0)
@@ -89,9 +84,7 @@ def test_kernels_give_the_logits_and_caches_of_the_static_step() -> None:
     found: dict[str, list[tuple[str, float]]] = printed("test_fused_step", TRITON_INTERPRET="1")
     assert found.keys() == SHAPES.keys()
     for shape, each in found.items():
-        assert {place for place, _ in each} == {
-            f"{begin} {count}" for begin, count in passes_of(shape)
-        }
+        assert {place for place, _ in each} == {f"{begin} {count}" for begin, count in PASSES}
         assert max(value for _, value in each) < 1e-4, (shape, each)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 
 import pytest
@@ -199,6 +200,17 @@ def test_a_verification_does_not_cost_less_than_one_of_fewer_tokens(
     for tokens, verify in ((3, 1.5), (6, 1.2)):
         moved = abs(math.log(made.verify(context, tokens) / step / verify))
         assert made.target_errors[tokens - 1] >= moved > 0.02
+
+
+def test_no_context_has_a_verification_that_costs_less_than_one_of_fewer_tokens() -> None:
+    table = make_costs()
+    uneven = [list(row) for row in table.target]
+    uneven[8][-1] *= 0.7  # in one place
+    table = replace(table, target=tuple(map(tuple, uneven)))
+    made = fitted(costs_of(Machine().timed(1)), table=table)
+    for column in zip(*made.target[1:], strict=True):
+        assert all(one <= other * (1 + 1e-9) for one, other in pairwise(column))
+    assert made.target[8][0] / made.target[7][0] == pytest.approx(uneven[8][0] / uneven[7][0])
 
 
 def test_without_a_table_only_the_rows_of_the_runs_are_known() -> None:

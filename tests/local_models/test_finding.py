@@ -30,13 +30,17 @@ def by_origin(found: Found) -> dict[str, list[str]]:
 
 
 def test_the_template_of_a_hub_model_is_known_once_its_small_files_are_here(home: Path) -> None:
-    for name, config in (("chat", '{"chat_template": "{{ messages }}"}'), ("plain", "{}")):
+    configs = {"chat": '{"chat_template": "{{ messages }}"}', "plain": "{}", "partly": None}
+    for name, config in configs.items():
         folder = home / ".cache" / "huggingface" / "hub" / f"models--maker--{name}"
         snapshot = folder / "snapshots" / ("4" * 40)
         snapshot.mkdir(parents=True)
-        (snapshot / "tokenizer_config.json").write_text(config)
-    asked = ("maker/chat", "maker/plain", "maker/other", "maker/\0", "../chat", "x" * 300)
-    assert [place_has_chat(each) for each in asked] == [True, False, None, None, None, None]
+        (snapshot / "config.json").write_text("{}")
+        if config is not None:
+            (snapshot / "tokenizer_config.json").write_text(config)
+    assert (place_has_chat("maker/chat"), place_has_chat("maker/plain")) == (True, False)
+    for unknown in ("maker/partly", "maker/other", "maker/\0", "../chat", "x" * 300):
+        assert place_has_chat(unknown) is None
 
 
 def test_models_of_every_program_are_found(home: Path) -> None:

@@ -14,7 +14,7 @@ from specviz.record.numbers import SIZE
 from specviz.record.pairs import CHAT_PAIR, PairSpec
 from specviz.ui.access import the_access
 from specviz.ui.session import machine_models
-from specviz.ui.session.machine_models import size_in_memory
+from specviz.ui.session.machine_models import itemsize_of, size_in_memory
 from specviz.ui.widgets import pair_boxes
 from specviz.ui.widgets.machine_boxes import DRAFT_MODEL, TARGET_MODEL
 from specviz.ui.widgets.method_boxes import early_exits
@@ -82,9 +82,11 @@ def test_choosing_a_target_offers_its_drafts_and_loads_nothing(machine: Path) ->
 
 
 def test_decoded_weights_have_their_size_in_memory(home: None) -> None:
-    assert size_in_memory(135_000_000, 98_000_000, "float32") == "98 MB, 540 MB in memory"
-    assert size_in_memory(135_000_000, 98_000_000, "bfloat16") == "98 MB, 270 MB in memory"
-    assert size_in_memory(1000, 4100) == "4.1 kB"  # a file also has a header
+    assert size_in_memory(135_000_000, 98_000_000, 4) == "98 MB, 540 MB in memory"
+    assert size_in_memory(135_000_000, 540_000_000, 2) == "540 MB, 270 MB in memory"
+    assert size_in_memory(1000, 4100, 4) == "4.1 kB"  # a file also has a header
+    assert size_in_memory(1000, 500, None) == "500 B"
+    assert [itemsize_of("bfloat16", "cpu"), itemsize_of("auto", "cpu")] == [2, 4]
 
 
 def test_another_tokenizer_switches_the_shared_vocabulary_on(machine: Path) -> None:
@@ -190,6 +192,9 @@ def test_the_chat_model_is_offered_where_it_is_installed(
     assert app.radio(key="embedded").value == "tinystories"
     captions = app.radio(key="embedded").proto.captions
     assert any(SIZE.shown(path.stat().st_size) in each for each in captions)
+    path.write_bytes(b"GGUF")
+    captions = sound(app.run()).radio(key="embedded").proto.captions
+    assert "Chat model without a draft" in captions
     sound(app.radio(key="embedded").set_value(CHAT_PAIR).run())
     assert app.button(key="run").label == "Load the chat model and run"
     assert app.toggle(key="chat").value

@@ -16,7 +16,7 @@ from specviz.engine.loading import hub
 from specviz.engine.loading.model_config import read_object, refuse_gguf_files
 from specviz.engine.loading.source import LOCAL, Source
 from specviz.errors import PairError
-from specviz.formats.model_folder import TEXT_PREFIXES
+from specviz.formats.model_folder import TEXT_WEIGHTS
 from specviz.record.pairs import ProgressCallback
 
 if TYPE_CHECKING:
@@ -68,7 +68,14 @@ class FolderSource(Source):
         from transformers import AutoConfig
 
         config: Any = AutoConfig.from_pretrained(self.folder, **LOCAL)
-        return config.get_text_config() if config.model_type in TEXT_PREFIXES else config
+        if config.model_type not in TEXT_WEIGHTS:
+            return config
+        if getattr(config, "quantization_config", None) is not None:
+            raise PairError(  # the text model's configuration lacks how to read them
+                f"The weights of {self.name} are quantised, and it also reads images.",
+                remedy="Choose the model without quantisation, or as a GGUF file.",
+            )
+        return config.get_text_config()
 
     def read_tokenizer(self) -> Any:
         """Read the tokenizer; without its files, transformers would create an empty one."""
@@ -88,7 +95,8 @@ class FolderSource(Source):
 
         del config, dtype, report  # transformers reports no progress
         family = read_object(self.folder / _CONFIG)["model_type"]
-        names = {f"^{re.escape(prefix)}": ""} if (prefix := TEXT_PREFIXES.get(family)) else None
+        renamed = TEXT_WEIGHTS.get(family, {})
+        names = {f"^{re.escape(prefix)}": own for prefix, own in renamed.items()} or None
         load = AutoModelForCausalLM.from_pretrained
         return partial(load, self.folder, use_safetensors=True, key_mapping=names, **LOCAL)
 

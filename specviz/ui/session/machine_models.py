@@ -31,21 +31,23 @@ _PLACES = "places of models"
 _NOTHING = Found(models=(), skipped=())
 ITEMSIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
-
-def itemsize_of(dtype: str) -> int:
-    """Return the bytes of a weight in memory; for "auto", on the device that loads models."""
-    room = known_room(PairSpec())
-    return ITEMSIZES.get(dtype, room.itemsize if room is not None else ITEMSIZES["float32"])
-
-
-def size_in_memory(parameters: int, file_bytes: int, dtype: str = "auto") -> str:
-    """Return the size of a file and, if its weights are decoded to more, of these."""
-    memory = parameters * itemsize_of(dtype)
-    file = SIZE.shown(file_bytes)
-    return f"{file}, {SIZE.shown(memory)} in memory" if memory > file_bytes else file
-
-
+_SAME_SIZE = 0.1  # relative difference, such as a file's header
 _ALPHAS_SECONDS = 60  # between two reads of the library
+
+
+def itemsize_of(dtype: str, device: str) -> int | None:
+    """Return the bytes of a weight in memory; None if the device is not known yet."""
+    if dtype not in ITEMSIZES and device == "cpu":
+        dtype = "float32"
+    room = known_room(PairSpec())  # of the device that "auto" means
+    return ITEMSIZES.get(dtype, room.itemsize if room is not None else None)
+
+
+def size_in_memory(parameters: int, file_bytes: int, itemsize: int | None) -> str:
+    """Return the size of a file and, if it clearly differs, the size of the weights in memory."""
+    file, memory = SIZE.shown(file_bytes), parameters * (itemsize or 0)
+    differs = memory > 0 and abs(memory / file_bytes - 1) > _SAME_SIZE
+    return f"{file}, {SIZE.shown(memory)} in memory" if differs else file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +107,10 @@ class MachineModels:
         """Return the drafts for a target, best first, ranked by what is known so far."""
         room = known_room(PairSpec())  # the limits of the device that loads models
         free = room.memory_free if room is not None else psutil.virtual_memory().available
+        itemsize = itemsize_of(dtype, "auto") or ITEMSIZES["float32"]
         return drafts_for(
-            target, self.found.models, self._headers, itemsize=itemsize_of(dtype),
-            memory_free=free, alphas=_alphas(),
+            target, self.found.models, self._headers, itemsize=itemsize, memory_free=free,
+            alphas=_alphas(),
         )  # fmt: skip
 
     def _start(self, work: Callable[[], None]) -> None:

@@ -19,6 +19,7 @@ from specviz.record.numbers import COUNT, PROBABILITY, WHOLE_PERCENT, times
 from specviz.ui.session.machine_models import (
     Activity,
     MachineModels,
+    itemsize_of,
     lists_models,
     size_in_memory,
     the_machine_models,
@@ -96,7 +97,7 @@ def forget_link() -> None:
         st.query_params.pop(box, None)
 
 
-def show_machine_boxes(dtype: str, on_change: Callable[[], object]) -> None:
+def show_machine_boxes(dtype: str, device: str, on_change: Callable[[], object]) -> None:
     """Draw the controls. ``on_change`` is called when another model is chosen."""
     if not lists_models():
         st.caption("Others can reach this dashboard, so it does not list this machine's models.")
@@ -105,7 +106,7 @@ def show_machine_boxes(dtype: str, on_change: Callable[[], object]) -> None:
     if pair is not None:
         models.compare(pair.target)
     if models.found.models or not models.activity().searching:
-        _show_target(models, pair, dtype, on_change)
+        _show_target(models, pair, itemsize_of(dtype, device), on_change)
     if pair is not None:
         _show_draft(pair, on_change)
     _link(pair)
@@ -114,7 +115,10 @@ def show_machine_boxes(dtype: str, on_change: Callable[[], object]) -> None:
 
 
 def _show_target(
-    models: MachineModels, pair: MachinePair | None, dtype: str, on_change: Callable[[], object]
+    models: MachineModels,
+    pair: MachinePair | None,
+    itemsize: int | None,
+    on_change: Callable[[], object],
 ) -> None:
     found = {each.short: _target_words(each) for each in models.found.models}
     choice_box(
@@ -124,7 +128,7 @@ def _show_target(
         placeholder="Choose a model" if found else "No models found",
     )  # fmt: skip
     if pair is not None:
-        st.caption(as_text(_facts_words(pair.target, dtype)))
+        st.caption(as_text(_facts_words(pair.target, itemsize)))
     elif (name := _choice(TARGET_MODEL)) and not models.activity():
         st.caption(f"{as_text(name)} is not on this machine.")
 
@@ -153,14 +157,14 @@ def _target_words(model: LocalModel) -> str:
     )
 
 
-def _facts_words(model: LocalModel, dtype: str) -> str:
+def _facts_words(model: LocalModel, itemsize: int | None) -> str:
     facts = model.facts
     context = (f"context {facts.context:,}",) if facts.context else ()
     marks = [word for word, holds in (("chat", facts.chat), (facts.head, facts.head)) if holds]
+    size = size_in_memory(facts.parameters, facts.file_bytes, itemsize)
     return _joined(
-        COUNT.shown(facts.parameters), facts.quantization,
-        size_in_memory(facts.parameters, facts.file_bytes, dtype), *context, *marks, model.origin,
-    )  # fmt: skip
+        COUNT.shown(facts.parameters), facts.quantization, size, *context, *marks, model.origin
+    )
 
 
 def _draft_words(fit: Fit | None) -> str:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from specviz.errors import ConfigError
+from specviz.errors import ConfigError, ModelFileError
 from specviz.formats.gguf_parts import parameters_of, read_parts
 from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.pairs import (
@@ -27,7 +27,7 @@ from specviz.record.pairs import (
     chat_file,
     known_pairs,
 )
-from specviz.ui.session.machine_models import size_in_memory
+from specviz.ui.session.machine_models import itemsize_of, size_in_memory
 from specviz.ui.session.tabs import OPEN_PAGE
 from specviz.ui.widgets.machine_boxes import (
     MACHINE_BOXES,
@@ -140,7 +140,7 @@ def show_pair_boxes() -> None:
     if source == _EMBEDDED:
         _choose_embedded()
     elif source == _MACHINE:
-        show_machine_boxes(_value("dtype", _DTYPES), clear_bodies)
+        show_machine_boxes(_value("dtype", _DTYPES), _value("device", _DEVICES), clear_bodies)
     elif source == _HUB:
         names = [*_known(), _OWN]
         chosen = st.selectbox(
@@ -166,7 +166,7 @@ def _choose_embedded() -> None:
         return
     captions = {
         DEFAULT_PAIR: "Target and draft, trained on short stories",
-        CHAT_PAIR: f"Chat model without a draft: {size_in_memory(*_chat_size(path))}",
+        CHAT_PAIR: f"Chat model without a draft{_chat_size(path)}",
     }
     st.radio(
         "Embedded models", _EMBEDDED_MODELS, key=_box("embedded"), bind=_LINKED,
@@ -175,9 +175,18 @@ def _choose_embedded() -> None:
     )  # fmt: skip
 
 
-@cache
-def _chat_size(path: Path) -> tuple[int, int]:
-    """Return the parameters and the bytes of the chat model's file."""
+def _chat_size(path: Path) -> str:
+    """Return the size of the chat model for its caption; empty if its file cannot be read."""
+    try:
+        sizes = _parameters_and_bytes(path, path.stat().st_mtime_ns)
+    except (ModelFileError, OSError):
+        return ""
+    return f": {size_in_memory(*sizes, itemsize_of('auto', 'auto'))}"
+
+
+@lru_cache(maxsize=2)
+def _parameters_and_bytes(path: Path, changed: int) -> tuple[int, int]:
+    del changed
     headers = read_parts(path)
     return parameters_of(headers), sum(each.file_bytes for each in headers)
 

@@ -15,6 +15,7 @@ import streamlit as st
 from specviz.errors import ConfigError
 from specviz.figures.body_words import spec_words
 from specviz.local_models.chat_templates import place_has_chat
+from specviz.local_models.searching import hub_snapshot
 from specviz.record.numbers import SIZE, time_text, times
 from specviz.record.pairs import CHAT_PAIR, LoadPart, PairCheck, PairSpec
 from specviz.ui.session.body_rooms import known_room
@@ -61,9 +62,9 @@ def pair_of_page() -> tuple[Worker, PairStatus, PairSpec]:
 def has_chat(status: PairStatus, spec: PairSpec) -> bool:
     """Return whether the target has a chat template.
 
-    This is known for models in a folder, a file, Ollama or the Hub cache, where a check of a Hub
-    model puts its small files; for others it is False until they have been loaded once. On a
-    dashboard that others can reach, no file is opened.
+    This is known for models in a folder, a file, Ollama or the Hub cache. A check of a Hub model
+    downloads its small files to that cache. For other models it is False until they have been
+    loaded once. On a dashboard that others can reach, no file is opened.
     """
     known: dict[PairSpec, bool] = st.session_state.setdefault(_CHATS, {})
     if status.spec == spec and status.state == "ready":
@@ -81,7 +82,7 @@ def has_chat(status: PairStatus, spec: PairSpec) -> bool:
 def _file_has_chat(place: str) -> bool:
     """Return whether a file or folder has a chat template; it is read again when it changes."""
     try:
-        return _kept_has_chat(place, os.stat(place).st_mtime_ns)
+        return _kept_has_chat(place, os.stat(hub_snapshot(place) or place).st_mtime_ns)
     except (OSError, ValueError):  # such as the name of a model of Ollama
         return bool(place_has_chat(place))
 
