@@ -4,8 +4,7 @@ For tests that only need a process. Tests with the fixture ``real_start`` start 
 and so do the browser tests.
 
 ``python -m tests.ready_processes FD`` serves the socket FD. A message brings a call and its
-descriptors. The first is where the waiter of the new process, which waits for it, writes the
-process id and finally the exit code.
+descriptors. To the first, the parent of the new process writes its id and finally its exit code.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class FolderSource(Source):
         if config.model_type not in TEXT_WEIGHTS:
             return config
         if getattr(config, "quantization_config", None) is not None:
-            raise PairError(  # the text model's configuration lacks how to read them
+            raise PairError(  # the text model's configuration does not say how they are quantised
                 f"The weights of {self.name} are quantised, and it also reads images.",
                 remedy="Choose the model without quantisation, or as a GGUF file.",
             )

@@ -30,7 +30,6 @@ from specviz.ui.session.body_rooms import known_room
 _PLACES = "places of models"
 _NOTHING = Found(models=(), skipped=())
 ITEMSIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
-
 _SAME_SIZE = 0.1  # relative difference, such as a file's header
 _ALPHAS_SECONDS = 60  # between two reads of the library
 
