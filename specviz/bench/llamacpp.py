@@ -7,7 +7,7 @@ token, which prefill produces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from specviz.engine import Pair
 
 REQUIREMENTS = "requirements-rivals.txt"
+NOT_INSTALLED = f"llama.cpp is not installed: pip install -r {REQUIREMENTS}"
 _PACKAGES = ("xllamacpp", "gguf")
 _CONTEXT = 1024
 
@@ -45,14 +46,34 @@ def open_lanes(pair: Pair, gamma: int) -> Iterator[tuple[BenchLane, ...]]:
         yield tuple(lanes)
 
 
-def _lane(key: str, name: str, server: Any) -> BenchLane:
-    return BenchLane(key=key, name=name, write=_writes(server), must_agree=False)
+@contextmanager
+def open_file(pair: Pair, file: Path) -> Iterator[tuple[BenchLane, ...]]:
+    """Open a plain lane of a GGUF file, and one in which the text itself drafts."""
+
+    def read(text: str) -> tuple[int, ...]:
+        return tuple(pair.tokenizer.encode(text, add_special_tokens=False))
+
+    yield (
+        _lane("llamacpp", "llama.cpp plain", _server(pair, file), read),
+        _lane("llamacpp_lookup", "llama.cpp n-gram lookup", _server(pair, file, lookup=True), read),
+    )
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    """Return the tokens of a text of a model whose tokens are their own numbers."""
+    return tuple(int(word) for word in text.split())
+
+
+def _lane(
+    key: str, name: str, server: Any, read: Callable[[str], tuple[int, ...]] = _ids
+) -> BenchLane:
+    return BenchLane(key=key, name=name, write=_writes(server, read), must_agree=False)
 
 
 def missing(pair: Pair) -> str | None:
     """Return why llama.cpp cannot run this pair, or None if it can."""
     if not _installed():
-        return f"llama.cpp is not installed: pip install -r {REQUIREMENTS}"
+        return NOT_INSTALLED
     if pair.device.type != "cpu":
         return "llama.cpp is compared on the CPU only"
     reason = cannot_write(pair.target)
@@ -71,7 +92,9 @@ def _installed() -> bool:
     return all(find_spec(package) is not None for package in _PACKAGES)
 
 
-def _server(pair: Pair, target: Path, draft: Path | None = None, gamma: int = 0) -> Any:
+def _server(
+    pair: Pair, target: Path, draft: Path | None = None, gamma: int = 0, *, lookup: bool = False
+) -> Any:
     library = import_module("xllamacpp")
     threads = pair.environment.threads
     params = library.CommonParams()
@@ -80,8 +103,10 @@ def _server(pair: Pair, target: Path, draft: Path | None = None, gamma: int = 0)
     params.n_ctx, params.n_parallel, params.n_gpu_layers = _CONTEXT, 1, 0
     params.fit_params, params.cache_ram_mib = False, 0
     _set_threads(params, threads)
+    kinds = library.common_speculative_type
+    if lookup:
+        params.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
     if draft is not None:
-        kinds = library.common_speculative_type
         params.speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
         drafting = params.speculative.draft
         drafting.mparams.path = str(draft)
@@ -95,7 +120,7 @@ def _set_threads(params: Any, threads: int) -> None:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
 
 
-def _writes(server: Any) -> Write:
+def _writes(server: Any, read: Callable[[str], tuple[int, ...]]) -> Write:
     def write(ids: Sequence[int], num_tokens: int) -> Written:
         answer = server.handle_completions(
             {
@@ -105,9 +130,10 @@ def _writes(server: Any) -> Write:
                 "samplers": ["top_k"],
                 "top_k": 1,
                 "cache_prompt": False,
+                "ignore_eos": True,
             }
         )
-        tokens = tuple(int(word) for word in answer["choices"][0]["text"].split())
+        tokens = read(answer["choices"][0]["text"])
         seconds = answer["timings"]["predicted_per_token_ms"] / 1000 * len(tokens)
         return Written(seconds=seconds, token_ids=tokens)
 

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from specviz.engine.model.lean import rotary_table
-from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Product
+from specviz.engine.model.lean_weights import LeanLayer, LeanWeights
+from specviz.engine.model.product import Product
 
 _Turn = tuple[Tensor, Tensor]  # cosines and sines of the positions
 

@@ -18,19 +18,29 @@ from specviz.cli.report import to_json
 from specviz.cli.terminal_text import INDENT, Painter, one_line, painter_for
 from specviz.errors import ConfigError
 from specviz.record.bodies import NO_BODY
+from specviz.record.limits import check_one_of
+from specviz.record.pairs import CHAT_PAIR, QUANTISED, PairSpec
 
 if TYPE_CHECKING:
     from specviz.engine import Pair
 
 REPEATS = 20
+_COPIES = ("q8_0", "q5_0", "q4_0")
 
 
 def command(options: argparse.Namespace) -> int:
-    check_pair(options, needs_draft=True)
+    check_pair(options, needs_draft=not options.quantised)
     if options.repeats is not None and options.repeats < 1:
         raise ConfigError(f"repeats is {options.repeats}.", remedy="Give a whole number from 1.")
     if options.plot and not options.accounting:
         raise ConfigError("--plot needs --accounting.", remedy="Remove it, or add --accounting.")
+    if options.types and not options.quantised:
+        raise ConfigError("--types needs --quantised.", remedy="Remove it, or add --quantised.")
+    if options.quantised and (options.gpu or options.quick or options.accounting):
+        raise ConfigError(
+            "--quantised does not go with --gpu, --quick or --accounting.",
+            remedy="Remove one of these options.",
+        )
     if options.accounting and (options.gpu or options.quick):
         raise ConfigError(
             "--accounting does not go with --gpu or --quick.",
@@ -42,6 +52,8 @@ def command(options: argparse.Namespace) -> int:
     measure, render = (measure_gpu, render_gpu_bench) if options.gpu else (_measure, render_bench)
     if options.accounting:
         measure = measure_accounted
+    if options.quantised:
+        measure = measure_quantised
     with contextlib.redirect_stdout(sys.stderr):  # libraries may print
         result = measure(options, say)
     painter = painter_for(sys.stdout, os.environ)
@@ -81,6 +93,23 @@ def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -
     if options.plot:
         options.plot.write_text(accounting_svg(runs), encoding="utf-8")
     return result
+
+
+def measure_quantised(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
+    """Compare a GGUF file and requantised copies of it with llama.cpp."""
+    from specviz.bench.quantised_bench import run_quantised_bench
+    from specviz.engine import load_pair
+
+    types = (options.types or ",".join(_COPIES)).lower().split(",")
+    for each in types:
+        check_one_of("types", each, QUANTISED)
+    asked = spec_from(options).without_bodies
+    spec = replace(asked, name=CHAT_PAIR) if asked.embedded and not asked.name else asked
+
+    def load(wanted: PairSpec) -> Pair:
+        return load_pair(wanted, progress=progress_in_lines(say))
+
+    return run_quantised_bench(spec, types, options.repeats or REPEATS, load, say)
 
 
 def render_bench(painter: Painter, result: Mapping[str, Any]) -> str:

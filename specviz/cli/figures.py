@@ -204,8 +204,14 @@ def _machine(trace: Trace) -> str:
     place = trace.environment
     threads = f"{place.threads} thread{'s' * (place.threads != 1)}"
     parts = [f"pair {trace.pair.name}", place.device, place.device_name, place.dtype, threads]
-    parts += [f"step {trace.pair.target.step}", *_bodies(trace)]
+    parts += [f"step {trace.pair.target.step}", *_weights(trace), *_bodies(trace)]
     return " · ".join(dict.fromkeys(parts))
+
+
+def _weights(trace: Trace) -> Iterator[str]:
+    for role, model in (("target", trace.pair.target), ("draft", trace.pair.draft)):
+        if model is not None and model.weights:
+            yield f"{role} in {model.weights}"
 
 
 def _bodies(trace: Trace) -> Iterator[str]:

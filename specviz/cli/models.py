@@ -26,8 +26,6 @@ from specviz.local_models.local_model import LocalModel
 from specviz.record.numbers import COUNT, PROBABILITY, SIZE, times
 from specviz.store.measured_alphas import measured_alphas
 
-_ITEMSIZE = 4  # bytes of a weight in float32, the dtype on a CPU
-
 
 def command(options: argparse.Namespace) -> int:
     folders = add_folders(options.models) if options.models else added_folders()
@@ -64,7 +62,7 @@ def _fits(target: LocalModel, found: Found, headers: Headers) -> tuple[Fit, ...]
         for _ in compare_tokenizers(target, found.models, headers):
             pass
     return drafts_for(
-        target, found.models, headers, itemsize=_ITEMSIZE,
+        target, found.models, headers, itemsize=None,
         memory_free=psutil.virtual_memory().available, alphas=measured_alphas(),
     )  # fmt: skip
 

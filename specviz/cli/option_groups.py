@@ -9,7 +9,7 @@ from typing import get_args
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import DRAFTERS_IN_WORDS
 from specviz.record.limits import LIMITS
-from specviz.record.pairs import LIBRARY, STEPS
+from specviz.record.pairs import LIBRARY, QUANTISED, STEPS
 from specviz.record.rules import RULES, RULES_IN_WORDS
 from specviz.record.run_config import ResidualName, RunConfig
 from specviz.record.stopping import STOPPINGS_IN_WORDS
@@ -87,6 +87,12 @@ def add_pair(
             help=f"enlarge the {role} to a size such as 90M, or to the shape of a well-known model "
             f"such as llama-3.2-1b: higher cost, same output (default: {body})",
         )
+    for role in ("target", "draft"):
+        group.add_argument(
+            f"--{role}-weights", metavar="TYPE", default="auto",
+            help=f"auto: the {role}'s weights as stored; float: dequantised; or quantise them to "
+            f"{', '.join(QUANTISED)} (default: auto)",
+        )  # fmt: skip
     group.add_argument(
         "--shared-vocabulary",
         choices=("yes", "no"),

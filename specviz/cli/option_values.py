@@ -30,6 +30,7 @@ _OF_A_RUN = (
 )  # fmt: skip
 _OF_A_PAIR = (
     "draft", "target", "device", "dtype", "step", "threads", "target_body", "draft_body",
+    "target_weights", "draft_weights",
 )  # fmt: skip
 
 

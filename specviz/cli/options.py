@@ -23,6 +23,7 @@ from specviz.cli.scoring_maker import add_remote
 from specviz.errors import shortened
 from specviz.record.breaks import BREAKS
 from specviz.record.limits import COMPARED_TIMING_SECONDS, TEXT_BUDGET, TIMING_SECONDS
+from specviz.record.pairs import QUANTISED
 
 BENCH_BODY = "90M"
 _DEFAULT_METHOD = {
@@ -145,6 +146,16 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="with --accounting: draw the runs (SVG)"
     )
+    parser.add_argument(
+        "--quantised", action="store_true",
+        help="instead measure a GGUF file (default: the chat model) here and in llama.cpp, and "
+        "copies of it in other types",
+    )  # fmt: skip
+    parser.add_argument(
+        "--types", metavar="T,…",
+        help=f"with --quantised: types of the copies, of {', '.join(QUANTISED)} "
+        "(default: q8_0,q5_0,q4_0)",
+    )  # fmt: skip
     group = parser.add_argument_group("on a GPU")
     group.add_argument(
         "--gpu", action="store_true",

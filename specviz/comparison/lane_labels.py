@@ -74,6 +74,8 @@ def _words(lane: Lane, title_is_unique: bool) -> tuple[str, ...]:
         spec.title if title_is_unique else spec.label,
         _body("target", spec.target_body),
         _body("draft", spec.draft_body),
+        f"target weights {spec.target_weights}",
+        f"draft weights {spec.draft_weights}",
         "shared vocabulary" if spec.shared_vocabulary else "one vocabulary",
         chosen_drafter(config.drafter).words,
         " and ".join(f"forked at {each.words}" for each in config.forks),

@@ -58,7 +58,8 @@ _ESCAPE = re.compile("|".join(_ESCAPED))
 _MODELS = ("pair", "draft", "target")
 _BODIES = ("target_body", "draft_body")
 _SHARING = "shared_vocabulary"
-_KEPT = (*_BODIES, _SHARING)  # taken from the default lane even if the models change
+_WEIGHTS = ("target_weights", "draft_weights")
+_KEPT = (*_BODIES, *_WEIGHTS, _SHARING)  # taken from the default lane even if the models change
 SHARED = (  # settings that all lanes must share
     "seed",
     "max_new_tokens",
@@ -190,11 +191,12 @@ def order_that_fits(needed: Sequence[int], free: int | None) -> Order:
 def parse_lane(text: str, default: Lane) -> Lane:
     """Parse a lane from ``key=value,…``; missing keys are taken from ``default``.
 
-    ``pair`` replaces both models; ``target`` or ``draft`` replaces only one model. A draft alone is
-    paired with the default's target, even if that is the embedded target. ``target_body``,
-    ``draft_body`` and ``shared_vocabulary`` are also taken from the default, even if the models
-    change; ``epsilon``, ``residual`` and ``replacement`` are taken only if the lane's method uses
-    them. In values, write ``%2C`` for a comma and ``%25`` for a percent sign.
+    ``pair`` replaces both models; ``target`` or ``draft`` replaces only one model. A draft
+    alone is paired with the default's target, even if that is the embedded target.
+    ``target_body``, ``draft_body``, ``target_weights``, ``draft_weights`` and
+    ``shared_vocabulary`` are also taken from the default, even if the models change;
+    ``epsilon``, ``residual`` and ``replacement`` are taken only if the lane's method uses them.
+    In values, write ``%2C`` for a comma and ``%25`` for a percent sign.
     """
     typed = _typed(text)
     spec = {key: typed.pop(key) for key in (*_MODELS, *_KEPT) if key in typed}

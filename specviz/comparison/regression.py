@@ -42,6 +42,8 @@ _MODELS = (
     "target_body",
     "draft_body",
     "shared_vocabulary",
+    "target_weights",
+    "draft_weights",
 )
 
 

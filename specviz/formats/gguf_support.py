@@ -23,12 +23,22 @@ _OTHER_KINDS = {
     "wavtokenizer-dec": "an audio model", "qwen2vl": "a vision model",
     "qwen3vl": "a vision model", "qwen3vlmoe": "a vision model",
 }  # fmt: skip
+# Families and types whose weights can stay quantised on a CPU.
+_PACKED_FAMILIES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+_PACKED_TYPES = frozenset(
+    {"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL"}
+)
 # Tensor types that the gguf package dequantises, checked against llama.cpp.
 _TYPES = frozenset(
     {"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K",
      "Q6_K", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "IQ4_NL",
      "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4"}
 )  # fmt: skip
+
+
+def stays_quantised(family: str, quantization: str) -> bool:
+    """Return whether a CPU computes with the weights of a file as they are."""
+    return family in _PACKED_FAMILIES and quantization in _PACKED_TYPES
 
 
 def refusal_of(headers: Sequence[GgufHeader]) -> str:

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
 
 from specviz.kernels.kept_code import kernels_folder
 
@@ -31,20 +32,50 @@ def compiled_in_order(function: Callable[..., Any]) -> Any:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls; cache its machine code on disk where possible."""
     dispatcher = compiled(function)
+    with _cache_folder(), suppress(RuntimeError, OSError):  # no writable place: compile each time
+        dispatcher._cache = _DiskCache(function)  # as numba's own ``enable_caching`` does
+    return dispatcher
+
+
+@contextmanager
+def _cache_folder() -> Iterator[None]:
     settings: Any = numba.config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = before or kernels_folder()
     try:
-        dispatcher._cache = _DiskCache(function)  # as numba's own ``enable_caching`` does
-    except (RuntimeError, OSError):
-        pass  # no writable place: compile in every process
+        yield
     finally:
         settings.CACHE_DIR = before
-    return dispatcher
+
+
+def callback(name: str, signature: Any, function: Callable[..., Any]) -> int:
+    """Compile a function that other kernels call by its address, and return the address.
+
+    ``name`` distinguishes functions in the cache that differ only in their closures. The address
+    stays valid as long as the process lives.
+    """
+    options = {"nopython": True, "error_model": "numpy", "fastmath": _EXACT}
+    made: Any = CFunc(function, (signature.args, signature.return_type), locals={}, options=options)
+    with _cache_folder(), suppress(RuntimeError, OSError):
+        made._cache = _DiskCache(function, name)
+    made.compile()
+    callbacks.append(made)
+    return made.address
+
+
+callbacks: list[Any] = []  # machine code lives as long as its owner
 
 
 class _DiskCache(FunctionCache):
     """A disk cache that falls back to compiling when a file is broken or cannot be written."""
+
+    def __init__(self, function: Callable[..., Any], name: str = "") -> None:
+        super().__init__(function)
+        self._name = name
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        """Return the key of an entry. The folder's name covers the sources of all kernels."""
+        return (sig, codegen.magic_tuple(), self._name)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

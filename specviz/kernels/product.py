@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
+from specviz.kernels.packed_types import LANES
 from specviz.kernels.simd import at, make_dots, put, rounded, size_of
 
 _four_by_one, _four_by_two = make_dots(4, 1), make_dots(4, 2)
@@ -85,11 +86,10 @@ def product(
 
 @compiled
 def share(total: int, thread: int, threads: int) -> tuple[int, int]:
-    """Return the begin and end of this thread's part of ``total`` items, in multiples of four."""
-    fours = (total + 3) // 4
-    return min(total, fours * thread // threads * 4), min(
-        total, fours * (thread + 1) // threads * 4
-    )
+    """Return the begin and end of this thread's part of ``total`` items, in multiples of 16."""
+    groups = (total + LANES - 1) // LANES
+    begin, end = groups * thread // threads, groups * (thread + 1) // threads
+    return min(total, begin * LANES), min(total, end * LANES)
 
 
 @kernel

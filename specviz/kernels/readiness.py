@@ -11,6 +11,7 @@ from specviz.kernels.ahead import wait_for_compilation
 from specviz.kernels.arrays import STORED_ONES, scratch
 from specviz.kernels.kept_code import mark_complete
 from specviz.kernels.product import multiply
+from specviz.kernels.simd import has_half
 from specviz.kernels.softmax import softmax
 from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
 from specviz.kernels.survey import survey
@@ -25,6 +26,8 @@ def ready(number_type: str) -> bool:
     The first call on a machine takes seconds; later processes load the kernels from disk.
     """
     wait_for_compilation()
+    if number_type == "float16" and not has_half():
+        return False
     try:
         one = STORED_ONES[number_type]
         _check_multiply(one)
@@ -84,6 +87,7 @@ def _check_step(one: Any) -> None:
         scratch(MOST_ROWS, 4),
         logits,
         scratch(1, 4),
+        None,
     )
     if not (logits == 4.0).all():
         raise ArithmeticError("The step kernel returned a wrong result.")

@@ -6,6 +6,7 @@ float32. ``like`` is any value of the stored type; it selects the type. An addre
 
 from __future__ import annotations
 
+import platform
 import sys
 from typing import Any
 
@@ -13,6 +14,7 @@ import numba.extending
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 
 intrinsic: Any = numba.extending.intrinsic  # callers leave out ``typing``
 _LANES = 8
@@ -25,6 +27,19 @@ _YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 _MAX_SPINS = 2000  # polls of a barrier before the thread yields the processor
 
 
+def processor_features() -> frozenset[str]:
+    """Return the processor features that code is generated for, such as ``avx512vnni``."""
+    context: Any = cpu_target.target_context
+    text = context.codegen()._tm_features
+    return frozenset(each[1:] for each in text.split(",") if each.startswith("+"))
+
+
+def has_half() -> bool:
+    """Return whether the processor converts float16; numba links no library that does."""
+    x86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
+    return not x86 or "f16c" in processor_features()
+
+
 def _stored(kind: Any) -> Any:
     return _FLOAT if kind == types.float32 else _I16
 
@@ -33,7 +48,7 @@ def _size(kind: Any) -> int:
     return 4 if kind == types.float32 else 2
 
 
-def _widened(builder: Any, value: Any, kind: Any, lanes: int = 0) -> Any:
+def widened(builder: Any, value: Any, kind: Any, lanes: int = 0) -> Any:
     """Emit the conversion of a stored value, or a vector of stored values, to float32."""
 
     def wide(element: Any) -> Any:
@@ -41,12 +56,28 @@ def _widened(builder: Any, value: Any, kind: Any, lanes: int = 0) -> Any:
 
     if kind == types.float32:
         return value
-    if kind == types.int16:
+    if kind == types.int16 and has_half():
         return builder.fpext(builder.bitcast(value, wide(_HALF)), wide(_FLOAT))
     bits = builder.zext(value, wide(_I32))
+    if kind == types.int16:
+        return _half_from_bits(builder, bits, lanes)
     return builder.bitcast(
         builder.shl(bits, ir.Constant(wide(_I32), [16] * lanes if lanes else 16)), wide(_FLOAT)
     )
+
+
+def _half_from_bits(builder: Any, bits: Any, lanes: int) -> Any:
+    """Emit the conversion of finite float16 bits by integer operations and an exact product."""
+
+    def constant(value: Any, element: Any) -> Any:
+        kind = ir.VectorType(element, lanes) if lanes else element
+        return ir.Constant(kind, [value] * lanes if lanes else value)
+
+    sign = builder.shl(builder.and_(bits, constant(0x8000, _I32)), constant(16, _I32))
+    rest = builder.shl(builder.and_(bits, constant(0x7FFF, _I32)), constant(13, _I32))
+    floats = constant(2.0**112, _FLOAT)  # the difference of the exponents' offsets
+    size = builder.fmul(builder.bitcast(rest, floats.type), floats)
+    return builder.bitcast(builder.or_(builder.bitcast(size, sign.type), sign), floats.type)
 
 
 def _narrowed(builder: Any, value: Any, kind: Any) -> Any:
@@ -67,7 +98,7 @@ def widen(typing: Any, stored: Any) -> Any:
     """Convert a stored value to float32."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _widened(builder, args[0], stored)
+        return widened(builder, args[0], stored)
 
     return types.float32(stored), make
 
@@ -87,7 +118,7 @@ def rounded(typing: Any, like: Any, value: Any) -> Any:
     """Round a float32 to a value that the stored type can represent."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _widened(builder, _narrowed(builder, args[1], like), like)
+        return widened(builder, _narrowed(builder, args[1], like), like)
 
     return types.float32(like, types.float32), make
 
@@ -99,7 +130,7 @@ def at(typing: Any, like: Any, address: Any, index: Any) -> Any:
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         first = builder.inttoptr(args[1], ir.PointerType(_stored(like)))
         value = builder.load(builder.gep(first, [args[2]]), align=_size(like))
-        return _widened(builder, value, like)
+        return widened(builder, value, like)
 
     return types.float32(like, types.int64, types.int64), make
 
@@ -114,6 +145,67 @@ def put(typing: Any, address: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.float32), make
+
+
+@intrinsic
+def byte_at(typing: Any, address: Any, index: Any) -> Any:
+    """Return the unsigned byte ``address[index]`` as int64."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = builder.inttoptr(args[0], ir.PointerType(ir.IntType(8)))
+        return builder.zext(builder.load(builder.gep(first, [args[1]]), align=1), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64), make
+
+
+@intrinsic
+def put_byte(typing: Any, address: Any, index: Any, value: Any) -> Any:
+    """Store the lowest byte of an int32 at ``address[index]``."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = builder.inttoptr(args[0], ir.PointerType(ir.IntType(8)))
+        byte = builder.trunc(args[2], ir.IntType(8))
+        builder.store(byte, builder.gep(first, [args[1]]), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int32), make
+
+
+@intrinsic
+def long_at(typing: Any, address: Any, index: Any) -> Any:
+    """Return the int64 ``address[index]``."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = builder.inttoptr(args[0], ir.PointerType(ir.IntType(64)))
+        return builder.load(builder.gep(first, [args[1]]), align=8)
+
+    return types.int64(types.int64, types.int64), make
+
+
+@intrinsic
+def put_int(typing: Any, address: Any, index: Any, value: Any) -> Any:
+    """Store an int32 at ``address[index]``."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first = builder.inttoptr(args[0], ir.PointerType(_I32))
+        builder.store(args[2], builder.gep(first, [args[1]]), align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int32), make
+
+
+@intrinsic
+def call(typing: Any, function: Any, arguments: Any) -> Any:
+    """Call a compiled function at an address with a tuple of int64."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        long, count = ir.IntType(64), len(signature.args[1])
+        kind = ir.FunctionType(ir.VoidType(), [long] * count)
+        values = cgutils.unpack_tuple(builder, args[1], count)
+        builder.call(builder.inttoptr(args[0], ir.PointerType(kind)), values)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, arguments), make
 
 
 @intrinsic
@@ -231,7 +323,7 @@ def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], distance: int, a
             here = builder.gep(row, [first])
             fetch(builder.gep(here, [ahead]))
             vector = builder.bitcast(here, ir.PointerType(ir.VectorType(stored, _LANES)))
-            weights_read.append(_widened(builder, builder.load(vector, align=size), kind, _LANES))
+            weights_read.append(widened(builder, builder.load(vector, align=size), kind, _LANES))
         for row in range(shape[1]):
             here = builder.bitcast(builder.gep(x_rows[row], [first]), ir.PointerType(_FLOATS))
             values = builder.load(here, align=4)
@@ -249,7 +341,7 @@ def _emit_dots(builder: Any, kind: Any, shape: tuple[int, int], distance: int, a
             weight = builder.load(builder.gep(weight_rows[w], [index]), align=size)
             value = builder.load(builder.gep(x_rows[row], [index]), align=4)
             total = left[w, row]
-            wide = _widened(builder, weight, kind)
+            wide = widened(builder, weight, kind)
             builder.store(multiply_add(wide, value, builder.load(total)), total)
     for w, row in cells:
         place = builder.add(builder.mul(out_stride, long(row)), long(w))

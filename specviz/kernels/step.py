@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
+from specviz.kernels.packed import multiply_parts, quantise, read_row
 from specviz.kernels.product import product, share
 from specviz.kernels.simd import at, barrier, narrow, rounded, size_of, widen
 from specviz.kernels.softmax import exp, soften
@@ -29,7 +30,8 @@ CHAIN, NO_PATHS = (
     np.zeros((0, 0), np.int64),
 )  # ``depths`` and ``paths`` of a chain
 
-# Columns of ``layers``: addresses (0 if absent), and the attention window.
+# Columns of ``layers``: addresses (0 if absent), and the attention window. With quantised weights,
+# the address of a matrix is that of its table of parts.
 LAYER_COLUMNS = (
     "attention_norm",
     "qkv",
@@ -194,6 +196,50 @@ def _add(like: Any, x: Any, added: Any, rows: int, first: int, last: int) -> Non
             x[row, i] = rounded(like, x[row, i] + added[row, i])
 
 
+@compiled
+def _quantised(blocks: Any, thread: int, x: int, rows: int, width: int, x_stride: int) -> Any:
+    """Quantise rows if the weights are quantised; return the address of the result."""
+    if blocks is None:
+        return np.int64(0)
+    place = np.int64(blocks[thread].ctypes.data)
+    quantise(x, x_stride, rows, width, place)
+    return place
+
+
+@compiled
+def _times(
+    like: Any,
+    blocks: Any,
+    quantised: int,
+    matrix: int,
+    bias: int,
+    begin: int,
+    end: int,
+    x: int,
+    rows: int,
+    width: int,
+    x_stride: int,
+    out: int,
+    stride: int,
+) -> None:
+    """Write columns ``begin`` to ``end`` of the product with a matrix, plain or quantised."""
+    if blocks is None:
+        product(like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, np.int64(1))
+    else:
+        multiply_parts(matrix, bias, begin, end, x, x_stride, quantised, rows, width, out, stride)
+
+
+@compiled
+def _embed(like: Any, blocks: Any, table: int, token: int, x: Any, first: int, last: int) -> None:
+    """Write columns ``first`` to ``last`` of a token's row of the embedding."""
+    width = x.shape[0]
+    if blocks is None:
+        for i in range(first, last):
+            x[i] = at(like, table, token * width + i)
+    elif first == 0:
+        read_row(table, token, width, np.int64(x.ctypes.data))
+
+
 @kernel
 def step(
     thread: int,
@@ -221,6 +267,7 @@ def step(
     added: Any,  # float32 [rows, width]
     logits: Any,  # float32 [num_logits, vocabulary]
     hidden: Any,  # float32 [num_hidden, width]
+    blocks: Any,  # uint8 [threads, byte]: room for quantised activations; None for plain weights
 ) -> None:
     """Feed a chain of tokens or append tree nodes.
 
@@ -236,21 +283,23 @@ def step(
     own_place, qkv_place = np.int64(own.ctypes.data), np.int64(qkv.ctypes.data)
     attended_place, inner_place = np.int64(attended.ctypes.data), np.int64(inner.ctypes.data)
     added_place = np.int64(added.ctypes.data)
-    counter, arrivals, rounds = np.int64(barrier_counter.ctypes.data), threads, np.int64(1)
+    counter, arrivals = np.int64(barrier_counter.ctypes.data), threads
     first_column, last_column = share(width, thread, threads)
     first_joined, last_joined = share(joined, thread, threads)
     first_unit, last_unit = share(feed_forward, thread, threads)
     first_group, last_group = key_heads * thread // threads, key_heads * (thread + 1) // threads
     for row in range(rows):
-        for i in range(first_column, last_column):
-            x[row, i] = at(like, outer[0], token_ids[row] * width + i)
+        _embed(like, blocks, outer[0], token_ids[row], x[row], first_column, last_column)
     barrier(counter, arrivals)
     for layer in range(layers.shape[0]):
         entry = layers[layer]
         for row in range(rows):
             _norm(like, x[row], entry[_ATTENTION_NORM], eps[0], own[row])
-        product(
+        quantised = _quantised(blocks, thread, own_place, rows, width, width)
+        _times(
             like,
+            blocks,
+            quantised,
             entry[_QKV],
             entry[_QKV_BIAS],
             first_joined,
@@ -261,7 +310,6 @@ def step(
             width,
             qkv_place,
             joined,
-            rounds,
         )
         arrivals += threads
         barrier(counter, arrivals)
@@ -302,8 +350,11 @@ def step(
             )
         arrivals += threads
         barrier(counter, arrivals)
-        product(
+        quantised = _quantised(blocks, thread, attended_place, rows, query_width, query_width)
+        _times(
             like,
+            blocks,
+            quantised,
             entry[_OUTPUT],
             entry[_OUTPUT_BIAS],
             first_column,
@@ -314,16 +365,18 @@ def step(
             query_width,
             added_place,
             width,
-            rounds,
         )
         _add(like, x, added, rows, first_column, last_column)
         arrivals += threads
         barrier(counter, arrivals)
         for row in range(rows):
             _norm(like, x[row], entry[_FEED_FORWARD_NORM], eps[0], own[row])
+        quantised = _quantised(blocks, thread, own_place, rows, width, width)
         for half in range(0, 2 * feed_forward, feed_forward):
-            product(
+            _times(
                 like,
+                blocks,
+                quantised,
                 entry[_GATE_UP],
                 entry[_GATE_UP_BIAS],
                 half + first_unit,
@@ -334,7 +387,6 @@ def step(
                 width,
                 inner_place,
                 2 * feed_forward,
-                rounds,
             )
         for row in range(rows):
             for i in range(first_unit, last_unit):
@@ -343,8 +395,11 @@ def step(
                 inner[row, i] = rounded(like, gate * inner[row, feed_forward + i])
         arrivals += threads
         barrier(counter, arrivals)
-        product(
+        quantised = _quantised(blocks, thread, inner_place, rows, feed_forward, 2 * feed_forward)
+        _times(
             like,
+            blocks,
+            quantised,
             entry[_DOWN],
             entry[_DOWN_BIAS],
             first_column,
@@ -355,7 +410,6 @@ def step(
             2 * feed_forward,
             added_place,
             width,
-            rounds,
         )
         _add(like, x, added, rows, first_column, last_column)
         arrivals += threads
@@ -369,8 +423,11 @@ def step(
     if logits.shape[0]:
         first, last = share(logits.shape[1], thread, threads)
         into = np.int64(logits.ctypes.data)
-        product(
+        quantised = _quantised(blocks, thread, own_place, kept, width, width)
+        _times(
             like,
+            blocks,
+            quantised,
             outer[2],
             outer[3],
             first,
@@ -381,5 +438,4 @@ def step(
             width,
             into,
             logits.shape[1],
-            rounds,
         )

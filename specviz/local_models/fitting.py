@@ -35,7 +35,7 @@ def drafts_for(
     models: Sequence[LocalModel],
     headers: Headers,
     *,
-    itemsize: int,
+    itemsize: int | None,
     memory_free: int | None,
     alphas: Mapping[tuple[str, str], float],
 ) -> tuple[Fit, ...]:
@@ -44,7 +44,7 @@ def drafts_for(
     Only cached tokenizer comparisons are used; ``compare_tokenizers`` computes the others.
 
     Args:
-        itemsize: Bytes of a weight in memory.
+        itemsize: As in ``ModelFacts.memory``.
         alphas: Measured acceptance rates by the places of target and draft.
     """
     found = [
@@ -76,12 +76,12 @@ def _share(target: LocalModel, draft: LocalModel, headers: Headers) -> float | N
 
 
 def _fits(
-    target: LocalModel, draft: LocalModel, itemsize: int, memory_free: int | None
+    target: LocalModel, draft: LocalModel, itemsize: int | None, memory_free: int | None
 ) -> bool | None:
     if memory_free is None:
         return None
-    parameters = target.facts.parameters + draft.facts.parameters
-    return memory_margin(parameters * itemsize) <= memory_free
+    needed = target.facts.memory(itemsize) + draft.facts.memory(itemsize)
+    return memory_margin(needed) <= memory_free
 
 
 def _rank(fit: Fit) -> tuple[object, ...]:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from specviz.formats.gguf_support import stays_quantised
+
+_FLOAT32 = 4  # bytes
 Format = Literal["GGUF", "safetensors"]
 
 
@@ -23,6 +26,17 @@ class ModelFacts:
     vocabulary: int | None
     chat: bool  # it has a chat template
     head: str  # "2 MTP layers", or the format of a draft head; empty for neither
+
+    def memory(self, itemsize: int | None) -> int:
+        """Return the bytes of the loaded weights.
+
+        Args:
+            itemsize: Bytes of a weight; None for the default on a CPU, where quantised weights
+                stay quantised and others become float32.
+        """
+        if itemsize is None and stays_quantised(self.family, self.quantization):
+            return self.file_bytes
+        return self.parameters * (itemsize or _FLOAT32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,6 +112,7 @@ class _Count(Quantity):
 
 PROBABILITY = Quantity(digits=3, share=True)
 RATIO = Quantity(digits=2, unit="×")
+NATS = Quantity(digits=4)
 COST = Quantity(digits=3)  # of a draft step, in target steps
 STEPS = Quantity(digits=2)  # of a round or a verification, in target steps
 TOKENS = Quantity(digits=2)  # tokens per round

@@ -26,6 +26,8 @@ _KNOWN = ASSETS / "known_pairs.json"
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 GRAPHED = "graphed"
 STEPS = ("auto", "library", "lean", GRAPHED)
+QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0")  # types that weights can be quantised to
+WEIGHTS = ("auto", "float", *QUANTISED)
 MAX_THREADS = 256
 LIBRARY = "library"  # the stored runs, as texts for suffix lookup
 _JOINED = " + "  # between target and draft
@@ -66,7 +68,8 @@ class PairSpec:
     loaded; loading checks whether this machine has the device. Bodies are normalized: ``1200m`` is
     ``1.2B``. With ``shared_vocabulary`` the tokenizers may differ: the draft then proposes only
     tokens that both models have. ``suffix_texts``: the source of further texts for suffix lookup,
-    ``LIBRARY`` or a text file; empty for none.
+    ``LIBRARY`` or a text file; empty for none. Weights: ``auto`` is as stored, if kernels can
+    multiply with them, ``float`` is dequantised.
     """
 
     name: str | None = None
@@ -80,6 +83,8 @@ class PairSpec:
     draft_body: str = NO_BODY
     shared_vocabulary: bool = False
     suffix_texts: str = ""
+    target_weights: str = "auto"
+    draft_weights: str = "auto"
 
     def __post_init__(self) -> None:
         for side in ("target_body", "draft_body"):
@@ -93,6 +98,8 @@ class PairSpec:
                 f"shared_vocabulary is {self.shared_vocabulary!r}.", remedy="Give yes or no."
             )
         check_one_of("dtype", self.dtype, DTYPES)
+        check_one_of("target_weights", self.target_weights, WEIGHTS)
+        check_one_of("draft_weights", self.draft_weights, WEIGHTS)
         check_one_of("step", self.step, STEPS)
         whole = isinstance(self.threads, int) and not isinstance(self.threads, bool)
         if self.threads is not None and not (whole and 1 <= self.threads <= MAX_THREADS):
@@ -252,6 +259,8 @@ def spec_of(pair: PairInfo) -> PairSpec:
         target_body=_body(pair.target),
         draft_body=_body(draft) if draft else NO_BODY,
         shared_vocabulary=pair.shared_tokens is not None,
+        target_weights=pair.target.weights_option,
+        draft_weights=draft.weights_option if draft else "auto",
     )
     if pair.target.name == f"{pair.name}/target":  # the names in an embedded pair
         return replace(spec, name=pair.name)

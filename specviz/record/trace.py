@@ -194,6 +194,8 @@ class ModelInfo:
     weights_sha256: str  # of the model's files, regardless of its body
     step: Literal["library", "lean", "graphed"]
     body: BodyInfo | None = None
+    weights: str = ""  # types of quantised weights, such as "Q4_1"; empty for other weights
+    weights_option: str = "auto"  # as in ``PairSpec``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,9 +34,10 @@ from specviz.store.old_blocks import baseline_of_blocks
 
 # Each trace is written with the lowest schema that can hold it. Schema 5 added timing in slices;
 # schema 8, answers of other engines; schema 9, more methods; schema 10, graphed steps; schema 11,
-# conversations; schema 12, step costs fitted to runs. The other schemas only added fields.
-SCHEMA = 12
-_SLICES, _ANSWERS, _METHODS, _GRAPHED, _CONVERSATIONS = 5, 8, 9, 10, 11
+# conversations; schema 12, step costs fitted to runs; schema 13, quantised weights. The other
+# schemas only added fields.
+SCHEMA = 13
+_SLICES, _ANSWERS, _METHODS, _GRAPHED, _CONVERSATIONS, _FITS = 5, 8, 9, 10, 11, 12
 KIND = "specviz.trace"
 _SERVER = "server"
 
@@ -44,6 +45,7 @@ _OF_FITS = (
     "overhead", "overhead_each", "overhead_error", "runs", "processes", "of_this_run", "table",
 )  # fmt: skip
 _OF_INTERVALS = ("low", "high", "from_text")
+_OF_WEIGHTS = ("weights", "weights_option")
 
 # The schema that added each field. Traces of older schemas lack the field.
 _ADDED: dict[type, dict[str, int]] = {
@@ -54,11 +56,11 @@ _ADDED: dict[type, dict[str, int]] = {
         **dict.fromkeys(("draft_errors", "target_errors"), _SLICES),
         "shape": _METHODS,
         **dict.fromkeys(("draft_reads", "target_reads"), _GRAPHED),
-        **dict.fromkeys(_OF_FITS, SCHEMA),
+        **dict.fromkeys(_OF_FITS, _FITS),
     },
-    Slice: {"phases": SCHEMA},
-    Forecast: dict.fromkeys(_OF_INTERVALS, SCHEMA),
-    ModelInfo: {"body": 4},
+    Slice: {"phases": _FITS},
+    Forecast: dict.fromkeys(_OF_INTERVALS, _FITS),
+    ModelInfo: {"body": 4, **dict.fromkeys(_OF_WEIGHTS, SCHEMA)},
     PairInfo: dict.fromkeys(("shared_tokens", "texts_sha256"), _METHODS),
     Environment: {"place": 8},
     Prompt: {"before": _CONVERSATIONS},
@@ -77,7 +79,7 @@ _ADDED: dict[type, dict[str, int]] = {
 # Left out at their default.
 _OPTIONAL = (
     "pieces", "odds", "place", "shape", "texts_sha256", "before", "rounds", "copied", "phases",
-    *_OF_FITS, *_OF_INTERVALS,
+    *_OF_FITS, *_OF_INTERVALS, *_OF_WEIGHTS,
 )  # fmt: skip
 _OLDER_RULES = ("lossless", "over-accept")
 _OLDER_STEPS = ("library", "lean")

@@ -203,12 +203,12 @@ def test_body_info() -> None:
     model = tiny_model()
     grown = grow(model, WIDER, silent)
     parameters = sum(each.numel() for each in grown.parameters())
-    info = body_info("10M", grown, 5)
+    info = body_info("10M", parameters, grown, 5)
     assert (info.name, info.shape, info.own_parameters) == ("10M", WIDER, 5)
     assert info.parameters == parameters
     assert info.step_bytes == 4 * (parameters - 320 * 128)  # one row of the embedding is read
     tied = grow(tiny_model(tie_word_embeddings=True), WIDER, silent)
-    assert body_info("10M", tied, 5).step_bytes == 4 * (parameters - 320 * 128)
+    assert body_info("10M", parameters, tied, 5).step_bytes == 4 * (parameters - 320 * 128)
 
 
 # A pair with bodies

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from streamlit import config
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
+from specviz.local_models.local_model import ModelFacts
 from specviz.record.numbers import SIZE
 from specviz.record.pairs import CHAT_PAIR, PairSpec
 from specviz.ui.access import the_access
@@ -82,11 +84,16 @@ def test_choosing_a_target_offers_its_drafts_and_loads_nothing(machine: Path) ->
 
 
 def test_decoded_weights_have_their_size_in_memory(home: None) -> None:
-    assert size_in_memory(135_000_000, 98_000_000, 4) == "98 MB, 540 MB in memory"
-    assert size_in_memory(135_000_000, 540_000_000, 2) == "540 MB, 270 MB in memory"
-    assert size_in_memory(1000, 4100, 4) == "4.1 kB"  # a file also has a header
-    assert size_in_memory(1000, 500, None) == "500 B"
-    assert [itemsize_of("bfloat16", "cpu"), itemsize_of("auto", "cpu")] == [2, 4]
+    assert size_in_memory(98_000_000, 540_000_000) == "98 MB, 540 MB in memory"
+    assert size_in_memory(4100, 4000) == "4.1 kB"  # a file also has a header
+    assert [itemsize_of("bfloat16", "cpu"), itemsize_of("auto", "cpu")] == [2, None]
+    facts = ModelFacts(
+        format="GGUF", quantization="Q4_1", family="llama", parameters=135, file_bytes=98,
+        layers=None, context=None, vocabulary=None, chat=True, head="",
+    )  # fmt: skip
+    assert [facts.memory(None), facts.memory(2)] == [98, 270]
+    assert replace(facts, quantization="Q2_K").memory(None) == 540
+    assert replace(facts, family="gemma3_text").memory(None) == 540
 
 
 def test_another_tokenizer_switches_the_shared_vocabulary_on(machine: Path) -> None:

@@ -100,7 +100,7 @@ def _presence(opened: OpenPair) -> Presence:
 
 def _digest(side: Side) -> str | None:
     here = side.source.bytes_to_fetch(no_progress) == 0
-    return weights_sha256(side.source.weight_files()) if here else None
+    return weights_sha256(side.source.weight_files(), packed=side.packed_as) if here else None
 
 
 def _check_model(side: Side, on_progress: ProgressCallback) -> ModelCheck:
@@ -116,4 +116,4 @@ def _check_model(side: Side, on_progress: ProgressCallback) -> ModelCheck:
 
 
 def _memory_needed(opened: OpenPair) -> int:
-    return sum(side.parameters for side in opened.sides) * opened.dtype.itemsize
+    return sum(side.needed_bytes(opened.dtype) for side in opened.sides)

@@ -1,4 +1,7 @@
-"""A model in a GGUF file, as llama.cpp, LM Studio and Ollama store it; its weights are dequantised.
+"""A model in a GGUF file, as llama.cpp, LM Studio and Ollama store it.
+
+On a CPU its weights stay quantised where kernels can multiply with them; otherwise they are
+dequantised.
 
 A split file is opened by its first part, ``NAME-00001-of-00003.gguf``.
 """
@@ -9,26 +12,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import AutoConfig, PreTrainedConfig
 
 from specviz.engine.loading.gguf_config import config_of
 from specviz.engine.loading.gguf_tokenizer import read_tokenizer
-from specviz.engine.loading.gguf_weights import read_tensor, read_weights
+from specviz.engine.loading.gguf_weights import read_tensor, read_weights, stays_packed
 from specviz.engine.loading.model_config import check_config
 from specviz.engine.loading.source import Source
 from specviz.engine.model.growing import skeleton_of
+from specviz.engine.model.lean_weights import is_supported
+from specviz.engine.model.packed_weights import can_join, packed_model
 from specviz.engine.model.tensors import type_name
 from specviz.errors import PairError
-from specviz.formats.gguf_header import GgufHeader
-from specviz.formats.gguf_parts import parameters_of, quantization_of, read_parts
+from specviz.formats.gguf_header import GgufHeader, GgufTensor
+from specviz.formats.gguf_parts import quantization_of, read_parts
 from specviz.formats.gguf_support import refusal_of
 from specviz.record.numbers import SIZE, times
 from specviz.record.pairs import ProgressCallback
 
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Model
+
 _ROPE_FACTORS = "rope_freqs.weight"
+_OUTER = ("token_embd.weight", "output.weight")
+_SMALL = 0.01  # share of a file's bytes that deserves no notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +75,51 @@ class GgufSource(Source):
         weights = read_weights(self.headers, skeleton, dtype, report)
         return partial(type(skeleton).from_pretrained, None, state_dict=weights)
 
-    def notices(self, dtype: torch.dtype) -> tuple[str, ...]:
-        packed = sum(each.file_bytes for each in self.headers)
-        kind = quantization_of(self.headers)
-        unpacked = parameters_of(self.headers) * dtype.itemsize
-        if unpacked <= packed:
-            return ()
+    def read_model(
+        self,
+        config: Any,
+        dtype: torch.dtype,
+        report: Callable[[int, int], None],
+        *,
+        spread: bool,
+        packed: bool = False,
+    ) -> tuple[Model, list[str]]:
+        if not packed:
+            return Source.read_model(self, config, dtype, report, spread=spread)
+        skeleton = skeleton_of(config)
+        weights = read_weights(self.headers, skeleton, dtype, report, packed=True)
+        return packed_model(skeleton, weights), []
+
+    def can_stay_packed(self, skeleton: Model) -> bool:
+        matrices = [each for each in self._tensors if len(each.shape) == 2]
+        inner = [each for each in matrices if each.name not in _OUTER]
         return (
-            f"The weights of {self.name} are dequantised: {SIZE.shown(packed)} in {kind} become "
-            f"{SIZE.shown(unpacked)} in {type_name(dtype)}, so a step reads "
-            f"{times(unpacked / packed)} as much.",
+            is_supported(skeleton)
+            and any(stays_packed(each) for each in matrices)
+            and can_join([each.shape for each in matrices], [each.shape for each in inner])
+        )
+
+    def packed_bytes(self) -> int:
+        return sum(each.size if stays_packed(each) else 4 * each.elements for each in self._tensors)
+
+    @property
+    def _tensors(self) -> list[GgufTensor]:
+        return [tensor for header in self.headers for tensor in header.tensors]
+
+    def notices(self, dtype: torch.dtype, *, packed: bool) -> tuple[str, ...]:
+        whole = [each for each in self._tensors if not packed or not stays_packed(each)]
+        before = sum(each.size for each in whole)
+        after = sum(each.elements for each in whole) * dtype.itemsize
+        if after <= before or (packed and before < _SMALL * self.headers[0].file_bytes):
+            return ()
+        kinds = quantization_of(self.headers)
+        if packed:
+            kinds = ", ".join(sorted({each.kind for each in whole if len(each.shape) == 2}))
+        which = "Some weights" if packed else "The weights"
+        return (
+            f"{which} of {self.name} are dequantised: {SIZE.shown(before)} in {kinds} become "
+            f"{SIZE.shown(after)} in {type_name(dtype)}, so a step reads "
+            f"{times(after / before)} as much{' of them' if packed else ''}.",
         )
 
 

@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from specviz.engine.model.packed_weights import PackedMatrix
 from specviz.errors import PairError
 from specviz.formats.gguf_header import GgufHeader, GgufTensor
+from specviz.kernels.packed_types import can_pack
 
 _IGNORED = frozenset({"rope_freqs.weight"})  # read into the configuration
 _ARCHITECTURES = {"gemma3_text": "gemma3"}
@@ -24,14 +26,18 @@ _TRANSPOSED = ("attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_do
 
 def read_tensor(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
     """Return a tensor, dequantised to float32."""
+    kind = gguf.GGMLQuantizationType[tensor.kind]
+    values = gguf.quants.dequantize(_read_bytes(header, tensor), kind)
+    return values.reshape(tensor.shape)
+
+
+def _read_bytes(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
     with header.path.open("rb") as file:
         file.seek(tensor.start)
         content = file.read(tensor.size)
     if len(content) < tensor.size:
         raise PairError(f"{header.path.name} is truncated.", remedy="Copy or download it again.")
-    kind = gguf.GGMLQuantizationType[tensor.kind]
-    values = gguf.quants.dequantize(np.frombuffer(content, np.uint8), kind)
-    return values.reshape(tensor.shape)
+    return np.frombuffer(content, np.uint8)
 
 
 def read_weights(
@@ -39,36 +45,57 @@ def read_weights(
     skeleton: PreTrainedModel,
     dtype: torch.dtype,
     report: Callable[[int, int], None],
-) -> dict[str, torch.Tensor]:
+    *,
+    packed: bool = False,
+) -> dict[str, torch.Tensor | PackedMatrix]:
     """Return the weights of a model by their names in transformers.
 
     Args:
         headers: The header of the file, or the headers of all its parts.
         skeleton: The model without weights.
         report: Called with the bytes read so far and the total.
+        packed: Return matrices as ``PackedMatrix``, quantised as in the file where kernels can
+            multiply with them.
 
     Raises:
         PairError: A tensor matches no weight, a shape differs, or a weight is missing.
     """
     places = _places(skeleton)
     wanted = {name: tuple(weight.shape) for name, weight in skeleton.state_dict().items()}
-    found: dict[str, torch.Tensor] = {}
+    found: dict[str, torch.Tensor | PackedMatrix] = {}
     total = sum(each.size for header in headers for each in header.tensors)
     done = 0
     for header in headers:
         for tensor in header.tensors:
             if tensor.name not in _IGNORED:
                 name = _place_of(header, tensor, places)
-                values = _arranged(tensor.name, read_tensor(header, tensor), skeleton.config)
-                if values.shape != wanted[name]:
-                    raise _refusal(header, f"the shape of {tensor.name} is {values.shape}")
-                found[name] = torch.from_numpy(np.ascontiguousarray(values)).to(dtype)
+                if packed and tuple(tensor.shape) == wanted[name] and stays_packed(tensor):
+                    found[name] = _packed(header, tensor, skeleton.config)
+                else:
+                    values = _arranged(tensor.name, read_tensor(header, tensor), skeleton.config)
+                    if values.shape != wanted[name]:
+                        raise _refusal(header, f"the shape of {tensor.name} is {values.shape}")
+                    weight = torch.from_numpy(np.require(values, requirements=["C", "W"])).to(dtype)
+                    matrix = packed and weight.dim() == 2
+                    found[name] = PackedMatrix.of_float(weight) if matrix else weight
             done += tensor.size
             report(done, total)
     tied = {"lm_head.weight"} if skeleton.config.tie_word_embeddings else set()
     if missing := sorted(wanted.keys() - found.keys() - tied):
         raise _refusal(headers[0], f"it lacks {missing[0]}")
     return found
+
+
+def stays_packed(tensor: GgufTensor) -> bool:
+    """Return whether the kernels can multiply with a matrix as it is in the file."""
+    shape = tensor.shape
+    return len(shape) == 2 and can_pack(tensor.kind, shape[0], shape[1])
+
+
+def _packed(header: GgufHeader, tensor: GgufTensor, config: Any) -> PackedMatrix:
+    rows, width = tensor.shape
+    raw = _arranged(tensor.name, _read_bytes(header, tensor).reshape(rows, -1), config)
+    return PackedMatrix.of_blocks(tensor.kind, raw, width)
 
 
 def _places(skeleton: PreTrainedModel) -> dict[str, str]:

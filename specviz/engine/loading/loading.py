@@ -25,15 +25,18 @@ from specviz.engine.loading.opening import (
     open_pair,
     quiet_for,
 )
+from specviz.engine.loading.quantising import quantise_models
 from specviz.engine.model.fingerprint import stamps_of, weights_sha256
 from specviz.engine.model.growing import body_info, grow
 from specviz.engine.model.libraries import loading_errors, out_of_memory
+from specviz.engine.model.packed_weights import types_of
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.steps import StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.engine.model.text import make_token_table
 from specviz.errors import DeviceError, PairError
 from specviz.kernels.readiness import ready
+from specviz.record.bodies import BodyInfo
 from specviz.record.numbers import COUNT, SIZE
 from specviz.record.pairs import GRAPHED, PairSpec, Progress, ProgressCallback, memory_margin
 from specviz.record.trace import ModelInfo, PairInfo
@@ -71,10 +74,11 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
     for side in opened.sides:
         vocabulary = opened.vocabulary_of(side.role)
         models[side.role] = _enlarge(side, models.pop(side.role), vocabulary, on_progress)
+    changes = quantise_models(opened, models, on_progress)
     weights, notices = _step_weights(opened, models, spec.step, on_progress)
     pair = _assemble(opened, models, files, weights)
     pair.stamps = stamps
-    pair.notices = (*opened.notices, *notices)
+    pair.notices = (*opened.notices, *changes, *notices)
     pair.notices += _add_lanes(pair, spec.step, on_progress)
     if opened.device.type == "cpu" and len(candidates) > 1:
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)
@@ -89,7 +93,7 @@ def _largest(opened: OpenPair) -> int:
 def _require_room(opened: OpenPair) -> None:
     """Raise DeviceError for bodies that do not fit, before allocating memory."""
     free = hardware.free_memory(opened.device)
-    needed = memory_margin(sum(side.parameters for side in opened.sides) * opened.dtype.itemsize)
+    needed = memory_margin(sum(side.needed_bytes(opened.dtype) for side in opened.sides))
     if free is None or needed <= free:
         return
     for side in opened.sides:
@@ -111,6 +115,8 @@ def _load_models(opened: OpenPair, asked: str, on_progress: ProgressCallback) ->
     for side in reversed(opened.sides):
         on_progress(_loading("loading", side))
         size = side.own_parameters * opened.dtype.itemsize
+        if side.packed:
+            size = side.source.packed_bytes()
         may_spread = side.source.can_spread and side.role == TARGET and asked in ("auto", "cuda")
         spread = _must_spread(side.source.name, size, opened.device, may_spread=may_spread)
         models[side.role] = _load_model(side, opened, on_progress, spread=spread)
@@ -153,7 +159,9 @@ def _load_model(
         on_progress(Progress(activity="loading", text=text, done_bytes=done, total_bytes=total))
 
     with loading_errors(side.source.name, "model"):
-        model, missing = side.source.read_model(side.config, opened.dtype, report, spread=spread)
+        model, missing = side.source.read_model(
+            side.config, opened.dtype, report, spread=spread, packed=side.packed
+        )
     _require_all_weights(side.source.name, missing)
     with loading_errors(side.source.name, "model"):
         placed: Any = model if spread else model.to(opened.device)  # pyright: ignore
@@ -270,11 +278,18 @@ def _model_info(
     return ModelInfo(
         name=side.source.name,
         family=side.source.family,
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
-        weights_sha256=weights_sha256(files),
+        parameters=side.parameters,
+        weights_sha256=weights_sha256(files, packed=side.packed_as),
         step=weights.kind,
-        body=body_info(side.body.name, model, side.own_parameters) if side.body else None,
+        body=_body_info(side, model) if side.body else None,
+        weights=types_of(model),
+        weights_option=side.weights,
     )
+
+
+def _body_info(side: Side, model: Model) -> BodyInfo:
+    assert side.body is not None
+    return body_info(side.body.name, side.body.parameters, model, side.own_parameters)
 
 
 def _end_ids(target: Model, tokenizer: Any, vocabulary: int) -> frozenset[int]:

@@ -23,7 +23,7 @@ from specviz.engine.model.libraries import loading_errors, quiet_libraries
 from specviz.engine.model.shared_tokens import SharedTokens
 from specviz.errors import PairError
 from specviz.record.bodies import NO_BODY, Shape, shape_of
-from specviz.record.pairs import PairSpec, Progress, ProgressCallback
+from specviz.record.pairs import QUANTISED, PairSpec, Progress, ProgressCallback
 
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Config, Model
@@ -51,11 +51,29 @@ class Side:
     tokenizer: Any
     own_parameters: int
     body: Body | None
+    weights: str  # as in ``PairSpec``
+    packed: bool  # whether the weights stay quantised as they are stored
+
+    @property
+    def quantise(self) -> str:
+        """Return the type to quantise the weights to; empty if they are not quantised."""
+        return self.weights if self.weights in QUANTISED else ""
 
     @property
     def parameters(self) -> int:
         """Return the number of parameters; if there is a body, the enlarged model's."""
         return self.body.parameters if self.body else self.own_parameters
+
+    @property
+    def packed_as(self) -> str:
+        """Return how the weights are packed, a part of the model's identity; empty if plain."""
+        return "stored" if self.packed else self.quantise
+
+    def needed_bytes(self, dtype: torch.dtype) -> int:
+        """Return the memory of the weights."""
+        if self.packed:
+            return self.source.packed_bytes()
+        return self.parameters * dtype.itemsize
 
     @property
     def model_vocabulary(self) -> ModelVocabulary:
@@ -88,7 +106,9 @@ def open_pair(spec: PairSpec, on_progress: ProgressCallback) -> OpenPair:
     device = hardware.choose_device(spec.device)
     dtype = hardware.choose_dtype(spec.dtype, device)
     chosen = sources.choose(spec)
-    sides = _open_sides(chosen, spec, on_progress)
+    may_pack = device.type == "cpu" and spec.dtype == "auto"
+    sides = _open_sides(chosen, spec, on_progress, may_pack=may_pack)
+    _check_weights(sides, device, dtype)
     shared, notices = _share(sides) if spec.shared_vocabulary else (None, ())
     if shared is None:
         with loading_errors(sides[0].source.name, "vocabulary"):
@@ -121,18 +141,23 @@ def quiet_for(spec: PairSpec) -> AbstractContextManager[None]:
 
 
 def _format_notices(sides: tuple[Side, ...], dtype: torch.dtype) -> tuple[str, ...]:
-    return tuple(notice for side in sides for notice in side.source.notices(dtype))
+    return tuple(
+        notice for side in sides for notice in side.source.notices(dtype, packed=side.packed)
+    )
 
 
 def no_progress(progress: Progress) -> None:
     del progress
 
 
-def _open_sides(chosen: Chosen, spec: PairSpec, on_progress: ProgressCallback) -> tuple[Side, ...]:
-    places = [(TARGET, chosen.target, chosen.target_name, spec.target_body)]
+def _open_sides(
+    chosen: Chosen, spec: PairSpec, on_progress: ProgressCallback, *, may_pack: bool
+) -> tuple[Side, ...]:
+    target = (spec.target_body, spec.target_weights)
+    places = [(TARGET, chosen.target, chosen.target_name, *target)]
     if chosen.draft is not None:
         name = chosen.draft_name or chosen.draft
-        places.append((DRAFT, chosen.draft, name, spec.draft_body))
+        places.append((DRAFT, chosen.draft, name, spec.draft_body, spec.draft_weights))
     elif spec.draft_body != NO_BODY:
         raise PairError(
             "--draft-body needs a draft model.",
@@ -145,12 +170,14 @@ def _open_sides(chosen: Chosen, spec: PairSpec, on_progress: ProgressCallback) -
             if chosen.plain
             else sources.open_source(place, name, on_progress),
             body,
+            weights,
+            may_pack=may_pack,
         )
-        for role, place, name, body in places
+        for role, place, name, body, weights in places
     )
 
 
-def _open_side(role: str, source: Source, body: str) -> Side:
+def _open_side(role: str, source: Source, body: str, weights: str, *, may_pack: bool) -> Side:
     with loading_errors(source.name, "configuration"):
         config = source.read_config()
     with loading_errors(source.name, "tokenizer"):
@@ -166,7 +193,22 @@ def _open_side(role: str, source: Source, body: str) -> Side:
         tokenizer=tokenizer,
         own_parameters=_count(skeleton),
         body=None if body == NO_BODY else _body(skeleton, source.name, body),
+        weights=weights,
+        packed=may_pack
+        and weights == "auto"
+        and body == NO_BODY
+        and source.can_stay_packed(skeleton),
     )
+
+
+def _check_weights(sides: tuple[Side, ...], device: torch.device, dtype: torch.dtype) -> None:
+    """Raise PairError for quantised weights where no kernel multiplies with them."""
+    asked = next((side for side in sides if side.quantise), None)
+    if asked is not None and (device.type != "cpu" or dtype != torch.float32):
+        raise PairError(
+            f"--{asked.role}-weights {asked.weights} needs a CPU and the dtype float32.",
+            remedy="Use --device cpu --dtype float32, or leave the weights as they are.",
+        )
 
 
 def _body(skeleton: Model, name: str, body: str) -> Body:

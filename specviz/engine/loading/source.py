@@ -64,13 +64,16 @@ class Source(ABC):
         report: Callable[[int, int], None],
         *,
         spread: bool,
+        packed: bool = False,
     ) -> tuple[Model, list[str]]:
         """Read the weights; return the model and the names of missing weights.
 
         Args:
             report: Called with the bytes read so far and the total, if the format allows it.
             spread: Place the layers on several devices.
+            packed: Keep the weights quantised; only if ``can_stay_packed``.
         """
+        assert not packed, "this format has no quantised weights"
         load = self._loader(config, dtype, report)
         loaded: Any = load(
             config=config,
@@ -87,7 +90,16 @@ class Source(ABC):
     ) -> Callable[..., Any]:
         """Return ``from_pretrained`` with the arguments that this format needs."""
 
-    def notices(self, dtype: torch.dtype) -> tuple[str, ...]:
+    def can_stay_packed(self, skeleton: Model) -> bool:
+        """Return whether kernels can multiply with the weights as they are stored."""
+        del skeleton
+        return False
+
+    def packed_bytes(self) -> int:
+        """Return the memory of weights that stay quantised."""
+        raise NotImplementedError
+
+    def notices(self, dtype: torch.dtype, *, packed: bool) -> tuple[str, ...]:
         """Return notices on what loading this format entails, such as dequantised weights."""
-        del dtype
+        del dtype, packed
         return ()

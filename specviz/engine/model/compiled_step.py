@@ -16,6 +16,7 @@ import torch
 from specviz.engine.model.tensors import address, array, kernel_readable, type_name
 from specviz.engine.model.trees import OpenNodes
 from specviz.kernels.arrays import scratch
+from specviz.kernels.packed import x_bytes
 from specviz.kernels.readiness import ready
 from specviz.kernels.step import CHAIN, LAYER_COLUMNS, MOST_ROWS, NO_PATHS, step
 from specviz.kernels.threads import run_in_parallel
@@ -23,7 +24,10 @@ from specviz.kernels.threads import run_in_parallel
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CompiledWeights:
-    """A model's shape and the addresses of its weights; ``LeanWeights`` keeps them in memory."""
+    """A model's shape and the addresses of its weights; ``LeanWeights`` keeps them in memory.
+
+    The address of a packed matrix is that of its table.
+    """
 
     layers: np.ndarray  # int64 [layer, len(LAYER_COLUMNS)]
     outer: np.ndarray  # int64: addresses of embedding, norm, head and head bias
@@ -34,11 +38,12 @@ class CompiledWeights:
     key_heads: int
     head_width: int
     feed_forward: int
+    packed: bool  # whether the matrices are quantised
 
     @staticmethod
     def of(
         layers: Iterable[dict[str, torch.Tensor | int | None]],
-        outer: Iterable[torch.Tensor | None],
+        outer: Iterable[torch.Tensor | int | None],
         **shape: Any,
     ) -> CompiledWeights | None:
         """Return shape and addresses; None if the kernels cannot read the weights or run here."""
@@ -54,7 +59,7 @@ class CompiledWeights:
             layers=np.array(
                 [[_number(row.get(name)) for name in LAYER_COLUMNS] for row in rows], np.int64
             ),
-            outer=np.array([address(each) for each in ends], np.int64),
+            outer=np.array([_number(each) for each in ends], np.int64),
             **shape,
         )
 
@@ -97,6 +102,7 @@ class CompiledStep:
         self._barrier = np.zeros(1, np.int64)
         self._threads = 0
         self._buffers: tuple[np.ndarray, ...] = ()
+        self._blocks: np.ndarray | None = None  # room for quantised activations
 
     def feed(
         self, token_ids: torch.Tensor, begin: int, num_logits: int, vocabulary: int
@@ -125,6 +131,7 @@ class CompiledStep:
         threads = torch.get_num_threads()
         if threads != self._threads:
             self._buffers = self._make_buffers(threads)
+            self._blocks = self._make_blocks(threads) if self._weights.packed else None
             self._threads = threads
         weights = self._weights
         logits = torch.empty(num_logits, vocabulary)
@@ -142,6 +149,7 @@ class CompiledStep:
             *self._buffers,
             logits.numpy(),
             hidden.numpy(),
+            self._blocks,
         )
         run_in_parallel(threads, lambda thread: step(thread, threads, *shared))
         return logits, hidden.to(self._dtype)
@@ -160,3 +168,8 @@ class CompiledStep:
             scratch(MOST_ROWS, 2 * weights.feed_forward),
             scratch(MOST_ROWS, weights.width),
         )
+
+    def _make_blocks(self, threads: int) -> np.ndarray:
+        weights = self._weights
+        widest = max(weights.width, weights.heads * weights.head_width, weights.feed_forward)
+        return np.empty((threads, x_bytes(MOST_ROWS, widest)), np.uint8)

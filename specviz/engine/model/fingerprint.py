@@ -20,9 +20,12 @@ SAMPLED_CHUNKS = 64
 SAMPLED_MARK = "sampled:"
 
 
-def weights_sha256(files: Iterable[Path], *, whole_limit: int = WHOLE_LIMIT) -> str:
+def weights_sha256(
+    files: Iterable[Path], *, whole_limit: int = WHOLE_LIMIT, packed: str = ""
+) -> str:
     """Return the SHA-256 over the files' names, sizes and contents, sorted by name.
 
+    Quantised weights (``packed``) have another digest, because the output differs.
     Of a file larger than ``whole_limit`` bytes, only evenly spaced chunks are hashed, including
     the first and the last. The digest then begins with ``sampled:``.
     """
@@ -35,6 +38,8 @@ def weights_sha256(files: Iterable[Path], *, whole_limit: int = WHOLE_LIMIT) -> 
         sampled = sampled or large
         for piece in _samples(file, size) if large else _whole(file):
             digest.update(piece)
+    if packed:
+        digest.update(f"packed {packed}".encode())
     return (SAMPLED_MARK if sampled else "") + digest.hexdigest()
 
 

@@ -11,7 +11,8 @@ import torch
 from specviz.engine.model.static_step import StaticStep
 
 if TYPE_CHECKING:
-    from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Norm, Product
+    from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Norm
+    from specviz.engine.model.product import Product
 
 _FEW = 2  # rows that are multiplied without matrix units
 _MOST_QUERIES = 64  # rows times query heads per key head

@@ -99,7 +99,8 @@ def grow(model: Model, shape: Shape, on_progress: ProgressCallback) -> Any:
     return grown.eval()
 
 
-def body_info(name: str, grown: Model, own_parameters: int) -> BodyInfo:
+def body_info(name: str, parameters: int, grown: Model, own_parameters: int) -> BodyInfo:
+    """Return what a run stores about a body; the weights of ``grown`` may be quantised."""
     shape = shape_of_model(grown)
     assert shape is not None, "only supported models are enlarged"
     embedding: Any = grown.get_input_embeddings()
@@ -107,7 +108,7 @@ def body_info(name: str, grown: Model, own_parameters: int) -> BodyInfo:
     return BodyInfo(
         name=name,
         shape=shape.shape,
-        parameters=sum(each.numel() for each in grown.parameters()),
+        parameters=parameters,
         own_parameters=own_parameters,
         step_bytes=sum(each.nbytes for each in grown.parameters()) - unread,
     )

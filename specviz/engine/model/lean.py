@@ -84,7 +84,7 @@ class LeanStep(Step):
 
     @property
     def device(self) -> torch.device:
-        return self._weights.embedding.device
+        return self._weights.like.device
 
     def copy_rows(self, other: Step, count: int) -> None:
         assert self._length == 0
@@ -159,7 +159,7 @@ class LeanStep(Step):
 
     def _run_in_torch(self, token_ids: torch.Tensor, span: _Span, num_logits: int) -> torch.Tensor:
         weights = self._weights
-        x = F.embedding(token_ids, weights.embedding)
+        x = weights.embed(token_ids)
         for layer, keys, values in self._layer_caches:
             x += self._attend(layer, x, keys, values, span)
             x += _feed_forward(layer, x)
@@ -219,7 +219,7 @@ class LeanStep(Step):
 def _empty_caches(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return keys and values `[layer, 1, key_head, row, head_width]`."""
     shape = (len(weights.layers), 1, weights.key_heads, capacity, weights.head_width)
-    like = weights.embedding
+    like = weights.like
     keys = torch.empty(shape, dtype=like.dtype, device=like.device)
     return keys, torch.empty_like(keys)
 
@@ -238,7 +238,7 @@ def _mask(window: int | None, begin: int, end: int, weights: LeanWeights) -> tor
     """Return an additive mask `[new, seen]`; None for a single token, which sees all rows."""
     if end - begin == 1:
         return None
-    like = weights.embedding
+    like = weights.like
     first = _first_seen(window, begin)
     queries = torch.arange(begin, end, device=like.device)[:, None]
     positions = torch.arange(first, end, device=like.device)[None]
@@ -249,7 +249,7 @@ def _mask(window: int | None, begin: int, end: int, weights: LeanWeights) -> tor
 
 
 def _additive(hidden: torch.Tensor, weights: LeanWeights) -> torch.Tensor:
-    like = weights.embedding
+    like = weights.like
     return torch.zeros_like(hidden, dtype=like.dtype).masked_fill_(hidden, float("-inf"))
 
 
@@ -259,5 +259,5 @@ def rotary_table(weights: LeanWeights, capacity: int) -> tuple[torch.Tensor, tor
     angles = positions[:, None] * weights.inverse_frequencies[None]
     cos = torch.cat((angles.cos(), angles.cos()), -1) * weights.rope_scale
     sin = torch.cat((-angles.sin(), angles.sin()), -1) * weights.rope_scale
-    like = weights.embedding
+    like = weights.like
     return cos.to(like), sin.to(like)

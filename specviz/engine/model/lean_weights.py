@@ -17,9 +17,12 @@ from specviz.engine.model.compiled_step import CompiledWeights
 from specviz.engine.model.exits import exits_of
 from specviz.engine.model.fused_step import FusedStep, can_fuse
 from specviz.engine.model.lean import LeanStep
+from specviz.engine.model.packed_weights import PackedEmbedding, PackedLinear, PackedProduct
+from specviz.engine.model.product import Product
 from specviz.engine.model.static_step import StaticStep
 from specviz.engine.model.step_capabilities import FINAL_ONLY, Missing, StepCapabilities
 from specviz.engine.model.steps import StepWeights
+from specviz.engine.model.tensors import address
 
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Model
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 _STATIC_ROPE = ("default", "llama3", "linear", "yarn")
+
+
+_NO_DEVICE = Missing("Quantised weights cannot run on the device", "Use `--dtype float32`.")
 
 
 class Norm:
@@ -52,17 +58,6 @@ class Norm:
         return x.div(torch.hypot(length, self._floor)).mul_(self._scaled)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Product:
-    """A matrix product with an optional bias."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor | None
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return F.linear(x, self.weight, self.bias)
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LeanLayer:
     attention_norm: Norm
@@ -82,7 +77,7 @@ class LeanWeights(StepWeights):
 
     kind = "lean"
 
-    embedding: torch.Tensor  # [vocabulary, width]
+    table: torch.Tensor | PackedProduct  # the embedding [vocabulary, width]
     layers: tuple[LeanLayer, ...]
     norm: Norm
     head: Product
@@ -95,9 +90,29 @@ class LeanWeights(StepWeights):
     fused: bool = False  # whether static steps run as Triton kernels
 
     @property
+    def embedding(self) -> torch.Tensor:
+        """Return the embedding of plain weights."""
+        assert isinstance(self.table, torch.Tensor), "rounds on the device need plain weights"
+        return self.table
+
+    @property
+    def like(self) -> torch.Tensor:
+        """Return a tensor of the device and the dtype of the hidden states."""
+        return self.norm.weight
+
+    def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
+        if isinstance(self.table, PackedProduct):
+            return self.table.read(token_ids)
+        return F.embedding(token_ids, self.table)
+
+    @property
     def capabilities(self) -> StepCapabilities:
+        packed = isinstance(self.table, PackedProduct)
         return StepCapabilities(
-            hidden_states=FINAL_ONLY, trees=True, exits=self.exits, device_rounds=True
+            hidden_states=FINAL_ONLY,
+            trees=True,
+            exits=self.exits,
+            device_rounds=_NO_DEVICE if packed else True,
         )
 
     @property
@@ -128,17 +143,19 @@ class LeanWeights(StepWeights):
         config: Any = model.config
         body: Any = model.model
         head: Any = model.lm_head
-        embedding = body.embed_tokens.weight
+        tokens = body.embed_tokens
+        table = tokens.table if isinstance(tokens, PackedEmbedding) else tokens.weight
+        output = _product(head)
         layers = tuple(
             _take_layer(layer, config, _window(config, i)) for i, layer in enumerate(body.layers)
         )
         heads, key_heads = config.num_attention_heads, config.num_key_value_heads
         head_width = body.layers[0].self_attn.head_dim
         return LeanWeights(
-            embedding=embedding,
+            table=table,
             layers=layers,
             norm=Norm(body.norm.weight, config.rms_norm_eps),
-            head=Product(head.weight, head.bias),
+            head=output,
             heads=heads,
             key_heads=key_heads,
             head_width=head_width,
@@ -146,14 +163,15 @@ class LeanWeights(StepWeights):
             rope_scale=float(body.rotary_emb.attention_scaling),
             compiled=CompiledWeights.of(
                 map(_columns, layers),
-                (embedding, body.norm.weight, head.weight, head.bias),
+                (_matrix(table), body.norm.weight, _matrix(output), output.bias),
+                packed=isinstance(table, PackedProduct),
                 eps=config.rms_norm_eps,
                 head_eps=layers[0].query_norm.eps if layers[0].query_norm else 0.0,
-                width=embedding.shape[1],
+                width=config.hidden_size,
                 heads=heads,
                 key_heads=key_heads,
                 head_width=head_width,
-                feed_forward=layers[0].down.weight.shape[1],
+                feed_forward=config.intermediate_size,
             ),
         )
 
@@ -185,13 +203,13 @@ def _take_layer(layer: Any, config: Any, window: int | None) -> LeanLayer:
     attention, feed_forward, eps = layer.self_attn, layer.mlp, config.rms_norm_eps
     return LeanLayer(
         attention_norm=Norm(layer.input_layernorm.weight, eps),
-        qkv=_join((attention.q_proj, attention.k_proj, attention.v_proj)),
+        qkv=_product(attention.q_proj, attention.k_proj, attention.v_proj),
         query_norm=_head_norm(attention, "q_norm"),
         key_norm=_head_norm(attention, "k_norm"),
-        output=Product(attention.o_proj.weight, attention.o_proj.bias),
+        output=_product(attention.o_proj),
         feed_forward_norm=Norm(layer.post_attention_layernorm.weight, eps),
-        gate_up=_join((feed_forward.gate_proj, feed_forward.up_proj)),
-        down=Product(feed_forward.down_proj.weight, feed_forward.down_proj.bias),
+        gate_up=_product(feed_forward.gate_proj, feed_forward.up_proj),
+        down=_product(feed_forward.down_proj),
         window=window,
     )
 
@@ -212,7 +230,7 @@ def _columns(layer: LeanLayer) -> dict[str, torch.Tensor | int | None]:
     }
     return {
         **{name: norm.weight for name, norm in norms.items() if norm is not None},
-        **{name: product.weight for name, product in products.items()},
+        **{name: _matrix(product) for name, product in products.items()},
         **{f"{name}_bias": product.bias for name, product in products.items()},
         "window": layer.window or 0,
     }
@@ -223,12 +241,27 @@ def _head_norm(attention: Any, name: str) -> Norm | None:
     return None if norm is None else Norm(norm.weight, norm.variance_epsilon)
 
 
+def _matrix(product: Product | torch.Tensor) -> torch.Tensor | int:
+    """Return a matrix, or the address of a packed matrix's table."""
+    if isinstance(product, PackedProduct):
+        return address(product.table)
+    return product.weight if isinstance(product, Product) else product
+
+
+def _product(*parts: Any) -> Product:
+    """Return the product with the joined matrices of some linear layers."""
+    bias = None if parts[0].bias is None else torch.cat([part.bias for part in parts])
+    if isinstance(parts[0], PackedLinear):
+        return PackedProduct.of([part.matrix for part in parts], bias)
+    return Product(parts[0].weight if len(parts) == 1 else _joined(parts), bias)
+
+
 @torch.no_grad()
-def _join(parts: tuple[nn.Linear, ...]) -> Product:
+def _joined(parts: tuple[nn.Linear, ...]) -> torch.Tensor:
     """Join the layers' matrices; their weights become views into the result, to save memory."""
     weight = torch.cat([part.weight for part in parts])
     row = 0
     for part in parts:
         part.weight.data = weight[row : row + part.out_features]
         row += part.out_features
-    return Product(weight, None if parts[0].bias is None else torch.cat([p.bias for p in parts]))
+    return weight

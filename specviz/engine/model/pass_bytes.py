@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from specviz.engine.model.library_trees import first_layers
+from specviz.engine.model.packed_weights import PackedEmbedding
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.plain_llama import PlainLlamaForCausalLM
 from specviz.record.drafters import chosen_drafter
@@ -55,7 +56,8 @@ def _unread(model: Model) -> int:
     tables = {
         id(module.weight): module.weight
         for module in model.modules()
-        if isinstance(module, nn.Embedding) and (head is None or module.weight is not head.weight)
+        if isinstance(module, nn.Embedding | PackedEmbedding)
+        and (head is None or module.weight is not head.weight)
     }
     return sum(table.nbytes - table[0].nbytes for table in tables.values())
 

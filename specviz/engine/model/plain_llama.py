@@ -182,10 +182,16 @@ def in_transformers(model: Model) -> PreTrainedModel:
     if model not in _converted:
         from transformers import LlamaConfig, LlamaForCausalLM
 
+        from specviz.engine.model.packed_weights import packed_layers
+
         with torch.device("meta"):
             made = LlamaForCausalLM(LlamaConfig(**vars(model.config)))
+        packed = packed_layers(model)
+        for name, layer in packed.items():
+            made.set_submodule(name, layer)
         made.load_state_dict(model.state_dict(), assign=True)
-        made.tie_weights()
+        if not packed:
+            made.tie_weights()
         device = model.lm_head.weight.device
         made.model.rotary_emb = type(made.model.rotary_emb)(made.config).to(device)
         _converted[model] = made.eval().requires_grad_(False)

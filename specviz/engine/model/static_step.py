@@ -18,7 +18,8 @@ from specviz.engine.model.step_capabilities import Missing, StepCapabilities
 from specviz.engine.model.steps import Step
 
 if TYPE_CHECKING:
-    from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Norm, Product
+    from specviz.engine.model.lean_weights import LeanLayer, LeanWeights, Norm
+    from specviz.engine.model.product import Product
 
 _STEP_BY_STEP = "Use `--step lean`."
 STATIC_CAPABILITIES = StepCapabilities(

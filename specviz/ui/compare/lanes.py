@@ -173,6 +173,8 @@ def lane_text(lane: Lane) -> str:
     parts = [f"{key}={escaped(value)}" for key, value in named.items() if value]
     bodies = {"target_body": spec.target_body, "draft_body": spec.draft_body}
     parts += [f"{key}={body}" for key, body in bodies.items() if body != NO_BODY]
+    weights = {"target_weights": spec.target_weights, "draft_weights": spec.draft_weights}
+    parts += [f"{key}={kind}" for key, kind in weights.items() if kind != "auto"]
     parts += ["shared_vocabulary=yes"] if spec.shared_vocabulary else []
     parts += [
         f"{each.name}={_written(getattr(config, each.name))}"

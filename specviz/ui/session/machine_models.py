@@ -35,17 +35,18 @@ _ALPHAS_SECONDS = 60  # between two reads of the library
 
 
 def itemsize_of(dtype: str, device: str) -> int | None:
-    """Return the bytes of a weight in memory; None if the device is not known yet."""
-    if dtype not in ITEMSIZES and device == "cpu":
-        dtype = "float32"
+    """Return the bytes of a weight in memory; None for a CPU's default or an unknown device."""
+    if dtype in ITEMSIZES or device == "cpu":
+        return ITEMSIZES.get(dtype)
     room = known_room(PairSpec())  # of the device that "auto" means
-    return ITEMSIZES.get(dtype, room.itemsize if room is not None else None)
+    itemsize = room.itemsize if room is not None else None
+    return None if itemsize == ITEMSIZES["float32"] else itemsize
 
 
-def size_in_memory(parameters: int, file_bytes: int, itemsize: int | None) -> str:
+def size_in_memory(file_bytes: int, memory: int) -> str:
     """Return the size of a file and, if it clearly differs, the size of the weights in memory."""
-    file, memory = SIZE.shown(file_bytes), parameters * (itemsize or 0)
-    differs = memory > 0 and abs(memory / file_bytes - 1) > _SAME_SIZE
+    file = SIZE.shown(file_bytes)
+    differs = abs(memory / file_bytes - 1) > _SAME_SIZE
     return f"{file}, {SIZE.shown(memory)} in memory" if differs else file
 
 
@@ -106,7 +107,7 @@ class MachineModels:
         """Return the drafts for a target, best first, ranked by what is known so far."""
         room = known_room(PairSpec())  # the limits of the device that loads models
         free = room.memory_free if room is not None else psutil.virtual_memory().available
-        itemsize = itemsize_of(dtype, "auto") or ITEMSIZES["float32"]
+        itemsize = itemsize_of(dtype, "auto")
         return drafts_for(
             target, self.found.models, self._headers, itemsize=itemsize, memory_free=free,
             alphas=_alphas(),

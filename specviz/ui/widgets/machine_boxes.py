@@ -161,7 +161,7 @@ def _facts_words(model: LocalModel, itemsize: int | None) -> str:
     facts = model.facts
     context = (f"context {facts.context:,}",) if facts.context else ()
     marks = [word for word, holds in (("chat", facts.chat), (facts.head, facts.head)) if holds]
-    size = size_in_memory(facts.parameters, facts.file_bytes, itemsize)
+    size = size_in_memory(facts.file_bytes, facts.memory(itemsize))
     return _joined(
         COUNT.shown(facts.parameters), facts.quantization, size, *context, *marks, model.origin
     )

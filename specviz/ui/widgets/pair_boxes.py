@@ -178,10 +178,11 @@ def _choose_embedded() -> None:
 def _chat_size(path: Path) -> str:
     """Return the size of the chat model for its caption; empty if its file cannot be read."""
     try:
-        sizes = _parameters_and_bytes(path, path.stat().st_mtime_ns)
+        parameters, file_bytes = _parameters_and_bytes(path, path.stat().st_mtime_ns)
     except (ModelFileError, OSError):
         return ""
-    return f": {size_in_memory(*sizes, itemsize_of('auto', 'auto'))}"
+    itemsize = itemsize_of("auto", "auto")  # on a CPU, the weights stay as they are in the file
+    return f": {size_in_memory(file_bytes, parameters * itemsize if itemsize else file_bytes)}"
 
 
 @lru_cache(maxsize=2)

@@ -1,0 +1,84 @@
+"""Quantise the weights of loaded models on request, and measure what that changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from specviz.engine.loading.opening import DRAFT, TARGET, OpenPair, Side
+from specviz.engine.model.lean_weights import is_supported
+from specviz.engine.model.libraries import loading_errors
+from specviz.engine.model.packed_weights import can_join, quantise
+from specviz.errors import PairError
+from specviz.record.numbers import NATS, PROBABILITY
+from specviz.record.pairs import Progress, ProgressCallback
+from specviz.record.prompts import read_presets
+
+if TYPE_CHECKING:
+    from specviz.engine.model.plain_llama import Model
+
+
+def quantise_models(
+    opened: OpenPair, models: dict[str, Model], on_progress: ProgressCallback
+) -> tuple[str, ...]:
+    """Quantise the models for which that is requested; return notices with the differences."""
+    sides = [side for side in opened.sides if side.quantise]
+    if not sides:
+        return ()
+    before = {side.role: _logits(side, models[side.role]) for side in opened.sides}
+    for side in sides:
+        _quantise(side, models[side.role], on_progress)
+    after = before | {side.role: _logits(side, models[side.role]) for side in sides}
+    notices = [_difference(side, before[side.role], after[side.role]) for side in sides]
+    if DRAFT in models and opened.shared is None:
+        old, new = (_acceptance(each, opened.vocabulary) for each in (before, after))
+        notices.append(
+            "The expected acceptance at temperature 1 on these tokens changes from "
+            f"{PROBABILITY.bare(old)} to {PROBABILITY.bare(new)}."
+        )
+    return tuple(notices)
+
+
+def _quantise(side: Side, model: Model, on_progress: ProgressCallback) -> None:
+    name, kind = side.source.name, side.quantise.upper()
+    matrices = {key: tuple(each.shape) for key, each in model.named_parameters() if each.dim() == 2}
+    inner = [shape for key, shape in matrices.items() if ".layers." in key]
+    if not is_supported(model) or not can_join([*matrices.values()], inner):
+        raise PairError(
+            f"The weights of {name} cannot be quantised here.",
+            remedy=f"Use --{side.role}-weights auto, or a Llama, Mistral, Qwen2 or Qwen3 model "
+            "with widths that are multiples of 32.",
+        )
+    text = f"quantising {side.role} {name} to {kind}"
+
+    def report(done: int, total: int) -> None:
+        on_progress(Progress(activity="loading", text=text, done_bytes=done, total_bytes=total))
+
+    with loading_errors(name, "model"):
+        quantise(model, kind, report)
+
+
+@torch.inference_mode()
+def _logits(side: Side, model: Model) -> torch.Tensor:
+    """Return logits after each token of a preset prompt."""
+    ids = side.tokenizer.encode(read_presets()[0].text)
+    logits = model(torch.tensor([ids]), use_cache=False).logits[0]
+    return logits[:, : side.model_vocabulary.rows].float()
+
+
+def _difference(side: Side, before: torch.Tensor, after: torch.Tensor) -> str:
+    old, new = before.log_softmax(-1), after.log_softmax(-1)
+    kl = float((old.exp() * (old - new)).sum(-1).mean())
+    distance = float((old.exp() - new.exp()).abs().sum(-1).mean()) / 2
+    return (
+        f"The weights of {side.source.name} are quantised to {side.quantise.upper()}. Over "
+        f"{len(before)} tokens of a preset prompt the mean KL divergence from the original is "
+        f"{NATS.bare(kl)} nats, the total variation {PROBABILITY.bare(distance)}."
+    )
+
+
+def _acceptance(logits: dict[str, torch.Tensor], vocabulary: int) -> float:
+    """Return the expected acceptance, Σ min(draft, target), averaged over the tokens."""
+    draft, target = (logits[role][:, :vocabulary].softmax(-1) for role in (DRAFT, TARGET))
+    return float(torch.minimum(draft, target).sum(-1).mean())

@@ -1,0 +1,227 @@
+"""Matrices that stay quantised in memory, and modules that multiply with them.
+
+A packed model is one of transformers whose linear layers and embedding are replaced. So its own
+forward pass and the lean step compute the same products. Matrices of other types in the same file
+are float32.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import nn
+
+from specviz.engine.model.product import Product
+from specviz.engine.model.tensors import address
+from specviz.kernels.packed import (
+    PART_COLUMNS,
+    multiply_packed,
+    product_function,
+    read_rows,
+    row_function,
+    x_bytes,
+)
+from specviz.kernels.packed_types import LANES, PACKED_TYPES, SHORT, pack
+from specviz.kernels.threads import run_in_parallel
+
+FLOAT = "F32"
+_EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
+Shape: TypeAlias = tuple[int, ...]
+_ROWS = 96  # at once: their blocks stay in the cache while the matrix is read
+_SHARED_FROM = 1 << 20  # weights; larger products use several threads
+
+
+class PackedMatrix(nn.Module):
+    """A matrix in the layout of the kernels, or in float32."""
+
+    def __init__(self, kind: str, weight: torch.Tensor, rows: int, width: int) -> None:
+        super().__init__()
+        self.kind, self.rows, self.width = kind, rows, width
+        self.weight = nn.Parameter(weight, requires_grad=False)
+
+    @staticmethod
+    def of_float(values: torch.Tensor) -> PackedMatrix:
+        rows, width = values.shape
+        return PackedMatrix(FLOAT, values.float().contiguous(), rows, width)
+
+    @staticmethod
+    def of_blocks(kind: str, raw: np.ndarray, width: int) -> PackedMatrix:
+        """Return a matrix from rows of blocks as they are in a GGUF file, uint8 [row, byte]."""
+        blocks = pack(PACKED_TYPES[kind], raw, width)
+        return PackedMatrix(kind, torch.from_numpy(blocks), raw.shape[0], width)
+
+    @property
+    def table_row(self) -> list[int]:
+        functions = [product_function(self.kind), row_function(self.kind)]
+        return [address(self.weight), *functions, self.rows]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedProduct(Product):
+    """The product with matrices that are joined by rows. It keeps their memory alive."""
+
+    matrices: tuple[PackedMatrix, ...]
+    table: torch.Tensor  # int64, as ``multiply_parts`` reads it
+
+    @staticmethod
+    def of(matrices: Sequence[PackedMatrix], bias: torch.Tensor | None) -> PackedProduct:
+        rows = [number for each in matrices for number in each.table_row]
+        assert len(rows) == PART_COLUMNS * len(matrices)
+        table = torch.tensor([len(matrices), *rows])
+        return PackedProduct(matrices[0].weight, bias, tuple(matrices), table)
+
+    @property
+    def columns(self) -> int:
+        return sum(each.rows for each in self.matrices)
+
+    @property
+    def width(self) -> int:
+        return self.matrices[0].width
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        columns = self.columns
+        rows = x.reshape(-1, self.width).float().contiguous()
+        out = torch.empty(rows.shape[0], columns)
+        for some, into in zip(rows.split(_ROWS), out.split(_ROWS), strict=True):
+            self._multiply(some, into)
+        return out.view(*x.shape[:-1], columns)
+
+    def _multiply(self, rows: torch.Tensor, out: torch.Tensor) -> None:
+        large = out.shape[1] * self.width >= _SHARED_FROM
+        threads = torch.get_num_threads() if large else 1
+        blocks = np.empty((threads, x_bytes(rows.shape[0], self.width)), np.uint8)
+        places = (address(self.table), address(self.bias))
+        x, into = rows.detach().numpy(), out.numpy()
+        run_in_parallel(
+            threads,
+            lambda thread: multiply_packed(thread, threads, *places, x, blocks, into),
+        )
+
+    def read(self, row_ids: torch.Tensor) -> torch.Tensor:
+        """Return rows of the matrix, dequantised."""
+        ids = row_ids.reshape(-1).contiguous()
+        out = torch.empty(ids.shape[0], self.width)
+        read_rows(address(self.table), ids.numpy(), out.numpy())
+        return out.view(*row_ids.shape, self.width)
+
+
+class PackedLinear(nn.Module):
+    """A linear layer with a packed matrix."""
+
+    def __init__(self, matrix: PackedMatrix, bias: torch.Tensor | None) -> None:
+        super().__init__()
+        self.matrix = matrix
+        self.bias = None if bias is None else nn.Parameter(bias.float(), requires_grad=False)
+        self._product = PackedProduct.of((matrix,), self.bias)
+
+    @property
+    def weight(self) -> nn.Parameter:
+        return self.matrix.weight
+
+    @property
+    def out_features(self) -> int:
+        return self.matrix.rows
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._product(x)
+
+
+class PackedEmbedding(nn.Module):
+    """An embedding with a packed matrix."""
+
+    def __init__(self, matrix: PackedMatrix) -> None:
+        super().__init__()
+        self.matrix = matrix
+        self.table = PackedProduct.of((matrix,), None)
+
+    @property
+    def weight(self) -> nn.Parameter:
+        return self.matrix.weight
+
+    def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
+        return self.table.read(token_ids)
+
+
+def can_join(matrices: Sequence[Shape], inner: Sequence[Shape]) -> bool:
+    """Return whether the kernels can multiply with matrices, and join the ``inner`` ones."""
+    whole = all(width % SHORT == 0 for _, width in matrices)
+    return whole and all(rows % LANES == 0 for rows, _ in inner)
+
+
+def packed_layers(model: nn.Module) -> dict[str, PackedLinear | PackedEmbedding]:
+    """Return the layers with packed matrices by name."""
+    modules = model.named_modules(remove_duplicate=False)
+    return {
+        name: each for name, each in modules if isinstance(each, PackedLinear | PackedEmbedding)
+    }
+
+
+def types_of(model: Any) -> str:
+    """Return the types of a model's quantised matrices, those with most weights first."""
+    sizes: Counter[str] = Counter()
+    for each in model.modules():
+        if isinstance(each, PackedMatrix) and each.kind != FLOAT:
+            sizes[each.kind] += each.rows * each.width
+    return ", ".join(kind for kind, _ in sizes.most_common())
+
+
+def is_packed(model: Any) -> bool:
+    return any(isinstance(module, PackedMatrix) for module in model.modules())
+
+
+@torch.no_grad()
+def packed_model(skeleton: Any, weights: Mapping[str, torch.Tensor | PackedMatrix]) -> Any:
+    """Return ``skeleton``, a Llama-shaped model on the meta device, with these weights by name."""
+    matrices = {name: each for name, each in weights.items() if isinstance(each, PackedMatrix)}
+    others = {name: each for name, each in weights.items() if isinstance(each, torch.Tensor)}
+    if skeleton.config.tie_word_embeddings:
+        matrices.setdefault(_HEAD, matrices[_EMBEDDING])
+    skeleton.load_state_dict(others, strict=False, assign=True)
+    _put(skeleton, matrices)
+    body = skeleton.model
+    body.rotary_emb = type(body.rotary_emb)(skeleton.config)
+    assert not any(each.is_meta for each in (*skeleton.parameters(), *skeleton.buffers()))
+    return skeleton
+
+
+@torch.no_grad()
+def quantise(model: Any, kind: str, report: Callable[[int, int], None]) -> None:
+    """Quantise the matrices of a Llama-shaped model in place, as llama.cpp would.
+
+    Args:
+        kind: One of ``record.pairs.QUANTISED``, in upper case.
+        report: Called with the bytes done so far and the total.
+    """
+    import gguf
+
+    layers = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear | nn.Embedding)
+    }
+    done, total = 0, sum(each.weight.nbytes for each in layers.values())
+    made: dict[int, PackedMatrix] = {}
+    for name, layer in layers.items():
+        weight = layer.weight
+        if id(weight) not in made:
+            raw = gguf.quants.quantize(weight.float().numpy(), gguf.GGMLQuantizationType[kind])
+            made[id(weight)] = PackedMatrix.of_blocks(kind, raw, weight.shape[1])
+        _put(model, {f"{name}.weight": made[id(weight)]})
+        done += weight.nbytes
+        report(done, total)
+
+
+def _put(model: Any, matrices: Mapping[str, PackedMatrix]) -> None:
+    """Replace linear layers and embeddings, by the names of their weights."""
+    for name, matrix in matrices.items():
+        place = name.removesuffix(".weight")
+        layer = model.get_submodule(place)
+        if isinstance(layer, nn.Embedding):
+            model.set_submodule(place, PackedEmbedding(matrix))
+        else:
+            model.set_submodule(place, PackedLinear(matrix, layer.bias))

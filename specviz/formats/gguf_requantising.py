@@ -1,0 +1,41 @@
+"""Copy a GGUF file with its matrices quantised to another type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+_OWN = "general.architecture"  # the writer writes it
+_TYPE = "general.file_type"
+
+
+def write_requantised(source: Path, kind: str, path: Path) -> None:
+    """Write a copy whose matrices are of the type ``kind``, such as "Q8_0".
+
+    A matrix stays as it is if its width does not fit the type. As in llama.cpp, the new weights are
+    those of the old file, quantised again.
+    """
+    number = gguf.GGMLQuantizationType[kind]
+    block, _ = gguf.GGML_QUANT_SIZES[number]
+    reader: Any = gguf.GGUFReader(source)
+    writer = gguf.GGUFWriter(path, str(reader.fields[_OWN].contents()))
+    for name, field in reader.fields.items():
+        if name.startswith("GGUF.") or name in (_OWN, _TYPE):
+            continue
+        nested = field.types[-1] if field.types[0] is gguf.GGUFValueType.ARRAY else None
+        writer.add_key_value(name, field.contents(), field.types[0], nested)
+    for tensor in reader.tensors:
+        matrix = len(tensor.shape) == 2 and int(tensor.shape[0]) % block == 0
+        if matrix:
+            values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            data: np.ndarray = gguf.quants.quantize(values, number)
+        else:
+            data = tensor.data
+        writer.add_tensor(tensor.name, data, raw_dtype=number if matrix else tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
