@@ -17,7 +17,11 @@ _KINDS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 def cannot_write(model: Model) -> str | None:
     """Return why a model cannot be written as GGUF, or None if it can."""
+    from specviz.engine.model.packed_weights import is_packed
+
     config: Any = model.config
+    if is_packed(model):
+        return "quantised weights are compared by `bench --quantised`"
     if config.model_type != "llama":
         return f"GGUF files of the model family {config.model_type} are not supported"
     if config.rope_parameters["rope_type"] != "default":

@@ -9,7 +9,7 @@ from typing import get_args
 from specviz.record.bodies import NO_BODY
 from specviz.record.drafters import DRAFTERS_IN_WORDS
 from specviz.record.limits import LIMITS
-from specviz.record.pairs import LIBRARY, QUANTISED, STEPS
+from specviz.record.pairs import LIBRARY, QUANTISED, STEPS, PairSpec, default_gamma
 from specviz.record.rules import RULES, RULES_IN_WORDS
 from specviz.record.run_config import ResidualName, RunConfig
 from specviz.record.stopping import STOPPINGS_IN_WORDS
@@ -134,12 +134,14 @@ def add_numbers(group: argparse._ArgumentGroup, *names: str) -> None:
     for name in names:
         kind, text = _NUMBERS[name]
         default = getattr(DEFAULTS, name.replace("-", "_"))
+        small = f"; {default_gamma(PairSpec())} in `run`, for the embedded pair at its own size"
+        is_gamma = name == "gamma"
         group.add_argument(
             f"--{name}",
             type=kind,
-            default=default,
+            default=None if is_gamma else default,
             metavar="N",
-            help=f"{text} (default: {default})",
+            help=f"{text} (default: {default}{small if is_gamma else ''})",
         )
 
 

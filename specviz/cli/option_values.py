@@ -25,9 +25,10 @@ from specviz.store.text_files import read_text
 _NAMES = "Give a name from `python -m specviz models`, a Hub id, a folder or a GGUF file."
 # Settings that have the name and the value of their option.
 _OF_A_RUN = (
-    "gamma", "temperature", "top_k", "top_p", "max_new_tokens", "seed", "draft_until", "num_drafts",
+    "temperature", "top_k", "top_p", "max_new_tokens", "seed", "draft_until", "num_drafts",
     "replacement", "rule", "epsilon", "residual", "ignore_eos",
 )  # fmt: skip
+_GAMMA = RunConfig().gamma
 _OF_A_PAIR = (
     "draft", "target", "device", "dtype", "step", "threads", "target_body", "draft_body",
     "target_weights", "draft_weights",
@@ -44,6 +45,7 @@ def config_from(options: argparse.Namespace) -> RunConfig:
     spec = spec_from(options)
     config = RunConfig(
         **_same_named(options, _OF_A_RUN),
+        gamma=_GAMMA if options.gamma is None else options.gamma,
         drafter=options.drafter or first_method(has_draft=spec.has_draft).name,
         branching=parse_shape(options.branching),
         stop=tuple(options.stop),

@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from specviz.cli.interrupts import Interrupts, stop_on_interrupt, waiting
@@ -32,7 +33,7 @@ from specviz.cli.show import print_report, print_result
 from specviz.cli.terminal_text import Painter, one_line, painter_for
 from specviz.errors import SpecvizError
 from specviz.measure.stoppable import Stoppable
-from specviz.record.pairs import ProgressCallback
+from specviz.record.pairs import ProgressCallback, default_gamma
 from specviz.record.trace import Baseline, RunConfig, Trace
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Measurable(Stoppable, Protocol):
 
 def command(options: argparse.Namespace) -> int:
     config = config_from(options)
+    if options.gamma is None and config.draft_method.needs_draft:
+        config = replace(config, gamma=default_gamma(spec_from(options)))
     check_budget(options)
     check_pair(options, needs_draft=config.draft_method.needs_draft)
     check_texts(options, [config])

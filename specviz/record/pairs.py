@@ -30,6 +30,7 @@ QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0")  # types that weights can b
 WEIGHTS = ("auto", "float", *QUANTISED)
 MAX_THREADS = 256
 LIBRARY = "library"  # the stored runs, as texts for suffix lookup
+_GAMMA, _SMALL_GAMMA = 5, 2
 _JOINED = " + "  # between target and draft
 _DEVICE = re.compile(r"auto|(cpu|cuda|mps)(:\d{1,3})?")
 
@@ -240,6 +241,16 @@ class KnownPair:
 def memory_margin(needed: int) -> int:
     """Return the bytes that should be free to load and run models with weights of this size."""
     return needed * 13 // 10 + 2**30
+
+
+def default_gamma(spec: PairSpec) -> int:
+    """Return the number of candidates per round unless the user chooses one.
+
+    At its own size, the embedded pair is small enough for the processor's caches, and verifying
+    several tokens costs much more than one step. Forecasts and measurements there are best at 2.
+    """
+    small = spec.embedded and spec.name != CHAT_PAIR and not spec.has_bodies
+    return _SMALL_GAMMA if small else _GAMMA
 
 
 def pairs_folder() -> Path:

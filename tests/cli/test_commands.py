@@ -112,7 +112,7 @@ def test_json_prints_one_object_only(
     printed = capsys.readouterr()
     record = json.loads(printed.out)
     assert (record["pair"], record["device"], record["dtype"]) == ("toy", "cpu", "float32")
-    assert record["config"]["gamma"] == 5
+    assert record["config"]["gamma"] == 2  # of the embedded pair at its own size
     assert record["token_ids"][:3] == [10, 11, 12]
     assert record["text"].startswith(" w10 w11")
     assert record["prompt_ids"] == [1, 2, 3, 4]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine import Pair, speculate
+from specviz.engine import Pair, load_pair, speculate
 from specviz.engine.model.packed_weights import PackedLinear, is_packed, quantise
-from specviz.record.pairs import QUANTISED
+from specviz.engine.model.plain_llama import in_transformers
+from specviz.errors import PairError
+from specviz.record.pairs import QUANTISED, PairSpec, spec_of
 from specviz.record.trace import RunConfig
-from tests.engine.models import noisy_copy, pair_of, tiny_model
+from tests.engine.models import noisy_copy, pair_of, small_tokenizer, tiny_model, write_model
 from tests.engine.playing import PROMPT
 from tests.engine.test_gguf import IDS, loaded, logits, write_file
 from tests.engine.test_methods_in_families import COSTS, METHODS, greedy
@@ -105,6 +108,62 @@ def test_sampled_text_depends_on_the_seed_alone() -> None:
         list(run)
         texts.append(run.emitted)
     assert texts[0] == texts[1] != texts[2]
+
+
+def test_threads_change_no_bit() -> None:
+    pair, threads = packed_pair("qwen2"), torch.get_num_threads()
+    ids = torch.tensor(PROMPT * 4)[:30]
+    try:
+        fed = []
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            step = pair.target_step(64)
+            fed.append(torch.cat((step.feed(ids, 2), step.feed(ids[:5], 5))))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(*fed)
+
+
+def test_an_early_exit_of_the_library_step_works() -> None:
+    pair = packed_pair(step="library")
+    run = speculate(pair, PROMPT, replace(greedy("suffix", 30), drafter="early-exit:1"))
+    assert sum(entry.num_drafted for entry in run) > 0
+
+
+def test_the_embedded_pair_can_be_quantised() -> None:
+    pair = load_pair(PairSpec(target_weights="q8_0", draft_weights="q4_0", threads=1))
+    target, draft, acceptance = pair.notices
+    assert pair.info.target.weights == "Q8_0"
+    assert pair.info.draft is not None
+    assert pair.info.draft.weights == "Q4_0"
+    assert spec_of(pair.info) == PairSpec(
+        name="tinystories", target_weights="q8_0", draft_weights="q4_0"
+    )
+    assert "Q8_0" in target
+    assert "Q4_0" in draft
+    before, after = (float(each) for each in re.findall(r"0\.\d+", acceptance))
+    assert 0.5 < after < before < 1.0
+    ids = torch.tensor([[5, 9, 300, 41]])
+    plain, converted = pair.target(ids).logits, in_transformers(pair.target)(ids).logits
+    assert (plain - converted).square().mean().sqrt() < 0.1 * plain.std()
+
+
+def test_a_quantised_body_has_the_logits_of_the_model() -> None:
+    specs = (
+        PairSpec(target_weights="q8_0", target_body=body, threads=1) for body in ("none", "20M")
+    )
+    small, large = (load_pair(spec).target_step(32).feed(IDS[0], 12) for spec in specs)
+    assert (small - large).square().mean().sqrt() < 0.1 * small.std()
+
+
+def test_weights_that_cannot_be_quantised_are_refused(tmp_path: Path) -> None:
+    for spec, words in (
+        (PairSpec(target_weights="q8_0", dtype="bfloat16"), "needs a CPU and the dtype float32"),
+        (PairSpec(target=str(write_model(tmp_path, tiny_model("gpt2"), small_tokenizer())),
+                  target_weights="q8_0"), "cannot be quantised here"),
+    ):  # fmt: skip
+        with pytest.raises(PairError, match=words):
+            load_pair(spec)
 
 
 def test_the_library_step_multiplies_with_the_same_matrices() -> None:

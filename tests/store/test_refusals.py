@@ -59,7 +59,7 @@ BAD_FILES: dict[str, tuple[bytes, str]] = {
     "a list": (b"[]", "is not a specviz trace"),
     "another object": (b'{"schema": 1}', "is not a specviz trace"),
     "kind of another": (b'{"schema": 1, "kind": {}}', "is not a specviz trace"),
-    "newer": (b'{"schema": 13, "kind": "specviz.trace"}', "written by a newer specviz"),
+    "newer": (b'{"schema": 14, "kind": "specviz.trace"}', "written by a newer specviz"),
     "schema 0": (b'{"schema": 0, "kind": "specviz.trace"}', "has an unknown schema"),
     "schema true": (b'{"schema": true, "kind": "specviz.trace"}', "has an unknown schema"),
     "no schema": (b'{"kind": "specviz.trace"}', "has an unknown schema"),

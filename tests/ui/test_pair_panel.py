@@ -46,9 +46,11 @@ def test_device_and_number_type_are_chosen_with_the_pair(tmp_path: Path) -> None
     app = opened(pair="Local", target_folder=str(tmp_path), draft_folder=str(tmp_path))
     app.selectbox(key="device").set_value("cpu")
     sound(app.selectbox(key="dtype").set_value("bfloat16").run())
+    sound(app.selectbox(key="draft_weights").set_value("float").run())
     sound(app.button(key="load_pair").click().run())
     asked = app.session_state["pair asked for"]
     assert (asked.device, asked.dtype, asked.target) == ("cpu", "bfloat16", str(tmp_path))
+    assert (asked.target_weights, asked.draft_weights) == ("auto", "float")
 
 
 def test_the_parts_of_loading_are_listed_with_their_times() -> None:

@@ -157,7 +157,7 @@ class PlainLlamaForCausalLM(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.lm_head.weight.dtype
+        return self.model.norm.weight.dtype  # other weights may be quantised
 
     def get_input_embeddings(self) -> nn.Module:
         return self.model.embed_tokens

@@ -22,6 +22,7 @@ from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.pairs import (
     CHAT_PAIR,
     DEFAULT_PAIR,
+    WEIGHTS,
     KnownPair,
     PairSpec,
     chat_file,
@@ -65,6 +66,8 @@ PAIR_BOXES = (  # in the link, besides the bodies
     "device",
     "dtype",
     "shared_vocabulary",
+    "target_weights",
+    "draft_weights",
 )
 TARGET_BODY, DRAFT_BODY = BODY_BOXES = ("target_body", "draft_body")
 _CHOSEN = "bodies chosen"
@@ -82,7 +85,8 @@ def shown_pair() -> PairSpec | None:
 def _shown_models() -> PairSpec | None:
     source = _value("pair", _SOURCES)
     if source == _EMBEDDED:
-        return PairSpec(name=CHAT_PAIR) if _shows_chat_model() else PairSpec()
+        name = CHAT_PAIR if _shows_chat_model() else None
+        return PairSpec(name=name, **_shown_weights(has_draft=name is None))
     places = _shown_places(source)
     target, draft = (each.strip() for each in places)
     if not target:
@@ -93,7 +97,13 @@ def _shown_models() -> PairSpec | None:
         device=_value("device", _DEVICES),
         dtype=_value("dtype", _DTYPES),
         shared_vocabulary=bool(draft) and _shares_vocabulary(source),
+        **_shown_weights(has_draft=bool(draft)),
     )
+
+
+def _shown_weights(*, has_draft: bool) -> dict[str, Any]:
+    roles = ("target", "draft") if has_draft else ("target",)
+    return {f"{role}_weights": _value(f"{role}_weights", WEIGHTS) for role in roles}
 
 
 def _shown_places(source: str) -> tuple[str, str]:
@@ -156,6 +166,7 @@ def show_pair_boxes() -> None:
         forget_link()
     if source != _EMBEDDED:
         _choose_loading(source)
+    _choose_weights()
     _remember()
 
 
@@ -214,6 +225,26 @@ def _choose_loading(source: str) -> None:
              "both have, and reads the text in its own tokens. The output still follows the "
              "target's distribution.",
     )  # fmt: skip
+
+
+def _choose_weights() -> None:
+    """Draw the types of the weights, of the draft only if there is one."""
+    models = _shown_models()
+    if models is None:
+        return
+    with st.container(horizontal=True):
+        for role in ("target", "draft") if models.has_draft else ("target",):
+            st.selectbox(
+                f"Weights of the {role}", WEIGHTS, key=_box(f"{role}_weights"), bind=_LINKED,
+                format_func=_weights_words,
+                help="Quantised weights need less memory and time per step, and change the "
+                     "output a little. A GGUF file's own weights stay quantised on a CPU where "
+                     "possible. After loading, a note gives the difference from the original.",
+            )  # fmt: skip
+
+
+def _weights_words(kind: str) -> str:
+    return {"auto": "as stored", "float": "not quantised"}.get(kind, kind.upper())
 
 
 # The bodies. "Not chosen yet" differs from "no body": Watch then offers a default body.
