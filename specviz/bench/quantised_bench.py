@@ -24,6 +24,7 @@ from specviz.bench.paired_ratios import PairedRatio, paired_ratio
 from specviz.bench.timing import Text
 from specviz.errors import ConfigError
 from specviz.formats.gguf_header import read_header
+from specviz.formats.gguf_parts import read_parts
 from specviz.formats.gguf_requantising import write_requantised
 from specviz.measure.slice_timing import undisturbed
 from specviz.record.pairs import PairSpec
@@ -61,7 +62,9 @@ def run_quantised_bench(
             f"{spec.title} is not a GGUF file.",
             remedy="Give one with --target, or install the chat model with `make chat`.",
         )
-    own = replace(spec, name=None, target=str(file), draft=None)
+    if len(read_parts(file)) > 1:
+        raise ConfigError(f"{spec.title} has several parts.", remedy="Join them to one file.")
+    own = PairSpec(target=str(file), device="cpu", threads=spec.threads)
     plain = load(replace(own, target_weights="float"))
     texts = _texts(plain)
     reference = [_scores(plain, text) for text in texts]
@@ -76,7 +79,7 @@ def run_quantised_bench(
                 write_requantised(file, kind.upper(), path)
             say(f"loading {path.name}")
             pair = load(replace(own, target=str(path)))
-            name = pair.info.target.weights or "float32"
+            name = f"{kind}: {pair.info.target.weights}" if kind == _STORED else kind.upper()
             seconds = _time(pair, path, texts, repeats, say)
             made = {key: paired_ratio(seconds[a], seconds[b]) for key, (a, b) in _RATIOS.items()
                     if a in seconds and b in seconds}  # fmt: skip

@@ -87,6 +87,7 @@ def measure_accounted(options: argparse.Namespace, say: Callable[[str], None]) -
         "--pair": options.pair, "--draft": options.draft, "--target": options.target,
         "--device": options.device, "--dtype": options.dtype, "--threads": options.threads,
         "--draft-body": spec.draft_body, "--shared-vocabulary": options.shared_vocabulary,
+        "--target-weights": spec.target_weights, "--draft-weights": spec.draft_weights,
     }  # fmt: skip
     known = [str(part) for name, value in asked.items() if value for part in (name, value)]
     result, runs = measure_accounting(known, spec.target_body, options.repeats or SEEDS, say)
@@ -104,6 +105,12 @@ def measure_quantised(options: argparse.Namespace, say: Callable[[str], None]) -
     for each in types:
         check_one_of("types", each, QUANTISED)
     asked = spec_from(options).without_bodies
+    given = (asked.dtype, asked.target_weights, asked.draft_weights, asked.step)
+    if set(given) != {"auto"} or asked.draft is not None:
+        raise ConfigError(
+            "--quantised takes no draft, dtype, step or weights.",
+            remedy="Remove these options; --types names the types of the copies.",
+        )
     spec = replace(asked, name=CHAT_PAIR) if asked.embedded and not asked.name else asked
 
     def load(wanted: PairSpec) -> Pair:

@@ -90,8 +90,8 @@ def add_pair(
     for role in ("target", "draft"):
         group.add_argument(
             f"--{role}-weights", metavar="TYPE", default="auto",
-            help=f"auto: the {role}'s weights as stored; float: dequantised; or quantise them to "
-            f"{', '.join(QUANTISED)} (default: auto)",
+            help=f"auto: the {role}'s weights as stored; float: in floating point; or quantise "
+            f"them to {', '.join(QUANTISED)} (default: auto)",
         )  # fmt: skip
     group.add_argument(
         "--shared-vocabulary",

@@ -96,8 +96,8 @@ def spec_words(spec: PairSpec) -> str:
 
 
 def weight_words(kind: str) -> str:
-    """Return text such as "Q8_0" or "dequantised weights"."""
-    return "dequantised weights" if kind == "float" else kind.upper()
+    """Return text such as "Q8_0" or "floating point"."""
+    return "floating point" if kind == "float" else kind.upper()
 
 
 def step_words(body: str, cost: BodyCost, room: BodyRoom, measured: float | None = None) -> str:

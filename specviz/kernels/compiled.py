@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
 
-from specviz.kernels.kept_code import kernels_folder
+from specviz.kernels.kept_code import kernels_folder, sources_digest
 
 _FAST = {"nnan", "nsz", "contract", "reassoc"}
 _EXACT = {"nnan", "nsz", "contract"}
@@ -71,11 +71,17 @@ class _DiskCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any], name: str = "") -> None:
         super().__init__(function)
-        self._name = name
+        if name:  # functions that differ in their closures have files of their own
+            cache: Any = self
+            cache._cache_file = IndexDataCacheFile(
+                cache_path=cache._cache_path,
+                filename_base=f"{cache._impl.filename_base}.{name}",
+                source_stamp=cache._impl.locator.get_source_stamp(),
+            )
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        """Return the key of an entry. The folder's name covers the sources of all kernels."""
-        return (sig, codegen.magic_tuple(), self._name)
+        """Return the key of an entry; it covers the sources of all kernels, as closures do not."""
+        return (sig, codegen.magic_tuple(), sources_digest())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

@@ -22,15 +22,20 @@ def kernels_folder() -> str:
 
     A change in one kernel module invalidates the code of all modules.
     """
-    digest = hashlib.sha256()
-    for path in _sources():
-        digest.update(path.read_bytes())
     try:
-        folder = data_folder() / "kernels" / digest.hexdigest()[:16]
+        folder = data_folder() / "kernels" / sources_digest()
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError):
         return ""
     return str(folder)
+
+
+@cache
+def sources_digest() -> str:
+    digest = hashlib.sha256()
+    for path in _sources():
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def is_missing() -> bool:

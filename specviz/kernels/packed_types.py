@@ -212,10 +212,18 @@ def can_pack(name: str, rows: int, width: int) -> bool:
     return packed is not None and rows > 0 and width % packed.record_columns == 0
 
 
+def packed_bytes(name: str, rows: int, width: int) -> int:
+    """Return the bytes of a packed matrix."""
+    return -(-rows // LANES) * PACKED_TYPES[name].group_bytes(width)
+
+
 def pack(packed: PackedType, raw: np.ndarray, width: int) -> np.ndarray:
     """Return a matrix, uint8 [row, byte] as in a GGUF file, in the kernels' layout: [group, byte].
 
     Missing rows of the last group are zero.
+
+    Raises:
+        ValueError: A scale or a minimum is NaN or infinite.
     """
     groups = -(-raw.shape[0] // LANES)
     result = np.empty((groups, packed.group_bytes(width)), np.uint8)
@@ -229,8 +237,17 @@ def pack(packed: PackedType, raw: np.ndarray, width: int) -> np.ndarray:
     return result
 
 
+def has_values(packed: PackedType, blocks: np.ndarray) -> bool:
+    """Return whether any weight of a packed matrix may differ from zero."""
+    heads = blocks.reshape(-1, packed.record_bytes)[:, : packed.head_bytes]
+    return bool(np.ascontiguousarray(heads).view(np.float16).any())
+
+
 def _pack_groups(packed: PackedType, raw: np.ndarray, width: int, out: np.ndarray) -> None:
     parts = packed.unpack(raw.reshape(raw.shape[0], -1, packed.file_bytes))
+    for each in (parts.scales, parts.minima):
+        if each is not None and not np.isfinite(each).all():
+            raise ValueError("a scale is not finite")
     groups, records = out.shape[0], width // packed.record_columns
     blocks = packed.record_columns // packed.columns
     heads = [

@@ -10,6 +10,8 @@ import numpy as np
 from specviz.kernels.ahead import wait_for_compilation
 from specviz.kernels.arrays import STORED_ONES, scratch
 from specviz.kernels.kept_code import mark_complete
+from specviz.kernels.packed import multiply_packed, product_function, row_function, x_bytes
+from specviz.kernels.packed_types import LANES, PACKED_TYPES, SHORT, pack
 from specviz.kernels.product import multiply
 from specviz.kernels.simd import has_half
 from specviz.kernels.softmax import softmax
@@ -42,6 +44,17 @@ def ready(number_type: str) -> bool:
 
 
 @cache
+def packed_ready() -> bool:
+    """Compile a product with quantised weights; return False if it does not work here."""
+    wait_for_compilation()
+    try:
+        _check_packed()
+    except Exception:
+        return False
+    return True
+
+
+@cache
 def survey_ready() -> bool:
     """Compile the statistics kernels, shared by all dtypes; return False if they do not work."""
     wait_for_compilation()
@@ -57,6 +70,18 @@ def _check_multiply(one: Any) -> None:
     multiply(one, 0, 1, weight.ctypes.data, 0, np.ones((1, 4), np.float32), out)
     if not (out == 4.0).all():
         raise ArithmeticError("The product kernel returned a wrong result.")
+
+
+def _check_packed() -> None:
+    raw = np.full((LANES, 34), 2, np.uint8)  # 32 codes of 2
+    raw[:, :2] = np.full((LANES, 1), 0.5, np.float16).view(np.uint8)
+    blocks = pack(PACKED_TYPES["Q8_0"], raw, SHORT)
+    table = np.array([1, blocks.ctypes.data, product_function("Q8_0"), row_function("Q8_0"), LANES])
+    out, x = scratch(1, LANES), np.ones((1, SHORT), np.float32)
+    room = np.empty((1, x_bytes(1, SHORT)), np.uint8)
+    multiply_packed(0, 1, table.ctypes.data, 0, x, room, out)
+    if not np.allclose(out, SHORT):
+        raise ArithmeticError("The product with quantised weights returned a wrong result.")
 
 
 def _check_step(one: Any) -> None:

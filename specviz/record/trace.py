@@ -191,7 +191,7 @@ class ModelInfo:
     name: str
     family: str
     parameters: int  # with a body, those of the enlarged model
-    weights_sha256: str  # of the model's files, regardless of its body
+    weights_sha256: str  # of the files and of how the weights are quantised, not of the body
     step: Literal["library", "lean", "graphed"]
     body: BodyInfo | None = None
     weights: str = ""  # types of quantised weights, such as "Q4_1"; empty for other weights

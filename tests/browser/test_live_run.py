@@ -136,6 +136,7 @@ def test_the_first_live_token_has_low_latency(page: Any, machine: Machine) -> No
 
 def first_token_seconds(page: Any) -> float:
     """Return the seconds from pressing Run to the run's first token."""
+    page.wait_for_selector('[data-testid="round"]')
     page.evaluate(
         """() => {
           window.first = null;

@@ -7,14 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from specviz.engine import Pair, load_pair, speculate
+from specviz.engine.loading import loading
+from specviz.engine.loading.compatibility import same_layers
+from specviz.engine.model.lean_weights import LeanWeights, Norm
 from specviz.engine.model.packed_weights import PackedLinear, is_packed, quantise
 from specviz.engine.model.plain_llama import in_transformers
 from specviz.errors import PairError
-from specviz.record.pairs import QUANTISED, PairSpec, spec_of
+from specviz.formats.gguf_header import read_header
+from specviz.record.pairs import CHAT_PAIR, QUANTISED, PairSpec, chat_file, spec_of
 from specviz.record.trace import RunConfig
 from tests.engine.models import noisy_copy, pair_of, small_tokenizer, tiny_model, write_model
 from tests.engine.playing import PROMPT
@@ -164,6 +169,55 @@ def test_weights_that_cannot_be_quantised_are_refused(tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(PairError, match=words):
             load_pair(spec)
+
+
+@pytest.mark.parametrize("place", ["blk.0.ffn_down.weight", "token_embd.weight"])
+@pytest.mark.parametrize("scale", [float("nan"), float("inf")])
+def test_a_scale_that_is_not_finite_is_refused(tmp_path: Path, place: str, scale: float) -> None:
+    path = write_file(tmp_path, tiny_model().requires_grad_(False), "Q8_0")
+    tensor = next(each for each in read_header(path).tensors if each.name == place)
+    with path.open("r+b") as file:
+        file.seek(tensor.start + 34)
+        file.write(np.float16(scale).tobytes())
+    with pytest.raises(PairError, match=f"weights of .* are broken: {place}"):
+        loaded(path)
+
+
+def test_a_quantised_body_has_no_useful_exits() -> None:
+    pair = load_pair(PairSpec(target_weights="q8_0", target_body="20M", threads=1))
+    assert not pair.target_weights.capabilities.exits
+
+
+@pytest.mark.parametrize("change", ["positions", "scale", "norm"])
+def test_a_wrong_lean_step_is_detected(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = tiny_model("qwen2")
+    quantise(model, "Q8_0", lambda *_: None)
+    right = LeanWeights.take(model)
+    assert right is not None
+    wrong = {
+        "positions": replace(right, inverse_frequencies=right.inverse_frequencies * 0.9),
+        "scale": replace(right, rope_scale=1.05),
+        "norm": replace(right, norm=Norm(right.norm.weight * 1.05, right.norm.eps)),
+    }
+    assert same_layers(right, model, 512)
+    assert not same_layers(wrong[change], model, 512)
+
+
+def test_the_library_step_supports_trees_of_a_real_model() -> None:
+    if chat_file() is None:
+        pytest.skip("the chat model is not installed")
+    pair = load_pair(PairSpec(name=CHAT_PAIR, step="library", threads=1))
+    assert pair.target_weights.capabilities.trees
+
+
+def test_a_machine_without_the_kernels_dequantises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "packed_ready", lambda: False)
+    pair = loaded(write_file(tmp_path, tiny_model().requires_grad_(False), "Q8_0"))
+    assert not is_packed(pair.target)
+    with pytest.raises(PairError, match="do not work on this machine"):
+        load_pair(PairSpec(target_weights="q8_0", threads=1))
 
 
 def test_the_library_step_multiplies_with_the_same_matrices() -> None:

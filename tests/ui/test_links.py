@@ -138,7 +138,8 @@ KNOWN = known_pairs()[0]
     [
         ({**OWN_PAIR, "device": "cpu", "dtype": "bfloat16"},
          PairSpec(target="one", draft="two", device="cpu", dtype="bfloat16")),
-        ({"target_weights": "q8_0", "draft_weights": "int3"}, PairSpec(target_weights="q8_0")),
+        ({"target_weights": "q8_0", "draft_weights": "int3"},
+         PairSpec(device="cpu", target_weights="q8_0")),
         ({**OWN_PAIR, "device": "toaster", "dtype": "int3"}, PairSpec(target="one", draft="two")),
         ({**OWN_PAIR, "pair": "Elsewhere"}, PairSpec()),
         ({"pair": "Hub", "known_pair": "nobody · 1B"},

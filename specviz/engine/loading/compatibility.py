@@ -7,14 +7,15 @@ and that the lean step gives the logits of the model's own forward pass.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
 from specviz.engine.model.lean_weights import LeanWeights
+from specviz.engine.model.library_trees import first_layers
 from specviz.engine.model.memory import is_out_of_memory
-from specviz.engine.model.packed_weights import is_packed
+from specviz.engine.model.packed_weights import agree_roughly, exact_products, is_packed
 from specviz.engine.model.plain_llama import PlainLlamaForCausalLM, in_transformers
 from specviz.engine.model.steps import Step, StepWeights
 from specviz.engine.model.tensors import type_name
@@ -31,7 +32,6 @@ _PROBE_TOKENS = 6
 _WALK_TOKENS = 12
 _TOLERANCES = {torch.float32: 1e-3}  # as a share of the logits' spread
 _HALF_TOLERANCE = 5e-2
-_PACKED_ERROR = 0.25  # 0.03 to 0.15 is usual; a wrong layer gives more than 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -249,7 +249,8 @@ def _take_lean(
             reason = f"the lean step does not support {model.config.model_type} models"
             return _without_lean(step, reason)
         vocabulary = vocabularies[name]
-        if not _agrees(weights.step(vocabulary, _WALK_TOKENS), model, vocabulary):
+        same = not is_packed(model) or same_layers(weights, model, vocabulary)
+        if not same or not _agrees(weights.step(vocabulary, _WALK_TOKENS), model, vocabulary):
             reason = f"the lean step gives different logits for {name}"
             return _without_lean(step, reason, notify=True)
         weights_by_name[name] = weights
@@ -312,16 +313,29 @@ def _walk(step: Step, ids: torch.Tensor) -> torch.Tensor:
 
 
 def _same_logits(ours: torch.Tensor, reference: torch.Tensor, model: Model) -> bool:
-    """Return whether logits agree within rounding errors.
+    """Return whether logits agree within rounding errors."""
+    if is_packed(model):
+        return agree_roughly(ours, reference)
+    return close_to(ours, reference, model.dtype)
 
-    With quantised weights, activations are rounded to 8 bits. A rounding error elsewhere may change
-    such a code, and the differences grow over the layers to the error of quantisation itself. So
-    their size is compared, as a share of the logits' standard deviation.
+
+@torch.inference_mode()
+def same_layers(weights: LeanWeights, model: Model, vocabulary: int) -> bool:
+    """Return whether two layers of a packed model give the library's hidden state.
+
+    The comparison is strict, because products are exact here. It covers what the lean step does
+    itself: norms, positions and attention.
     """
-    if not is_packed(model):
-        return close_to(ours, reference, model.dtype)
-    errors = (ours - reference).square().mean(-1).sqrt() / reference.std(-1)
-    return bool(errors.median() <= _PACKED_ERROR)
+    layers = min(2, len(weights.layers))
+    ids = probe_ids(model, vocabulary, _WALK_TOKENS)
+    step = replace(weights.first(layers), compiled=None).step(vocabulary, _WALK_TOKENS)
+    shallow: Any = first_layers(model, layers)
+    with exact_products():
+        step.feed(ids, 0)
+        found = shallow.model(ids[None])
+    expected = getattr(found, "last_hidden_state", found)[0, -1:]
+    assert step.hidden is not None
+    return close_to(step.hidden, expected, torch.float32)
 
 
 def close_to(ours: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> bool:

@@ -30,6 +30,7 @@ from specviz.errors import PairError
 from specviz.formats.gguf_header import GgufHeader, GgufTensor
 from specviz.formats.gguf_parts import quantization_of, read_parts
 from specviz.formats.gguf_support import refusal_of
+from specviz.kernels.packed_types import packed_bytes
 from specviz.record.numbers import SIZE, times
 from specviz.record.pairs import ProgressCallback
 
@@ -100,7 +101,10 @@ class GgufSource(Source):
         )
 
     def packed_bytes(self) -> int:
-        return sum(each.size if stays_packed(each) else 4 * each.elements for each in self._tensors)
+        return sum(
+            packed_bytes(each.kind, *each.shape) if stays_packed(each) else 4 * each.elements
+            for each in self._tensors
+        )
 
     @property
     def _tensors(self) -> list[GgufTensor]:

@@ -95,7 +95,14 @@ def stays_packed(tensor: GgufTensor) -> bool:
 def _packed(header: GgufHeader, tensor: GgufTensor, config: Any) -> PackedMatrix:
     rows, width = tensor.shape
     raw = _arranged(tensor.name, _read_bytes(header, tensor).reshape(rows, -1), config)
-    return PackedMatrix.of_blocks(tensor.kind, raw, width)
+    try:
+        return PackedMatrix.of_blocks(tensor.kind, raw, width)
+    except ValueError as error:
+        raise PairError(
+            f"The weights of {header.path.name} are broken: {tensor.name} contains NaN or infinite "
+            "values.",
+            remedy="Copy or download the model again, or choose another copy of it.",
+        ) from error
 
 
 def _places(skeleton: PreTrainedModel) -> dict[str, str]:

@@ -35,7 +35,7 @@ from specviz.engine.model.steps import StepWeights
 from specviz.engine.model.tensors import type_name
 from specviz.engine.model.text import make_token_table
 from specviz.errors import DeviceError, PairError
-from specviz.kernels.readiness import ready
+from specviz.kernels.readiness import packed_ready, ready
 from specviz.record.bodies import BodyInfo
 from specviz.record.numbers import COUNT, SIZE
 from specviz.record.pairs import GRAPHED, PairSpec, Progress, ProgressCallback, memory_margin
@@ -43,6 +43,9 @@ from specviz.record.trace import ModelInfo, PairInfo
 
 if TYPE_CHECKING:
     from specviz.engine.model.plain_llama import Model
+
+
+_COMPILING = "preparing compiled code; this takes seconds the first time on a machine"
 
 
 def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pair:
@@ -56,7 +59,7 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
     """
     on_progress = progress or no_progress
     with quiet_for(spec):
-        opened = open_pair(spec, on_progress)
+        opened = _with_kernels(open_pair(spec, on_progress), on_progress)
         _require_room(opened)
         files = {side.role: side.source.fetch_weights(on_progress) for side in opened.sides}
         stamps = stamps_of(  # taken before reading, so that a later change is noticed
@@ -84,6 +87,22 @@ def load_pair(spec: PairSpec, *, progress: ProgressCallback | None = None) -> Pa
         chosen_threads = hardware.calibrate_threads(pair.target_step, candidates)
         pair.environment = replace(pair.environment, threads=chosen_threads)
     return pair
+
+
+def _with_kernels(opened: OpenPair, on_progress: ProgressCallback) -> OpenPair:
+    """Return the pair with dequantised weights if no kernel can multiply with quantised ones."""
+    sides = [side for side in opened.sides if side.packed_as]
+    if not sides:
+        return opened
+    on_progress(Progress(activity="loading", text=_COMPILING))
+    if packed_ready():
+        return opened
+    if asked := next((side for side in sides if side.quantise), None):
+        raise PairError(
+            "Products with quantised weights do not work on this machine.",
+            remedy=f"Use --{asked.role}-weights auto.",
+        )
+    return replace(opened, sides=tuple(replace(side, packed=False) for side in opened.sides))
 
 
 def _largest(opened: OpenPair) -> int:
@@ -215,8 +234,7 @@ def _step_weights(
     opened: OpenPair, models: dict[str, Model], step: str, on_progress: ProgressCallback
 ) -> tuple[dict[str, StepWeights], tuple[str, ...]]:
     if opened.device.type == "cpu":
-        text = "preparing compiled code; this takes seconds the first time on a machine"
-        on_progress(Progress(activity="loading", text=text))
+        on_progress(Progress(activity="loading", text=_COMPILING))
         ready(type_name(opened.dtype))
     with loading_errors(opened.sides[0].source.name, "step"):
         vocabularies = {role: opened.vocabulary_of(role) for role in models}

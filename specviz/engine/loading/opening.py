@@ -142,7 +142,10 @@ def quiet_for(spec: PairSpec) -> AbstractContextManager[None]:
 
 def _format_notices(sides: tuple[Side, ...], dtype: torch.dtype) -> tuple[str, ...]:
     return tuple(
-        notice for side in sides for notice in side.source.notices(dtype, packed=side.packed)
+        notice
+        for side in sides
+        if not side.quantise
+        for notice in side.source.notices(dtype, packed=side.packed)
     )
 
 
@@ -158,6 +161,11 @@ def _open_sides(
     if chosen.draft is not None:
         name = chosen.draft_name or chosen.draft
         places.append((DRAFT, chosen.draft, name, spec.draft_body, spec.draft_weights))
+    elif spec.draft_weights != "auto":
+        raise PairError(
+            "--draft-weights needs a draft model.",
+            remedy="Remove --draft-weights, or choose a draft.",
+        )
     elif spec.draft_body != NO_BODY:
         raise PairError(
             "--draft-body needs a draft model.",

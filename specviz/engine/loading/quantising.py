@@ -26,13 +26,13 @@ def quantise_models(
     sides = [side for side in opened.sides if side.quantise]
     if not sides:
         return ()
-    before = {side.role: _logits(side, models[side.role]) for side in opened.sides}
+    before = {side.role: _logits(opened, side, models[side.role]) for side in opened.sides}
     for side in sides:
         _quantise(side, models[side.role], on_progress)
-    after = before | {side.role: _logits(side, models[side.role]) for side in sides}
+    after = before | {side.role: _logits(opened, side, models[side.role]) for side in sides}
     notices = [_difference(side, before[side.role], after[side.role]) for side in sides]
     if DRAFT in models and opened.shared is None:
-        old, new = (_acceptance(each, opened.vocabulary) for each in (before, after))
+        old, new = (_acceptance(each) for each in (before, after))
         notices.append(
             "The expected acceptance at temperature 1 on these tokens changes from "
             f"{PROBABILITY.bare(old)} to {PROBABILITY.bare(new)}."
@@ -48,23 +48,30 @@ def _quantise(side: Side, model: Model, on_progress: ProgressCallback) -> None:
         raise PairError(
             f"The weights of {name} cannot be quantised here.",
             remedy=f"Use --{side.role}-weights auto, or a Llama, Mistral, Qwen2 or Qwen3 model "
-            "with widths that are multiples of 32.",
+            "whose matrices have multiples of 32 columns and of 16 rows.",
         )
     text = f"quantising {side.role} {name} to {kind}"
 
     def report(done: int, total: int) -> None:
         on_progress(Progress(activity="loading", text=text, done_bytes=done, total_bytes=total))
 
-    with loading_errors(name, "model"):
+    try:
         quantise(model, kind, report)
+    except ValueError as error:
+        raise PairError(
+            f"The weights of {name} are too large for {kind}.",
+            remedy=f"Use --{side.role}-weights auto.",
+        ) from error
 
 
 @torch.inference_mode()
-def _logits(side: Side, model: Model) -> torch.Tensor:
-    """Return logits after each token of a preset prompt."""
-    ids = side.tokenizer.encode(read_presets()[0].text)
-    logits = model(torch.tensor([ids]), use_cache=False).logits[0]
-    return logits[:, : side.model_vocabulary.rows].float()
+def _logits(opened: OpenPair, side: Side, model: Model) -> torch.Tensor:
+    """Return logits after each token of a preset prompt, which both models read alike."""
+    reader = side if opened.shared else opened.sides[0]
+    size = opened.vocabulary_of(side.role)
+    ids = [each for each in reader.tokenizer.encode(read_presets()[0].text) if each < size]
+    with loading_errors(side.source.name, "model"):
+        return model(torch.tensor([ids]), use_cache=False).logits[0, :, :size].float()
 
 
 def _difference(side: Side, before: torch.Tensor, after: torch.Tensor) -> str:
@@ -78,7 +85,7 @@ def _difference(side: Side, before: torch.Tensor, after: torch.Tensor) -> str:
     )
 
 
-def _acceptance(logits: dict[str, torch.Tensor], vocabulary: int) -> float:
+def _acceptance(logits: dict[str, torch.Tensor]) -> float:
     """Return the expected acceptance, Σ min(draft, target), averaged over the tokens."""
-    draft, target = (logits[role][:, :vocabulary].softmax(-1) for role in (DRAFT, TARGET))
+    draft, target = (logits[role].softmax(-1) for role in (DRAFT, TARGET))
     return float(torch.minimum(draft, target).sum(-1).mean())

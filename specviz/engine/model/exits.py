@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-import torch
+from typing import Any, Protocol
 
 from specviz.engine.model.step_capabilities import Missing, require
 from specviz.errors import PairError
 
 
-def exits_of(all_layers: int, output_matrices: Iterable[torch.Tensor]) -> range | Missing:
+class Weights(Protocol):
+    def any(self) -> Any:
+        """Return whether a weight differs from zero."""
+        ...
+
+
+def exits_of(all_layers: int, output_matrices: Iterable[Weights]) -> range | Missing:
     """Return the numbers of layers after which an exit is possible and useful.
 
     Args:

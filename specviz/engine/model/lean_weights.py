@@ -118,7 +118,7 @@ class LeanWeights(StepWeights):
     @property
     def exits(self) -> range | Missing:
         last = self.layers[-1]
-        return exits_of(len(self.layers), (last.output.weight, last.down.weight))
+        return exits_of(len(self.layers), (last.output, last.down))
 
     def step(self, vocabulary: int, capacity: int) -> LeanStep:
         return LeanStep(self, vocabulary, capacity)

@@ -14,6 +14,7 @@ from transformers import DynamicCache, PreTrainedModel
 from specviz.engine.model.exits import require_exit
 from specviz.engine.model.library_trees import exits_of_model, first_layers, no_trees, tree_masks
 from specviz.engine.model.memory import is_out_of_memory
+from specviz.engine.model.packed_weights import agree_roughly, is_packed
 from specviz.engine.model.step_capabilities import (
     FINAL_ONLY,
     HiddenStates,
@@ -197,7 +198,7 @@ def _trees(model: PreTrainedModel) -> Offered:
 
 def _agrees_with_paths(model: PreTrainedModel) -> bool:
     embedding: Any = model.get_input_embeddings()
-    vocabulary = len(embedding.weight)
+    vocabulary = int(model.config.get_text_config().vocab_size)
     tokens = torch.randint(vocabulary, (8,), generator=torch.Generator().manual_seed(0))
     text, tokens = tokens.to(embedding.weight.device).split(4)
     try:
@@ -214,5 +215,7 @@ def _agrees_with_paths(model: PreTrainedModel) -> bool:
         if is_out_of_memory(error):
             raise
         return False
+    if is_packed(model):
+        return agree_roughly(tree, separate)
     spread = (separate - separate.mean(-1, keepdim=True)).abs().max()
     return bool((tree - separate).abs().max() <= _SPREAD_OFF.get(model.dtype, _HALF_OFF) * spread)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from specviz.engine.model.exits import exits_of
+from specviz.engine.model.exits import Weights, exits_of
+from specviz.engine.model.packed_weights import packed_layers
 from specviz.engine.model.step_capabilities import Missing, refuse, require
 from specviz.engine.model.trees import OpenNodes
 
@@ -90,13 +91,17 @@ def exits_of_model(model: Model) -> range | Missing:
     return exits_of(len(layers), _output_matrices(layers[-1]))
 
 
-def _output_matrices(layer: nn.Module) -> Sequence[torch.Tensor]:
+def _output_matrices(layer: nn.Module) -> Sequence[Weights]:
     """Return the matrices through which a layer writes to the residual stream.
 
     If their names are unknown, return all parameters of the layer.
     """
+    packed = packed_layers(layer)
+    quantised = [
+        each.matrix for name, each in packed.items() if f"{name}.weight".endswith(_TO_STREAM)
+    ]
     named = [each for name, each in layer.named_parameters() if name.endswith(_TO_STREAM)]
-    return named or list(layer.parameters())
+    return quantised or named or list(layer.parameters())
 
 
 def _layers(model: Model) -> tuple[str, nn.ModuleList] | Missing:

@@ -8,12 +8,14 @@ are float32.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from specviz.engine.model.product import Product
@@ -26,14 +28,38 @@ from specviz.kernels.packed import (
     row_function,
     x_bytes,
 )
-from specviz.kernels.packed_types import LANES, PACKED_TYPES, SHORT, pack
+from specviz.kernels.packed_types import LANES, PACKED_TYPES, SHORT, has_values, pack
 from specviz.kernels.threads import run_in_parallel
 
 FLOAT = "F32"
+_ERROR = 0.25  # 0.03 to 0.15 is usual
+_exact = False  # whether products use dequantised weights
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 Shape: TypeAlias = tuple[int, ...]
 _ROWS = 96  # at once: their blocks stay in the cache while the matrix is read
 _SHARED_FROM = 1 << 20  # weights; larger products use several threads
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Compute products with dequantised weights and without rounding of activations, in torch."""
+    global _exact  # noqa: PLW0603
+    _exact = True
+    try:
+        yield
+    finally:
+        _exact = False
+
+
+def agree_roughly(ours: torch.Tensor, reference: torch.Tensor) -> bool:
+    """Return whether logits of a packed model agree within the error of quantised activations.
+
+    A rounding error elsewhere may change an activation's code, and the differences grow over the
+    layers to the error of quantisation itself. So their size is compared, as a share of the
+    logits' standard deviation.
+    """
+    errors = (ours - reference).square().mean(-1).sqrt() / reference.std(-1)
+    return bool(errors.median() <= _ERROR)
 
 
 class PackedMatrix(nn.Module):
@@ -51,9 +77,24 @@ class PackedMatrix(nn.Module):
 
     @staticmethod
     def of_blocks(kind: str, raw: np.ndarray, width: int) -> PackedMatrix:
-        """Return a matrix from rows of blocks as they are in a GGUF file, uint8 [row, byte]."""
+        """Return a matrix from rows of blocks as they are in a GGUF file, uint8 [row, byte].
+
+        Raises:
+            ValueError: A scale is NaN or infinite.
+        """
         blocks = pack(PACKED_TYPES[kind], raw, width)
         return PackedMatrix(kind, torch.from_numpy(blocks), raw.shape[0], width)
+
+    def dequantised(self) -> torch.Tensor:
+        if self.kind == FLOAT:
+            return self.weight
+        return PackedProduct.of((self,), None).read(torch.arange(self.rows))
+
+    def any(self) -> bool:
+        """Return whether a weight may differ from zero."""
+        if self.kind == FLOAT:
+            return bool(self.weight.any())
+        return has_values(PACKED_TYPES[self.kind], self.weight.numpy())
 
     @property
     def table_row(self) -> list[int]:
@@ -83,7 +124,13 @@ class PackedProduct(Product):
     def width(self) -> int:
         return self.matrices[0].width
 
+    def any(self) -> bool:
+        return any(each.any() for each in self.matrices)
+
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        if _exact:
+            whole = torch.cat([each.dequantised() for each in self.matrices])
+            return F.linear(x, whole, self.bias)
         columns = self.columns
         rows = x.reshape(-1, self.width).float().contiguous()
         out = torch.empty(rows.shape[0], columns)
@@ -199,21 +246,21 @@ def quantise(model: Any, kind: str, report: Callable[[int, int], None]) -> None:
     """
     import gguf
 
-    layers = {
-        name: module
+    sizes = {
+        name: int(module.weight.nbytes)
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear | nn.Embedding)
     }
-    done, total = 0, sum(each.weight.nbytes for each in layers.values())
-    made: dict[int, PackedMatrix] = {}
-    for name, layer in layers.items():
-        weight = layer.weight
-        if id(weight) not in made:
+    done, made = 0, dict[int, PackedMatrix]()  # by address: matrices may be tied
+    for name, size in sizes.items():  # no reference stays, so each matrix is freed here
+        weight = model.get_submodule(name).weight
+        place = address(weight)
+        if place not in made:
             raw = gguf.quants.quantize(weight.float().numpy(), gguf.GGMLQuantizationType[kind])
-            made[id(weight)] = PackedMatrix.of_blocks(kind, raw, weight.shape[1])
-        _put(model, {f"{name}.weight": made[id(weight)]})
-        done += weight.nbytes
-        report(done, total)
+            made[place] = PackedMatrix.of_blocks(kind, raw, weight.shape[1])
+        _put(model, {f"{name}.weight": made[place]})
+        done += size
+        report(done, sum(sizes.values()))
 
 
 def _put(model: Any, matrices: Mapping[str, PackedMatrix]) -> None:

@@ -15,5 +15,9 @@ class Product:
     weight: torch.Tensor
     bias: torch.Tensor | None
 
+    def any(self) -> bool:
+        """Return whether a weight of the matrix may differ from zero."""
+        return bool(self.weight.any())
+
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return F.linear(x, self.weight, self.bias)

@@ -14,7 +14,7 @@ from specviz.ui.session.machine_models import ITEMSIZES
 def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
     """Return the seconds of a step by role and body, from the newest run with this body.
 
-    Only runs of the models in ``room``, in the same precision, count.
+    Only runs of the models in ``room``, in the same precision and not quantised, count.
     """
     history: History | None = st.session_state.get(HISTORY)
     found: dict[tuple[str, str], float] = {}
@@ -25,7 +25,12 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
         draft = trace.pair.draft if trace.config.is_chain else None  # in a tree, a whole depth
         for role, info in (("target", trace.pair.target), ("draft", draft)):
             seconds = getattr(run.figures.steps, role)
-            if info is not None and seconds and is_of(info, getattr(room, role)):
+            if (
+                info is not None
+                and not info.weights
+                and seconds
+                and is_of(info, getattr(room, role))
+            ):
                 found[role, body_of(info)] = seconds
     return found
 

@@ -22,6 +22,7 @@ from specviz.record.bodies import NO_BODY, body_name
 from specviz.record.pairs import (
     CHAT_PAIR,
     DEFAULT_PAIR,
+    QUANTISED,
     WEIGHTS,
     KnownPair,
     PairSpec,
@@ -86,7 +87,9 @@ def _shown_models() -> PairSpec | None:
     source = _value("pair", _SOURCES)
     if source == _EMBEDDED:
         name = CHAT_PAIR if _shows_chat_model() else None
-        return PairSpec(name=name, **_shown_weights(has_draft=name is None))
+        weights = _shown_weights(has_draft=name is None)
+        device = "cpu" if {*weights.values()} & {*QUANTISED} else "auto"  # kernels need a CPU
+        return PairSpec(name=name, device=device, **weights)
     places = _shown_places(source)
     target, draft = (each.strip() for each in places)
     if not target:
@@ -237,14 +240,15 @@ def _choose_weights() -> None:
             st.selectbox(
                 f"Weights of the {role}", WEIGHTS, key=_box(f"{role}_weights"), bind=_LINKED,
                 format_func=_weights_words,
-                help="Quantised weights need less memory and time per step, and change the "
-                     "output a little. A GGUF file's own weights stay quantised on a CPU where "
-                     "possible. After loading, a note gives the difference from the original.",
+                help="Quantised weights need less memory and time per step, once they are loaded, "
+                     "and change the output a little. A GGUF file's own weights stay quantised on "
+                     "a CPU where possible; others need a CPU and float32. After loading, a note "
+                     "gives the difference from the original.",
             )  # fmt: skip
 
 
 def _weights_words(kind: str) -> str:
-    return {"auto": "as stored", "float": "not quantised"}.get(kind, kind.upper())
+    return {"auto": "as stored", "float": "floating point"}.get(kind, kind.upper())
 
 
 # The bodies. "Not chosen yet" differs from "no body": Watch then offers a default body.
