@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
-from specviz.kernels.dots import make_dots
 from specviz.kernels.packed_types import LANES
-from specviz.kernels.simd import at, put, rounded, size_of
+from specviz.kernels.simd import at, make_dots, put, rounded, size_of
 
 _four_by_one, _four_by_two = make_dots(4, 1), make_dots(4, 2)
 _two_by_three, _two_by_four = make_dots(2, 3), make_dots(2, 4)
