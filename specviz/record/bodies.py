@@ -49,6 +49,12 @@ class ModelShape:
     head_width: int
     vocabulary: int  # rows of the embedding
     tied: bool  # embedding and output share one matrix
+    quantised: tuple[float | None, float | None] = (None, None)
+    """Bytes per weight at its own size and with a body; None where they are not quantised."""
+
+    def bytes_per_weight(self, body: str) -> float | None:
+        """Return the bytes of a quantised weight; None if weights are not quantised."""
+        return self.quantised[body != NO_BODY]
 
     @property
     def group_width(self) -> int:

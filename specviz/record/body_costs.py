@@ -32,7 +32,7 @@ class BodyRoom:
     draft: ModelShape | None
     bandwidth: float  # bytes per second, read by a plain sum
     memory_free: int | None  # bytes; None if unknown
-    itemsize: int  # bytes per weight
+    itemsize: int  # bytes per weight that is not quantised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +58,12 @@ def body_cost(body: str, model: ModelShape, room: BodyRoom) -> BodyCost:
     shape = model.shape if body == NO_BODY else shape_of(body, model)
     parameters = parameters_of(shape, model)
     read = parameters if model.tied else parameters - model.vocabulary * shape.width
+    itemsize = model.bytes_per_weight(body) or room.itemsize
     return BodyCost(
         parameters=parameters,
-        memory_bytes=parameters * room.itemsize,
-        step_bytes=read * room.itemsize,
-        step_seconds=read * room.itemsize / (STEP_SHARE * room.bandwidth),
+        memory_bytes=round(parameters * itemsize),
+        step_bytes=round(read * itemsize),
+        step_seconds=read * itemsize / (STEP_SHARE * room.bandwidth),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.engine import Pair, load_pair, speculate
+from specviz.engine import Pair, body_room, load_pair, speculate
 from specviz.engine.loading import loading
 from specviz.engine.loading.compatibility import same_layers
 from specviz.engine.model.lean_weights import LeanWeights, Norm
@@ -19,6 +19,8 @@ from specviz.engine.model.packed_weights import PackedLinear, is_packed, quantis
 from specviz.engine.model.plain_llama import in_transformers
 from specviz.errors import PairError
 from specviz.formats.gguf_header import read_header
+from specviz.record.bodies import NO_BODY
+from specviz.record.body_costs import body_cost
 from specviz.record.pairs import CHAT_PAIR, QUANTISED, PairSpec, chat_file, spec_of
 from specviz.record.trace import RunConfig
 from tests.engine.models import noisy_copy, pair_of, small_tokenizer, tiny_model, write_model
@@ -181,6 +183,18 @@ def test_a_scale_that_is_not_finite_is_refused(tmp_path: Path, place: str, scale
         file.write(np.float16(scale).tobytes())
     with pytest.raises(PairError, match=f"weights of .* are broken: {place}"):
         loaded(path)
+
+
+def test_the_room_for_bodies_knows_the_bytes_of_quantised_weights(tmp_path: Path) -> None:
+    path = write_file(tmp_path, tiny_model().requires_grad_(False), "Q4_0")
+    room = body_room(PairSpec(target=str(path)))
+    pair = loaded(path)
+    assert room.target is not None
+    cost = body_cost(NO_BODY, room.target, room)
+    assert cost.memory_bytes == sum(each.nbytes for each in pair.target.parameters())
+    quantised = body_room(PairSpec(target_weights="q8_0")).target
+    assert quantised is not None
+    assert quantised.quantised == (34 / 32, 34 / 32)
 
 
 def test_a_quantised_body_has_no_useful_exits() -> None:

@@ -32,6 +32,13 @@ def test_the_cost_follows_from_the_bytes_that_a_step_reads() -> None:
     assert body_cost(NO_BODY, TARGET, LAPTOP).parameters == 6_099_648
 
 
+def test_quantised_weights_are_read_as_they_are() -> None:
+    stored = replace(TARGET, quantised=(0.5, None))
+    assert body_cost(NO_BODY, stored, LAPTOP).step_bytes == 6_099_648 // 2
+    assert body_cost("90M", stored, LAPTOP) == body_cost("90M", TARGET, LAPTOP)
+    assert body_cost("90M", replace(TARGET, quantised=(1.0, 1.0)), LAPTOP).step_bytes == 88_099_584
+
+
 def test_an_untied_embedding_does_not_count_as_read() -> None:
     model = replace(TARGET, tied=False)
     cost = body_cost("90M", model, LAPTOP)

@@ -11,6 +11,7 @@ from specviz.engine.loading import hardware
 from specviz.engine.loading.opening import Side, no_progress, open_pair, quiet_for
 from specviz.engine.model.growing import shape_of_model, skeleton_of
 from specviz.engine.model.libraries import loading_errors
+from specviz.kernels.packed_types import LANES, SHORT, packed_bytes
 from specviz.record.bodies import NO_BODY, ModelShape
 from specviz.record.body_costs import BodyRoom
 from specviz.record.pairs import PairSpec
@@ -36,4 +37,10 @@ def body_room(spec: PairSpec) -> BodyRoom:
 
 def _shape(side: Side) -> ModelShape | None:
     with loading_errors(side.source.name, "model"):
-        return shape_of_model(skeleton_of(side.config))
+        shape = shape_of_model(skeleton_of(side.config))
+    if shape is None or not side.packed_as:
+        return shape
+    if side.packed:  # a body would be float32
+        return replace(shape, quantised=(side.source.packed_bytes() / side.own_parameters, None))
+    each = packed_bytes(side.quantise.upper(), LANES, SHORT) / (LANES * SHORT)
+    return replace(shape, quantised=(each, each))

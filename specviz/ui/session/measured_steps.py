@@ -14,7 +14,7 @@ from specviz.ui.session.machine_models import ITEMSIZES
 def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
     """Return the seconds of a step by role and body, from the newest run with this body.
 
-    Only runs of the models in ``room``, in the same precision and not quantised, count.
+    Only runs of the models in ``room`` with weights of the same kind count.
     """
     history: History | None = st.session_state.get(HISTORY)
     found: dict[tuple[str, str], float] = {}
@@ -27,7 +27,7 @@ def measured_steps(room: BodyRoom) -> dict[tuple[str, str], float]:
             seconds = getattr(run.figures.steps, role)
             if (
                 info is not None
-                and not info.weights
+                and bool(info.weights) == is_quantised(getattr(room, role), body_of(info))
                 and seconds
                 and is_of(info, getattr(room, role))
             ):
@@ -39,6 +39,10 @@ def is_of(info: ModelInfo, shape: ModelShape | None) -> bool:
     """Return whether a run's model, without its body, has this shape."""
     own = info.body.own_parameters if info.body else info.parameters
     return shape is not None and parameters_of(shape.shape, shape) == own
+
+
+def is_quantised(shape: ModelShape | None, body: str) -> bool:
+    return shape is not None and shape.bytes_per_weight(body) is not None
 
 
 def body_of(info: ModelInfo) -> str:
