@@ -107,7 +107,7 @@ def test_continues_after_leaving_the_page_and_is_visible_in_every_tab() -> None:
 
 @pytest.mark.usefixtures("prepared")
 def test_resumes_a_comparison_interrupted_by_the_end_of_the_server() -> None:
-    link: dict[str, str] = {"compare_length": "24", "compare_repeats": "2"}
+    link: dict[str, str] = {"compare_length": "48", "compare_repeats": "3"}
     app = started("gamma=1", "gamma=6", **link)
     first: Any = the_job_queue().newest("prompt")
     deadline = time.monotonic() + 120
@@ -123,7 +123,7 @@ def test_resumes_a_comparison_interrupted_by_the_end_of_the_server() -> None:
     assert any("was running when the dashboard ended" in each.value for each in app.markdown)
     sound(app.button(key=f"go_on_{key}").click().run())
     again = until_over(app, "prompt")
-    assert (again.state, again.found >= 1, again.progress) == ("done", True, (4, 4))
+    assert (again.state, again.found >= 1, again.progress) == ("done", True, (6, 6))
     assert remembered() == ()
     remember("prompt", first.plan)
     app = compare_page()
