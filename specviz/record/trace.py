@@ -223,6 +223,16 @@ class PairInfo:
         models = {r: sized_model(COUNT.shown(b.parameters)) for r, b in self.bodies.items()}
         return ", ".join(f"{role} simulates the cost of {model}" for role, model in models.items())
 
+    @property
+    def chosen_weights(self) -> str:
+        """Text such as "target in Q8_0"; empty if all weights are as stored."""
+        models = (("target", self.target), ("draft", self.draft))
+        return ", ".join(
+            f"{role} in {model.weights or 'floating point'}"
+            for role, model in models
+            if model is not None and model.weights_option != "auto"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:

@@ -23,7 +23,14 @@ from specviz.record.bodies import NO_BODY
 from specviz.record.body_costs import body_cost
 from specviz.record.pairs import CHAT_PAIR, QUANTISED, PairSpec, chat_file, spec_of
 from specviz.record.trace import RunConfig
-from tests.engine.models import noisy_copy, pair_of, small_tokenizer, tiny_model, write_model
+from tests.engine.models import (
+    VOCABULARY,
+    noisy_copy,
+    pair_of,
+    small_tokenizer,
+    tiny_model,
+    write_model,
+)
 from tests.engine.playing import PROMPT
 from tests.engine.test_gguf import IDS, loaded, logits, write_file
 from tests.engine.test_methods_in_families import COSTS, METHODS, greedy
@@ -139,6 +146,7 @@ def test_an_early_exit_of_the_library_step_works() -> None:
 
 def test_the_embedded_pair_can_be_quantised() -> None:
     pair = load_pair(PairSpec(target_weights="q8_0", draft_weights="q4_0", threads=1))
+    assert pair.info.chosen_weights == "target in Q8_0, draft in Q4_0"
     target, draft, acceptance = pair.notices
     assert pair.info.target.weights == "Q8_0"
     assert pair.info.draft is not None
@@ -203,7 +211,7 @@ def test_a_quantised_body_has_no_useful_exits() -> None:
 
 
 @pytest.mark.parametrize("change", ["positions", "scale", "norm"])
-def test_a_wrong_lean_step_is_detected(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_lean_step_is_detected(change: str) -> None:
     model: Any = tiny_model("qwen2")
     quantise(model, "Q8_0", lambda *_: None)
     right = LeanWeights.take(model)
@@ -213,8 +221,8 @@ def test_a_wrong_lean_step_is_detected(change: str, monkeypatch: pytest.MonkeyPa
         "scale": replace(right, rope_scale=1.05),
         "norm": replace(right, norm=Norm(right.norm.weight * 1.05, right.norm.eps)),
     }
-    assert same_layers(right, model, 512)
-    assert not same_layers(wrong[change], model, 512)
+    assert same_layers(right, model, VOCABULARY)
+    assert not same_layers(wrong[change], model, VOCABULARY)
 
 
 def test_the_library_step_supports_trees_of_a_real_model() -> None:

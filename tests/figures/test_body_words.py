@@ -153,3 +153,4 @@ def test_a_pair_is_named_with_its_bodies() -> None:
     trace, _ = judged()
     assert trace.pair.body_sizes == "target simulates the cost of an 88 M model"
     assert full_trace().pair.body_sizes == ""
+    assert full_trace().pair.chosen_weights == ""

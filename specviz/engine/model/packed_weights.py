@@ -152,6 +152,8 @@ class PackedProduct(Product):
     def read(self, row_ids: torch.Tensor) -> torch.Tensor:
         """Return rows of the matrix, dequantised."""
         ids = row_ids.reshape(-1).contiguous()
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.columns:
+            raise IndexError("a token id is outside the embedding")  # a kernel would not notice
         out = torch.empty(ids.shape[0], self.width)
         read_rows(address(self.table), ids.numpy(), out.numpy())
         return out.view(*row_ids.shape, self.width)

@@ -266,9 +266,9 @@ def _expected(trace: Trace, run: Run) -> Iterator[str]:
 
 def _pair_and_device(trace: Trace) -> str:
     where = trace.environment.device_name if trace.environment.device != "cpu" else "CPU"
-    return " · ".join(
-        each for each in (pair_title(trace.pair.name), trace.pair.body_sizes, where) if each
-    )
+    pair = trace.pair
+    parts = (pair_title(pair.name), pair.chosen_weights, pair.body_sizes, where)
+    return " · ".join(each for each in parts if each)
 
 
 def recorded_label(trace: Trace) -> str:
