@@ -3,6 +3,10 @@
 Activations are quantised, too: 32 columns of a row share a scale, so a dot product of a block is
 exact integer arithmetic. The functions for a type are compiled when a model first needs them, and
 are called by address, so that other kernels do not contain the code of all types.
+
+``quantised_rows``, ``matrix_product`` and ``embed`` are the parts of a step that depend on whether
+weights are quantised. With plain weights, their argument ``blocks`` is None, and they contain no
+code for quantised ones.
 """
 
 from __future__ import annotations
@@ -225,6 +229,50 @@ def multiply_parts(
 def read_row(table: int, row: int, width: int, out: int) -> None:
     """Write one row of a matrix with a single part, dequantised."""
     call(long_at(table, 3), (long_at(table, 1), row, width, out))
+
+
+@compiled
+def quantised_rows(blocks: Any, thread: int, x: int, rows: int, width: int, x_stride: int) -> Any:
+    """Quantise rows if the weights are quantised; return the address of the result."""
+    if blocks is None:
+        return np.int64(0)
+    place = np.int64(blocks[thread].ctypes.data)
+    quantise(x, x_stride, rows, width, place)
+    return place
+
+
+@compiled
+def matrix_product(
+    like: Any,
+    blocks: Any,
+    quantised: int,
+    matrix: int,
+    bias: int,
+    begin: int,
+    end: int,
+    x: int,
+    rows: int,
+    width: int,
+    x_stride: int,
+    out: int,
+    stride: int,
+) -> None:
+    """Write columns ``begin`` to ``end`` of the product with a matrix, plain or quantised."""
+    if blocks is None:
+        product(like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, np.int64(1))
+    else:
+        multiply_parts(matrix, bias, begin, end, x, x_stride, quantised, rows, width, out, stride)
+
+
+@compiled
+def embed(like: Any, blocks: Any, table: int, token: int, x: Any, first: int, last: int) -> None:
+    """Write columns ``first`` to ``last`` of a token's row of the embedding."""
+    width = x.shape[0]
+    if blocks is None:
+        for i in range(first, last):
+            x[i] = at(like, table, token * width + i)
+    elif first == 0:
+        read_row(table, token, width, np.int64(x.ctypes.data))
 
 
 @kernel

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from specviz.kernels.compiled import compiled, kernel
-from specviz.kernels.packed import multiply_parts, quantise, read_row
+from specviz.kernels.packed import embed, matrix_product, quantised_rows
 from specviz.kernels.product import product, share
 from specviz.kernels.simd import at, barrier, narrow, rounded, size_of, widen
 from specviz.kernels.softmax import exp, soften
@@ -196,50 +196,6 @@ def _add(like: Any, x: Any, added: Any, rows: int, first: int, last: int) -> Non
             x[row, i] = rounded(like, x[row, i] + added[row, i])
 
 
-@compiled
-def _quantised(blocks: Any, thread: int, x: int, rows: int, width: int, x_stride: int) -> Any:
-    """Quantise rows if the weights are quantised; return the address of the result."""
-    if blocks is None:
-        return np.int64(0)
-    place = np.int64(blocks[thread].ctypes.data)
-    quantise(x, x_stride, rows, width, place)
-    return place
-
-
-@compiled
-def _times(
-    like: Any,
-    blocks: Any,
-    quantised: int,
-    matrix: int,
-    bias: int,
-    begin: int,
-    end: int,
-    x: int,
-    rows: int,
-    width: int,
-    x_stride: int,
-    out: int,
-    stride: int,
-) -> None:
-    """Write columns ``begin`` to ``end`` of the product with a matrix, plain or quantised."""
-    if blocks is None:
-        product(like, matrix, bias, begin, end, x, rows, width, x_stride, out, stride, np.int64(1))
-    else:
-        multiply_parts(matrix, bias, begin, end, x, x_stride, quantised, rows, width, out, stride)
-
-
-@compiled
-def _embed(like: Any, blocks: Any, table: int, token: int, x: Any, first: int, last: int) -> None:
-    """Write columns ``first`` to ``last`` of a token's row of the embedding."""
-    width = x.shape[0]
-    if blocks is None:
-        for i in range(first, last):
-            x[i] = at(like, table, token * width + i)
-    elif first == 0:
-        read_row(table, token, width, np.int64(x.ctypes.data))
-
-
 @kernel
 def step(
     thread: int,
@@ -289,14 +245,14 @@ def step(
     first_unit, last_unit = share(feed_forward, thread, threads)
     first_group, last_group = key_heads * thread // threads, key_heads * (thread + 1) // threads
     for row in range(rows):
-        _embed(like, blocks, outer[0], token_ids[row], x[row], first_column, last_column)
+        embed(like, blocks, outer[0], token_ids[row], x[row], first_column, last_column)
     barrier(counter, arrivals)
     for layer in range(layers.shape[0]):
         entry = layers[layer]
         for row in range(rows):
             _norm(like, x[row], entry[_ATTENTION_NORM], eps[0], own[row])
-        quantised = _quantised(blocks, thread, own_place, rows, width, width)
-        _times(
+        quantised = quantised_rows(blocks, thread, own_place, rows, width, width)
+        matrix_product(
             like,
             blocks,
             quantised,
@@ -350,8 +306,8 @@ def step(
             )
         arrivals += threads
         barrier(counter, arrivals)
-        quantised = _quantised(blocks, thread, attended_place, rows, query_width, query_width)
-        _times(
+        quantised = quantised_rows(blocks, thread, attended_place, rows, query_width, query_width)
+        matrix_product(
             like,
             blocks,
             quantised,
@@ -371,9 +327,9 @@ def step(
         barrier(counter, arrivals)
         for row in range(rows):
             _norm(like, x[row], entry[_FEED_FORWARD_NORM], eps[0], own[row])
-        quantised = _quantised(blocks, thread, own_place, rows, width, width)
+        quantised = quantised_rows(blocks, thread, own_place, rows, width, width)
         for half in range(0, 2 * feed_forward, feed_forward):
-            _times(
+            matrix_product(
                 like,
                 blocks,
                 quantised,
@@ -395,8 +351,10 @@ def step(
                 inner[row, i] = rounded(like, gate * inner[row, feed_forward + i])
         arrivals += threads
         barrier(counter, arrivals)
-        quantised = _quantised(blocks, thread, inner_place, rows, feed_forward, 2 * feed_forward)
-        _times(
+        quantised = quantised_rows(
+            blocks, thread, inner_place, rows, feed_forward, 2 * feed_forward
+        )
+        matrix_product(
             like,
             blocks,
             quantised,
@@ -423,8 +381,8 @@ def step(
     if logits.shape[0]:
         first, last = share(logits.shape[1], thread, threads)
         into = np.int64(logits.ctypes.data)
-        quantised = _quantised(blocks, thread, own_place, kept, width, width)
-        _times(
+        quantised = quantised_rows(blocks, thread, own_place, kept, width, width)
+        matrix_product(
             like,
             blocks,
             quantised,

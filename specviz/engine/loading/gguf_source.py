@@ -76,20 +76,10 @@ class GgufSource(Source):
         weights = read_weights(self.headers, skeleton, dtype, report)
         return partial(type(skeleton).from_pretrained, None, state_dict=weights)
 
-    def read_model(
-        self,
-        config: Any,
-        dtype: torch.dtype,
-        report: Callable[[int, int], None],
-        *,
-        spread: bool,
-        packed: bool = False,
-    ) -> tuple[Model, list[str]]:
-        if not packed:
-            return Source.read_model(self, config, dtype, report, spread=spread)
+    def _read_packed(self, config: Any, report: Callable[[int, int], None]) -> Model:
         skeleton = skeleton_of(config)
-        weights = read_weights(self.headers, skeleton, dtype, report, packed=True)
-        return packed_model(skeleton, weights), []
+        weights = read_weights(self.headers, skeleton, torch.float32, report, packed=True)
+        return packed_model(skeleton, weights)
 
     def can_stay_packed(self, skeleton: Model) -> bool:
         matrices = [each for each in self._tensors if len(each.shape) == 2]

@@ -73,7 +73,8 @@ class Source(ABC):
             spread: Place the layers on several devices.
             packed: Keep the weights quantised; only if ``can_stay_packed``.
         """
-        assert not packed, "this format has no quantised weights"
+        if packed:
+            return self._read_packed(config, report), []
         load = self._loader(config, dtype, report)
         loaded: Any = load(
             config=config,
@@ -89,6 +90,10 @@ class Source(ABC):
         self, config: Any, dtype: torch.dtype, report: Callable[[int, int], None]
     ) -> Callable[..., Any]:
         """Return ``from_pretrained`` with the arguments that this format needs."""
+
+    def _read_packed(self, config: Any, report: Callable[[int, int], None]) -> Model:
+        """Read the weights and keep them quantised."""
+        raise NotImplementedError
 
     def can_stay_packed(self, skeleton: Model) -> bool:
         """Return whether kernels can multiply with the weights as they are stored."""
