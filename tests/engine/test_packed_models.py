@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from specviz.engine import Pair, body_room, load_pair, speculate
-from specviz.engine.loading import loading
+from specviz.engine.loading import compatibility, loading
 from specviz.engine.loading.compatibility import same_layers
 from specviz.engine.model.lean_weights import LeanWeights, Norm
 from specviz.engine.model.packed_weights import PackedLinear, is_packed, quantise
@@ -223,6 +223,13 @@ def test_a_wrong_lean_step_is_detected(change: str) -> None:
     }
     assert same_layers(right, model, VOCABULARY)
     assert not same_layers(wrong[change], model, VOCABULARY)
+
+
+def test_loading_checks_the_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compatibility, "same_layers", lambda *_: False)
+    pair = loaded(write_file(tmp_path, tiny_model().requires_grad_(False), "Q8_0"))
+    assert pair.info.target.step == "library"
+    assert "gives different logits" in " ".join(pair.notices)
 
 
 def test_the_library_step_supports_trees_of_a_real_model() -> None:
