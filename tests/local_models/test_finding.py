@@ -150,13 +150,14 @@ def test_five_hundred_headers_are_read_quickly_and_then_kept(home: Path) -> None
     began = time.process_time()
     found = find_models([folder])
     took = time.process_time() - began
-    began = time.process_time()
-    again = find_models([folder])
-    kept = time.process_time() - began
-    print(f"500 headers: {took:.2f} s, then {kept:.2f} s (bound {SCAN_SECONDS})")
+    print(f"500 headers: {took:.2f} s (bound {SCAN_SECONDS})")
     assert len(found.models) >= 500
-    assert again == found
-    assert kept < took < 2 * SCAN_SECONDS
+    assert took < 2 * SCAN_SECONDS
+    for path in folder.iterdir():
+        times = path.stat()
+        path.write_bytes(bytes(len(whole)))
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert find_models([folder]) == found, "a header was read again"
 
 
 def test_a_refused_model_is_found_once_it_is_complete(home: Path) -> None:
